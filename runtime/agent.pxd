@@ -1,0 +1,7 @@
+"""Agents: everything that runs."""
+
+from libc.stdint cimport int64_t
+
+cdef class Agent:
+    """`on_start`, `do_work(now_ns) -> work count`, `on_close`, `role_name`. Never sleeps, starts no thread, reads no clock."""
+    cpdef int do_work(self, int64_t now_ns) except -1

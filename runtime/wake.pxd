@@ -1,0 +1,17 @@
+"""Waking a parked duty cycle: a flag in shared memory, and a futex or the sockets behind it."""
+
+from libc.stdint cimport int32_t, int64_t
+
+cdef class ParkFlag:
+    """One int64 counter value: 0 awake, 1 parked on the futex of its low word, 2 parked on sockets.
+
+    The parker: `announce(kind)`, look for work once more, then wait; `awake()` after it.
+    The waker: publish the work, then `wake_needed()`; a true answer clears the flag, so that one waker acts.
+    """
+    cdef int64_t* word
+    cdef object _owner
+    cdef void announce(self, int64_t kind) noexcept nogil
+    cdef void awake(self) noexcept nogil
+    cdef int64_t take(self) noexcept nogil                            # 0, or the kind that was parked (flag cleared)
+    cdef void wait_futex(self, int64_t timeout_ns) noexcept nogil     # parks with kind 1
+    cdef void wake_futex(self) noexcept nogil
