@@ -1,18 +1,21 @@
 """Memory that native code may point into: mapped files and plain allocations."""
 
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int64_t, uint8_t
 
 cdef class Memory:
     """A block of bytes with a stable address, exported through the buffer protocol; zeroed when new.
 
-    The owner closes it; `close` refuses while a buffer view is out.
+    The owner closes it; `close` refuses while a buffer view or a slice is out.
     """
     cdef uint8_t* data
     cdef readonly Py_ssize_t length_bytes
     cdef readonly str path              # "" for an allocation
     cdef readonly bint writable
-    cdef bint _mapped
-    cdef int _views
+    cdef bint _mapped                   # freed by munmap, else by free
+    cdef int _views                     # buffer views and open slices
+    cdef Memory _parent                 # of a slice: owns the bytes
+    cdef void _release(self) noexcept
+    cpdef Memory slice(self, Py_ssize_t offset, Py_ssize_t length_bytes, bint writable=*)
 
 cdef class MemoryProvider:
     """Where log buffers and the counters file live: files below /dev/shm, or plain memory in simulation."""
@@ -20,5 +23,9 @@ cdef class MemoryProvider:
     cpdef Memory open(self, str path, bint writable=*)
     cpdef void remove(self, str path)
     cpdef bint exists(self, str path)
+    cpdef int64_t usable_bytes(self, str directory)
+    cpdef list list_files(self, str directory)      # full paths, sorted, below it at any depth
+    cpdef void make_directory(self, str directory)
+    cpdef void remove_directory(self, str directory)
 
 cpdef Memory allocate(Py_ssize_t length_bytes)
