@@ -1,0 +1,312 @@
+"""Every message of the cluster's schema (id 111, version 17), as tables for `runtime.sbe`.
+
+cluster-client.md §2 (clients), cluster-consensus.md §3 (members), §11 (log), §12 (service control), §16 (snapshots).
+`MESSAGES` finds a message by its template id; `decode` reads any of them. Field names are the specification's in
+snake_case; `*_MARK`, `EVENT_*` and the other enums are `IntEnum`s below and travel as i32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any
+
+from runtime.sbe import Message
+
+SCHEMA_ID = 111
+SCHEMA_VERSION = 17
+HEADER_LENGTH_BYTES = 8
+SESSION_HEADER_LENGTH_BYTES = 32
+"""An application message's prefix: 8 bytes of message header and the 24 of SessionMessageHeader."""
+CLIENT_PROTOCOL_VERSION = 0x000300
+"""0.3.0; two sides are compatible when the major parts (bits 16 to 23) are equal."""
+CONSENSUS_PROTOCOL_VERSION = 0x010000
+NULL_VALUE = -1
+
+
+class EventCode(IntEnum):
+    OK = 0
+    ERROR = 1
+    REDIRECT = 2
+    AUTHENTICATION_REJECTED = 3
+    CLOSED = 4
+
+
+class CloseReason(IntEnum):
+    CLIENT_ACTION = 0
+    SERVICE_ACTION = 1
+    TIMEOUT = 2
+
+
+class ClusterAction(IntEnum):
+    SUSPEND = 0
+    RESUME = 1
+    SNAPSHOT = 2
+
+
+class SnapshotMark(IntEnum):
+    BEGIN = 0
+    SECTION = 1
+    END = 2
+
+
+class ClusterTimeUnit(IntEnum):
+    MILLIS = 0
+    MICROS = 1
+    NANOS = 2
+
+
+class AdminRequestType(IntEnum):
+    SNAPSHOT = 0
+
+
+class AdminResponseCode(IntEnum):
+    OK = 0
+    ERROR = 1
+    UNAUTHORISED_ACCESS = 2
+
+
+def _columns(text: str) -> Iterator[tuple[str, str, int]]:
+    """`"name type [since version]; ..."` as (name, type, since version) triples."""
+    for column in text.split(";"):
+        words = column.split()
+        if words:
+            yield words[0], words[1], int(words[2]) if len(words) > 2 else 0
+
+
+def _message(
+    name: str, template_id: int, fields: str = "", data: str = "", groups: list[tuple[str, str, str]] | None = None
+) -> Message:
+    return Message(
+        name,
+        template_id,
+        SCHEMA_ID,
+        SCHEMA_VERSION,
+        fields=list(_columns(fields)),
+        groups=[(group, list(_columns(columns)), list(_columns(tail))) for group, columns, tail in groups or []],
+        data=list(_columns(data)),
+    )
+
+
+# Clients (cluster-client.md §2)
+SESSION_CONNECT_REQUEST = _message(
+    "SessionConnectRequest",
+    3,
+    "correlation_id i64; response_stream_id i32; version version_t 2",
+    "response_channel ascii; encoded_credentials bytes; client_info ascii 14",
+)
+CHALLENGE_RESPONSE = _message(
+    "ChallengeResponse", 8, "correlation_id i64; cluster_session_id i64", "encoded_credentials bytes"
+)
+SESSION_MESSAGE_HEADER = _message(
+    "SessionMessageHeader", 1, "leadership_term_id i64; cluster_session_id i64; timestamp i64"
+)
+SESSION_KEEP_ALIVE = _message("SessionKeepAlive", 5, "leadership_term_id i64; cluster_session_id i64")
+SESSION_CLOSE_REQUEST = _message("SessionCloseRequest", 4, "leadership_term_id i64; cluster_session_id i64")
+ADMIN_REQUEST = _message(
+    "AdminRequest",
+    26,
+    "leadership_term_id i64; cluster_session_id i64; correlation_id i64; request_type i32",
+    "payload bytes",
+)
+SESSION_EVENT = _message(
+    "SessionEvent",
+    2,
+    "cluster_session_id i64; correlation_id i64; leadership_term_id i64; leader_member_id i32; code i32;"
+    "version version_t 6; leader_heartbeat_timeout_ns i64 13",
+    "detail ascii",
+)
+CHALLENGE = _message("Challenge", 7, "correlation_id i64; cluster_session_id i64", "encoded_challenge bytes")
+NEW_LEADER_EVENT = _message(
+    "NewLeaderEvent", 6, "leadership_term_id i64; cluster_session_id i64; leader_member_id i32", "ingress_endpoints ascii"
+)
+ADMIN_RESPONSE = _message(
+    "AdminResponse",
+    27,
+    "cluster_session_id i64; correlation_id i64; request_type i32; response_code i32",
+    "message ascii; payload bytes",
+)
+
+# Members (cluster-consensus.md §3)
+CANVASS_POSITION = _message(
+    "CanvassPosition",
+    50,
+    "log_leadership_term_id i64; log_position i64; leadership_term_id i64; follower_member_id i32;"
+    "protocol_version version_t 9",
+)
+REQUEST_VOTE = _message(
+    "RequestVote",
+    51,
+    "log_leadership_term_id i64; log_position i64; candidate_term_id i64; candidate_member_id i32;"
+    "protocol_version version_t 9",
+)
+VOTE = _message(
+    "Vote",
+    52,
+    "candidate_term_id i64; log_leadership_term_id i64; log_position i64; candidate_member_id i32;"
+    "follower_member_id i32; vote i32",
+)
+NEW_LEADERSHIP_TERM = _message(
+    "NewLeadershipTerm",
+    53,
+    "log_leadership_term_id i64; next_leadership_term_id i64; next_term_base_log_position i64; next_log_position i64;"
+    "leadership_term_id i64; term_base_log_position i64; log_position i64; leader_recording_id i64; timestamp i64;"
+    "leader_member_id i32; log_session_id i32; app_version version_t; is_startup i32; commit_position i64 15",
+)
+APPEND_POSITION = _message(
+    "AppendPosition", 54, "leadership_term_id i64; log_position i64; follower_member_id i32; flags u8 8"
+)
+COMMIT_POSITION = _message("CommitPosition", 55, "leadership_term_id i64; log_position i64; leader_member_id i32")
+CATCHUP_POSITION = _message(
+    "CatchupPosition", 56, "leadership_term_id i64; log_position i64; follower_member_id i32", "catchup_endpoint ascii"
+)
+STOP_CATCHUP = _message("StopCatchup", 57, "leadership_term_id i64; follower_member_id i32")
+TERMINATION_POSITION = _message("TerminationPosition", 75, "leadership_term_id i64; log_position i64")
+TERMINATION_ACK = _message("TerminationAck", 76, "leadership_term_id i64; log_position i64; member_id i32")
+BACKUP_QUERY = _message(
+    "BackupQuery",
+    77,
+    "correlation_id i64; response_stream_id i32; version version_t 2; log_position i64 16",
+    "response_channel ascii; encoded_credentials bytes",
+)
+_SNAPSHOT_COLUMNS = (
+    "recording_id i64; leadership_term_id i64; term_base_log_position i64; log_position i64; timestamp i64; service_id i32"
+)
+BACKUP_RESPONSE = _message(
+    "BackupResponse",
+    78,
+    "correlation_id i64; log_recording_id i64; log_leadership_term_id i64; log_term_base_log_position i64;"
+    "last_leadership_term_id i64; last_term_base_log_position i64; commit_position_counter_id i32;"
+    "leader_member_id i32; member_id i32 10",
+    "cluster_members ascii",
+    [("snapshots", _SNAPSHOT_COLUMNS, "")],
+)
+HEARTBEAT_REQUEST = _message(
+    "HeartbeatRequest",
+    79,
+    "correlation_id i64; response_stream_id i32",
+    "response_channel ascii; encoded_credentials bytes",
+)
+HEARTBEAT_RESPONSE = _message("HeartbeatResponse", 80, "correlation_id i64")
+STANDBY_SNAPSHOT = _message(
+    "StandbySnapshot",
+    81,
+    "correlation_id i64; version i32; response_stream_id i32",
+    "response_channel ascii; encoded_credentials bytes",
+    [("snapshots", _SNAPSHOT_COLUMNS, "archive_endpoint ascii")],
+)
+
+# Log records (cluster-consensus.md §11)
+NEW_LEADERSHIP_TERM_EVENT = _message(
+    "NewLeadershipTermEvent",
+    24,
+    "leadership_term_id i64; log_position i64; timestamp i64; term_base_log_position i64; leader_member_id i32;"
+    "log_session_id i32; time_unit i32 4; app_version version_t 4",
+)
+SESSION_OPEN_EVENT = _message(
+    "SessionOpenEvent",
+    21,
+    "leadership_term_id i64; correlation_id i64; cluster_session_id i64; timestamp i64; response_stream_id i32",
+    "response_channel ascii; encoded_principal bytes",
+)
+SESSION_CLOSE_EVENT = _message(
+    "SessionCloseEvent", 22, "leadership_term_id i64; cluster_session_id i64; timestamp i64; close_reason i32"
+)
+TIMER_EVENT = _message("TimerEvent", 20, "leadership_term_id i64; correlation_id i64; timestamp i64")
+CLUSTER_ACTION_REQUEST = _message(
+    "ClusterActionRequest", 23, "leadership_term_id i64; log_position i64; timestamp i64; action i32; flags i32 11"
+)
+MEMBERSHIP_CHANGE_EVENT = _message(
+    "MembershipChangeEvent",
+    25,
+    "leadership_term_id i64; log_position i64; timestamp i64; leader_member_id i32; cluster_size i32; change_type i32;"
+    "member_id i32",
+    "cluster_members ascii",
+)
+
+# Service control (cluster-consensus.md §12)
+JOIN_LOG = _message(
+    "JoinLog",
+    40,
+    "log_position i64; max_log_position i64; member_id i32; log_session_id i32; log_stream_id i32; is_startup i32;"
+    "role i32; is_standby i32 16",
+    "log_channel ascii",
+)
+SERVICE_TERMINATION_POSITION = _message("ServiceTerminationPosition", 42, "log_position i64; ack_required i32 17")
+REQUEST_SERVICE_ACK = _message("RequestServiceAck", 108, "log_position i64")
+SERVICE_ACK = _message(
+    "ServiceAck", 33, "log_position i64; timestamp i64; ack_id i64; relevant_id i64; service_id i32"
+)
+SCHEDULE_TIMER = _message("ScheduleTimer", 31, "correlation_id i64; deadline i64")
+CANCEL_TIMER = _message("CancelTimer", 32, "correlation_id i64")
+CLOSE_SESSION = _message("CloseSession", 30, "cluster_session_id i64")
+CLUSTER_MEMBERS_QUERY = _message("ClusterMembersQuery", 34, "correlation_id i64; extended i32 5")
+CLUSTER_MEMBERS_RESPONSE = _message(
+    "ClusterMembersResponse",
+    41,
+    "correlation_id i64; leader_member_id i32",
+    "active_members ascii; passive_followers ascii",
+)
+_MEMBER_COLUMNS = "leadership_term_id i64; log_position i64; time_of_last_append_ns i64; member_id i32"
+_MEMBER_DATA = (
+    "ingress_endpoint ascii; consensus_endpoint ascii; log_endpoint ascii; catchup_endpoint ascii; archive_endpoint ascii"
+)
+CLUSTER_MEMBERS_EXTENDED_RESPONSE = _message(
+    "ClusterMembersExtendedResponse",
+    43,
+    "correlation_id i64; current_time_ns i64; leader_member_id i32; member_id i32",
+    "",
+    [("active_members", _MEMBER_COLUMNS, _MEMBER_DATA), ("passive_members", _MEMBER_COLUMNS, _MEMBER_DATA)],
+)
+
+# Snapshots (cluster-consensus.md §16)
+SNAPSHOT_TYPE_CONSENSUS_MODULE = 1
+SNAPSHOT_TYPE_SERVICE = 2
+SNAPSHOT_MARKER = _message(
+    "SnapshotMarker",
+    100,
+    "type_id i64; log_position i64; leadership_term_id i64; index i32; mark i32; time_unit i32 4;"
+    "app_version version_t 4",
+)
+CLIENT_SESSION = _message(
+    "ClientSession",
+    102,
+    "cluster_session_id i64; response_stream_id i32",
+    "response_channel ascii; encoded_principal bytes",
+)
+CLUSTER_SESSION = _message(
+    "ClusterSession",
+    103,
+    "cluster_session_id i64; correlation_id i64; opened_log_position i64; time_of_last_activity i64;"
+    "close_reason i32; response_stream_id i32",
+    "response_channel ascii",
+)
+TIMER = _message("Timer", 104, "correlation_id i64; deadline i64")
+CONSENSUS_MODULE = _message(
+    "ConsensusModule",
+    105,
+    "next_session_id i64; next_service_session_id i64 3; log_service_session_id i64 3;"
+    "pending_message_capacity capacity_t 3",
+)
+PENDING_MESSAGE_TRACKER = _message(
+    "PendingMessageTracker",
+    107,
+    "next_service_session_id i64; log_service_session_id i64; pending_message_capacity capacity_t; service_id i32",
+)
+
+MESSAGES: dict[int, Message] = {
+    message.template_id: message for message in list(globals().values()) if isinstance(message, Message)
+}
+
+
+def decode(buffer: Any) -> tuple[Message, Any] | None:
+    """The message in a buffer as (its table, its values), or None for a template or schema that is not the cluster's.
+
+    Raises DecodeError (runtime.sbe) when the buffer is shorter than its own lengths say.
+    """
+    view = memoryview(buffer).cast("B")
+    if len(view) < HEADER_LENGTH_BYTES:
+        return None
+    schema_id = view[4] | view[5] << 8
+    message = MESSAGES.get(view[2] | view[3] << 8) if schema_id == SCHEMA_ID else None
+    return None if message is None else (message, message.decode(view))

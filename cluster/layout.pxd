@@ -1,0 +1,143 @@
+"""Offsets of the cluster's messages for native readers and writers (cluster-client.md §2, cluster-consensus.md §3, §11).
+
+All offsets count from the message's first byte, so the 8-byte message header is in them:
+    0 u16 block length | 2 u16 template id | 4 u16 schema id | 6 u16 version | 8 body
+Read with ordo_get_*, write with ordo_put_*: nothing is aligned.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from runtime.atomics cimport ordo_get_u16, ordo_put_i64
+
+cdef enum:
+    SBE_HEADER_LENGTH = 8
+    SCHEMA_ID = 111
+    SCHEMA_VERSION = 17
+
+cdef enum:  # template ids
+    SESSION_MESSAGE_HEADER_ID = 1
+    SESSION_EVENT_ID = 2
+    SESSION_CONNECT_REQUEST_ID = 3
+    SESSION_CLOSE_REQUEST_ID = 4
+    SESSION_KEEP_ALIVE_ID = 5
+    NEW_LEADER_EVENT_ID = 6
+    CHALLENGE_ID = 7
+    CHALLENGE_RESPONSE_ID = 8
+    TIMER_EVENT_ID = 20
+    SESSION_OPEN_EVENT_ID = 21
+    SESSION_CLOSE_EVENT_ID = 22
+    CLUSTER_ACTION_REQUEST_ID = 23
+    NEW_LEADERSHIP_TERM_EVENT_ID = 24
+    MEMBERSHIP_CHANGE_EVENT_ID = 25
+    ADMIN_REQUEST_ID = 26
+    ADMIN_RESPONSE_ID = 27
+    CLOSE_SESSION_ID = 30
+    SCHEDULE_TIMER_ID = 31
+    CANCEL_TIMER_ID = 32
+    SERVICE_ACK_ID = 33
+    CLUSTER_MEMBERS_QUERY_ID = 34
+    JOIN_LOG_ID = 40
+    SERVICE_TERMINATION_POSITION_ID = 42
+    CANVASS_POSITION_ID = 50
+    REQUEST_VOTE_ID = 51
+    VOTE_ID = 52
+    NEW_LEADERSHIP_TERM_ID = 53
+    APPEND_POSITION_ID = 54
+    COMMIT_POSITION_ID = 55
+    CATCHUP_POSITION_ID = 56
+    STOP_CATCHUP_ID = 57
+    TERMINATION_POSITION_ID = 75
+    TERMINATION_ACK_ID = 76
+    SNAPSHOT_MARKER_ID = 100
+    CLIENT_SESSION_ID = 102
+    REQUEST_SERVICE_ACK_ID = 108
+
+cdef enum:  # SessionMessageHeader: every application message's prefix
+    SESSION_MESSAGE_HEADER_BLOCK = 24
+    SESSION_HEADER_LENGTH = 32
+    SESSION_HEADER_TERM_ID = 8             # i64
+    SESSION_HEADER_SESSION_ID = 16         # i64; negative in the log: a message from a service
+    SESSION_HEADER_TIMESTAMP = 24          # i64, cluster time
+
+cdef enum:  # SessionKeepAlive and SessionCloseRequest
+    SESSION_KEEP_ALIVE_BLOCK = 16
+    SESSION_KEEP_ALIVE_LENGTH = 24
+    SESSION_KEEP_ALIVE_TERM_ID = 8         # i64
+    SESSION_KEEP_ALIVE_SESSION_ID = 16     # i64
+
+cdef enum:  # AppendPosition
+    APPEND_POSITION_BLOCK = 21
+    APPEND_POSITION_LENGTH = 29
+    APPEND_POSITION_TERM_ID = 8            # i64
+    APPEND_POSITION_LOG_POSITION = 16      # i64
+    APPEND_POSITION_MEMBER_ID = 24         # i32, the follower
+    APPEND_POSITION_FLAGS = 28             # u8; 1: catching up; since version 8
+
+cdef enum:  # CommitPosition
+    COMMIT_POSITION_BLOCK = 20
+    COMMIT_POSITION_LENGTH = 28
+    COMMIT_POSITION_TERM_ID = 8            # i64
+    COMMIT_POSITION_LOG_POSITION = 16      # i64
+    COMMIT_POSITION_MEMBER_ID = 24         # i32, the leader
+
+cdef enum:  # NewLeadershipTermEvent: the first record of a term
+    NEW_LEADERSHIP_TERM_EVENT_BLOCK = 48
+    NEW_LEADERSHIP_TERM_EVENT_LENGTH = 56
+    NEW_LEADERSHIP_TERM_EVENT_TERM_ID = 8  # i64
+    NEW_LEADERSHIP_TERM_EVENT_LOG_POSITION = 16    # i64, after the record itself
+    NEW_LEADERSHIP_TERM_EVENT_TIMESTAMP = 24       # i64
+    NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION = 32   # i64
+    NEW_LEADERSHIP_TERM_EVENT_LEADER_ID = 40       # i32
+    NEW_LEADERSHIP_TERM_EVENT_LOG_SESSION_ID = 44  # i32
+    NEW_LEADERSHIP_TERM_EVENT_TIME_UNIT = 48       # i32
+    NEW_LEADERSHIP_TERM_EVENT_APP_VERSION = 52     # i32
+
+cdef enum:  # TimerEvent
+    TIMER_EVENT_BLOCK = 24
+    TIMER_EVENT_LENGTH = 32
+    TIMER_EVENT_TERM_ID = 8                # i64
+    TIMER_EVENT_CORRELATION_ID = 16        # i64
+    TIMER_EVENT_TIMESTAMP = 24             # i64
+
+cdef enum:  # SessionOpenEvent; then response channel (u32 length, ascii) and encoded principal (u32 length, bytes)
+    SESSION_OPEN_EVENT_BLOCK = 36
+    SESSION_OPEN_EVENT_TERM_ID = 8         # i64
+    SESSION_OPEN_EVENT_CORRELATION_ID = 16 # i64
+    SESSION_OPEN_EVENT_SESSION_ID = 24     # i64
+    SESSION_OPEN_EVENT_TIMESTAMP = 32      # i64
+    SESSION_OPEN_EVENT_STREAM_ID = 40      # i32
+
+cdef enum:  # SessionCloseEvent
+    SESSION_CLOSE_EVENT_BLOCK = 28
+    SESSION_CLOSE_EVENT_LENGTH = 36
+    SESSION_CLOSE_EVENT_TERM_ID = 8        # i64
+    SESSION_CLOSE_EVENT_SESSION_ID = 16    # i64
+    SESSION_CLOSE_EVENT_TIMESTAMP = 24     # i64
+    SESSION_CLOSE_EVENT_REASON = 32        # i32
+
+cdef enum:  # ClusterActionRequest
+    CLUSTER_ACTION_REQUEST_BLOCK = 32
+    CLUSTER_ACTION_REQUEST_LENGTH = 40
+    CLUSTER_ACTION_REQUEST_TERM_ID = 8     # i64
+    CLUSTER_ACTION_REQUEST_LOG_POSITION = 16       # i64, after the record itself
+    CLUSTER_ACTION_REQUEST_TIMESTAMP = 24  # i64
+    CLUSTER_ACTION_REQUEST_ACTION = 32     # i32
+    CLUSTER_ACTION_REQUEST_FLAGS = 36      # i32, since version 11
+
+cdef inline int template_id(const uint8_t* message, int64_t length_bytes) noexcept nogil:
+    """The template id of a message of the cluster's schema whose block is wholly there; -1 for anything else."""
+    if length_bytes < SBE_HEADER_LENGTH or ordo_get_u16(message + 4) != SCHEMA_ID:
+        return -1
+    if SBE_HEADER_LENGTH + <int64_t> ordo_get_u16(message) > length_bytes:
+        return -1
+    return ordo_get_u16(message + 2)
+
+cdef inline void put_sbe_header(uint8_t* message, int block_length, int template) noexcept nogil:
+    ordo_put_i64(message, <int64_t> (<uint64_t> block_length | (<uint64_t> template << 16)
+                                     | (<uint64_t> SCHEMA_ID << 32) | (<uint64_t> SCHEMA_VERSION << 48)))
+
+cdef inline void put_session_header(uint8_t* message, int64_t term_id, int64_t session_id,
+                                    int64_t timestamp) noexcept nogil:
+    put_sbe_header(message, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
+    ordo_put_i64(message + SESSION_HEADER_TERM_ID, term_id)
+    ordo_put_i64(message + SESSION_HEADER_SESSION_ID, session_id)
+    ordo_put_i64(message + SESSION_HEADER_TIMESTAMP, timestamp)
