@@ -1,0 +1,140 @@
+"""Messages between members (cluster-consensus.md §3), as the consensus core sees them: decoded, without a wire.
+
+Field names follow the specification in snake case and stand in its order. Positions are byte offsets in the log,
+terms and member ids plain integers; a missing value is `NULL_POSITION`, `NULL_TERM` or `NULL_MEMBER`.
+"""
+
+from typing import NamedTuple
+
+NULL_POSITION = -1
+NULL_TERM = -1
+NULL_MEMBER = -1
+
+PROTOCOL_VERSION = 1 << 16
+"""Consensus protocol 1.0.0, packed as `major << 16 | minor << 8 | patch` (sbe-encoding.md §8)."""
+
+APPEND_FLAGS_NONE = 0
+APPEND_FLAGS_CATCHUP = 1
+
+
+class CanvassPosition(NamedTuple):
+    """A member without a leader tells where its log ends; a serving leader answers with NewLeadershipTerm.
+
+    `leadership_term_id` is the highest term the sender has bound itself to (its durable candidate term): a leader of
+    a lower term must give up, because the sender may never follow it again (Raft §5.1).
+    """
+
+    log_leadership_term_id: int
+    log_position: int
+    leadership_term_id: int
+    follower_member_id: int
+    protocol_version: int = PROTOCOL_VERSION
+
+
+class RequestVote(NamedTuple):
+    """A candidate asks for a vote in `candidate_term_id`; the first two fields are the end of its log."""
+
+    log_leadership_term_id: int
+    log_position: int
+    candidate_term_id: int
+    candidate_member_id: int
+    protocol_version: int = PROTOCOL_VERSION
+
+
+class Vote(NamedTuple):
+    """The answer to RequestVote, sent after the voter's term is durable."""
+
+    candidate_term_id: int
+    log_leadership_term_id: int
+    log_position: int
+    candidate_member_id: int
+    follower_member_id: int
+    vote: bool
+
+
+class NewLeadershipTerm(NamedTuple):
+    """A leader tells one member who leads, and which two neighbouring rows of its term table enclose that member's log.
+
+    `log_leadership_term_id` is the greatest term of the leader's table that is not above the member's log term (or
+    `NULL_TERM` below the first row), `next_leadership_term_id` the row after it, `next_term_base_log_position` where
+    that row begins, `next_log_position` where it ends (`NULL_POSITION` while open). All three are null when
+    `log_leadership_term_id` is the leader's current term. `timestamp` and `leader_recording_id` are left at their
+    defaults by the core and filled in by whoever encodes the message.
+    """
+
+    log_leadership_term_id: int
+    next_leadership_term_id: int
+    next_term_base_log_position: int
+    next_log_position: int
+    leadership_term_id: int
+    term_base_log_position: int
+    log_position: int
+    leader_recording_id: int
+    timestamp: int
+    leader_member_id: int
+    log_session_id: int
+    app_version: int
+    is_startup: bool
+    commit_position: int
+
+
+class AppendPosition(NamedTuple):
+    """A follower acknowledges its log up to `log_position` to the leader of `leadership_term_id`; durable when sent."""
+
+    leadership_term_id: int
+    log_position: int
+    follower_member_id: int
+    flags: int = APPEND_FLAGS_NONE
+
+
+class CommitPosition(NamedTuple):
+    """The leader tells how far the log is committed; its heartbeat."""
+
+    leadership_term_id: int
+    log_position: int
+    leader_member_id: int
+
+
+class CatchupPosition(NamedTuple):
+    """A follower asks the leader to replay the log from `log_position` to `catchup_endpoint` (host:port)."""
+
+    leadership_term_id: int
+    log_position: int
+    follower_member_id: int
+    catchup_endpoint: str
+
+
+class StopCatchup(NamedTuple):
+    """The leader tells a follower that its replay has ended."""
+
+    leadership_term_id: int
+    follower_member_id: int
+
+
+class TerminationPosition(NamedTuple):
+    """The leader tells followers to stop once they executed the log up to `log_position`."""
+
+    leadership_term_id: int
+    log_position: int
+
+
+class TerminationAck(NamedTuple):
+    """A follower has executed up to the termination position and leaves."""
+
+    leadership_term_id: int
+    log_position: int
+    member_id: int
+
+
+Message = (
+    CanvassPosition
+    | RequestVote
+    | Vote
+    | NewLeadershipTerm
+    | AppendPosition
+    | CommitPosition
+    | CatchupPosition
+    | StopCatchup
+    | TerminationPosition
+    | TerminationAck
+)
