@@ -153,7 +153,23 @@ class ArchiveError(OrdoError):
 
 
 class CorruptFrameError(ArchiveError):
-    """A recorded frame is damaged. Names the recording, the segment file and the position."""
+    """A recorded frame is damaged. Names the recording, the segment file, the position and the reason."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        recording_id: int = -1,
+        position: int = -1,
+        segment_path: str = "",
+        reason: str = "",
+        category: Category | None = None,
+    ) -> None:
+        super().__init__(message, category=category)
+        self.recording_id = recording_id
+        self.position = position
+        self.segment_path = segment_path
+        self.reason = reason
 
 
 class UnknownRecordingError(ArchiveError):

@@ -1,0 +1,18 @@
+"""Walks recorded frames and checks every one."""
+
+from libc.stdint cimport int64_t, uint8_t
+from archive.cursor cimport SegmentCursor
+
+cdef struct ScanResult:
+    int64_t end_position           # after the last good frame
+    int64_t frame_count            # good frames, PAD included
+    int fault                      # why it stopped: FAULT_NONE at the end asked for
+    int64_t frame_offset           # of the faulty frame in the buffer, -1 when its bytes are not there
+
+cdef class FrameScanner:
+    """Checks the frames of a recording natively, a block at a time."""
+    cdef readonly SegmentCursor cursor
+    cdef uint8_t* buffer
+    cdef int64_t capacity_bytes
+    cdef ScanResult result
+    cdef void scan(self, int64_t from_position, int64_t to_position) noexcept nogil

@@ -1,0 +1,99 @@
+"""Walks recorded frames and checks every one: recovery and verification stand on it."""
+
+from libc.errno cimport ENOENT
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from archive.cursor cimport SegmentCursor
+from archive.frames cimport (
+    FAULT_MISSING_FILE,
+    FAULT_NONE,
+    FAULT_READ,
+    FAULT_TRUNCATED,
+    Layout,
+    body_needed,
+    check_body,
+    check_header,
+    frame_error,
+)
+from runtime.atomics cimport ordo_get_i32
+from transport.logbuffer cimport HEADER_LENGTH, align_frame
+
+cdef int64_t _BLOCK_LENGTH = 1024 * 1024
+
+
+cdef int fault_of_read(int64_t result) noexcept nogil:
+    """The Fault behind a failed or short read."""
+    if result >= 0:
+        return FAULT_TRUNCATED
+    return FAULT_MISSING_FILE if result == -ENOENT else FAULT_READ
+
+
+cdef class FrameScanner:
+    """Checks frames from a position that starts one; memory for one block of 1 MiB."""
+
+    def __cinit__(self):
+        self.capacity_bytes = _BLOCK_LENGTH
+        self.buffer = <uint8_t*> malloc(self.capacity_bytes)
+        if self.buffer == NULL:
+            raise MemoryError("no memory for a scan block of 1 MiB")
+
+    def __dealloc__(self):
+        free(self.buffer)
+
+    def __init__(self, SegmentCursor cursor not None):
+        self.cursor = cursor
+
+    cdef void scan(self, int64_t from_position, int64_t to_position) noexcept nogil:
+        """Leaves in `result` how far frames are good, starting no frame at or after `to_position`."""
+        cdef int64_t position = from_position
+        cdef int64_t length
+        self.result.frame_count = 0
+        self.result.fault = FAULT_NONE
+        self.result.frame_offset = -1
+        while position < to_position and self.result.fault == FAULT_NONE:
+            length = self.cursor.read(self.buffer, self.capacity_bytes, position)
+            if length < HEADER_LENGTH:
+                self.result.fault = fault_of_read(length)
+                break
+            position = self._check_block(position, length, to_position)
+        self.result.end_position = position
+
+    cdef int64_t _check_block(self, int64_t start, int64_t length, int64_t to_position) noexcept nogil:
+        """Checks the frames of one block: the position after the last good one. At least one, or a fault."""
+        cdef Layout* layout = &self.cursor.layout
+        cdef int64_t offset = 0
+        cdef int64_t needed
+        cdef const uint8_t* frame
+        while start + offset < to_position and offset + HEADER_LENGTH <= length:
+            frame = self.buffer + offset
+            self.result.fault = check_header(frame, start + offset, layout)
+            if self.result.fault == FAULT_NONE:
+                needed = body_needed(frame, layout)
+                if offset + needed > length:
+                    if offset == 0:
+                        self.result.fault = FAULT_TRUNCATED
+                    return start + offset
+                self.result.fault = check_body(frame, layout)
+            if self.result.fault != FAULT_NONE:
+                self.result.frame_offset = offset
+                return start + offset
+            offset += align_frame(ordo_get_i32(frame))
+            self.result.frame_count += 1
+        return start + offset
+
+    def run(self, int64_t from_position, int64_t to_position):
+        """Scans with the GIL released; (end position, good frames, CorruptFrameError or None)."""
+        with nogil:
+            self.scan(from_position, to_position)
+        return self.result.end_position, self.result.frame_count, self.damage()
+
+    def damage(self):
+        """The CorruptFrameError of the last scan, None when it reached its end."""
+        cdef const uint8_t* frame = NULL
+        cdef int64_t position = self.result.end_position
+        if self.result.fault == FAULT_NONE:
+            return None
+        if self.result.frame_offset >= 0:
+            frame = self.buffer + self.result.frame_offset
+        return frame_error(self.result.fault, self.cursor.recording_id, self.cursor.path_of(position), position,
+                           frame, &self.cursor.layout)
