@@ -1,13 +1,38 @@
 """For services written in Cython: the message callback without Python objects."""
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+cdef enum:
+    MOCKED_OFFER = 1        # accepted and dropped: this member does not lead
+    NOT_CONNECTED = -1
+    BACK_PRESSURED = -2
+    ADMIN_ACTION = -3
+    CLOSED = -4
+    MAX_POSITION_EXCEEDED = -5
 
 cdef class NativeSession:
     """A client session as the container sees it; `offer_native` answers a position or a negative result code."""
     cdef readonly int64_t id
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
 
+cdef class SinkSession(NativeSession):
+    """A session whose messages go to `sink(session, payload: bytes) -> result`: for harnesses and tests.
+
+    What the sink raises to a native service is kept in `error` and answered as CLOSED.
+    """
+    cdef readonly object sink
+    cdef public object error
+    cdef int64_t _offer(self, const uint8_t* payload, int64_t length_bytes) noexcept
+
+cdef class Header:
+    """Where the record being executed stands in the log. One object for all records: valid during the callback only."""
+    cdef readonly int64_t position              # after the record
+    cdef readonly int64_t leadership_term_id    # in which it was appended
+
 cdef class NativeClusteredService:
-    """Subclass in Cython and implement `on_message`; the other callbacks stay the Python ones of ClusteredService."""
+    """Subclass in Cython and implement `on_message`; the other callbacks stay the Python ones of ClusteredService.
+
+    `session` is None for a message from a service. `payload` is valid during the call only.
+    """
     cdef int on_message(self, NativeSession session, int64_t timestamp, const uint8_t* payload, int64_t length_bytes,
                         int64_t position) except -1

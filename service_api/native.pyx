@@ -1,0 +1,81 @@
+"""For services written in Cython: the message callback without Python objects."""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
+cdef class NativeSession:
+    def __init__(self, int64_t id=-1):
+        self.id = id
+
+    cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
+        return NOT_CONNECTED
+
+
+cdef class SinkSession(NativeSession):
+    def __init__(self, int64_t id, sink):
+        super().__init__(id)
+        self.sink = sink
+
+    cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
+        cdef int64_t result = CLOSED
+        with gil:
+            result = self._offer(payload, length_bytes)
+        return result
+
+    cdef int64_t _offer(self, const uint8_t* payload, int64_t length_bytes) noexcept:
+        try:
+            return self.sink(self, PyBytes_FromStringAndSize(<const char*> payload, length_bytes))
+        except Exception as error:
+            self.error = error
+            return CLOSED
+
+
+cdef class Header:
+    def __init__(self, int64_t position=0, int64_t leadership_term_id=-1):
+        self.position = position
+        self.leadership_term_id = leadership_term_id
+
+    def update(self, int64_t position, int64_t leadership_term_id):
+        """Points the flyweight at the next record; for whoever runs the service."""
+        self.position = position
+        self.leadership_term_id = leadership_term_id
+
+    def __repr__(self):
+        return f"Header(position={self.position}, leadership_term_id={self.leadership_term_id})"
+
+
+cdef class NativeClusteredService:
+    cdef int on_message(self, NativeSession session, int64_t timestamp, const uint8_t* payload, int64_t length_bytes,
+                        int64_t position) except -1:
+        raise NotImplementedError(f"{type(self).__name__} must implement `cdef int on_message(...) except -1`")
+
+    def on_session_message(self, NativeSession session, int64_t timestamp, const uint8_t[::1] payload, header):
+        """The same callback for callers in Python, such as `service_api.testing.ServiceHarness`."""
+        cdef const uint8_t* data = &payload[0] if payload.shape[0] > 0 else NULL
+        self.on_message(session, timestamp, data, payload.shape[0], header.position)
+
+    def on_start(self, cluster, snapshot):
+        pass
+
+    def on_session_open(self, session, timestamp):
+        pass
+
+    def on_session_close(self, session, timestamp, close_reason):
+        pass
+
+    def on_timer_event(self, correlation_id, timestamp):
+        pass
+
+    def on_take_snapshot(self, writer):
+        pass
+
+    def on_role_change(self, role):
+        pass
+
+    def on_terminate(self, cluster):
+        pass
+
+    def on_new_leadership_term(self, event):
+        pass
+
+    def do_background_work(self, now_ns):
+        return 0

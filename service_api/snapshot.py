@@ -1,0 +1,144 @@
+"""Snapshots as a service sees them: a file to write to, and the same file to read from.
+
+Two ways of one stream, which may be mixed: `write` and `read` see bytes and no boundaries (so `pickle.dump`,
+`json.dump` through a text wrapper, or `struct` records work), `write_message` and `messages` keep each message whole.
+Underneath both are messages of an archive recording (cluster-consensus.md §16.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from runtime.errors import SnapshotError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+CHUNK_BYTES = 64 * 1024
+"""`write` gathers small pieces into messages of this length."""
+
+
+class SnapshotWriter:
+    """Takes a service's state. `append` gets one message at a time; `message_bytes_max` is its limit."""
+
+    def __init__(self, append: Callable[[bytes], None], message_bytes_max: int) -> None:
+        self._append = append
+        self._pending = bytearray()
+        self._chunk_bytes = min(CHUNK_BYTES, message_bytes_max)
+        self.message_bytes_max = message_bytes_max
+        self.written_bytes = 0
+        self.closed = False
+
+    def write(self, data: Buffer) -> int:
+        """Appends bytes of any length and answers their number. Raises SnapshotError after the callback has ended."""
+        self._check_open()
+        view = memoryview(data).cast("B")
+        self._pending += view
+        self.written_bytes += len(view)
+        while len(self._pending) >= self._chunk_bytes:
+            self._append(bytes(self._pending[: self._chunk_bytes]))
+            del self._pending[: self._chunk_bytes]
+        return len(view)
+
+    def write_message(self, data: Buffer) -> None:
+        """Appends one message that `SnapshotReader.messages` gives back whole.
+
+        Raises SnapshotError when it is empty or longer than `message_bytes_max`.
+        """
+        self._check_open()
+        message = bytes(data)
+        if not 0 < len(message) <= self.message_bytes_max:
+            raise SnapshotError(
+                f"snapshot message of {len(message)} bytes; 1 to {self.message_bytes_max} are allowed: "
+                "use write() for more"
+            )
+        self.flush()
+        self._append(message)
+        self.written_bytes += len(message)
+
+    def writable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        """Ends the message that `write` was gathering."""
+        if self._pending:
+            self._append(bytes(self._pending))
+            self._pending.clear()
+
+    def close(self) -> None:
+        """For whoever called `on_take_snapshot`: nothing can be written any more."""
+        self.flush()
+        self.closed = True
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise SnapshotError("the snapshot is complete; write only while on_take_snapshot runs")
+
+
+class SnapshotReader:
+    """Gives a service its state back, from messages in order."""
+
+    def __init__(self, messages: Iterable[bytes]) -> None:
+        self._messages = iter(messages)
+        self._message = b""
+        self._offset = 0
+
+    def messages(self) -> Iterator[bytes]:
+        """The messages that were not read yet, each whole; first the rest of one that `read` stopped in."""
+        while self._fill():
+            yield self._take(len(self._message))
+
+    __iter__ = messages
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes (all when negative); fewer only at the end of the snapshot."""
+        parts: list[bytes] = []
+        missing = size if size >= 0 else 1 << 62
+        while missing > 0 and self._fill():
+            part = self._take(missing)
+            missing -= len(part)
+            parts.append(part)
+        return b"".join(parts)
+
+    def read_exactly(self, size: int) -> bytes:
+        """`size` bytes. Raises SnapshotError when the snapshot ends before."""
+        data = self.read(size)
+        if len(data) != size:
+            raise SnapshotError(f"the snapshot ends after {len(data)} bytes of the {size} that were asked for")
+        return data
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def readline(self, size: int = -1) -> bytes:
+        """Up to and with the next newline, or `size` bytes."""
+        parts: list[bytes] = []
+        missing = size if size >= 0 else 1 << 62
+        while missing > 0 and self._fill():
+            end = self._message.find(b"\n", self._offset) + 1
+            part = self._take(min(missing, end - self._offset) if end else missing)
+            missing -= len(part)
+            parts.append(part)
+            if part.endswith(b"\n"):
+                break
+        return b"".join(parts)
+
+    def readable(self) -> bool:
+        return True
+
+    def _fill(self) -> bool:
+        """True when there are bytes at the offset, after stepping to the next message where needed."""
+        while self._offset == len(self._message):
+            message = next(self._messages, None)
+            if message is None:
+                return False
+            self._message, self._offset = message, 0
+        return True
+
+    def _take(self, size: int) -> bytes:
+        start = self._offset
+        self._offset = min(start + size, len(self._message))
+        return self._message[start : self._offset]

@@ -1,0 +1,302 @@
+"""Tests a service without a cluster: feed it inputs, look at what it did, prove that it is deterministic.
+
+    harness = ServiceHarness(MyService)
+    harness.execute(OpenSession(1, 10), Message(1, 11, b"buy"), AdvanceTime(500))
+    assert harness.egress(1) == [b"bought"]
+
+    check_service(MyService, inputs)      # deterministic, and any snapshot restores the whole state
+
+It runs in memory, in the caller's thread. What it cannot see are differences between processes, such as iteration over
+a set of strings in hash order.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from runtime.errors import ServiceCallError, ServiceError, SnapshotError
+from service_api.native import Header, SinkSession
+from service_api.service import (
+    CLOSED,
+    MOCKED_OFFER,
+    ClientSession,
+    CloseReason,
+    Payload,
+    Role,
+    Service,
+    TimeUnit,
+)
+from service_api.snapshot import SnapshotReader, SnapshotWriter
+
+MESSAGE_BYTES_MAX = 8 * 1024 * 1024
+
+
+class OpenSession(NamedTuple):
+    session_id: int
+    timestamp: int
+    encoded_principal: bytes = b""
+
+
+class CloseSession(NamedTuple):
+    session_id: int
+    timestamp: int
+    close_reason: CloseReason = CloseReason.CLIENT_ACTION
+
+
+class Message(NamedTuple):
+    """`session_id` None: a message from a service."""
+
+    session_id: int | None
+    timestamp: int
+    payload: bytes
+
+
+class AdvanceTime(NamedTuple):
+    """Fires every timer due up to `timestamp`, in order of deadline and then correlation id."""
+
+    timestamp: int
+
+
+class TakeSnapshot(NamedTuple):
+    timestamp: int
+
+
+Input: TypeAlias = OpenSession | CloseSession | Message | AdvanceTime | TakeSnapshot
+
+
+class Effect(NamedTuple):
+    """Something the service did. `kind`: egress, schedule, cancel, close, offer."""
+
+    kind: str
+    key: int
+    value: bytes | int
+
+
+class HarnessSnapshot(NamedTuple):
+    """The service's own messages, and what its cluster knew at that point."""
+
+    messages: tuple[bytes, ...]
+    position: int
+    time: int
+    sessions: tuple[tuple[int, bytes], ...]
+    timers: tuple[tuple[int, int], ...]
+
+
+class HarnessSession(SinkSession):
+    """The ClientSession of a harness."""
+
+    response_stream_id = 102
+    response_channel = "aeron:ipc"
+
+    def __init__(self, cluster: ServiceHarness, session_id: int, encoded_principal: bytes) -> None:
+        super().__init__(session_id, cluster._on_egress)
+        self._cluster = cluster
+        self.encoded_principal = encoded_principal
+        self.is_closing = False
+
+    def offer(self, payload: Payload) -> int:
+        return self._cluster._on_egress(self, bytes(payload))
+
+    def close(self) -> None:
+        if self._cluster.get_client_session(self.id) is not None:
+            self._cluster.close_client_session(self.id)
+
+
+class ServiceHarness:
+    """Runs one service, and is its `Cluster`. `role` FOLLOWER mocks egress as a follower does."""
+
+    member_id = 0
+    time_unit = TimeUnit.MILLIS
+
+    def __init__(
+        self, make_service: Callable[[], Service], *, role: Role = Role.LEADER, snapshot: HarnessSnapshot | None = None
+    ) -> None:
+        self.role = role
+        self.log_position = 0
+        self.time = 0
+        self.effects: list[Effect] = []
+        self.snapshots: list[HarnessSnapshot] = []
+        self.service = make_service()
+        self._sessions: dict[int, HarnessSession] = {}
+        self._timers: list[tuple[int, int]] = []
+        self._offered: deque[bytes] = deque()
+        self._header = Header()
+        self._callback = "on_start"
+        self._may_call = False
+        if snapshot is not None:
+            self._restore(snapshot)
+        self.service.on_start(self, SnapshotReader(snapshot.messages) if snapshot is not None else None)
+
+    # Feeding and looking
+
+    def execute(self, *inputs: Input) -> ServiceHarness:
+        """Executes inputs in order, and after each one the service's own messages."""
+        for item in inputs:
+            self._execute(item)
+            while self._offered:
+                self._execute(Message(None, self.time, self._offered.popleft()))
+        return self
+
+    def egress(self, session_id: int) -> list[bytes]:
+        """What the service sent to a session so far."""
+        return [bytes(effect.value) for effect in self.effects if effect[:2] == ("egress", session_id)]
+
+    def take_snapshot(self) -> HarnessSnapshot:
+        messages: list[bytes] = []
+        writer = SnapshotWriter(messages.append, MESSAGE_BYTES_MAX)
+        self._call("on_take_snapshot", False, writer)
+        writer.close()
+        sessions = tuple((session.id, session.encoded_principal) for session in self._sessions.values())
+        return HarnessSnapshot(tuple(messages), self.log_position, self.time, sessions, tuple(self._timers))
+
+    # Cluster
+
+    @property
+    def client_sessions(self) -> Sequence[ClientSession]:
+        return [self._sessions[session_id] for session_id in sorted(self._sessions)]
+
+    def get_client_session(self, session_id: int) -> ClientSession | None:
+        return self._sessions.get(session_id)
+
+    def close_client_session(self, session_id: int) -> bool:
+        self._check_allowed("close_client_session")
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ServiceError(f"unknown session: session_id={session_id}")
+        if not session.is_closing:
+            session.is_closing = True
+            self.effects.append(Effect("close", session_id, 0))
+        return True
+
+    def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
+        self._check_allowed("schedule_timer")
+        self._remove_timer(correlation_id)
+        insort(self._timers, (deadline, correlation_id))
+        self.effects.append(Effect("schedule", correlation_id, deadline))
+        return True
+
+    def cancel_timer(self, correlation_id: int) -> bool:
+        self._check_allowed("cancel_timer")
+        self._remove_timer(correlation_id)
+        self.effects.append(Effect("cancel", correlation_id, 0))
+        return True
+
+    def offer(self, payload: Payload) -> int:
+        self._check_allowed("offer")
+        self._offered.append(bytes(payload))
+        self.effects.append(Effect("offer", 0, bytes(payload)))
+        return len(self._offered)
+
+    def idle(self) -> None:
+        """Every offer is taken at once, so there is nothing to wait for."""
+
+    # Executing
+
+    def _execute(self, item: Input) -> None:
+        self.time = max(self.time, item.timestamp)
+        if isinstance(item, AdvanceTime):
+            self._fire_timers(item.timestamp)
+            return
+        self._advance(len(item.payload) if isinstance(item, Message) else 0)
+        if isinstance(item, Message):
+            self._on_message(item)
+        elif isinstance(item, OpenSession):
+            session = HarnessSession(self, item.session_id, item.encoded_principal)
+            self._sessions[item.session_id] = session
+            self._call("on_session_open", True, session, item.timestamp)
+        elif isinstance(item, CloseSession):
+            session = self._sessions.pop(item.session_id)
+            self._call("on_session_close", True, session, item.timestamp, item.close_reason)
+        else:
+            self.snapshots.append(self.take_snapshot())
+
+    def _on_message(self, item: Message) -> None:
+        session = None if item.session_id is None else self._sessions[item.session_id]
+        self._header.update(self.log_position, 0)
+        self._call("on_session_message", True, session, item.timestamp, item.payload, self._header)
+
+    def _fire_timers(self, timestamp: int) -> None:
+        while self._timers and self._timers[0][0] <= timestamp:
+            _, correlation_id = self._timers.pop(0)
+            self._advance(0)
+            self._call("on_timer_event", True, correlation_id, timestamp)
+
+    def _advance(self, payload_bytes: int) -> None:
+        """The record's length in a log: 32 bytes of frame, 32 of message header, aligned to 32."""
+        self.log_position += 64 + (payload_bytes + 31 & ~31)
+
+    def _call(self, callback: str, may_call: bool, *arguments: object) -> None:
+        self._callback, self._may_call = callback, may_call
+        getattr(self.service, callback)(*arguments)
+        self._may_call = False
+        for session in self._sessions.values():
+            if session.error is not None:
+                error, session.error = session.error, None
+                raise error
+
+    def _on_egress(self, session: HarnessSession, payload: bytes) -> int:
+        self._check_allowed("session.offer")
+        if session.id not in self._sessions:
+            return CLOSED
+        if self.role is not Role.LEADER:
+            return MOCKED_OFFER
+        self.effects.append(Effect("egress", session.id, payload))
+        return self.log_position
+
+    def _check_allowed(self, call: str) -> None:
+        if not self._may_call:
+            raise ServiceCallError(f"{call} is not allowed from {self._callback}; see service_api.service")
+
+    def _remove_timer(self, correlation_id: int) -> None:
+        self._timers = [timer for timer in self._timers if timer[1] != correlation_id]
+
+    def _restore(self, snapshot: HarnessSnapshot) -> None:
+        self.log_position, self.time = snapshot.position, snapshot.time
+        self._timers = list(snapshot.timers)
+        for session_id, encoded_principal in snapshot.sessions:
+            self._sessions[session_id] = HarnessSession(self, session_id, encoded_principal)
+
+
+def check_service(
+    make_service: Callable[[], Service], inputs: Iterable[Input], *, snapshot_points: int = 8
+) -> ServiceHarness:
+    """Proves on these inputs that a service is deterministic and that its snapshots hold its whole state.
+
+    Runs them twice on fresh services, then once more from a snapshot at each of `snapshot_points` places spread over
+    the inputs. Raises ServiceError (what it did differs) or SnapshotError (what a restored one does differs). Answers
+    the first run.
+    """
+    items = list(inputs)
+    first = ServiceHarness(make_service).execute(*items)
+    second = ServiceHarness(make_service).execute(*items)
+    _compare_effects(first.effects, second.effects, ServiceError, "a second run of the same inputs")
+    expected = first.take_snapshot()
+    if expected != second.take_snapshot():
+        raise ServiceError("not deterministic: two runs of the same inputs give different snapshots")
+    for point in sorted({len(items) * step // max(snapshot_points, 1) for step in range(snapshot_points)}):
+        _check_restored(make_service, items, point, expected, first.effects)
+    return first
+
+
+def _check_restored(
+    make_service: Callable[[], Service], items: list[Input], point: int, expected: HarnessSnapshot, effects: list[Effect]
+) -> None:
+    before = ServiceHarness(make_service).execute(*items[:point])
+    restored = ServiceHarness(make_service, snapshot=before.take_snapshot()).execute(*items[point:])
+    where = f"a service restored from its snapshot after input {point}"
+    _compare_effects(effects[len(before.effects) :], restored.effects, SnapshotError, where)
+    if restored.take_snapshot() != expected:
+        raise SnapshotError(f"{where} ends in another snapshot; something is missing from on_take_snapshot")
+
+
+def _compare_effects(
+    expected: list[Effect], actual: list[Effect], error: type[ServiceError], where: str
+) -> None:
+    for index, (left, right) in enumerate(zip(expected, actual, strict=False)):
+        if left != right:
+            raise error(f"{where} differs at effect {index}: expected={left} actual={right}")
+    if len(expected) != len(actual):
+        raise error(f"{where} did {len(actual)} things instead of {len(expected)}")

@@ -1,0 +1,150 @@
+"""The harness must see what it is there to see: it is tested with services that are wrong on purpose."""
+
+import itertools
+import json
+
+import pytest
+
+from runtime.errors import ServiceCallError, ServiceError, SnapshotError
+from service_api.service import CLOSED, MOCKED_OFFER, ClusteredService, Role
+from service_api.testing import (
+    AdvanceTime,
+    CloseSession,
+    Effect,
+    Message,
+    OpenSession,
+    ServiceHarness,
+    TakeSnapshot,
+    check_service,
+)
+
+
+class Ledger(ClusteredService):
+    """Sums what each client sends; `tick` asks for a timer, `post` for a message of its own."""
+
+    def on_start(self, cluster, snapshot):
+        self.cluster = cluster
+        self.sums = {} if snapshot is None else {int(k): v for k, v in json.loads(snapshot.read()).items()}
+
+    def on_session_message(self, session, timestamp, payload, header):
+        if session is None:
+            self.sums[0] = self.sums.get(0, 0) + int(payload)
+        elif payload == b"tick":
+            self.cluster.schedule_timer(session.id, timestamp + 100)
+        elif payload == b"post":
+            self.cluster.offer(b"7")
+        elif payload == b"bye":
+            session.close()
+        else:
+            self.sums[session.id] = self.sums.get(session.id, 0) + int(payload)
+            session.offer(f"{self.sums[session.id]}@{header.position}".encode())
+
+    def on_timer_event(self, correlation_id, timestamp):
+        for session in self.cluster.client_sessions:
+            session.offer(b"timer %d" % correlation_id)
+
+    def on_take_snapshot(self, writer):
+        writer.write(json.dumps(self.sums).encode())
+
+
+INPUTS = [
+    OpenSession(1, 10),
+    OpenSession(2, 11),
+    Message(1, 12, b"5"),
+    Message(2, 13, b"tick"),
+    Message(1, 14, b"post"),
+    TakeSnapshot(15),
+    Message(1, 16, b"6"),
+    AdvanceTime(120),
+    Message(2, 121, b"bye"),
+    CloseSession(2, 122),
+    Message(1, 123, b"1"),
+]
+
+
+def test_a_right_service_passes_and_its_effects_are_known():
+    harness = check_service(Ledger, INPUTS)
+    assert [message.split(b"@")[0] for message in harness.egress(1)] == [b"5", b"11", b"timer 2", b"12"]
+    assert harness.egress(2) == [b"timer 2"]
+    assert Effect("schedule", 2, 113) in harness.effects
+    assert Effect("close", 2, 0) in harness.effects
+    assert json.loads(b"".join(harness.take_snapshot().messages)) == {"1": 12, "0": 7}
+    assert len(harness.snapshots) == 1
+
+
+def test_a_follower_sends_nothing():
+    harness = ServiceHarness(Ledger, role=Role.FOLLOWER).execute(*INPUTS)
+    assert harness.egress(1) == []
+    assert [s.id for s in harness.client_sessions] == [1]
+
+
+def test_a_random_answer_is_found():
+    numbers = itertools.count()
+
+    class Random(Ledger):
+        def on_session_message(self, session, timestamp, payload, header):
+            session.offer(b"%d" % next(numbers))
+
+    with pytest.raises(ServiceError, match="second run of the same inputs differs at effect 0"):
+        check_service(Random, [OpenSession(1, 1), Message(1, 2, b"1")])
+
+
+def test_state_missing_from_the_snapshot_is_found():
+    class Forgetful(Ledger):
+        def on_take_snapshot(self, writer):
+            writer.write(b"{}")
+
+    with pytest.raises(SnapshotError, match="restored from its snapshot after input"):
+        check_service(Forgetful, INPUTS)
+
+
+def test_hidden_state_that_no_effect_shows_is_found_by_the_snapshot():
+    class Sloppy(Ledger):
+        def on_start(self, cluster, snapshot):
+            super().on_start(cluster, None if snapshot is None else snapshot)
+            self.seen = 0
+
+        def on_session_open(self, session, timestamp):
+            self.seen += 1
+
+        def on_take_snapshot(self, writer):
+            writer.write(json.dumps({**self.sums, 99: self.seen}).encode())
+
+    with pytest.raises(SnapshotError):
+        check_service(Sloppy, INPUTS)
+
+
+@pytest.mark.parametrize("callback", ["on_start", "on_take_snapshot"])
+def test_calls_from_where_they_are_not_allowed_are_refused(callback):
+    class Eager(ClusteredService):
+        def on_start(self, cluster, snapshot):
+            self.cluster = cluster
+            if callback == "on_start":
+                cluster.schedule_timer(1, 2)
+
+        def on_take_snapshot(self, writer):
+            self.cluster.offer(b"x")
+
+    with pytest.raises(ServiceCallError, match=f"not allowed from {callback}"):
+        ServiceHarness(Eager).take_snapshot()
+
+
+def test_results_of_offers():
+    class Asker(ClusteredService):
+        def on_start(self, cluster, snapshot):
+            self.results = []
+
+        def on_session_message(self, session, timestamp, payload, header):
+            self.results.append(session.offer(payload))
+
+        def on_session_close(self, session, timestamp, close_reason):
+            self.results.append(session.offer(b"late"))
+
+    inputs = [OpenSession(1, 1), Message(1, 2, b"x"), CloseSession(1, 3)]
+    assert ServiceHarness(Asker).execute(*inputs).service.results == [160, CLOSED]
+    assert ServiceHarness(Asker, role=Role.FOLLOWER).execute(*inputs).service.results == [MOCKED_OFFER, CLOSED]
+
+
+def test_a_service_must_handle_messages():
+    with pytest.raises(NotImplementedError, match="must implement on_session_message"):
+        ServiceHarness(ClusteredService).execute(OpenSession(1, 1), Message(1, 2, b"x"))
