@@ -1,0 +1,208 @@
+"""Walks the whole messages of one segment file. The file is read in blocks with `pread`, so that a file which is cut
+short under the reader is an error to report and not a fault of the process; the interpreter is not needed per message."""
+
+import os
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+from posix.unistd cimport pread
+
+from pipeline.frames cimport (FAULT_CHECKSUM, FAULT_FILE_END, FAULT_FRAGMENT, FAULT_LENGTH, FAULT_MEMORY, FAULT_NONE,
+                              FAULT_READ, FAULT_STREAM_ID, FAULT_TERM_ID, FAULT_TERM_OFFSET, FAULT_UNWRITTEN,
+                              FRAME_BEGIN, FRAME_END, FRAME_HEADER_LENGTH, FRAME_TYPE_PADDING, StreamLayout,
+                              align_frame, check_header, checksum_matches)
+from runtime.atomics cimport ordo_crc32c, ordo_get_i32, ordo_get_u16
+
+from pipeline.errors import CorruptRecordingError
+
+cdef enum:
+    BUFFER_LENGTH = 512 * 1024
+
+FAULT_NAMES = ("none", "unwritten frame", "frame length", "frame version", "frame type", "frame flags", "term offset",
+               "term id", "stream id", "checksum", "fragment order", "end of file", "read error", "out of memory")
+
+
+cdef class SegmentCursor:
+
+    def __cinit__(self, str path, object layout, int64_t start, int64_t limit, bint verify=True, bint exact=True):
+        cdef StreamLayout* fields = &self.layout
+        self.descriptor = -1
+        fields.segment_base = layout.segment_base
+        fields.segment_length_bytes = layout.segment_length_bytes
+        fields.term_length_bytes = layout.term_length_bytes
+        fields.term_shift = layout.term_length_bytes.bit_length() - 1
+        fields.initial_term_id = layout.initial_term_id
+        fields.stream_id = layout.stream_id
+        fields.checksum = layout.checksum
+        self.path = path
+        self.position = start
+        self.limit = min(limit, fields.segment_base + fields.segment_length_bytes)
+        self.verify = verify
+        self.exact = exact
+        if start < fields.segment_base or start & 31:
+            raise ValueError(f"start={start} is no frame position of {path}: frames begin at multiples of 32 from "
+                             f"{fields.segment_base} on")
+        self.capacity_bytes = BUFFER_LENGTH
+        self.buffer = <uint8_t*> malloc(self.capacity_bytes)
+        if self.buffer == NULL:
+            raise MemoryError()
+        try:
+            self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self.fault = FAULT_FILE_END
+            self.fault_position = start
+
+    def __dealloc__(self):
+        free(self.buffer)
+        free(self.assembly)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+    cdef int fail(self, int fault, int64_t position, const uint8_t* frame) noexcept nogil:
+        cdef int64_t aligned
+        self.fault = fault
+        self.fault_position = position
+        self.expected = 0
+        self.actual = 0
+        if fault == FAULT_LENGTH:
+            self.actual = ordo_get_i32(frame)
+            self.expected = min(self.limit - position,
+                                self.layout.term_length_bytes - (position & (self.layout.term_length_bytes - 1)))
+        elif fault == FAULT_TERM_OFFSET:
+            self.actual = ordo_get_i32(frame + 8)
+            self.expected = position & (self.layout.term_length_bytes - 1)
+        elif fault == FAULT_STREAM_ID:
+            self.actual = ordo_get_i32(frame + 16)
+            self.expected = self.layout.stream_id
+        elif fault == FAULT_TERM_ID:
+            self.actual = ordo_get_i32(frame + 20)
+            self.expected = <int32_t> (self.layout.initial_term_id + (position >> self.layout.term_shift))
+        elif fault == FAULT_CHECKSUM:
+            aligned = align_frame(ordo_get_i32(frame))
+            self.actual = ordo_get_i32(frame + 12)
+            self.expected = <int32_t> ordo_crc32c(0, frame + FRAME_HEADER_LENGTH, aligned - FRAME_HEADER_LENGTH)
+        return -1
+
+    cdef const uint8_t* view(self, int64_t position, int64_t length_bytes) noexcept nogil:
+        """Bytes [position, position + length), or NULL with the fault set. Never reads past the limit."""
+        cdef int64_t wanted, count, offset
+        cdef uint8_t* grown
+        offset = position - self.buffer_position
+        if self.filled_bytes > 0 and offset >= 0 and offset + length_bytes <= self.filled_bytes:
+            return self.buffer + offset
+        if length_bytes > self.capacity_bytes:
+            grown = <uint8_t*> realloc(self.buffer, length_bytes)
+            if grown == NULL:
+                self.fail(FAULT_MEMORY, position, NULL)
+                return NULL
+            self.buffer = grown
+            self.capacity_bytes = length_bytes
+        self.buffer_position = position
+        self.filled_bytes = 0
+        wanted = min(self.capacity_bytes, self.limit - position)
+        while self.filled_bytes < wanted:
+            count = pread(self.descriptor, self.buffer + self.filled_bytes, wanted - self.filled_bytes,
+                          position - self.layout.segment_base + self.filled_bytes)
+            if count < 0:
+                self.fail(FAULT_READ, position, NULL)
+                return NULL
+            if count == 0:
+                break
+            self.filled_bytes += count
+        if self.filled_bytes < length_bytes:
+            self.fail(FAULT_FILE_END, position, NULL)
+            return NULL
+        return self.buffer
+
+    cdef const uint8_t* frame_at(self, int64_t position, int64_t* aligned_length) noexcept nogil:
+        """A checked frame (of padding only the header), or NULL: at the end `fault` stays 0, otherwise it is set."""
+        cdef const uint8_t* frame
+        cdef int64_t aligned
+        cdef int fault
+        if position + FRAME_HEADER_LENGTH > self.limit:
+            return NULL
+        frame = self.view(position, FRAME_HEADER_LENGTH)
+        if frame == NULL:
+            return NULL
+        fault = check_header(frame, position, &self.layout)
+        if fault == FAULT_UNWRITTEN and not self.exact:
+            return NULL
+        if fault != FAULT_NONE:
+            self.fail(fault, position, frame)
+            return NULL
+        aligned = align_frame(ordo_get_i32(frame))
+        aligned_length[0] = aligned
+        if position + aligned > self.limit:
+            if self.exact:
+                self.fail(FAULT_LENGTH, position, frame)
+            return NULL
+        if ordo_get_u16(frame + 6) == FRAME_TYPE_PADDING:
+            return frame
+        frame = self.view(position, aligned)
+        if frame != NULL and self.verify and self.layout.checksum and not checksum_matches(frame, aligned):
+            self.fail(FAULT_CHECKSUM, position, frame)
+            return NULL
+        return frame
+
+    cdef int next_message(self, Message* out) noexcept nogil:
+        cdef const uint8_t* frame
+        cdef int64_t aligned = 0
+        cdef int flags
+        if self.fault != FAULT_NONE:
+            return -1
+        while True:
+            frame = self.frame_at(self.position, &aligned)
+            if frame == NULL:
+                return 0 if self.fault == FAULT_NONE else -1
+            if ordo_get_u16(frame + 6) != FRAME_TYPE_PADDING:
+                break
+            self.position += aligned
+        flags = frame[5]
+        if not flags & FRAME_BEGIN:
+            return self.fail(FAULT_FRAGMENT, self.position, frame)
+        if not flags & FRAME_END:
+            return self.assemble(frame, aligned, out)
+        out.data = frame + FRAME_HEADER_LENGTH
+        out.length_bytes = ordo_get_i32(frame) - FRAME_HEADER_LENGTH
+        out.start_position = self.position
+        self.position += aligned
+        out.position = self.position
+        return 1
+
+    cdef int assemble(self, const uint8_t* frame, int64_t aligned, Message* out) noexcept nogil:
+        """A message of several frames, gathered in `assembly`. Its frames follow one another inside one term."""
+        cdef int64_t position = self.position
+        cdef int64_t length = 0
+        cdef int64_t part
+        cdef uint8_t* grown
+        while True:
+            part = ordo_get_i32(frame) - FRAME_HEADER_LENGTH
+            if length + part > self.assembly_capacity_bytes:
+                grown = <uint8_t*> realloc(self.assembly, 2 * (length + part))
+                if grown == NULL:
+                    return self.fail(FAULT_MEMORY, position, frame)
+                self.assembly = grown
+                self.assembly_capacity_bytes = 2 * (length + part)
+            memcpy(self.assembly + length, frame + FRAME_HEADER_LENGTH, part)
+            length += part
+            position += aligned
+            if frame[5] & FRAME_END:
+                break
+            frame = self.frame_at(position, &aligned)
+            if frame == NULL:
+                return 0 if self.fault == FAULT_NONE else -1
+            if frame[5] & FRAME_BEGIN or ordo_get_u16(frame + 6) == FRAME_TYPE_PADDING:
+                return self.fail(FAULT_FRAGMENT, position, frame)
+        out.data = self.assembly
+        out.length_bytes = length
+        out.start_position = self.position
+        out.position = position
+        self.position = position
+        return 1
+
+    def raise_fault(self):
+        """Raise CorruptRecordingError for the fault that ended the walk; nothing when there is none."""
+        if self.fault != FAULT_NONE:
+            raise CorruptRecordingError.of(self.path, self.fault_position, FAULT_NAMES[self.fault], self.expected,
+                                           self.actual)

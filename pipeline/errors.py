@@ -1,0 +1,35 @@
+"""Errors of the pipeline.
+
+OrdoError
+ +-- PipelineError              what the caller can put right: options, folders, schemas
+      +-- CorruptRecordingError  bytes on disk that cannot be what was recorded
+"""
+
+from __future__ import annotations
+
+from runtime.errors import OrdoError
+
+
+class PipelineError(OrdoError):
+    """A wrong option, a missing folder or recording, a schema that does not fit. The message says what is allowed."""
+
+
+class CorruptRecordingError(PipelineError):
+    """A segment file does not hold what a recording must hold at `position`."""
+
+    def __init__(self, message: str, path: str = "", position: int = -1, fault: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        self.position = position
+        self.fault = fault
+
+    @classmethod
+    def of(cls, path: str, position: int, fault: str, expected: int, actual: int) -> CorruptRecordingError:
+        detail = "" if expected == actual else f" expected={expected} actual={actual}"
+        return cls(
+            f"damaged segment: fault={fault} position={position} file={path}{detail}; run `ordo pipeline audit` over "
+            f"all nodes' folders to see what can be taken from a peer",
+            path, position, fault)
+
+    def __reduce__(self) -> tuple[type[CorruptRecordingError], tuple[str, str, int, str]]:
+        return (type(self), (str(self), self.path, self.position, self.fault))
