@@ -1,5 +1,6 @@
 """Log buffers: three terms and a metadata section (log-buffer.md). Offsets are named here and nowhere else."""
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from runtime.atomics cimport (ordo_fence_release, ordo_load_acquire_i32, ordo_load_acquire_i64, ordo_put_i32,
                               ordo_put_i64, ordo_store_release_i32, ordo_store_release_i64)
@@ -80,6 +81,7 @@ cdef enum:
     META_TYPE = 497
     META_UNTETHERED_LINGER_TIMEOUT_NS = 500    # 4-byte aligned only: plain access
 
+@cython.final
 cdef class LogBuffers:
     """The mapped log of one stream. Term pointers, immutable parameters, and accessors of the metadata fields."""
     cdef Memory memory

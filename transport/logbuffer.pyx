@@ -8,6 +8,7 @@
 ```
 """
 
+cimport cython
 from libc.string cimport memcpy, memset
 
 from runtime.atomics cimport ordo_cas_i32, ordo_cas_i64, ordo_get_i32, ordo_get_i64
@@ -75,6 +76,7 @@ def check_page_size(page_size: int) -> int:
     return page_size
 
 
+@cython.final
 cdef class LogBuffers:
     """The log of one stream over a `Memory`. `create_log` makes one, `open_log` opens another process's.
 
