@@ -1,0 +1,32 @@
+"""The smallest service with a state: adds up what it is sent, and answers the total.
+
+ordo node --config node.toml --service examples.counter:Counter
+"""
+
+from service_api.native import Header
+from service_api.service import ClientSession, Cluster, ClusteredService
+from service_api.snapshot import SnapshotReader, SnapshotWriter
+
+
+class Counter(ClusteredService):
+    """A message is a decimal number, answered with the sum of all so far; anything else is answered `not a number`."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        if snapshot is not None:
+            self.total = int(snapshot.read())
+
+    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
+        if session is None:
+            return
+        try:
+            self.total += int(payload)
+        except ValueError:
+            session.offer(b"not a number")
+        else:
+            session.offer(str(self.total).encode())
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        writer.write(str(self.total).encode())

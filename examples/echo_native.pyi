@@ -1,0 +1,3 @@
+from service_api.native import NativeClusteredService
+
+class NativeEcho(NativeClusteredService): ...
