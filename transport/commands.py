@@ -334,13 +334,13 @@ _COMMANDS = {layout.type_id: cls for cls, layout in _COMMAND_LAYOUTS.items()}
 _RESPONSES = {layout.type_id: cls for cls, layout in _RESPONSE_LAYOUTS.items()}
 
 
-def type_id_of(message: NamedTuple | type) -> int:
+def type_id_of(message: tuple[Any, ...] | type) -> int:
     """The record type of a command or response, or of its class."""
     cls = message if isinstance(message, type) else type(message)
     return _LAYOUTS[cls].type_id
 
 
-def encode(message: NamedTuple) -> bytes:
+def encode(message: tuple[Any, ...]) -> bytes:
     """The payload of a command or response. Raises UnicodeEncodeError for text that is not ASCII."""
     layout = _LAYOUTS[type(message)]
     out = bytearray()
