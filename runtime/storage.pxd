@@ -3,7 +3,8 @@
 Real files and LMDB in production; in tests a store that loses what was not synced, tears, rots, fails and fills up.
 """
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from runtime.wake cimport ParkFlag
 
 cdef class SegmentFile:
     """A file of fixed length, written and read at offsets. Methods return 0 or a count, or -errno; they never raise."""
@@ -12,6 +13,13 @@ cdef class SegmentFile:
     cdef int write(self, const uint8_t* data, int64_t length_bytes, int64_t offset) noexcept nogil   # whole or -errno
     cdef int64_t read(self, uint8_t* data, int64_t length_bytes, int64_t offset) noexcept nogil      # bytes read or -errno
     cdef int sync(self) noexcept nogil                                                               # fdatasync
+
+cdef class FileSegment(SegmentFile):
+    """A real file. Its descriptor stays open while a sync of it is pending, closed or not."""
+    cdef int _descriptor
+    cdef int _pending_syncs
+    cdef bint _close_requested
+    cdef void _close_now(self) noexcept
 
 cdef class SyncQueue:
     """Runs `SegmentFile.sync` off the duty cycle: on a thread in production, after a virtual delay in simulation.
@@ -22,3 +30,14 @@ cdef class SyncQueue:
     cdef int64_t request(self, SegmentFile file)
     cdef int64_t completed(self) noexcept nogil
     cdef int error(self) noexcept nogil
+
+cdef struct SyncThread
+
+cdef class ThreadSyncQueue(SyncQueue):
+    """One native thread. Everything requested during one sync goes with the next, one fdatasync a file."""
+    cdef SyncThread* _thread
+    cdef list _held                     # (ticket, file) not reaped yet
+    cdef ParkFlag _flag
+    cdef void _notify(self) noexcept nogil
+    cdef void _reap(self)
+    cdef void _stop(self) noexcept

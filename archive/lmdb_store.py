@@ -1,0 +1,140 @@
+"""The metadata store on LMDB: one file, one writer at a time, readers in any process.
+
+A transaction is durable (fdatasync of the file) when its block ends. Changes are gathered first and written at the end
+of the block, so that a full map can be grown and the write repeated.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import lmdb
+
+from runtime.errors import StorageError, StorageFullError, StorageMissingError
+from runtime.storage import MetadataStore, Transaction
+
+MAP_BYTES_DEFAULT = 16 * 1024 * 1024
+MAP_BYTES_MAX = 4 * 1024 * 1024 * 1024
+KEY_BYTES_MAX = 511
+
+
+def _failure(action: str, path: str, error: Exception) -> StorageError:
+    kind = StorageFullError if isinstance(error, (lmdb.DiskError, lmdb.MapFullError)) else StorageError
+    return kind(f"cannot {action} metadata store: path={path}: {error}")
+
+
+class LmdbTransaction(Transaction):
+    """Gathers changes over the committed state."""
+
+    def __init__(self, store: LmdbStore) -> None:
+        self._store = store
+        self.changes: dict[bytes, bytes | None] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.changes[key] if key in self.changes else self._store.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        if not 0 < len(key) <= KEY_BYTES_MAX:
+            raise ValueError(f"key_length_bytes={len(key)}, allowed 1..{KEY_BYTES_MAX}")
+        self.changes[bytes(key)] = bytes(value)
+
+    def delete(self, key: bytes) -> None:
+        self.changes[bytes(key)] = None
+
+
+class LmdbStore(MetadataStore):
+    """One environment in one file, with its lock file `<path>-lock` beside it."""
+
+    def __init__(self, path: str, read_only: bool = False, *, map_bytes: int = MAP_BYTES_DEFAULT) -> None:
+        if read_only and not os.path.exists(path):
+            raise StorageMissingError(f"metadata store is not there: path={path}")
+        self.path = path
+        self._read_only = read_only
+        map_bytes = max(map_bytes, os.path.getsize(path) if os.path.exists(path) else 0)
+        try:
+            self._env: Any = lmdb.open(
+                path, map_size=map_bytes, subdir=False, readonly=read_only, create=not read_only, max_readers=126
+            )
+        except (lmdb.Error, OSError) as error:
+            raise _failure("open", path, error) from error
+
+    def get(self, key: bytes) -> bytes | None:
+        with self._reading() as txn:
+            found: bytes | None = txn.get(key)
+            return found
+
+    def items(self, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
+        found: list[tuple[bytes, bytes]] = []
+        with self._reading() as txn, txn.cursor() as cursor:
+            if not cursor.set_range(prefix):
+                return found
+            for key, value in cursor:
+                if not key.startswith(prefix):
+                    break
+                found.append((key, value))
+        return found
+
+    @contextmanager
+    def transaction(self) -> Iterator[LmdbTransaction]:
+        if self._read_only:
+            raise StorageError(f"metadata store is open read-only: path={self.path}")
+        txn = LmdbTransaction(self)
+        yield txn
+        self._apply(txn.changes)
+
+    def close(self) -> None:
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+
+    def __enter__(self) -> LmdbStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _opened(self) -> Any:
+        if self._env is None:
+            raise StorageError(f"metadata store is closed: path={self.path}")
+        return self._env
+
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        env = self._opened()
+        try:
+            txn = env.begin(buffers=False)
+        except lmdb.MapResizedError:
+            env.set_mapsize(0)  # another process grew the map: take over its size
+            txn = env.begin(buffers=False)
+        with txn:
+            yield txn
+
+    def _apply(self, changes: dict[bytes, bytes | None]) -> None:
+        while changes:
+            env = self._opened()
+            try:
+                with env.begin(write=True) as txn:
+                    for key, value in changes.items():
+                        if value is None:
+                            txn.delete(key)
+                        else:
+                            txn.put(key, value)
+                return
+            except lmdb.MapFullError as error:
+                map_bytes = env.info()["map_size"] * 2
+                if map_bytes > MAP_BYTES_MAX:
+                    raise _failure("grow", self.path, error) from error
+                env.set_mapsize(map_bytes)
+            except lmdb.Error as error:
+                raise _failure("write", self.path, error) from error
+
+
+def open_lmdb(path: str, read_only: bool = False) -> LmdbStore:
+    """The metadata factory of a FileStorage."""
+    return LmdbStore(path, read_only)
