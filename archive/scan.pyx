@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from archive.cursor cimport SegmentCursor
 from archive.frames cimport (
+    FAULT_ABSENT,
     FAULT_MISSING_FILE,
     FAULT_NONE,
     FAULT_READ,
@@ -86,6 +87,11 @@ cdef class FrameScanner:
         with nogil:
             self.scan(from_position, to_position)
         return self.result.end_position, self.result.frame_count, self.damage()
+
+    @property
+    def ended_in_hole(self):
+        """The last scan ended where nothing was ever written."""
+        return self.result.fault == FAULT_ABSENT
 
     def damage(self):
         """The CorruptFrameError of the last scan, None when it reached its end."""

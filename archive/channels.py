@@ -1,0 +1,36 @@
+"""Channels as the archive keeps and makes them (archive.md A4, A8.1)."""
+
+from transport.uri import ChannelUri
+
+_KEPT = frozenset(
+    "endpoint interface control control-mode tags rejoin group tether fc gtag cc so-rcvbuf so-sndbuf rcv-wnd "
+    "channel-snd-ts-offset channel-rcv-ts-offset media-rcv-ts-offset session-id alias response-correlation-id "
+    "response-endpoint ttl stream-id".split()
+)
+
+
+def strip_channel(channel: str) -> str:
+    """The channel with only what says where it is: no lengths, no positions, no spy prefix. Raises ChannelError."""
+    uri = ChannelUri.parse(channel)
+    return str(ChannelUri(uri.media, {key: value for key, value in uri.params.items() if key in _KEPT}))
+
+
+def replay_channel(
+    channel: str, *, position: int, initial_term_id: int, term_length: int, mtu: int, session_id: int | None
+) -> str:
+    """The channel of a publication that continues a recording at `position` (bytes), with the same terms and MTU.
+
+    `eos`, `sparse`, `linger` and what `strip_channel` keeps stay. Raises ChannelError.
+    """
+    given = ChannelUri.parse(channel)
+    kept = _KEPT | {"eos", "sparse", "linger"}
+    uri = ChannelUri(given.media, {key: value for key, value in given.params.items() if key in kept})
+    term_id = (initial_term_id + position // term_length + (1 << 31)) % (1 << 32) - (1 << 31)
+    uri = uri.with_params(
+        init_term_id=initial_term_id,
+        term_id=term_id,
+        term_offset=position % term_length,
+        term_length=term_length,
+        mtu=mtu,
+    )
+    return str(uri if session_id is None else uri.with_params(session_id=session_id))

@@ -1,0 +1,44 @@
+"""Records one image into segment files."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from archive.frames cimport Layout
+from runtime.counters cimport Counter
+from runtime.storage cimport SegmentFile, SyncQueue
+from transport.image cimport Block, Image
+
+cdef class Recording:
+    """One image on its way into the segment files of one recording.
+
+    Invariants: start <= durable_position <= written_position; a byte below written_position is in its file (page
+    cache), one below durable_position on the device (`sync = "commit"`) or written (`sync = "none"`); neither ever
+    goes back. The `rec-pos` counter holds durable_position.
+    """
+    cdef readonly int64_t recording_id
+    cdef readonly int64_t start_position           # of this session: where it began to record
+    cdef readonly int64_t written_position
+    cdef readonly int64_t durable_position
+    cdef readonly Image image
+    cdef readonly Counter counter                  # rec-pos, None without a client
+    cdef public object on_stop                     # called once: on_stop(recording, error or None)
+    cdef readonly object error                     # why it stopped, None when in order
+    cdef readonly bint is_active
+    cdef readonly bint needs_attention             # the image closed or something failed: the archive must act
+    cdef int failure                               # -errno of a failed write or sync, 0: none
+    cdef object _storage
+    cdef str _directory
+    cdef Layout _layout
+    cdef SegmentFile _file
+    cdef SegmentFile _previous                     # the segment before, until its sync is behind
+    cdef SegmentFile _folder                       # its sync makes the names of new files durable
+    cdef int64_t _segment_base
+    cdef SyncQueue _queue                          # None: sync = "none"
+    cdef int64_t _flight_ticket                    # last sync asked for, 0: none under way
+    cdef int64_t _flight_position                  # durable when it completes
+    cdef uint8_t* _staging
+    cdef int work(self) noexcept nogil             # blocks recorded
+    cdef void _harvest(self) noexcept nogil
+    cdef int _record_block(self, const Block* block) noexcept nogil
+    cdef int _stage(self, const Block* block) noexcept nogil
+    cdef void _advance(self) noexcept nogil
+    cdef int _roll(self) noexcept with gil
+    cdef void _request(self, SegmentFile file) noexcept with gil

@@ -1,0 +1,41 @@
+"""Publishes a stretch of a recording again, at its own positions."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from archive.cursor cimport SegmentCursor
+from archive.recorder cimport Recording
+from runtime.counters cimport Counter
+from transport.publication cimport ExclusivePublication
+
+cdef class Replay:
+    """One replay: blocks of whole frames from the segment files into an exclusive publication.
+
+    Frames keep position, term, flags and reserved value; session and stream id become the publication's. Nothing at
+    or above a limit counter, or above what a live recording has written, is ever published.
+    """
+    cdef readonly int64_t replay_id
+    cdef readonly int64_t recording_id
+    cdef readonly int64_t position                 # of the next byte to publish
+    cdef readonly int64_t end_position             # where it ends by itself; INT64_MAX: follows while it lives
+    cdef readonly ExclusivePublication publication
+    cdef readonly bint is_active
+    cdef readonly bint is_connected                # a subscriber has been there
+    cdef readonly bint needs_attention             # over: the archive must close it
+    cdef readonly object error                     # why it ended, None when in order
+    cdef public object on_end                      # called once: on_end(replay, error or None)
+    cdef SegmentCursor _cursor
+    cdef Recording _live                           # None: the recording was stopped when the replay began
+    cdef Counter _limit                            # None: no other bound
+    cdef int64_t _stop_position
+    cdef int64_t _connect_timeout_ns
+    cdef int64_t _connect_deadline_ns              # 0: not set yet
+    cdef int _fault
+    cdef int64_t _refusal                          # result code of the publication that ended the replay, 0: none
+    cdef uint8_t* _block
+    cdef int32_t _ready_length                     # checked data frames from `position` on, in the block
+    cdef int32_t _padding_length                   # of a PAD at `position`, 0: none
+    cdef int work(self, int64_t now_ns) noexcept nogil
+    cdef bint _await_subscriber(self, int64_t now_ns) noexcept nogil
+    cdef int64_t _bound(self) noexcept nogil
+    cdef bint _is_done(self) noexcept nogil
+    cdef void _prepare(self, int64_t bound) noexcept nogil
+    cdef bint _publish(self) noexcept nogil

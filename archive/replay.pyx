@@ -1,0 +1,195 @@
+"""Publishes a stretch of a recording again, at its own positions (archive.md A8.2)."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from archive.cursor cimport SegmentCursor
+from archive.frames cimport (
+    CHECKSUM_OFFSET,
+    FAULT_NONE,
+    Layout,
+    body_needed,
+    check_body,
+    check_header,
+    frame_error,
+)
+from archive.recorder cimport Recording
+from archive.scan cimport fault_of_read
+from runtime.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
+from runtime.counters cimport Counter
+from transport.logbuffer cimport (
+    ADMIN_ACTION,
+    BACK_PRESSURED,
+    CLOSED,
+    HEADER_LENGTH,
+    MAX_POSITION_EXCEEDED,
+    NOT_CONNECTED,
+    TYPE_PAD,
+    align_frame,
+)
+from transport.publication cimport ExclusivePublication
+
+from runtime.errors import ArchiveError, ArchiveTimeoutError
+
+cdef enum:
+    BLOCKS_PER_CYCLE = 4
+    STREAM_ID_OFFSET = 16
+
+cdef int32_t _BLOCK_LENGTH = 128 * 1024
+
+
+cdef class Replay:
+    """See replay.pxd. Made by the archive."""
+
+    def __cinit__(self):
+        self._block = <uint8_t*> malloc(_BLOCK_LENGTH)
+        if self._block == NULL:
+            raise MemoryError("no memory for a block of 128 KiB")
+
+    def __dealloc__(self):
+        free(self._block)
+
+    def __init__(self, int64_t replay_id, SegmentCursor cursor not None, ExclusivePublication publication not None,
+                 int64_t position, int64_t end_position, int64_t stop_position, Recording live, Counter limit,
+                 int64_t connect_timeout_ns, on_end):
+        self.replay_id = replay_id
+        self.recording_id = cursor.recording_id
+        self.position = position
+        self.end_position = end_position
+        self.publication = publication
+        self.is_active = True
+        self.on_end = on_end
+        self._cursor = cursor
+        self._live = live
+        self._limit = limit
+        self._stop_position = stop_position
+        self._connect_timeout_ns = connect_timeout_ns
+
+    cdef int work(self, int64_t now_ns) noexcept nogil:
+        """Publishes what may be published, at most 512 KiB: blocks published."""
+        cdef int published = 0
+        cdef int turn
+        cdef int64_t bound
+        if self.needs_attention or not self._await_subscriber(now_ns):
+            return 0
+        for turn in range(BLOCKS_PER_CYCLE):
+            if self._ready_length == 0 and self._padding_length == 0:
+                if self._is_done():
+                    self.needs_attention = True
+                    break
+                bound = self._bound()
+                if self.position >= bound:
+                    break
+                self._prepare(bound)
+                if self._fault != FAULT_NONE:
+                    self.needs_attention = True
+                    break
+                if self._ready_length == 0 and self._padding_length == 0:
+                    break
+            if not self._publish():
+                break
+            published += 1
+        return published
+
+    cdef bint _await_subscriber(self, int64_t now_ns) noexcept nogil:
+        if self.is_connected:
+            return True
+        if self.publication.log.is_connected():
+            self.is_connected = True
+            return True
+        if self._connect_deadline_ns == 0:
+            self._connect_deadline_ns = now_ns + self._connect_timeout_ns
+        if now_ns >= self._connect_deadline_ns:
+            self._refusal = NOT_CONNECTED
+            self.needs_attention = True
+        return False
+
+    cdef int64_t _bound(self) noexcept nogil:
+        """Nothing from here on may be published now."""
+        cdef int64_t bound = self._stop_position
+        if self._live is not None:
+            bound = self._live.written_position if self._live.is_active else self._live.durable_position
+        if self._limit is not None and self._limit.get() < bound:
+            bound = self._limit.get()
+        return bound
+
+    cdef bint _is_done(self) noexcept nogil:
+        if self.position >= self.end_position:
+            return True
+        if self._live is None:
+            return self.position >= self._stop_position
+        return not self._live.is_active and self.position >= self._live.durable_position
+
+    cdef void _prepare(self, int64_t bound) noexcept nogil:
+        """Reads and checks frames at `position`: whole data frames below the bound, or one PAD."""
+        cdef Layout* layout = &self._cursor.layout
+        cdef int64_t length = layout.term_length - (self.position & (layout.term_length - 1))
+        cdef int32_t offset = 0
+        cdef int32_t aligned
+        cdef uint8_t* frame
+        length = min(length, min(<int64_t> _BLOCK_LENGTH, bound - self.position))
+        length = self._cursor.read(self._block, length, self.position)
+        if length < HEADER_LENGTH:
+            self._fault = fault_of_read(length)
+            return
+        while offset + HEADER_LENGTH <= length and self.position + offset < self.end_position:
+            frame = self._block + offset
+            self._fault = check_header(frame, self.position + offset, layout)
+            if self._fault != FAULT_NONE:
+                break
+            aligned = align_frame(ordo_get_i32(frame))
+            if self.position + offset + aligned > bound or offset + body_needed(frame, layout) > length:
+                break
+            self._fault = check_body(frame, layout)
+            if self._fault != FAULT_NONE:
+                break
+            if ordo_get_u16(frame + 6) == TYPE_PAD:
+                self._padding_length = aligned if offset == 0 else 0
+                break
+            ordo_put_i32(frame + CHECKSUM_OFFSET, self.publication.session_id)
+            ordo_put_i32(frame + STREAM_ID_OFFSET, self.publication.stream_id)
+            offset += aligned
+        self._ready_length = offset
+        if offset > 0:
+            self._fault = FAULT_NONE        # the good frames go first; the next block begins with the fault
+
+    cdef bint _publish(self) noexcept nogil:
+        """Offers what `_prepare` left; False when it must wait or the replay is over."""
+        cdef int64_t result = ADMIN_ACTION
+        cdef int attempt
+        for attempt in range(3):
+            if self._padding_length:
+                result = self.publication.append_padding(self._padding_length - HEADER_LENGTH)
+            else:
+                result = self.publication.append_block(self._block, self._ready_length)
+            if result != ADMIN_ACTION:
+                break
+        if result > 0:
+            self.position += self._padding_length + self._ready_length
+            self._padding_length = 0
+            self._ready_length = 0
+            return True
+        if result == NOT_CONNECTED or result == CLOSED or result == MAX_POSITION_EXCEEDED:
+            self._refusal = result
+            self.needs_attention = True
+        return False
+
+    def settle(self):
+        """Ends the replay and closes its publication; `error` says why, when it did not end in order.
+
+        A subscriber that goes away is in order; one that never came, and a damaged recording, are not.
+        """
+        if not self.is_active:
+            return
+        self.is_active = False
+        self.needs_attention = True
+        if self._fault != FAULT_NONE:
+            self.error = frame_error(self._fault, self.recording_id, self._cursor.path_of(self.position),
+                                     self.position, self._block, &self._cursor.layout)
+        elif self._refusal == NOT_CONNECTED and not self.is_connected:
+            self.error = ArchiveTimeoutError(
+                f"replay of recording {self.recording_id} to {self.publication.channel} stream "
+                f"{self.publication.stream_id} found no subscriber in {self._connect_timeout_ns // 1_000_000} ms")
+        elif self._refusal == MAX_POSITION_EXCEEDED:
+            self.error = ArchiveError(f"replay of recording {self.recording_id} ended at the last possible position")
+        self.publication.close()
+        self._cursor.forget()
