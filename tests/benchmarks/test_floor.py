@@ -1,0 +1,31 @@
+"""The floor benchmark, small."""
+
+from array import array
+
+import pytest
+
+from benchmarks.floor import measure_floor
+from benchmarks.floor_native import drive
+from benchmarks.latency import new_histogram, percentiles_us, record
+
+
+@pytest.mark.parametrize("size_bytes", [32, 1024])
+def test_four_hops_are_measured(size_bytes: int) -> None:
+    result = measure_floor(size_bytes, 200)
+    assert result["count"] + result["lost"] == 200
+    assert 1 < result["p50"] <= result["p90"] <= result["p99"] <= result["max"]
+
+
+def test_a_datagram_too_small_for_its_header_is_refused() -> None:
+    with pytest.raises(ValueError, match="size_bytes=8: 9 to 65507"):
+        drive(0, 1, 8, 0, 0, array("q", bytes(8)))
+
+
+def test_percentiles_are_in_microseconds() -> None:
+    histogram = new_histogram()
+    record(histogram, [1_000] * 99 + [500_000, 10**12])
+    values = percentiles_us(histogram)
+    assert values["p50"] == 1.0
+    assert values["p99"] == pytest.approx(500, rel=0.01)
+    assert values["max"] == pytest.approx(60_000_000, rel=0.01)
+    assert values["count"] == 101

@@ -1,0 +1,58 @@
+"""What LocalCluster does before and around its node processes."""
+
+import socket
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cluster.launcher import PORTS, PORTS_PER_MEMBER, LocalCluster, find_ports
+from runtime.errors import ConfigurationError
+
+
+def test_configuration_of_every_member_is_whole(tmp_path: Path) -> None:
+    cluster = LocalCluster(
+        "a.b:C", root=tmp_path, sync="none", service_mode="inline", cluster={"session_timeout": "1s", "max_sessions": 7}
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalCluster, "start", lambda self: self)
+        with cluster:
+            for member_id in range(3):
+                config = tomllib.loads(cluster.config_path(member_id).read_text())
+                assert config["node"] == {
+                    "member_id": member_id,
+                    "data_dir": str(tmp_path / str(member_id)),
+                    "aeron_dir": str(cluster.aeron_dir(member_id)),
+                    "service_mode": "inline",
+                    "sync": "none",
+                }
+                assert [member["id"] for member in config["members"]] == [0, 1, 2]
+                assert config["cluster"] == {"session_timeout": "1s", "max_sessions": 7}
+            ports = [member["port"] for member in config["members"]]
+            assert cluster.ingress_endpoints == {index: f"127.0.0.1:{port}" for index, port in enumerate(ports)}
+    assert not tmp_path.exists()
+
+
+def test_ports_of_members_are_free_and_apart() -> None:
+    first, second = find_ports(3), find_ports(3)
+    blocks = [set(range(port, port + PORTS_PER_MEMBER)) for port in first + second]
+    assert len(set.union(*blocks)) == 6 * PORTS_PER_MEMBER
+    assert all(port in PORTS for port in first + second)
+
+
+def test_a_port_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = find_ports(1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", port + 2))
+        monkeypatch.setattr("cluster.launcher.PORTS", range(port, port + 1, 8))
+        monkeypatch.setattr("cluster.launcher._given_ports", set())
+        with pytest.raises(ConfigurationError, match="no free UDP ports"):
+            find_ports(1)
+
+
+def test_a_member_that_does_not_run_cannot_be_killed(tmp_path: Path) -> None:
+    cluster = LocalCluster("a.b:C", root=tmp_path)
+    with pytest.raises(ConfigurationError, match="member 1 is not running; start it first"):
+        cluster.kill(1)
+    assert cluster.leader() is None
+    cluster.close()
