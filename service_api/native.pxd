@@ -9,6 +9,7 @@ cdef enum:
     ADMIN_ACTION = -3
     CLOSED = -4
     MAX_POSITION_EXCEEDED = -5
+    MESSAGE_TOO_LONG = -6   # for the publication: 32 bytes of header + payload > its max_message_length
 
 cdef class NativeSession:
     """A client session as the container sees it; `offer_native` answers a position or a negative result code."""

@@ -29,6 +29,8 @@ BACK_PRESSURED = -2
 ADMIN_ACTION = -3
 CLOSED = -4
 MAX_POSITION_EXCEEDED = -5
+MESSAGE_TOO_LONG = -6
+"""For the client's egress stream. A code and no exception: the members that mock the offer could not raise it."""
 NULL_MEMBER_ID = -1
 NULL_TERM_ID = -1
 
@@ -89,8 +91,8 @@ class ClientSession(Protocol):
         """Sends a message to the client. Never blocks.
 
         Answers a position > 0 (`MOCKED_OFFER` on a member that does not lead), or `NOT_CONNECTED`, `BACK_PRESSURED`,
-        `ADMIN_ACTION` (try again at once), `CLOSED`, `MAX_POSITION_EXCEEDED` (cluster-service-api.md §5).
-        Raises ServiceCallError from a callback that may not send, and ValueError for a payload that is too long.
+        `ADMIN_ACTION` (try again at once), `CLOSED`, `MAX_POSITION_EXCEEDED` (cluster-service-api.md §5) or
+        `MESSAGE_TOO_LONG`. Raises ServiceCallError from a callback that may not send.
         """
         ...
 
