@@ -1,0 +1,108 @@
+"""What a ConsensusCore is made of: its settings, what survived the last run, and its source of randomness."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from consensus.messages import NULL_MEMBER
+from runtime.errors import ConfigurationError, ConsensusError
+
+MEMBERS_MAX = 7
+
+MILLISECOND_NS = 1_000_000
+
+
+class UniformInts(Protocol):
+    """Seeded randomness, handed in."""
+
+    def uniform_int(self, low: int, high: int) -> int:
+        """A number from low to high, both included."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConsensusConfig:
+    """Settings of one member; all members of a cluster must agree on everything but `member_id`.
+
+    `member_ids` has 1 to 7 ids and contains `member_id`. `appointed_leader_id`, if set, is the only member that may
+    stand for election. Raises ConfigurationError on values that cannot work together.
+    """
+
+    member_id: int
+    member_ids: tuple[int, ...]
+    leader_heartbeat_timeout_ns: int = 500 * MILLISECOND_NS
+    leader_heartbeat_interval_ns: int = 50 * MILLISECOND_NS
+    election_timeout_ns: int = 250 * MILLISECOND_NS
+    election_status_interval_ns: int = 20 * MILLISECOND_NS
+    startup_canvass_timeout_ns: int = 5_000 * MILLISECOND_NS
+    termination_timeout_ns: int = 10_000 * MILLISECOND_NS
+    appointed_leader_id: int = NULL_MEMBER
+    app_version: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "member_ids", tuple(sorted(self.member_ids)))
+        self._check_members()
+        self._check_times()
+
+    def _check_members(self) -> None:
+        ids = self.member_ids
+        if not 1 <= len(ids) <= MEMBERS_MAX or len(set(ids)) != len(ids) or min(ids) < 0:
+            raise ConfigurationError(f"member_ids={ids}: allowed are 1 to {MEMBERS_MAX} different ids of 0 or more")
+        if self.member_id not in ids:
+            raise ConfigurationError(f"member_id={self.member_id}: must be one of member_ids={ids}")
+        if self.appointed_leader_id != NULL_MEMBER and self.appointed_leader_id not in ids:
+            raise ConfigurationError(f"appointed_leader_id={self.appointed_leader_id}: must be one of {ids}, or unset")
+
+    def _check_times(self) -> None:
+        for name in (
+            "leader_heartbeat_timeout_ns",
+            "leader_heartbeat_interval_ns",
+            "election_timeout_ns",
+            "election_status_interval_ns",
+            "startup_canvass_timeout_ns",
+            "termination_timeout_ns",
+        ):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name}={getattr(self, name)}: must be above 0")
+        pairs = (
+            ("leader_heartbeat_interval_ns", "leader_heartbeat_timeout_ns"),
+            ("election_status_interval_ns", "election_timeout_ns"),
+            ("election_status_interval_ns", "leader_heartbeat_timeout_ns"),
+        )
+        for interval, timeout in pairs:
+            if 2 * getattr(self, interval) > getattr(self, timeout):
+                raise ConfigurationError(
+                    f"{interval}={getattr(self, interval)}: at most half of {timeout}={getattr(self, timeout)}"
+                )
+
+    @property
+    def quorum_threshold(self) -> int:
+        """Members needed for a decision."""
+        return (len(self.member_ids) >> 1) + 1
+
+
+@dataclass
+class DurableState:
+    """What a member finds on its disk.
+
+    `terms` are the rows (term id, base position) of the term table, `append_position` the end of the log, scanned.
+    A term's row is written when its first record is found in the log, so a row at or beyond `append_position` stands
+    for a record that did not survive, and is left out. `commit_position` is a lower bound (the last snapshot, or 0).
+    Raises ConsensusError where these contradict each other.
+    """
+
+    candidate_term_id: int = -1
+    terms: list[tuple[int, int]] = field(default_factory=list)
+    append_position: int = 0
+    commit_position: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.commit_position <= self.append_position:
+            raise ConsensusError(
+                f"commit_position={self.commit_position} must lie between 0 and append_position={self.append_position}:"
+                " the log is shorter than what was committed; restore this member from a peer"
+            )
+        if self.append_position > 0 and not any(base < self.append_position for _, base in self.terms):
+            raise ConsensusError(
+                f"append_position={self.append_position} but the term table {self.terms} has no row below it:"
+                " the log's terms are unknown; restore this member from a peer"
+            )

@@ -1,0 +1,221 @@
+"""The state of one member that all handlers share, and the few ways to change it."""
+
+from consensus import commands
+from consensus.config import ConsensusConfig, DurableState, UniformInts
+from consensus.messages import NULL_MEMBER, NULL_POSITION, NULL_TERM, Message
+from consensus.progress import Progress
+from consensus.quorum import NEVER_NS, Member
+from consensus.states import TRANSITIONS, ElectionState, Role
+from consensus.term_table import TermTable
+from runtime.errors import ConsensusError
+
+
+class Context:
+    """Everything a handler may read, and the primitives through which it changes state and gives commands.
+
+    `leadership_term_id` is the term this member leads or follows, or did last; `candidate_term_id` the durable one it
+    is bound to; `term_seen` the highest term met in any message, of use only to choose the next candidate term.
+    """
+
+    def __init__(self, config: ConsensusConfig, durable: DurableState, rng: UniformInts) -> None:
+        self.config = config
+        self.rng = rng
+        self.now_ns = 0
+        self.state = ElectionState.INIT
+        self.role = Role.FOLLOWER
+        self.commands: list[commands.Command] = []
+        self.members = {member_id: Member(member_id) for member_id in config.member_ids}
+        self.own = self.members[config.member_id]
+
+        self.terms = TermTable(durable.terms)
+        self.leadership_term_id = self.terms.term_before(durable.append_position)
+        self.candidate_term_id = max(durable.candidate_term_id, self.terms.last_term_id)
+        self.term_seen = self.candidate_term_id
+        self.voted_for = NULL_MEMBER
+
+        self.progress = Progress(config.member_id, config.member_ids, config.leader_heartbeat_timeout_ns)
+        self.progress.own_position = durable.append_position
+        self.progress.commit_position = durable.commit_position
+        self.progress.leadership_term_id = self.leadership_term_id
+        self.announced_commit_position = durable.commit_position
+
+        self.state_since_ns = 0
+        self.next_send_ns = 0
+        self.nominate_at_ns = 0
+        self.progress_deadline_ns = 0
+        self.last_leader_activity_ns = NEVER_NS
+        self.quorum_candidate_at_ns = 0
+        self.last_quorum_ns = 0
+        self.is_startup = True
+        self.is_leader_startup = True
+        self.is_extended_canvass = True
+        self.graceful_leader_id = NULL_MEMBER
+        self.pending_truncation = NULL_POSITION
+
+        self.log_is_open = False
+        self.log_session_id = 0
+        self.term_base_position = NULL_POSITION
+        self.termination_position = NULL_POSITION
+        self.termination_deadline_ns = 0
+        self.termination_send_ns = 0
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def append_position(self) -> int:
+        """End of the own durable log, in bytes."""
+        return self.progress.own_position
+
+    @property
+    def log_term_id(self) -> int:
+        """Term of the last entry of the own durable log, or NULL_TERM while it is empty."""
+        return self.terms.term_before(self.append_position)
+
+    @property
+    def has_unwritten_term(self) -> bool:
+        """Whether the term table has a row for a record that did not become durable."""
+        return self.terms.last_base_position >= self.append_position
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no election is running."""
+        return self.state is ElectionState.CLOSED
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this member was elected in the current term, established or not."""
+        return self.progress.is_leader
+
+    @property
+    def is_following(self) -> bool:
+        """Whether this member follows a leader with a log known to begin with its own."""
+        return self.progress.is_following
+
+    @property
+    def log_is_writable(self) -> bool:
+        """Whether records can reach the own log: as a leader whose log is ready, or a follower that joined."""
+        return self.log_is_open and self.state not in (
+            ElectionState.LEADER_INIT,
+            ElectionState.FOLLOWER_CATCHUP_INIT,
+            ElectionState.FOLLOWER_CATCHUP_AWAIT,
+        )
+
+    @property
+    def is_log_left_over(self) -> bool:
+        """Whether the end of a log that was left may still be reported: until the tick that leaves INIT."""
+        return self.state is ElectionState.INIT and self.pending_truncation == NULL_POSITION
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether the cluster was told to stop."""
+        return self.termination_position != NULL_POSITION
+
+    def others(self) -> list[Member]:
+        """All members but this one, by ascending id."""
+        return [member for member in self.members.values() if member is not self.own]
+
+    def leader_was_heard_lately(self) -> bool:
+        """Whether a leader that may still lead was heard within the heartbeat timeout."""
+        return self.now_ns < self.last_leader_activity_ns + self.config.leader_heartbeat_timeout_ns
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    def emit(self, command: commands.Command) -> None:
+        """Append a command for the shell."""
+        self.commands.append(command)
+
+    def send(self, member_id: int, message: Message) -> None:
+        """Send to one member."""
+        assert member_id != self.own.member_id, message
+        self.emit(commands.Send(member_id, message))
+
+    def broadcast(self, message: Message) -> None:
+        """Send to every other member."""
+        if len(self.members) > 1:
+            self.emit(commands.Broadcast(message))
+
+    def transition(self, new_state: ElectionState, reason: str) -> None:
+        """The one place where the state changes; restarts the state's timer and its periodic sends."""
+        assert new_state in TRANSITIONS[self.state], f"{self.state.name} -> {new_state.name}: {reason}"
+        self.emit(commands.Transition(self.state, new_state, reason))
+        if self.state is ElectionState.CANVASS:
+            self.is_extended_canvass = False
+        self.state = new_state
+        self.state_since_ns = self.now_ns
+        self.next_send_ns = self.now_ns
+
+    def become(self, role: Role) -> None:
+        """Change the role."""
+        if role is not self.role:
+            self.role = role
+            self.emit(commands.ChangeRole(role))
+
+    def raise_candidate_term(self, term_id: int) -> None:
+        """Bind this member to a term, durably, before anything is said in it (Raft §5.1)."""
+        if term_id > self.candidate_term_id:
+            self.candidate_term_id = term_id
+            self.voted_for = NULL_MEMBER
+            self.note_term(term_id)
+            self.emit(commands.PersistCandidateTerm(term_id, self.append_position))
+
+    def note_term(self, term_id: int) -> None:
+        """Remember the highest term met."""
+        self.term_seen = max(self.term_seen, term_id)
+
+    def refresh_own(self) -> None:
+        """Let the own row of the members' table show the end of the own log."""
+        self.own.log_leadership_term_id = self.log_term_id
+        self.own.log_position = self.append_position
+        self.own.heard_ns = self.now_ns
+
+    def announce_commit(self) -> None:
+        """Tell the shell when the commit position has moved."""
+        position = self.progress.commit_position
+        assert position >= self.announced_commit_position
+        if position > self.announced_commit_position:
+            self.announced_commit_position = position
+            self.emit(commands.Commit(position))
+
+    def hear_leader(self) -> None:
+        """A leader this member may follow is alive."""
+        self.last_leader_activity_ns = self.now_ns
+        self.quorum_candidate_at_ns = self.now_ns + self.config.leader_heartbeat_timeout_ns
+
+    def forget_leader(self) -> None:
+        """The leader is known to lead no longer: nothing has to be waited for."""
+        self.last_leader_activity_ns = NEVER_NS
+
+    def can_begin_term(self, term_id: int, base_position: int) -> bool:
+        """Whether a term's first record may stand at `base_position` of the own log, as things are."""
+        if term_id <= self.terms.last_term_id or base_position < self.append_position:
+            return False
+        if base_position <= self.terms.last_base_position:
+            return False
+        if not self.log_is_open:
+            return self.is_log_left_over
+        if not self.log_is_writable:
+            return False
+        if base_position == self.term_base_position:
+            return term_id == self.leadership_term_id
+        return base_position < self.term_base_position and term_id < self.leadership_term_id
+
+    def grow_to(self, position: int) -> None:
+        """Take a new end of the own durable log. Raises ConsensusError where the log cannot have grown so."""
+        if position == self.append_position:
+            return
+        if position < self.append_position:
+            raise ConsensusError(f"append position went back from {self.append_position} to {position}")
+        if not (self.log_is_writable or self.is_log_left_over):
+            raise ConsensusError(
+                f"append position grew from {self.append_position} to {position} in state {self.state.name}, while no"
+                " log is joined: report the end of a log that was left before the next tick"
+            )
+        if self.terms.term_before(position) == NULL_TERM:
+            raise ConsensusError(f"append_position={position} without a term: report on_new_term before on_appended")
+        is_in_current_term = self.log_is_open and position > self.term_base_position
+        if is_in_current_term and self.terms.last_term_id != self.leadership_term_id:
+            raise ConsensusError(
+                f"append_position={position} lies in term {self.leadership_term_id}, which began at"
+                f" {self.term_base_position} and has no row in {self.terms.rows}: report on_new_term before on_appended"
+            )
+        self.progress.own_position = position

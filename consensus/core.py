@@ -1,0 +1,340 @@
+"""Raft without I/O: events and the time go in, commands come out.
+
+The shell around it hands in what it receives and scans, calls `tick`, and executes the commands in order. The same
+inputs give the same commands. Nothing here opens a socket or a file, reads a clock, starts a thread or rolls dice.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from consensus import election, following, invariants, leading, termination, truncation
+from consensus.commands import Command, PersistTerm
+from consensus.config import ConsensusConfig, DurableState, UniformInts
+from consensus.context import Context
+from consensus.messages import (
+    NULL_MEMBER,
+    NULL_POSITION,
+    AppendPosition,
+    CanvassPosition,
+    CatchupPosition,
+    CommitPosition,
+    Message,
+    NewLeadershipTerm,
+    RequestVote,
+    StopCatchup,
+    TerminationAck,
+    TerminationPosition,
+    Vote,
+)
+from consensus.progress import Progress
+from consensus.states import ElectionState, Role
+from runtime.errors import ConsensusError
+
+FAR_FUTURE_NS = (1 << 63) - 1
+
+
+class ConsensusCore:
+    """One member's part in the consensus.
+
+    Any method may leave commands behind; `take_commands` after each. In state CLOSED the shell may feed `progress`
+    natively instead of calling `on_message` for AppendPosition and CommitPosition and `on_appended`, and send those two
+    messages itself (noting it with `Progress.note_sent`); `tick` then notices what became of it.
+    Every method may raise ConsensusError: the node must stop then.
+    """
+
+    def __init__(self, config: ConsensusConfig, durable: DurableState, rng: UniformInts) -> None:
+        self._ctx = Context(config, durable, rng)
+        self._watermarks = invariants.Watermarks()
+        self._is_started = False
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def start(self, now_ns: int) -> None:
+        """Begin; the first tick leaves INIT."""
+        assert not self._is_started
+        self._is_started = True
+        self._ctx.now_ns = now_ns
+        self._ctx.state_since_ns = now_ns
+        self._ctx.quorum_candidate_at_ns = now_ns
+
+    def tick(self, now_ns: int) -> None:
+        """Let time pass: at least every 10 ms, or at `next_deadline_ns`."""
+        ctx = self._at(now_ns)
+        if ctx.is_leading:
+            leading.tick_leading(ctx)
+        elif ctx.is_following:
+            following.tick_following(ctx)
+        else:
+            TICKS[ctx.state](ctx)
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """A message from another member. Strangers, echoes, and everything during INIT are ignored."""
+        ctx = self._at(now_ns)
+        handler, sender_field = HANDLERS[type(message)]
+        if ctx.state is ElectionState.INIT or handler is None:
+            return
+        sender_id = getattr(message, sender_field) if sender_field else NULL_MEMBER
+        if sender_field and (sender_id not in ctx.members or sender_id == ctx.own.member_id):
+            return
+        handler(ctx, message)
+
+    def on_new_term(self, term_id: int, base_position: int) -> None:
+        """The first record of a term was found in the own log at `base_position`; report it before any `on_appended`
+        beyond. Emits PersistTerm."""
+        ctx = self._ctx
+        if not ctx.can_begin_term(term_id, base_position):
+            raise ConsensusError(
+                f"a record of term_id={term_id} begins at {base_position} in state {ctx.state.name} of term"
+                f" {ctx.leadership_term_id}, after terms {ctx.terms.rows} and append_position={ctx.append_position}"
+            )
+        ctx.terms.append(term_id, base_position)
+        ctx.raise_candidate_term(term_id)
+        ctx.emit(PersistTerm(term_id, base_position))
+
+    def on_appended(self, append_position: int, now_ns: int) -> None:
+        """The own log is durable, and scanned for terms, up to `append_position`."""
+        ctx = self._at(now_ns)
+        has_grown = append_position > ctx.append_position
+        ctx.grow_to(append_position)
+        if has_grown and ctx.is_following:
+            following.note_progress(ctx)
+        if ctx.log_is_open:
+            self.tick(now_ns)
+
+    def on_log_ready(self, log_session_id: int, first_record_end: int, now_ns: int) -> None:
+        """PrepareLog is done: the term's first record is appended and ends at `first_record_end`."""
+        leading.on_log_ready(self._at(now_ns), log_session_id, first_record_end)
+
+    def on_joined(self, position: int, now_ns: int) -> None:
+        """JoinLog is done: the leader's log arrives from `position` on."""
+        following.on_joined(self._at(now_ns), position)
+
+    def on_live(self, now_ns: int) -> None:
+        """The joined log has reached the live stream."""
+        following.on_live(self._at(now_ns))
+
+    def on_log_lost(self, reason: str, end_of_stream: bool, now_ns: int) -> None:
+        """The log publication, image or its recording is gone; `end_of_stream`: the leader closed it in good order."""
+        ctx = self._at(now_ns)
+        if ctx.is_following:
+            following.on_log_lost(ctx, reason, end_of_stream)
+        elif ctx.is_leading:
+            election.enter_election(ctx, reason)
+
+    def on_truncated(self, position: int, now_ns: int) -> None:
+        """TruncateLog is done."""
+        truncation.on_truncated(self._at(now_ns), position)
+
+    def begin_termination(self, position: int, now_ns: int) -> None:
+        """Serving leader: have all members stop once they executed the log up to `position`; may be repeated to give
+        them the termination timeout anew."""
+        termination.begin_termination(self._at(now_ns), position)
+
+    def acknowledge_termination(self, position: int, now_ns: int) -> None:
+        """Follower: executed up to `position`, services stopped; tells the leader if that was asked for."""
+        termination.acknowledge_termination(self._at(now_ns), position)
+
+    # -- outputs --------------------------------------------------------------------------------------------------
+
+    def take_commands(self) -> list[Command]:
+        """What to do now, in order; each command is handed out once."""
+        commands = self._ctx.commands
+        self._ctx.commands = []
+        return commands
+
+    def next_deadline_ns(self) -> int:
+        """When `tick` has something to do, at the latest."""
+        ctx = self._ctx
+        if ctx.state is ElectionState.INIT:
+            return ctx.now_ns if ctx.pending_truncation == NULL_POSITION else FAR_FUTURE_NS
+        return min(DEADLINES[ctx.state](ctx))
+
+    # -- looking inside -------------------------------------------------------------------------------------------
+
+    @property
+    def progress(self) -> Progress:
+        """The steady state; see progress.pxd for who writes what when."""
+        return self._ctx.progress
+
+    @property
+    def state(self) -> ElectionState:
+        """The election state; CLOSED while none is running."""
+        return self._ctx.state
+
+    @property
+    def role(self) -> Role:
+        """Follower, candidate or leader."""
+        return self._ctx.role
+
+    @property
+    def leadership_term_id(self) -> int:
+        """The term this member leads or follows, or did last; NULL_TERM before the first."""
+        return self._ctx.leadership_term_id
+
+    @property
+    def term_base_position(self) -> int:
+        """Where the log of `leadership_term_id` begins, or NULL_POSITION before this run's first term."""
+        return self._ctx.term_base_position
+
+    @property
+    def leader_member_id(self) -> int:
+        """The leader of the term, this member included, or NULL_MEMBER."""
+        return self._ctx.progress.leader_member_id
+
+    @property
+    def log_session_id(self) -> int:
+        """Session of the leader's log publication; of meaning while there is a leader."""
+        return self._ctx.log_session_id
+
+    @property
+    def candidate_term_id(self) -> int:
+        """The term this member is bound to: it votes and follows in no lower one."""
+        return self._ctx.candidate_term_id
+
+    @property
+    def append_position(self) -> int:
+        """End of the own durable log."""
+        return self._ctx.append_position
+
+    @property
+    def log_term_id(self) -> int:
+        """Term of the last entry of the own durable log, or NULL_TERM."""
+        return self._ctx.log_term_id
+
+    @property
+    def terms(self) -> list[tuple[int, int]]:
+        """The term table: (term id, base position), oldest first."""
+        return self._ctx.terms.rows
+
+    @property
+    def commit_position(self) -> int:
+        """Everything below is committed; never goes back."""
+        return self._ctx.progress.commit_position
+
+    @property
+    def is_leader_startup(self) -> bool:
+        """Whether the leader of the term was elected right after its start."""
+        return self._ctx.is_leader_startup
+
+    @property
+    def termination_position(self) -> int:
+        """Where the cluster was told to stop, or NULL_POSITION."""
+        return self._ctx.termination_position
+
+    @property
+    def termination_is_complete(self) -> bool:
+        """Leader: all followers have left, or the termination timeout has passed."""
+        return termination.termination_is_complete(self._ctx)
+
+    def invariants(self) -> None:
+        """Raise AssertionError where the member's state contradicts itself or the last call."""
+        invariants.check(self._ctx, self._watermarks)
+
+    def describe(self) -> str:
+        """One stable line."""
+        ctx = self._ctx
+        return (
+            f"member={ctx.own.member_id} state={ctx.state.name} role={ctx.role.name} term={ctx.leadership_term_id}"
+            f" leader={self.leader_member_id} candidateTerm={ctx.candidate_term_id} logTerm={ctx.log_term_id}"
+            f" append={ctx.append_position} commit={ctx.progress.commit_position}"
+        )
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _at(self, now_ns: int) -> Context:
+        """Time never goes back here, whatever the caller's clock does."""
+        assert self._is_started
+        ctx = self._ctx
+        ctx.now_ns = max(ctx.now_ns, now_ns)
+        return ctx
+
+
+def on_append_position(ctx: Context, message: AppendPosition) -> None:
+    """Count an acknowledgement."""
+    if ctx.is_leading:
+        ctx.progress.append_position_received(
+            message.follower_member_id, message.leadership_term_id, message.log_position, ctx.now_ns
+        )
+        leading.tick_leading(ctx)
+
+
+def on_commit_position(ctx: Context, message: CommitPosition) -> None:
+    """Take the leader's commit position, or learn of a higher term."""
+    following.on_commit_position(ctx, message)
+    if ctx.is_following:
+        following.tick_following(ctx)
+    elif ctx.is_leading:
+        leading.tick_leading(ctx)
+
+
+Handler = Callable[[Context, Any], None]
+
+HANDLERS: dict[type[Any], tuple[Handler | None, str]] = {
+    CanvassPosition: (election.on_canvass_position, "follower_member_id"),
+    RequestVote: (election.on_request_vote, "candidate_member_id"),
+    Vote: (election.on_vote, "follower_member_id"),
+    NewLeadershipTerm: (following.on_new_leadership_term, "leader_member_id"),
+    AppendPosition: (on_append_position, "follower_member_id"),
+    CommitPosition: (on_commit_position, "leader_member_id"),
+    TerminationPosition: (termination.on_termination_position, ""),
+    TerminationAck: (termination.on_termination_ack, "member_id"),
+    CatchupPosition: (None, "follower_member_id"),
+    StopCatchup: (None, "follower_member_id"),
+}
+"""Who handles a message, and which field names its sender; replays are the shell's own affair."""
+
+TICKS: dict[ElectionState, Callable[[Context], None]] = {
+    ElectionState.INIT: election.tick_init,
+    ElectionState.CANVASS: election.tick_canvass,
+    ElectionState.NOMINATE: election.tick_nominate,
+    ElectionState.CANDIDATE_BALLOT: election.tick_candidate_ballot,
+    ElectionState.FOLLOWER_BALLOT: election.tick_follower_ballot,
+}
+"""What a member without a leader does as time passes."""
+
+
+def leader_deadlines(ctx: Context) -> tuple[int, ...]:
+    """Next announcement, next heartbeat."""
+    interval_ns = ctx.config.leader_heartbeat_interval_ns
+    if ctx.state is ElectionState.LEADER_INIT:
+        return (ctx.state_since_ns + ctx.config.leader_heartbeat_timeout_ns,)
+    if ctx.state is ElectionState.LEADER_READY or len(ctx.members) == 1:
+        return (ctx.next_send_ns,)
+    return ctx.next_send_ns, ctx.progress.last_sent_ns + interval_ns
+
+
+def follower_deadlines(ctx: Context) -> tuple[int, ...]:
+    """Next acknowledgement, the leader's timeout, and while joining that of progress."""
+    progress, config = ctx.progress, ctx.config
+    acknowledge_ns = progress.last_sent_ns + config.leader_heartbeat_interval_ns
+    leader_timeout_ns = progress.last_leader_activity_ns + config.leader_heartbeat_timeout_ns
+    if ctx.is_closed:
+        return acknowledge_ns, leader_timeout_ns
+    return acknowledge_ns, leader_timeout_ns, ctx.progress_deadline_ns
+
+
+def serving_deadlines(ctx: Context) -> tuple[int, ...]:
+    """By role."""
+    return leader_deadlines(ctx) if ctx.is_leading else follower_deadlines(ctx)
+
+
+def ballot_deadlines(ctx: Context) -> tuple[int, ...]:
+    """Next request, end of the ballot."""
+    end_ns = ctx.state_since_ns + ctx.config.election_timeout_ns
+    return (end_ns, ctx.next_send_ns) if ctx.state is ElectionState.CANDIDATE_BALLOT else (end_ns,)
+
+
+DEADLINES: dict[ElectionState, Callable[[Context], tuple[int, ...]]] = {
+    ElectionState.CANVASS: lambda ctx: (ctx.next_send_ns,),
+    ElectionState.NOMINATE: lambda ctx: (ctx.next_send_ns, ctx.nominate_at_ns),
+    ElectionState.CANDIDATE_BALLOT: ballot_deadlines,
+    ElectionState.FOLLOWER_BALLOT: ballot_deadlines,
+    ElectionState.LEADER_INIT: leader_deadlines,
+    ElectionState.LEADER_READY: leader_deadlines,
+    ElectionState.FOLLOWER_CATCHUP_INIT: follower_deadlines,
+    ElectionState.FOLLOWER_CATCHUP_AWAIT: follower_deadlines,
+    ElectionState.FOLLOWER_CATCHUP: follower_deadlines,
+    ElectionState.FOLLOWER_READY: follower_deadlines,
+    ElectionState.CLOSED: serving_deadlines,
+}
+"""What a state waits for."""

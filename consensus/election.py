@@ -1,0 +1,231 @@
+"""Canvass, nomination and ballot: how a leader is found (cluster-consensus.md §5; Raft §5.2, §5.4.1, §9.6)."""
+
+from consensus import following, leading
+from consensus.commands import LeaveLog
+from consensus.context import Context
+from consensus.messages import NULL_MEMBER, NULL_POSITION, CanvassPosition, RequestVote, Vote
+from consensus.quorum import (
+    Member,
+    compare_log,
+    is_quorum_candidate,
+    is_quorum_leader,
+    is_unanimous_candidate,
+    is_unanimous_leader,
+)
+from consensus.states import ELECTING_STATES, ElectionState, Role
+from consensus.truncation import begin_truncation
+
+# -- entering --------------------------------------------------------------------------------------------------------
+
+
+def enter_election(ctx: Context, reason: str) -> None:
+    """Give up whatever leadership or following there is; the next tick looks for a leader anew.
+
+    In between, the shell reports where the log it leaves ends.
+    """
+    assert ctx.state is not ElectionState.INIT
+    if ctx.log_is_open:
+        ctx.log_is_open = False
+        ctx.emit(LeaveLog(reason))
+    ctx.progress.stop()
+    ctx.termination_position = NULL_POSITION
+    ctx.become(Role.FOLLOWER)
+    ctx.transition(ElectionState.INIT, reason)
+
+
+def tick_init(ctx: Context) -> None:
+    """A single member leads at once; others canvass."""
+    assert ctx.state is ElectionState.INIT
+    if ctx.pending_truncation != NULL_POSITION:
+        return
+    if ctx.has_unwritten_term:
+        begin_truncation(ctx, ctx.append_position, "a term whose first record was lost")
+    elif len(ctx.members) > 1:
+        canvass(ctx, "looking for a leader")
+        tick_canvass(ctx)
+    else:
+        ctx.raise_candidate_term(ctx.candidate_term_id + 1)
+        ctx.voted_for = ctx.own.member_id
+        leading.become_leader(ctx, "single member")
+
+
+def canvass(ctx: Context, reason: str) -> None:
+    """Forget the last election's positions and votes, and start telling one's own."""
+    for member in ctx.members.values():
+        member.reset()
+    ctx.refresh_own()
+    ctx.become(Role.FOLLOWER)
+    ctx.transition(ElectionState.CANVASS, reason)
+
+
+# -- canvass and nomination ------------------------------------------------------------------------------------------
+
+
+def canvass_deadline_ns(ctx: Context) -> int:
+    """When a quorum of positions is enough to stand for election."""
+    if ctx.is_extended_canvass:
+        return ctx.state_since_ns + ctx.config.startup_canvass_timeout_ns
+    return ctx.quorum_candidate_at_ns
+
+
+def send_canvass(ctx: Context) -> None:
+    """Tell all members where the own log ends, once an interval."""
+    if ctx.now_ns >= ctx.next_send_ns:
+        ctx.next_send_ns = ctx.now_ns + ctx.config.election_status_interval_ns
+        ctx.broadcast(own_canvass(ctx))
+
+
+def own_canvass(ctx: Context) -> CanvassPosition:
+    """The end of the own log, and the term this member is bound to."""
+    return CanvassPosition(ctx.log_term_id, ctx.append_position, ctx.candidate_term_id, ctx.own.member_id)
+
+
+def recent_members(ctx: Context) -> list[Member]:
+    """The members with what was heard too long ago left out, so that a quorum is a quorum of now."""
+    limit_ns = ctx.now_ns - ctx.config.leader_heartbeat_timeout_ns
+    return [member if member.heard_ns > limit_ns else Member(member.member_id) for member in ctx.members.values()]
+
+
+def tick_canvass(ctx: Context) -> None:
+    """Stand for election when all would vote for this member, or after the deadline a quorum."""
+    ctx.refresh_own()
+    send_canvass(ctx)
+    if ctx.config.appointed_leader_id not in (NULL_MEMBER, ctx.own.member_id) or ctx.leader_was_heard_lately():
+        return
+    members = recent_members(ctx)
+    threshold = ctx.config.quorum_threshold
+    if is_unanimous_candidate(members, ctx.own, threshold, ctx.graceful_leader_id):
+        nominate(ctx, "unanimous candidate")
+    elif ctx.now_ns >= canvass_deadline_ns(ctx) and is_quorum_candidate(members, ctx.own, threshold):
+        nominate(ctx, "quorum candidate")
+
+
+def nominate(ctx: Context, reason: str) -> None:
+    """Wait a random part of half the election timeout (Raft §5.2)."""
+    ctx.nominate_at_ns = ctx.now_ns + ctx.rng.uniform_int(0, ctx.config.election_timeout_ns // 2)
+    ctx.transition(ElectionState.NOMINATE, reason)
+
+
+def tick_nominate(ctx: Context) -> None:
+    """Open a new term with a vote for oneself when the delay is over."""
+    send_canvass(ctx)
+    if ctx.now_ns < ctx.nominate_at_ns:
+        return
+    ctx.refresh_own()
+    ctx.raise_candidate_term(max(ctx.candidate_term_id, ctx.term_seen) + 1)
+    ctx.voted_for = ctx.own.member_id
+    for member in ctx.members.values():
+        member.vote = None
+    ctx.own.candidate_term_id = ctx.candidate_term_id
+    ctx.own.vote = True
+    ctx.become(Role.CANDIDATE)
+    ctx.transition(ElectionState.CANDIDATE_BALLOT, f"nominated for term {ctx.candidate_term_id}")
+    tick_candidate_ballot(ctx)
+
+
+def on_canvass_position(ctx: Context, message: CanvassPosition) -> None:
+    """Record where a member's log ends; a leader answers with the part of its term table that concerns the member."""
+    member = ctx.members[message.follower_member_id]
+    member.reported_log_term_id = message.log_leadership_term_id
+    if member.member_id == ctx.graceful_leader_id:
+        ctx.graceful_leader_id = NULL_MEMBER
+    if ctx.is_leading:
+        leading.on_canvass(ctx, member, message)
+    elif ctx.is_following:
+        following.on_canvass(ctx, message)
+    else:
+        assert ctx.state in ELECTING_STATES
+        ctx.note_term(message.leadership_term_id)
+        member.log_leadership_term_id = message.log_leadership_term_id
+        member.log_position = message.log_position
+        member.heard_ns = ctx.now_ns
+
+
+# -- ballot ----------------------------------------------------------------------------------------------------------
+
+
+def tick_candidate_ballot(ctx: Context) -> None:
+    """Ask whoever has not answered; lead with all votes at once, with a quorum when the ballot ends."""
+    threshold, term_id = ctx.config.quorum_threshold, ctx.candidate_term_id
+    members = ctx.members.values()
+    is_over = ctx.now_ns >= ctx.state_since_ns + ctx.config.election_timeout_ns
+    if is_unanimous_leader(members, term_id, threshold, ctx.graceful_leader_id):
+        leading.become_leader(ctx, f"unanimous vote for term {term_id}")
+    elif is_over and is_quorum_leader(members, term_id, threshold):
+        leading.become_leader(ctx, f"quorum vote for term {term_id}")
+    elif is_over:
+        canvass(ctx, f"no quorum for term {term_id}")
+    elif ctx.now_ns >= ctx.next_send_ns:
+        ctx.next_send_ns = ctx.now_ns + ctx.config.election_status_interval_ns
+        for member in ctx.others():
+            if member.vote is None:
+                ctx.send(member.member_id, own_request(ctx))
+
+
+def own_request(ctx: Context) -> RequestVote:
+    """The request of a candidate."""
+    return RequestVote(ctx.own.log_leadership_term_id, ctx.own.log_position, ctx.candidate_term_id, ctx.own.member_id)
+
+
+def tick_follower_ballot(ctx: Context) -> None:
+    """Canvass again when the member voted for does not come to lead."""
+    if ctx.now_ns >= ctx.state_since_ns + ctx.config.election_timeout_ns:
+        canvass(ctx, f"no leader emerged in term {ctx.candidate_term_id}")
+
+
+def on_vote(ctx: Context, message: Vote) -> None:
+    """Count a vote of the ballot that is running; a repeated answer never takes a vote back."""
+    member = ctx.members[message.follower_member_id]
+    is_for_this_ballot = (
+        ctx.state is ElectionState.CANDIDATE_BALLOT
+        and message.candidate_member_id == ctx.own.member_id
+        and message.candidate_term_id == ctx.candidate_term_id
+    )
+    if not is_for_this_ballot or (member.candidate_term_id == message.candidate_term_id and member.vote is True):
+        return
+    member.reported_log_term_id = message.log_leadership_term_id
+    member.candidate_term_id = message.candidate_term_id
+    member.vote = message.vote
+    tick_candidate_ballot(ctx)
+
+
+def on_request_vote(ctx: Context, message: RequestVote) -> None:
+    """Give at most one vote a term, and only to a log that is not older than the own (Raft §5.2, §5.4.1, §4.2.3)."""
+    if ctx.is_leading or ctx.state not in ELECTING_STATES or ctx.leader_was_heard_lately():
+        return
+    candidate_id, term_id = message.candidate_member_id, message.candidate_term_id
+    ctx.note_term(term_id)
+    ctx.refresh_own()
+    if term_id == ctx.candidate_term_id and candidate_id == ctx.voted_for:
+        send_vote(ctx, message, True)
+        return
+    if term_id <= ctx.candidate_term_id:
+        send_vote(ctx, message, False)
+        return
+    ctx.raise_candidate_term(term_id)
+    own_is_newer = compare_log(
+        ctx.own.log_leadership_term_id, ctx.own.log_position, message.log_leadership_term_id, message.log_position
+    )
+    if own_is_newer > 0:
+        send_vote(ctx, message, False)
+        if ctx.state is ElectionState.CANDIDATE_BALLOT:
+            canvass(ctx, f"term {term_id} overtook the ballot")
+        return
+    ctx.voted_for = candidate_id
+    send_vote(ctx, message, True)
+    ctx.become(Role.FOLLOWER)
+    ctx.transition(ElectionState.FOLLOWER_BALLOT, f"voted for member {candidate_id} in term {term_id}")
+
+
+def send_vote(ctx: Context, request: RequestVote, vote: bool) -> None:
+    """Answer a candidate; the term was made durable before."""
+    assert request.candidate_term_id <= ctx.candidate_term_id
+    answer = Vote(
+        request.candidate_term_id,
+        ctx.own.log_leadership_term_id,
+        ctx.own.log_position,
+        request.candidate_member_id,
+        ctx.own.member_id,
+        vote,
+    )
+    ctx.send(request.candidate_member_id, answer)

@@ -1,0 +1,185 @@
+"""Following: accepting a leader, joining its log, and acknowledging what is durable (Raft §5.3, §5.4)."""
+
+from consensus import election
+from consensus.commands import JoinLog
+from consensus.context import Context
+from consensus.messages import (
+    APPEND_FLAGS_CATCHUP,
+    APPEND_FLAGS_NONE,
+    NULL_MEMBER,
+    AppendPosition,
+    CanvassPosition,
+    CommitPosition,
+    NewLeadershipTerm,
+)
+from consensus.states import ELECTING_STATES, ElectionState, Role
+from consensus.truncation import begin_truncation
+from consensus.verification import Verdict, compare_with_leader
+from runtime.errors import ConsensusError
+
+
+def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
+    """A member leads; what that means depends on what this member is doing."""
+    term_id = message.leadership_term_id
+    if term_id < ctx.candidate_term_id:
+        return
+    check_app_version(ctx, message)
+    if ctx.state in ELECTING_STATES:
+        accept_leader(ctx, message)
+    elif term_id > ctx.leadership_term_id:
+        ctx.note_term(term_id)
+        election.enter_election(ctx, f"member {message.leader_member_id} leads term {term_id}")
+    elif message.leader_member_id != ctx.progress.leader_member_id:
+        raise ConsensusError(
+            f"members {message.leader_member_id} and {ctx.progress.leader_member_id} both lead term {term_id}:"
+            " a member lost its durable vote; stop the cluster and compare the logs"
+        )
+    else:
+        ctx.progress.commit_notified(term_id, message.commit_position, message.leader_member_id, ctx.now_ns)
+
+
+def check_app_version(ctx: Context, message: NewLeadershipTerm) -> None:
+    """Members of different major application versions must not share a log."""
+    own_major, leader_major = (version >> 16 & 0xFF for version in (ctx.config.app_version, message.app_version))
+    if own_major != leader_major:
+        raise ConsensusError(
+            f"app_version major={own_major}, but leader member {message.leader_member_id} has major={leader_major}:"
+            " run the same major version on all members"
+        )
+
+
+def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
+    """Join the leader if the own log is a prefix of its log; else mend the own log first, or ask again."""
+    if message.leader_member_id == ctx.graceful_leader_id:
+        ctx.graceful_leader_id = NULL_MEMBER
+    ctx.hear_leader()
+    ctx.raise_candidate_term(message.leadership_term_id)
+    verdict, position = compare_with_leader(ctx.terms, ctx.append_position, message)
+    leader = f"member {message.leader_member_id} leads term {message.leadership_term_id}"
+    if verdict is Verdict.PREFIX:
+        join(ctx, message, leader)
+    elif verdict is Verdict.TRUNCATE:
+        begin_truncation(ctx, position, leader)
+    elif verdict is Verdict.OUT_OF_REACH:
+        raise ConsensusError(
+            f"own log ends in term {ctx.log_term_id}, before the first term the leader knows,"
+            f" {message.next_leadership_term_id} at {message.next_term_base_log_position}:"
+            " restore this member from a peer"
+        )
+    elif ctx.state is not ElectionState.CANVASS:
+        election.canvass(ctx, leader)
+
+
+def join(ctx: Context, message: NewLeadershipTerm, reason: str) -> None:
+    """The own log is a prefix of the leader's: have the rest of it copied."""
+    assert not ctx.log_is_open
+    assert not ctx.has_unwritten_term
+    term_id, leader_id = message.leadership_term_id, message.leader_member_id
+    ctx.leadership_term_id = term_id
+    ctx.term_base_position = message.term_base_log_position
+    ctx.log_session_id = message.log_session_id
+    ctx.is_leader_startup = message.is_startup
+    ctx.progress.follow(term_id, leader_id, ctx.now_ns)
+    ctx.progress.commit_notified(term_id, message.commit_position, leader_id, ctx.now_ns)
+    ctx.log_is_open = True
+    ctx.transition(ElectionState.FOLLOWER_CATCHUP_INIT, reason)
+    ctx.become(Role.FOLLOWER)
+    leader_position = max(message.log_position, ctx.append_position)
+    ctx.emit(JoinLog(term_id, leader_id, message.log_session_id, ctx.append_position, leader_position))
+    ctx.transition(ElectionState.FOLLOWER_CATCHUP_AWAIT, f"from position {ctx.append_position}")
+    note_progress(ctx)
+    send_append_position(ctx)
+
+
+def note_progress(ctx: Context) -> None:
+    """Joining goes on: give it another leader heartbeat timeout."""
+    ctx.progress_deadline_ns = ctx.now_ns + ctx.config.leader_heartbeat_timeout_ns
+
+
+def on_joined(ctx: Context, position: int) -> None:
+    """The replay from the own end of the log arrives."""
+    if ctx.state is not ElectionState.FOLLOWER_CATCHUP_AWAIT:
+        return
+    if position != ctx.append_position:
+        raise ConsensusError(f"joined the log at position={position}, the own log ends at {ctx.append_position}")
+    ctx.transition(ElectionState.FOLLOWER_CATCHUP, f"joined at position {position}")
+    note_progress(ctx)
+    tick_following(ctx)
+
+
+def on_live(ctx: Context) -> None:
+    """The live log arrives: the election is over for this member."""
+    if ctx.state is not ElectionState.FOLLOWER_CATCHUP:
+        return
+    ctx.transition(ElectionState.FOLLOWER_READY, f"live at position {ctx.append_position}")
+    ctx.is_startup = False
+    ctx.transition(ElectionState.CLOSED, f"follows member {ctx.progress.leader_member_id}")
+    send_append_position(ctx)
+
+
+def tick_following(ctx: Context) -> None:
+    """Give the leader up if it or the log fell silent; else commit and acknowledge."""
+    assert ctx.is_following
+    reason = find_reason_to_leave(ctx)
+    if reason:
+        leave(ctx, reason)
+        return
+    ctx.progress.advance_follower_commit(ctx.append_position)
+    ctx.announce_commit()
+    progress = ctx.progress
+    is_due = ctx.now_ns >= progress.last_sent_ns + ctx.config.leader_heartbeat_interval_ns
+    if is_due or ctx.append_position > progress.last_sent_position:
+        send_append_position(ctx)
+
+
+def find_reason_to_leave(ctx: Context) -> str:
+    """Why this member must not follow any longer, or an empty string."""
+    higher_term_id = ctx.progress.higher_term_seen
+    if higher_term_id > ctx.leadership_term_id:
+        ctx.note_term(higher_term_id)
+        return f"term {higher_term_id} was seen"
+    silent_since_ns = ctx.progress.last_leader_activity_ns
+    if ctx.now_ns >= silent_since_ns + ctx.config.leader_heartbeat_timeout_ns and not ctx.is_terminating:
+        return "leader heartbeat timeout"
+    if not ctx.is_closed and ctx.now_ns >= ctx.progress_deadline_ns:
+        return "no progress in joining the log"
+    return ""
+
+
+def leave(ctx: Context, reason: str) -> None:
+    """Stop following; when the leader was heard last still counts in the election that begins."""
+    ctx.last_leader_activity_ns = ctx.progress.last_leader_activity_ns
+    ctx.quorum_candidate_at_ns = ctx.last_leader_activity_ns + ctx.config.leader_heartbeat_timeout_ns
+    election.enter_election(ctx, reason)
+
+
+def send_append_position(ctx: Context) -> None:
+    """Acknowledge the own durable log to the leader."""
+    flags = APPEND_FLAGS_NONE if ctx.is_closed else APPEND_FLAGS_CATCHUP
+    message = AppendPosition(ctx.leadership_term_id, ctx.append_position, ctx.own.member_id, flags)
+    ctx.send(ctx.progress.leader_member_id, message)
+    ctx.progress.sent(ctx.append_position, ctx.now_ns)
+
+
+def on_commit_position(ctx: Context, message: CommitPosition) -> None:
+    """The leader's heartbeat, with how far the log is committed."""
+    if not (ctx.is_following or ctx.is_leading):
+        return
+    ctx.progress.commit_notified(message.leadership_term_id, message.log_position, message.leader_member_id, ctx.now_ns)
+
+
+def on_canvass(ctx: Context, message: CanvassPosition) -> None:
+    """A leader that canvasses, bound to its own term or a higher one, has given up: do not wait for its timeout."""
+    is_from_leader = message.follower_member_id == ctx.progress.leader_member_id
+    if is_from_leader and message.leadership_term_id >= ctx.leadership_term_id:
+        leave(ctx, f"leader member {message.follower_member_id} looks for a leader")
+        ctx.forget_leader()
+
+
+def on_log_lost(ctx: Context, reason: str, end_of_stream: bool) -> None:
+    """The leader's log stopped coming; at its end of stream the leader is known to have closed."""
+    leader_id = ctx.progress.leader_member_id
+    leave(ctx, reason)
+    if end_of_stream:
+        ctx.graceful_leader_id = leader_id
+        ctx.forget_leader()

@@ -1,0 +1,67 @@
+"""What must hold for one member after every step; tests call it after each, and it is cheap enough for production."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from consensus.context import Context
+from consensus.messages import NULL_POSITION
+from consensus.states import ELECTING_STATES, JOINING_STATES, LEADING_STATES, ElectionState, Role
+
+
+@dataclass
+class Watermarks:
+    """What may only rise, as it was at the last check."""
+
+    candidate_term_id: int = -1
+    commit_position: int = 0
+
+
+def check(ctx: Context, watermarks: Watermarks) -> None:
+    """Raise AssertionError, naming the member, where something does not hold."""
+    check_positions(ctx)
+    check_terms(ctx)
+    check_roles(ctx)
+    assert ctx.candidate_term_id >= watermarks.candidate_term_id, ctx.own.member_id
+    assert ctx.progress.commit_position >= watermarks.commit_position, ctx.own.member_id
+    watermarks.candidate_term_id = ctx.candidate_term_id
+    watermarks.commit_position = ctx.progress.commit_position
+
+
+def check_positions(ctx: Context) -> None:
+    """Committed is durable; announced is committed; a follower never passes what it was told."""
+    progress = ctx.progress
+    assert 0 <= progress.commit_position <= progress.own_position, ctx.own.member_id
+    assert ctx.announced_commit_position <= progress.commit_position, ctx.own.member_id
+    if ctx.pending_truncation != NULL_POSITION:
+        assert progress.commit_position <= ctx.pending_truncation, ctx.own.member_id
+        assert ctx.state is ElectionState.INIT, ctx.own.member_id
+
+
+def check_terms(ctx: Context) -> None:
+    """Rows rise; a member is bound to at least every term it has entries of or takes part in."""
+    rows = ctx.terms.rows
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(rows)), rows
+    assert ctx.terms.last_term_id <= ctx.candidate_term_id, ctx.own.member_id
+    assert ctx.candidate_term_id <= ctx.term_seen, ctx.own.member_id
+    if ctx.log_is_open:
+        assert ctx.leadership_term_id == ctx.candidate_term_id, ctx.own.member_id
+        is_in_current_term = ctx.append_position > ctx.term_base_position
+        assert is_in_current_term == (ctx.log_term_id == ctx.leadership_term_id), ctx.own.member_id
+
+
+def check_roles(ctx: Context) -> None:
+    """State, role and what is counted agree with each other."""
+    assert not (ctx.is_leading and ctx.is_following), ctx.own.member_id
+    assert ctx.log_is_open == (ctx.is_leading or ctx.is_following), ctx.own.member_id
+    assert (ctx.role is Role.LEADER) == ctx.is_leading, ctx.own.member_id
+    assert (ctx.role is Role.CANDIDATE) == (ctx.state is ElectionState.CANDIDATE_BALLOT), ctx.own.member_id
+    if ctx.state in ELECTING_STATES or ctx.state is ElectionState.INIT:
+        assert not ctx.log_is_open, ctx.own.member_id
+    if ctx.state in LEADING_STATES:
+        assert ctx.is_leading, ctx.own.member_id
+    if ctx.state in JOINING_STATES:
+        assert ctx.is_following, ctx.own.member_id
+    if ctx.is_closed:
+        assert ctx.log_is_open, ctx.own.member_id
+        if ctx.is_leading:
+            assert ctx.progress.commit_position >= ctx.progress.first_record_end, ctx.own.member_id
