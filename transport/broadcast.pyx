@@ -105,7 +105,8 @@ cdef class BroadcastReceiver:
             type_id = ordo_get_i32(self.buffer + index + 4)
             if length < RECORD_HEADER_LENGTH or length > self.capacity - index:
                 if self._validate():
-                    raise TransportError(f"broadcast record at {index} has length={length}, 8 to {self.capacity - index}")
+                    raise TransportError(
+                        f"broadcast record at {index} has length={length}, 8 to {self.capacity - index}")
                 continue
             if type_id == RECORD_PADDING:
                 if self._validate():

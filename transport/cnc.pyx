@@ -52,7 +52,8 @@ cdef class CncFile:
         self.memory = memory
         lengths = [ordo_get_i32(header + 4 + 4 * i) for i in range(5)]
         if min(lengths) <= 0 or HEADER_LENGTH + sum(lengths) > memory.length_bytes:
-            raise TransportError(f"{memory.path!r} is {memory.length_bytes} bytes long, its buffers {lengths} do not fit")
+            raise TransportError(
+                f"{memory.path!r} is {memory.length_bytes} bytes long, its buffers {lengths} do not fit")
         starts = [HEADER_LENGTH + sum(lengths[:i]) for i in range(5)]
         self.to_driver = ManyToOneRing(memory.slice(starts[0], lengths[0]))
         self.to_clients = memory.slice(starts[1], lengths[1])
@@ -122,7 +123,7 @@ def create_cnc(
                METADATA_PER_VALUES * counters_values_length, counters_values_length, error_log_length)
     length = (HEADER_LENGTH + sum(lengths) + page_size - 1) // page_size * page_size
     if length >= 1 << 31:
-        raise ConfigurationError(f"cnc.dat would be {length} bytes long, at most {(1 << 31) - 1}: choose smaller buffers")
+        raise ConfigurationError(f"cnc.dat would be {length} bytes long, at most 2^31 - 1: choose smaller buffers")
     cdef Memory mapped = memory.create(path, length)
     cdef int i
     for i in range(5):
@@ -161,7 +162,7 @@ def map_cnc(MemoryProvider memory not None, path: str, writable: bool = True) ->
 
 
 def try_open_cnc(MemoryProvider memory not None, path: str, now_ms: int, driver_timeout_ms: int) -> CncFile | None:
-    """The file of a live driver, or None: not there yet, not ready, or no heartbeat within the timeout (§2.2, §7.1)."""
+    """The file of a live driver, or None: not there, not ready, or no heartbeat within the timeout (§2.2, §7.1)."""
     cnc = map_cnc(memory, path)
     if cnc is None:
         return None

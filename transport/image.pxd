@@ -1,6 +1,7 @@
 """Images: the reading side of a log buffer (log-buffer.md §8)."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from runtime.counters cimport Counter
 from transport.logbuffer cimport LogBuffers
 
 cdef struct Fragment:
@@ -20,6 +21,9 @@ cdef struct Block:
     int64_t position              # stream position of the first byte
     int32_t term_id
 
+cdef class Assembler
+cdef class Header
+
 cdef class Image:
     """One source of a subscription. Reading is peek, consume, and then publish_position once a batch.
 
@@ -28,7 +32,7 @@ cdef class Image:
     """
     cdef LogBuffers log
     cdef int64_t* position_address             # sub-pos counter
-    cdef int64_t position                      # local, not yet published when ahead of the counter
+    cdef readonly int64_t position             # local, not yet published when ahead of the counter
     cdef bint closed
     cdef readonly int32_t session_id
     cdef readonly int32_t stream_id
@@ -36,6 +40,11 @@ cdef class Image:
     cdef readonly int64_t join_position
     cdef readonly str source_identity
     cdef readonly object subscription
+    cdef Counter _counter
+    cdef Assembler _assembler                  # of poll_messages; made when first needed
+    cdef int64_t _final_position               # what is left to know once it is closed
+    cdef int64_t _final_eos_position
+    cdef bint _final_revoked
     cdef bint peek(self, Fragment* out) noexcept nogil
     cdef bint peek_bounded(self, Fragment* out, int64_t limit_position) noexcept nogil  # frame starts below the limit
     cdef void consume(self, const Fragment* fragment) noexcept nogil
@@ -43,6 +52,10 @@ cdef class Image:
     cdef bint peek_block(self, Block* out, int32_t limit_bytes) noexcept nogil
     cdef void consume_block(self, const Block* block) noexcept nogil
     cdef bint end_of_stream(self) noexcept nogil
+    cdef Header _header
+    cdef bint _polling
+    cdef int poll_native(self, object handler, int limit, int64_t limit_position, int mode) except -1
+    cdef int _take(self, const Fragment* fragment, object handler, int mode, Header header) except -1
 
 cdef class Assembler:
     """Turns frames into whole messages for one image (log-buffer.md §8.1).
@@ -59,5 +72,15 @@ cdef class Assembler:
     cdef bint complete
     cdef Fragment last
     cdef int peek(self, Image image, Fragment* out) except -1 nogil
+    cdef int peek_bounded(self, Image image, Fragment* out, int64_t limit_position) except -1 nogil
     cdef void consume(self, Image image, const Fragment* fragment) noexcept nogil
     cdef void reset(self) noexcept nogil
+    cdef int _append(self, const Fragment* fragment) except -1 nogil
+    cdef void _begin(self, const Fragment* fragment) noexcept nogil
+    cdef void _finish(self, const Fragment* fragment, Fragment* out) noexcept nogil
+
+cdef class Header:
+    """What a Python handler sees of a fragment's header; valid inside the call only."""
+    cdef Fragment fragment
+    cdef Image _image
+    cdef const Fragment* _check(self) except NULL

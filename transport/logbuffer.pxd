@@ -94,7 +94,7 @@ cdef class LogBuffers:
     cdef readonly int32_t session_id           # of the default frame header
     cdef readonly int32_t stream_id
     cdef readonly int64_t correlation_id
-    cdef uint64_t header_word                  # default header bytes 8..15 without the offset: session id in the high half
+    cdef uint64_t header_word                  # default header bytes 8..15, offset 0: session id in the high half
     cdef uint32_t header_flags                 # default header bytes 4..7: version, flags, type
     cdef int64_t raw_tail(self, int index) noexcept nogil                       # acquire
     cdef int32_t active_term_count(self) noexcept nogil                         # acquire
@@ -109,6 +109,9 @@ cdef class LogBuffers:
     cdef void set_revoked(self) noexcept nogil
     cdef uint8_t* at(self, int64_t position) noexcept nogil                     # address of the byte at a position
     cdef void rotate(self, int32_t term_count, int32_t term_id) noexcept nogil  # to the term after `term_id` (§5)
+    # all of a header but the positive length: the frame stays invisible to readers (§3)
+    cdef void write_header(self, uint8_t* frame, int32_t term_offset, int32_t term_id, uint32_t flags_and_type,
+                           int32_t length) noexcept nogil
     cdef void write_frame(self, uint8_t* frame, int32_t term_offset, int32_t term_id, uint32_t flags_and_type,
                           const uint8_t* a, int64_t a_length, const uint8_t* b, int64_t b_length) noexcept nogil
     cdef void write_padding(self, uint8_t* frame, int32_t term_offset, int32_t term_id, int32_t length) noexcept nogil
@@ -118,7 +121,8 @@ cdef class LogBuffers:
 cdef inline int32_t align_frame(int32_t length) noexcept nogil:
     return (length + 31) & ~31
 
-cdef inline int64_t compute_position(int32_t term_id, int32_t term_offset, int32_t shift, int32_t initial_term_id) noexcept nogil:
+cdef inline int64_t compute_position(int32_t term_id, int32_t term_offset, int32_t shift,
+                                     int32_t initial_term_id) noexcept nogil:
     return (<int64_t> wrap_i32(<uint32_t> term_id - <uint32_t> initial_term_id) << shift) + term_offset
 
 cdef inline int32_t wrap_i32(uint32_t value) noexcept nogil:

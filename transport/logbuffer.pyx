@@ -157,10 +157,17 @@ cdef class LogBuffers:
             raw = ordo_load_acquire_i64(tail)
         ordo_cas_i32(self.metadata + META_ACTIVE_TERM_COUNT, term_count, next_count)
 
+    cdef void write_header(self, uint8_t* frame, int32_t term_offset, int32_t term_id, uint32_t flags_and_type,
+                           int32_t length) noexcept nogil:
+        ordo_store_release_i64(frame, <int64_t> ((<uint64_t> flags_and_type << 32) | <uint64_t> <uint32_t> -length))
+        ordo_fence_release()
+        (<uint64_t*> (frame + TERM_OFFSET_OFFSET))[0] = self.header_word | <uint32_t> term_offset
+        (<uint64_t*> (frame + STREAM_ID_OFFSET))[0] = (<uint64_t> <uint32_t> term_id << 32) | <uint32_t> self.stream_id
+
     cdef void write_frame(self, uint8_t* frame, int32_t term_offset, int32_t term_id, uint32_t flags_and_type,
                           const uint8_t* a, int64_t a_length, const uint8_t* b, int64_t b_length) noexcept nogil:
         cdef int32_t length = <int32_t> (HEADER_LENGTH + a_length + b_length)
-        write_header(self, frame, term_offset, term_id, flags_and_type, length)
+        self.write_header(frame, term_offset, term_id, flags_and_type, length)
         if a_length:
             memcpy(frame + HEADER_LENGTH, a, a_length)
         if b_length:
@@ -168,7 +175,7 @@ cdef class LogBuffers:
         ordo_store_release_i32(frame, length)
 
     cdef void write_padding(self, uint8_t* frame, int32_t term_offset, int32_t term_id, int32_t length) noexcept nogil:
-        write_header(self, frame, term_offset, term_id, self.header_flags & 0xFFFFu, length)
+        self.write_header(frame, term_offset, term_id, self.header_flags & 0xFFFFu, length)
         ordo_store_release_i32(frame, length)
 
     cdef int64_t clean(self, int64_t from_position, int64_t to_position) noexcept nogil:
@@ -249,15 +256,6 @@ cdef class LogBuffers:
     def close(self) -> None:
         """Gives the memory back. Publications and images on this log must be closed before."""
         self.memory.close()
-
-
-cdef inline void write_header(LogBuffers log, uint8_t* frame, int32_t term_offset, int32_t term_id,
-                              uint32_t flags_and_type, int32_t length) noexcept nogil:
-    """Everything of a header but a positive length: the frame stays invisible to readers (log-buffer.md §3)."""
-    ordo_store_release_i64(frame, <int64_t> ((<uint64_t> flags_and_type << 32) | <uint64_t> <uint32_t> -length))
-    ordo_fence_release()
-    (<uint64_t*> (frame + TERM_OFFSET_OFFSET))[0] = log.header_word | <uint32_t> term_offset
-    (<uint64_t*> (frame + STREAM_ID_OFFSET))[0] = (<uint64_t> <uint32_t> term_id << 32) | <uint32_t> log.stream_id
 
 
 def _check_length(actual: int, needed: int, path: str) -> None:

@@ -43,7 +43,7 @@ cdef class ManyToOneRing:
     # --- producer -------------------------------------------------------------------------------------------------
 
     cdef int64_t _reserve(self, int64_t required, int64_t* padding_index, int64_t* padding) noexcept nogil:
-        """Moves the tail past `required` bytes; answers their index or RING_INSUFFICIENT, and the padding it claimed."""
+        """Moves the tail past `required` bytes; answers their index or RING_INSUFFICIENT, and claimed padding."""
         cdef int64_t head = ordo_load_acquire_i64(self.trailer + RING_HEAD_CACHE)
         cdef int64_t tail, to_end, index, claimed
         while True:  # a failed CAS means that another producer got on
