@@ -6,6 +6,7 @@ from archive.cursor cimport SegmentCursor
 from archive.frames cimport (
     CHECKSUM_OFFSET,
     FAULT_NONE,
+    FAULT_TRUNCATED,
     Layout,
     body_needed,
     check_body,
@@ -20,8 +21,8 @@ from transport.logbuffer cimport (
     ADMIN_ACTION,
     BACK_PRESSURED,
     CLOSED,
+    FRAME_ALIGNMENT,
     HEADER_LENGTH,
-    MAX_POSITION_EXCEEDED,
     NOT_CONNECTED,
     TYPE_PAD,
     align_frame,
@@ -137,7 +138,10 @@ cdef class Replay:
             if self._fault != FAULT_NONE:
                 break
             aligned = align_frame(ordo_get_i32(frame))
-            if self.position + offset + aligned > bound or offset + body_needed(frame, layout) > length:
+            if self.position + offset + aligned > bound:
+                break
+            if offset + body_needed(frame, layout) > length:
+                self._fault = FAULT_TRUNCATED
                 break
             self._fault = check_body(frame, layout)
             if self._fault != FAULT_NONE:
@@ -155,20 +159,24 @@ cdef class Replay:
     cdef bint _publish(self) noexcept nogil:
         """Offers what `_prepare` left; False when it must wait or the replay is over."""
         cdef int64_t result = ADMIN_ACTION
+        cdef int32_t length = self._ready_length
         cdef int attempt
+        if self._padding_length:
+            # A PAD longer than a publication may append goes out as several: positions are what counts.
+            length = min(self._padding_length, self.publication.max_message_length & ~(FRAME_ALIGNMENT - 1))
         for attempt in range(3):
             if self._padding_length:
-                result = self.publication.append_padding(self._padding_length - HEADER_LENGTH)
+                result = self.publication.append_padding(length - HEADER_LENGTH)
             else:
-                result = self.publication.append_block(self._block, self._ready_length)
+                result = self.publication.append_block(self._block, length)
             if result != ADMIN_ACTION:
                 break
         if result > 0:
-            self.position += self._padding_length + self._ready_length
-            self._padding_length = 0
+            self.position += length
             self._ready_length = 0
+            self._padding_length = max(0, self._padding_length - length)
             return True
-        if result == NOT_CONNECTED or result == CLOSED or result == MAX_POSITION_EXCEEDED:
+        if result != BACK_PRESSURED and result != ADMIN_ACTION:
             self._refusal = result
             self.needs_attention = True
         return False
@@ -189,7 +197,8 @@ cdef class Replay:
             self.error = ArchiveTimeoutError(
                 f"replay of recording {self.recording_id} to {self.publication.channel} stream "
                 f"{self.publication.stream_id} found no subscriber in {self._connect_timeout_ns // 1_000_000} ms")
-        elif self._refusal == MAX_POSITION_EXCEEDED:
-            self.error = ArchiveError(f"replay of recording {self.recording_id} ended at the last possible position")
+        elif self._refusal not in (0, NOT_CONNECTED, CLOSED):
+            self.error = ArchiveError(f"replay of recording {self.recording_id} was refused by its publication at "
+                                      f"position={self.position}: result={self._refusal}")
         self.publication.close()
         self._cursor.forget()

@@ -1,0 +1,42 @@
+"""The archive of one node: records images, replays recordings, keeps the catalog."""
+
+from libc.stdint cimport int64_t
+from archive.recorder cimport Recording
+from archive.replay cimport Replay
+from runtime.agent cimport Agent
+from runtime.clock cimport Clock
+from runtime.storage cimport SyncQueue
+
+cdef enum:
+    SESSIONS_MAX = 64
+
+cdef class Archive(Agent):
+    """See archive.pyx. `record_work` and `replay_work` are cheap: call them every duty cycle; `do_work` does both, and
+    the rare work (closing what ended), and may run on a slow tick."""
+    cdef readonly str directory
+    cdef readonly object catalog
+    cdef readonly list recovered                   # RecoveredRecording of what a crash had left open
+    cdef readonly bint is_closed
+    cdef readonly int64_t archive_id
+    cdef readonly int64_t segment_length
+    cdef readonly str sync
+    cdef object _storage
+    cdef object _client
+    cdef Clock _clock
+    cdef object _lock
+    cdef SyncQueue _queue
+    cdef bint _owns_queue
+    cdef int64_t _low_space_bytes
+    cdef int64_t _connect_timeout_ns
+    cdef int64_t _next_replay_id
+    cdef list _recordings
+    cdef list _replays
+    cdef list _subscriptions
+    cdef void* _recording_table[SESSIONS_MAX]      # borrowed from the lists
+    cdef void* _replay_table[SESSIONS_MAX]
+    cdef int _recording_count
+    cdef int _replay_count
+    cdef bint needs_attention(self) noexcept nogil # something ended: call do_work soon
+    cdef int record_work(self, int64_t now_ns) noexcept nogil
+    cdef int replay_work(self, int64_t now_ns) noexcept nogil
+    cdef void _index(self)

@@ -1,0 +1,410 @@
+"""The archive of one node: records images, replays recordings, keeps the catalog (archive.md part B).
+
+    archive = Archive("/data/node0/archive", storage=storage, clock=clock, client=client, sync="commit")
+    recording = archive.record(image)                  # from here on `record_work` every duty cycle
+    replay = archive.replay(recording.recording_id, 0, channel="aeron:udp?endpoint=10.0.0.2:9000", stream_id=100)
+
+Starting brings recordings that a crash left open to their true end (`recovered` says which); from then on every
+recording has a stop position, or is being recorded.
+"""
+
+from libc.stdint cimport INT64_MAX, int64_t
+from archive.cursor cimport SegmentCursor
+from archive.frames cimport FAULT_NONE, check_header
+from archive.recorder cimport Recording
+from archive.replay cimport Replay
+from runtime.agent cimport Agent
+from runtime.clock cimport Clock
+from runtime.counters cimport Counter
+from runtime.storage cimport SegmentFile, SyncQueue
+from transport.image cimport Image
+from transport.logbuffer cimport HEADER_LENGTH
+
+from archive.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDescriptor, RecordingState
+from archive.channels import replay_channel, strip_channel
+from archive.positions import check_extension, check_replay, check_truncation, recording_counter_key, recording_counter_label
+from archive.reader import RecordingReader
+from archive.recovery import base_of, clear_from, recover, remove_files
+from archive.segments import SEGMENT_LENGTH_DEFAULT, SEGMENT_LENGTH_MAX, SEGMENT_LENGTH_MIN, segment_name
+from runtime.errors import ArchiveError, ConfigurationError, StorageFullError, StorageMissingError, UnknownRecordingError
+
+RECORDING_POSITION_TYPE_ID = 100
+LOW_SPACE_BYTES_DEFAULT = 128 * 1024 * 1024
+CONNECT_TIMEOUT_NS_DEFAULT = 5_000_000_000
+
+ERROR_ACTIVE_RECORDING = 2
+ERROR_MAX_REPLAYS = 7
+ERROR_MAX_RECORDINGS = 8
+
+
+class RecordingSubscription:
+    """Every image of one subscription becomes a recording, which stops when the image closes."""
+
+    def __init__(self, archive, channel, stream_id, on_record, on_stop):
+        self.recordings = []
+        self._archive = archive
+        self._on_record = on_record
+        self._on_stop = on_stop
+        self.subscription = archive._subscribe(channel, stream_id, self._on_image)
+
+    def _on_image(self, image):
+        recording = self._archive.record(image, on_stop=self._on_end)
+        self.recordings.append(recording)
+        if self._on_record is not None:
+            self._on_record(recording)
+
+    def _on_end(self, recording, error):
+        self.recordings.remove(recording)
+        if self._on_stop is not None:
+            self._on_stop(recording, error)
+        elif error is not None:
+            raise error
+
+    def close(self):
+        """Stops its recordings and closes the subscription; again is harmless."""
+        for recording in list(self.recordings):
+            self._archive.stop(recording)
+        self._archive._unsubscribe(self)
+
+
+cdef class Archive(Agent):
+    """One folder of recordings, owned by this process.
+
+    `sync`: "commit" acknowledges what is on the device, syncs are grouped and run on the sync queue; "none" what is in
+    the page cache. `segment_length_bytes`: a power of two from 64 KiB to 1 GiB. `client`: the TransportClient that
+    replays publish through and counters come from; None to record images without either. `sync_queue`: the node's own
+    (it knows how to wake the node), default one of the storage. `low_space_bytes`: no recording starts below it.
+    Raises StorageInUseError, ConfigurationError, StorageError.
+    """
+
+    def __init__(self, str directory not None, *, storage, Clock clock not None, client=None, sync="commit",
+                 segment_length_bytes=SEGMENT_LENGTH_DEFAULT, SyncQueue sync_queue=None, archive_id=None,
+                 low_space_bytes=LOW_SPACE_BYTES_DEFAULT, connect_timeout_ns=CONNECT_TIMEOUT_NS_DEFAULT):
+        if sync not in ("commit", "none"):
+            raise ConfigurationError(f"sync={sync!r} is not one of 'commit', 'none'")
+        length = segment_length_bytes
+        if not SEGMENT_LENGTH_MIN <= length <= SEGMENT_LENGTH_MAX or length & (length - 1):
+            raise ConfigurationError(f"segment_length_bytes={length} is not a power of two from 64 KiB to 1 GiB")
+        self.directory = directory
+        self.segment_length = length
+        self.sync = sync
+        self._storage = storage
+        self._client = client
+        self._clock = clock
+        self._low_space_bytes = low_space_bytes
+        self._connect_timeout_ns = connect_timeout_ns
+        self._next_replay_id = 1
+        self._recordings, self._replays, self._subscriptions = [], [], []
+        storage.make_directory(directory)
+        self._lock = storage.lock_directory(directory)
+        try:
+            self.catalog = Catalog.open(storage, directory)
+            self.recovered = recover(storage, directory, self.catalog, self._now_ms())
+        except BaseException:
+            self._lock.close()
+            raise
+        self._owns_queue = sync == "commit" and sync_queue is None
+        self._queue = storage.sync_queue() if self._owns_queue else (sync_queue if sync == "commit" else None)
+        self.archive_id = archive_id if archive_id is not None else client.next_correlation_id() if client else 0
+
+    @property
+    def role_name(self):
+        return "archive"
+
+    def _now_ms(self):
+        return self._clock.epoch_time_ns() // 1_000_000
+
+    # The duty cycle.
+
+    cdef int record_work(self, int64_t now_ns) noexcept nogil:
+        """Records what images have: blocks recorded."""
+        cdef int work = 0
+        cdef int i
+        for i in range(self._recording_count):
+            work += (<Recording> self._recording_table[i]).work()
+        return work
+
+    cdef int replay_work(self, int64_t now_ns) noexcept nogil:
+        """Publishes what replays may: blocks published."""
+        cdef int work = 0
+        cdef int i
+        for i in range(self._replay_count):
+            work += (<Replay> self._replay_table[i]).work(now_ns)
+        return work
+
+    cdef bint needs_attention(self) noexcept nogil:
+        cdef int i
+        for i in range(self._recording_count):
+            if (<Recording> self._recording_table[i]).needs_attention:
+                return True
+        for i in range(self._replay_count):
+            if (<Replay> self._replay_table[i]).needs_attention:
+                return True
+        return False
+
+    cpdef int do_work(self, int64_t now_ns) except -1:
+        """Records, replays, and closes what ended. Raises the error of a recording or replay nobody listens to."""
+        cdef int work
+        with nogil:
+            work = self.record_work(now_ns) + self.replay_work(now_ns)
+        if self.needs_attention():
+            work += self._close_ended()
+        return work
+
+    cdef void _index(self):
+        cdef int i
+        self._recording_count = len(self._recordings)
+        self._replay_count = len(self._replays)
+        for i in range(self._recording_count):
+            self._recording_table[i] = <void*> self._recordings[i]
+        for i in range(self._replay_count):
+            self._replay_table[i] = <void*> self._replays[i]
+
+    def _close_ended(self):
+        """Closes every recording and replay that asks for it: how many. Raises the first error nobody listens to."""
+        ended = [session for session in [*self._recordings, *self._replays] if session.needs_attention]
+        failure = None
+        for session in ended:
+            try:
+                self.stop(session) if isinstance(session, Recording) else self.stop_replay(session)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return len(ended)
+
+    # Recording.
+
+    def record(self, Image image not None, *, recording_id=None, on_stop=None):
+        """Records an image from its position on: a new recording, or more of one that is stopped.
+
+        To extend, the image must be at the stop position and have the recording's initial term id, term length, MTU
+        and stream id. `on_stop(recording, error or None)` is called once. Raises ArchiveError, StorageError.
+        """
+        if self._recording_count == SESSIONS_MAX:
+            raise ArchiveError(f"{SESSIONS_MAX} recordings are active already; stop one", code=ERROR_MAX_RECORDINGS)
+        usable = self._storage.usable_bytes(self.directory)
+        if usable <= self._low_space_bytes:
+            raise StorageFullError(f"cannot record: path={self.directory} has usable={usable} bytes, needs more than "
+                                   f"{self._low_space_bytes}; free some space")
+        if recording_id is None:
+            descriptor = self.catalog.add(self._describe(image))
+        else:
+            descriptor = self._extend(recording_id, image)
+        try:
+            recording = self._open(descriptor, image, on_stop)
+        except BaseException:
+            self.catalog.update(descriptor.recording_id, stop_position=image.position, stop_timestamp=self._now_ms())
+            raise
+        self._recordings.append(recording)
+        self._index()
+        return recording
+
+    def _describe(self, Image image):
+        """The descriptor of a new recording; the catalog gives the id."""
+        channel = image.subscription.channel
+        return RecordingDescriptor(
+            recording_id=-1, start_position=image.position, stop_position=NULL_POSITION,
+            start_timestamp=self._now_ms(), stop_timestamp=NULL_TIMESTAMP, initial_term_id=image.log.initial_term_id,
+            segment_length=max(self.segment_length, image.log.term_length), term_length=image.log.term_length,
+            mtu=image.log.mtu, session_id=image.session_id, stream_id=image.stream_id,
+            stripped_channel=strip_channel(channel), original_channel=channel, source_identity=image.source_identity)
+
+    def _extend(self, recording_id, Image image):
+        descriptor = self._stopped(recording_id)
+        check_extension(descriptor, position=image.position, initial_term_id=image.log.initial_term_id,
+                        term_length=image.log.term_length, mtu=image.log.mtu, stream_id=image.stream_id)
+        clear_from(self._storage, self.directory, descriptor, descriptor.stop_position)
+        return self.catalog.update(recording_id, session_id=image.session_id, stop_position=NULL_POSITION,
+                                   stop_timestamp=NULL_TIMESTAMP)
+
+    def _open(self, descriptor, Image image, on_stop):
+        position = image.position
+        path = f"{self.directory}/{segment_name(descriptor.recording_id, base_of(descriptor, position))}"
+        create = not (position > descriptor.start_position and self._storage.exists(path))
+        file = self._storage.open_segment(path, descriptor.segment_length, create=create)
+        try:
+            folder = self._storage.open_segment(self.directory, 0, writable=False)
+        except StorageMissingError:
+            folder = None
+        counter = self._add_counter(descriptor)
+        return Recording(self._storage, self.directory, descriptor, position, image, file, folder, self._queue,
+                         counter, on_stop)
+
+    def _add_counter(self, descriptor):
+        if self._client is None:
+            return None
+        return self._client.add_counter(
+            RECORDING_POSITION_TYPE_ID, recording_counter_label(descriptor, self.archive_id),
+            recording_counter_key(descriptor, self.archive_id))
+
+    def stop(self, Recording recording not None):
+        """Ends a recording: what was written becomes durable, the catalog gets the stop position. Blocks for the sync.
+
+        Calls `on_stop`; without one, raises the error that ended the recording, if there was one.
+        """
+        if recording not in self._recordings:
+            return
+        self._recordings.remove(recording)
+        self._index()
+        stop_position = recording.settle()
+        failure = recording.error
+        try:
+            self.catalog.update(recording.recording_id, stop_position=stop_position, stop_timestamp=self._now_ms())
+        except Exception as error:
+            failure = failure or error
+        if recording.counter is not None:
+            recording.counter.close()
+        if recording.on_stop is not None:
+            recording.on_stop(recording, failure)
+        elif failure is not None:
+            raise failure
+
+    def recording(self, recording_id):
+        """The active Recording of an id, None when it is not being recorded."""
+        return next((active for active in self._recordings if active.recording_id == recording_id), None)
+
+    def record_subscription(self, channel, stream_id, *, on_record=None, on_stop=None):
+        """Records every image of a subscription as a new recording: a RecordingSubscription.
+
+        `on_record(recording)` when one starts, `on_stop(recording, error or None)` when it ended.
+        """
+        subscription = RecordingSubscription(self, channel, stream_id, on_record, on_stop)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def _subscribe(self, channel, stream_id, on_image):
+        return self._client.add_subscription(channel, stream_id, on_available_image=on_image)
+
+    def _unsubscribe(self, recording_subscription):
+        if recording_subscription in self._subscriptions:
+            self._subscriptions.remove(recording_subscription)
+            recording_subscription.subscription.close()
+
+    # Replaying.
+
+    def replay(self, recording_id, position=None, length=None, *, channel, stream_id, session_id=None,
+               Counter limit=None, on_end=None):
+        """Publishes a recording from `position` (default its start): a Replay.
+
+        With `length` (bytes) it ends after it. Without, at the stop position; for a live recording it follows. Nothing
+        at or above the value of `limit` (a Counter) is published. A subscriber that goes away ends it.
+        `on_end(replay, error or None)` is called once. Raises UnknownRecordingError, ArchiveError.
+        """
+        if self._replay_count == SESSIONS_MAX:
+            raise ArchiveError(f"{SESSIONS_MAX} replays are active already; stop one", code=ERROR_MAX_REPLAYS)
+        descriptor = self.descriptor(recording_id)
+        live = self.recording(recording_id)
+        stop = live.written_position if live is not None else descriptor.stop_position
+        start = descriptor.start_position if position is None else position
+        check_replay(descriptor, start, length, stop, is_live=live is not None)
+        cursor = SegmentCursor(self._storage, self.directory, descriptor)
+        if start < stop:
+            self._check_boundary(cursor, start)
+        publication = self._client.add_exclusive_publication(
+            replay_channel(channel, position=start, initial_term_id=descriptor.initial_term_id,
+                           term_length=descriptor.term_length, mtu=descriptor.mtu, session_id=session_id), stream_id)
+        end = INT64_MAX if length is None else start + length
+        replay = Replay(self._next_replay_id, cursor, publication, start, end, stop, live, limit,
+                        self._connect_timeout_ns, on_end)
+        self._next_replay_id += 1
+        self._replays.append(replay)
+        self._index()
+        return replay
+
+    def _check_boundary(self, SegmentCursor cursor, int64_t position):
+        """Raises ArchiveError unless a frame begins at a position that has been recorded."""
+        cdef unsigned char[32] header
+        cdef int64_t length = cursor.read(header, HEADER_LENGTH, position)
+        if length != HEADER_LENGTH or check_header(header, position, &cursor.layout) != FAULT_NONE:
+            raise ArchiveError(f"no frame of recording {cursor.recording_id} begins at position={position} in "
+                               f"{cursor.path_of(position)}; choose the position after a message", code=16)
+
+    def stop_replay(self, Replay replay not None):
+        """Ends a replay and closes its publication. Calls `on_end`; without one, raises the replay's error."""
+        if replay not in self._replays:
+            return
+        self._replays.remove(replay)
+        self._index()
+        replay.settle()
+        if replay.on_end is not None:
+            replay.on_end(replay, replay.error)
+        elif replay.error is not None:
+            raise replay.error
+
+    def replays(self, recording_id=None):
+        """The active replays, of one recording or all."""
+        return [replay for replay in self._replays if recording_id in (None, replay.recording_id)]
+
+    def reader(self, recording_id, position=None):
+        """A RecordingReader on a recording of this archive, live or stopped."""
+        return RecordingReader(self._storage, self.directory, self.descriptor(recording_id), position)
+
+    # The catalog.
+
+    def descriptor(self, recording_id):
+        """The RecordingDescriptor of an id. Raises UnknownRecordingError."""
+        descriptor = self.catalog.get(recording_id)
+        if descriptor.state is RecordingState.DELETED:
+            raise UnknownRecordingError(f"recording {recording_id} is purged", code=5)
+        return descriptor
+
+    def recordings(self):
+        """The descriptors of all recordings, by ascending id."""
+        return [descriptor for descriptor in self.catalog if descriptor.state is not RecordingState.DELETED]
+
+    def _stopped(self, recording_id):
+        descriptor = self.descriptor(recording_id)
+        if self.recording(recording_id) is not None:
+            raise ArchiveError(f"recording {recording_id} is being recorded; stop it first",
+                               code=ERROR_ACTIVE_RECORDING)
+        return descriptor
+
+    def truncate(self, recording_id, position):
+        """Takes everything at and after `position` (bytes) from a stopped recording; durable when it returns.
+
+        The position is one where a frame begins, or the stop position. Replays of the recording end. Returns the count
+        of segment files removed. Raises UnknownRecordingError, ArchiveError, StorageError.
+        """
+        descriptor = self._stopped(recording_id)
+        check_truncation(self._storage, self.directory, descriptor, position)
+        for replay in self.replays(recording_id):
+            self.stop_replay(replay)
+        self.catalog.update(recording_id, stop_position=position)
+        if position == descriptor.start_position:
+            return remove_files(self._storage, self.directory, recording_id)
+        return clear_from(self._storage, self.directory, descriptor, position)
+
+    def purge(self, recording_id):
+        """Deletes a stopped recording that is not being replayed: the count of files. Its id is not given again."""
+        self._stopped(recording_id)
+        if self.replays(recording_id):
+            raise ArchiveError(f"recording {recording_id} is being replayed; stop that first",
+                               code=ERROR_ACTIVE_RECORDING)
+        self.catalog.update(recording_id, state=RecordingState.DELETED)
+        count = remove_files(self._storage, self.directory, recording_id)
+        self.catalog.remove(recording_id)
+        return count
+
+    def close(self):
+        """Stops everything in order and gives the folder back; again is harmless."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        failure = None
+        for session in [*self._replays, *self._recordings]:
+            try:
+                self.stop_replay(session) if isinstance(session, Replay) else self.stop(session)
+            except Exception as error:
+                failure = failure or error
+        for subscription in list(self._subscriptions):
+            subscription.close()
+        if self._owns_queue:
+            self._queue.close()
+        self.catalog.close()
+        self._lock.close()
+        if failure is not None:
+            raise failure
+
+    def on_close(self):
+        self.close()
