@@ -1,7 +1,7 @@
 """Walks the whole messages of one segment file."""
 
 from libc.stdint cimport int64_t, uint8_t
-from pipeline.frames cimport StreamLayout
+from archive.frames cimport Layout
 
 cdef struct Message:
     const uint8_t* data             # valid until the next call
@@ -9,13 +9,14 @@ cdef struct Message:
     int64_t start_position          # of its first frame
     int64_t position                # after its last frame
 
-cdef class SegmentCursor:
+cdef class MessageCursor:
     """Messages that begin at or after `position` and end at or below `limit`, in order; padding is passed over.
 
     `next_message` answers 1 with a message, 0 at the end, and -1 with `fault` and `fault_position` set. A message whose
     last frame lies beyond the limit is left for later; `position` is then its beginning.
     """
-    cdef StreamLayout layout
+    cdef Layout layout
+    cdef readonly int64_t segment_base      # position of the first byte of the file
     cdef readonly str path
     cdef readonly int64_t position
     cdef readonly int64_t limit

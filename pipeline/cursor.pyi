@@ -1,23 +1,16 @@
-from typing import Protocol
+from archive.catalog import RecordingDescriptor
 
-FAULT_NAMES: tuple[str, ...]
+FAULT_NAMES: dict[int, str]
 
-class Layout(Protocol):
-    segment_base: int
-    segment_length_bytes: int
-    term_length_bytes: int
-    initial_term_id: int
-    stream_id: int
-    checksum: bool
-
-class SegmentCursor:
+class MessageCursor:
     path: str
+    segment_base: int
     position: int
     limit: int
     fault: int
     fault_position: int
     expected: int
     actual: int
-    def __init__(self, path: str, layout: Layout, start: int, limit: int, verify: bool = True,
-                 exact: bool = True) -> None: ...
+    def __init__(self, path: str, descriptor: RecordingDescriptor, segment_base: int, start: int, limit: int,
+                 verify: bool = True, exact: bool = True) -> None: ...
     def raise_fault(self) -> None: ...

@@ -8,41 +8,50 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 from posix.unistd cimport pread
 
-from pipeline.frames cimport (FAULT_CHECKSUM, FAULT_FILE_END, FAULT_FRAGMENT, FAULT_LENGTH, FAULT_MEMORY, FAULT_NONE,
-                              FAULT_READ, FAULT_STREAM_ID, FAULT_TERM_ID, FAULT_TERM_OFFSET, FAULT_UNWRITTEN,
-                              FRAME_BEGIN, FRAME_END, FRAME_HEADER_LENGTH, FRAME_TYPE_PADDING, StreamLayout,
-                              align_frame, check_header, checksum_matches)
-from runtime.atomics cimport ordo_crc32c, ordo_get_i32, ordo_get_u16
+from archive.frames cimport (CHECKSUM_OFFSET, FAULT_ABSENT, FAULT_CHECKSUM, FAULT_FLAGS, FAULT_LENGTH,
+                             FAULT_MISSING_FILE, FAULT_NONE, FAULT_READ, FAULT_STREAM_ID, FAULT_TERM_ID,
+                             FAULT_TERM_OFFSET, FAULT_TRUNCATED, FAULT_TYPE, Layout, body_checksum, body_needed,
+                             check_body, check_header, layout_of)
+from runtime.atomics cimport ordo_get_i32, ordo_get_u16
+from transport.logbuffer cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_PAD, align_frame
 
 from pipeline.errors import CorruptRecordingError
 
 cdef enum:
     BUFFER_LENGTH = 512 * 1024
+    FAULT_OUT_OF_MEMORY = 64        # beside the faults of archive/frames.pxd
 
-FAULT_NAMES = ("none", "unwritten frame", "frame length", "frame version", "frame type", "frame flags", "term offset",
-               "term id", "stream id", "checksum", "fragment order", "end of file", "read error", "out of memory")
+FAULT_NAMES = {
+    FAULT_ABSENT: "no frame written here",
+    FAULT_LENGTH: "frame length",
+    FAULT_TYPE: "version or type",
+    FAULT_TERM_OFFSET: "term offset",
+    FAULT_TERM_ID: "term id",
+    FAULT_STREAM_ID: "stream id",
+    FAULT_CHECKSUM: "checksum",
+    FAULT_FLAGS: "fragment flags",
+    FAULT_TRUNCATED: "the segment file ends inside the frame",
+    FAULT_MISSING_FILE: "the segment file is missing",
+    FAULT_READ: "the segment file cannot be read",
+    FAULT_OUT_OF_MEMORY: "out of memory",
+}
 
 
-cdef class SegmentCursor:
+cdef class MessageCursor:
 
-    def __cinit__(self, str path, object layout, int64_t start, int64_t limit, bint verify=True, bint exact=True):
-        cdef StreamLayout* fields = &self.layout
+    def __cinit__(self, str path, object descriptor, int64_t segment_base, int64_t start, int64_t limit,
+                  bint verify=True, bint exact=True):
         self.descriptor = -1
-        fields.segment_base = layout.segment_base
-        fields.segment_length_bytes = layout.segment_length_bytes
-        fields.term_length_bytes = layout.term_length_bytes
-        fields.term_shift = layout.term_length_bytes.bit_length() - 1
-        fields.initial_term_id = layout.initial_term_id
-        fields.stream_id = layout.stream_id
-        fields.checksum = layout.checksum
+        self.layout = layout_of(descriptor)
+        self.segment_base = segment_base
         self.path = path
         self.position = start
-        self.limit = min(limit, fields.segment_base + fields.segment_length_bytes)
+        self.limit = min(limit, segment_base + self.layout.segment_length)
         self.verify = verify
         self.exact = exact
-        if start < fields.segment_base or start & 31:
+        if start < segment_base or start & 31:
             raise ValueError(f"start={start} is no frame position of {path}: frames begin at multiples of 32 from "
-                             f"{fields.segment_base} on")
+                             f"{segment_base} on")
         self.capacity_bytes = BUFFER_LENGTH
         self.buffer = <uint8_t*> malloc(self.capacity_bytes)
         if self.buffer == NULL:
@@ -50,7 +59,7 @@ cdef class SegmentCursor:
         try:
             self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            self.fault = FAULT_FILE_END
+            self.fault = FAULT_MISSING_FILE
             self.fault_position = start
 
     def __dealloc__(self):
@@ -60,28 +69,28 @@ cdef class SegmentCursor:
             os.close(self.descriptor)
 
     cdef int fail(self, int fault, int64_t position, const uint8_t* frame) noexcept nogil:
-        cdef int64_t aligned
+        cdef int64_t offset = position & (self.layout.term_length - 1)
         self.fault = fault
         self.fault_position = position
         self.expected = 0
         self.actual = 0
         if fault == FAULT_LENGTH:
             self.actual = ordo_get_i32(frame)
-            self.expected = min(self.limit - position,
-                                self.layout.term_length_bytes - (position & (self.layout.term_length_bytes - 1)))
+            self.expected = min(<int64_t> self.layout.mtu, min(self.limit - position, self.layout.term_length - offset))
         elif fault == FAULT_TERM_OFFSET:
             self.actual = ordo_get_i32(frame + 8)
-            self.expected = position & (self.layout.term_length_bytes - 1)
+            self.expected = offset
         elif fault == FAULT_STREAM_ID:
             self.actual = ordo_get_i32(frame + 16)
             self.expected = self.layout.stream_id
         elif fault == FAULT_TERM_ID:
             self.actual = ordo_get_i32(frame + 20)
-            self.expected = <int32_t> (self.layout.initial_term_id + (position >> self.layout.term_shift))
+            self.expected = <int32_t> (self.layout.initial_term_id + <int32_t> (position >> self.layout.term_shift))
         elif fault == FAULT_CHECKSUM:
-            aligned = align_frame(ordo_get_i32(frame))
-            self.actual = ordo_get_i32(frame + 12)
-            self.expected = <int32_t> ordo_crc32c(0, frame + FRAME_HEADER_LENGTH, aligned - FRAME_HEADER_LENGTH)
+            self.actual = ordo_get_i32(frame + CHECKSUM_OFFSET)
+            self.expected = body_checksum(frame, align_frame(ordo_get_i32(frame)))
+        elif fault == FAULT_FLAGS:
+            self.actual = frame[5]
         return -1
 
     cdef const uint8_t* view(self, int64_t position, int64_t length_bytes) noexcept nogil:
@@ -94,7 +103,7 @@ cdef class SegmentCursor:
         if length_bytes > self.capacity_bytes:
             grown = <uint8_t*> realloc(self.buffer, length_bytes)
             if grown == NULL:
-                self.fail(FAULT_MEMORY, position, NULL)
+                self.fail(FAULT_OUT_OF_MEMORY, position, NULL)
                 return NULL
             self.buffer = grown
             self.capacity_bytes = length_bytes
@@ -103,7 +112,7 @@ cdef class SegmentCursor:
         wanted = min(self.capacity_bytes, self.limit - position)
         while self.filled_bytes < wanted:
             count = pread(self.descriptor, self.buffer + self.filled_bytes, wanted - self.filled_bytes,
-                          position - self.layout.segment_base + self.filled_bytes)
+                          position - self.segment_base + self.filled_bytes)
             if count < 0:
                 self.fail(FAULT_READ, position, NULL)
                 return NULL
@@ -111,7 +120,7 @@ cdef class SegmentCursor:
                 break
             self.filled_bytes += count
         if self.filled_bytes < length_bytes:
-            self.fail(FAULT_FILE_END, position, NULL)
+            self.fail(FAULT_TRUNCATED, position, NULL)
             return NULL
         return self.buffer
 
@@ -120,14 +129,16 @@ cdef class SegmentCursor:
         cdef const uint8_t* frame
         cdef int64_t aligned
         cdef int fault
-        if position + FRAME_HEADER_LENGTH > self.limit:
+        if position + HEADER_LENGTH > self.limit:
             return NULL
-        frame = self.view(position, FRAME_HEADER_LENGTH)
+        frame = self.view(position, HEADER_LENGTH)
         if frame == NULL:
             return NULL
         fault = check_header(frame, position, &self.layout)
-        if fault == FAULT_UNWRITTEN and not self.exact:
+        if fault == FAULT_ABSENT and not self.exact:
             return NULL
+        if fault == FAULT_NONE and frame[5] & 0x0F:
+            fault = FAULT_FLAGS
         if fault != FAULT_NONE:
             self.fail(fault, position, frame)
             return NULL
@@ -137,11 +148,12 @@ cdef class SegmentCursor:
             if self.exact:
                 self.fail(FAULT_LENGTH, position, frame)
             return NULL
-        if ordo_get_u16(frame + 6) == FRAME_TYPE_PADDING:
+        frame = self.view(position, body_needed(frame, &self.layout))
+        if frame == NULL or not self.verify:
             return frame
-        frame = self.view(position, aligned)
-        if frame != NULL and self.verify and self.layout.checksum and not checksum_matches(frame, aligned):
-            self.fail(FAULT_CHECKSUM, position, frame)
+        fault = check_body(frame, &self.layout)
+        if fault != FAULT_NONE:
+            self.fail(fault, position, frame)
             return NULL
         return frame
 
@@ -155,16 +167,16 @@ cdef class SegmentCursor:
             frame = self.frame_at(self.position, &aligned)
             if frame == NULL:
                 return 0 if self.fault == FAULT_NONE else -1
-            if ordo_get_u16(frame + 6) != FRAME_TYPE_PADDING:
+            if ordo_get_u16(frame + 6) != TYPE_PAD:
                 break
             self.position += aligned
         flags = frame[5]
-        if not flags & FRAME_BEGIN:
-            return self.fail(FAULT_FRAGMENT, self.position, frame)
-        if not flags & FRAME_END:
+        if not flags & FLAG_BEGIN:
+            return self.fail(FAULT_FLAGS, self.position, frame)
+        if not flags & FLAG_END:
             return self.assemble(frame, aligned, out)
-        out.data = frame + FRAME_HEADER_LENGTH
-        out.length_bytes = ordo_get_i32(frame) - FRAME_HEADER_LENGTH
+        out.data = frame + HEADER_LENGTH
+        out.length_bytes = ordo_get_i32(frame) - HEADER_LENGTH
         out.start_position = self.position
         self.position += aligned
         out.position = self.position
@@ -177,23 +189,23 @@ cdef class SegmentCursor:
         cdef int64_t part
         cdef uint8_t* grown
         while True:
-            part = ordo_get_i32(frame) - FRAME_HEADER_LENGTH
+            part = ordo_get_i32(frame) - HEADER_LENGTH
             if length + part > self.assembly_capacity_bytes:
                 grown = <uint8_t*> realloc(self.assembly, 2 * (length + part))
                 if grown == NULL:
-                    return self.fail(FAULT_MEMORY, position, frame)
+                    return self.fail(FAULT_OUT_OF_MEMORY, position, frame)
                 self.assembly = grown
                 self.assembly_capacity_bytes = 2 * (length + part)
-            memcpy(self.assembly + length, frame + FRAME_HEADER_LENGTH, part)
+            memcpy(self.assembly + length, frame + HEADER_LENGTH, part)
             length += part
             position += aligned
-            if frame[5] & FRAME_END:
+            if frame[5] & FLAG_END:
                 break
             frame = self.frame_at(position, &aligned)
             if frame == NULL:
                 return 0 if self.fault == FAULT_NONE else -1
-            if frame[5] & FRAME_BEGIN or ordo_get_u16(frame + 6) == FRAME_TYPE_PADDING:
-                return self.fail(FAULT_FRAGMENT, position, frame)
+            if frame[5] & FLAG_BEGIN or ordo_get_u16(frame + 6) == TYPE_PAD:
+                return self.fail(FAULT_FLAGS, position, frame)
         out.data = self.assembly
         out.length_bytes = length
         out.start_position = self.position

@@ -2,7 +2,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from pipeline.cursor import SegmentCursor
+from pipeline.cursor import MessageCursor
 
 KIND_NAMES: tuple[str, ...]
 COLUMN_NAMES: tuple[str, ...]
@@ -21,7 +21,7 @@ class RowSelection:
 class RecordDecoder:
     scanned_messages: int
     def __init__(
-        self, cursor: SegmentCursor, selection: RowSelection, columns: Sequence[str], recording_id: int, node: str,
+        self, cursor: MessageCursor, selection: RowSelection, columns: Sequence[str], recording_id: int, node: str,
         time_unit: int, is_log: bool, batch_rows: int = 32768, batch_bytes: int = 4194304,
     ) -> None: ...
     def next_batch(self) -> pa.RecordBatch | None: ...

@@ -9,8 +9,8 @@ import pyarrow as pa
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from pipeline.cursor cimport Message, SegmentCursor
-from pipeline.frames cimport KIND_COUNT, Record, classify
+from pipeline.cursor cimport Message, MessageCursor
+from pipeline.records cimport KIND_COUNT, Record, classify
 
 KIND_NAMES = ("message", "session_open", "session_close", "timer", "new_term", "cluster_action", "membership", "other",
               "data")
@@ -198,7 +198,7 @@ cdef class RecordDecoder:
     CorruptRecordingError at the exact position of a damaged frame, after the rows before it were delivered.
     """
 
-    cdef SegmentCursor cursor
+    cdef MessageCursor cursor
     cdef RowFilter rows
     cdef tuple columns
     cdef object schema
@@ -216,7 +216,7 @@ cdef class RecordDecoder:
     cdef int64_t batch_bytes
     cdef readonly int64_t scanned_messages
 
-    def __cinit__(self, SegmentCursor cursor, RowSelection selection, object columns, int64_t recording_id, str node,
+    def __cinit__(self, MessageCursor cursor, RowSelection selection, object columns, int64_t recording_id, str node,
                   int time_unit, bint is_log, int64_t batch_rows=32768, int64_t batch_bytes=4194304):
         encoded = node.encode()
         if len(encoded) > NAME_LENGTH_MAX:

@@ -4,8 +4,8 @@ import numpy as np
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 
-from pipeline.cursor cimport Message, SegmentCursor
-from pipeline.frames cimport Record, classify
+from pipeline.cursor cimport Message, MessageCursor
+from pipeline.records cimport Record, classify
 
 # One row of the index: what is in the messages that begin in [start, end). Unset minimum > maximum: none has the field.
 BLOCK_DTYPE = np.dtype([(name, "<i8") for name in (
@@ -66,7 +66,7 @@ cdef void add_message(Block* block, const Message* message, const Record* record
         block.session_bloom |= session_bit(record.session_id)
 
 
-cdef int64_t fill_blocks(SegmentCursor cursor, bint is_log, int64_t block_bytes, Block* blocks,
+cdef int64_t fill_blocks(MessageCursor cursor, bint is_log, int64_t block_bytes, Block* blocks,
                          int64_t capacity) noexcept nogil:
     cdef int64_t count = 0
     cdef Message message
@@ -82,7 +82,7 @@ cdef int64_t fill_blocks(SegmentCursor cursor, bint is_log, int64_t block_bytes,
     return count
 
 
-def scan_blocks(SegmentCursor cursor, bint is_log, int64_t block_bytes):
+def scan_blocks(MessageCursor cursor, bint is_log, int64_t block_bytes):
     """Blocks of about `block_bytes` (at least one message) from the cursor to its limit: structured array, BLOCK_DTYPE.
 
     Ends before a damaged frame; the cursor then has the fault.
@@ -96,7 +96,7 @@ def scan_blocks(SegmentCursor cursor, bint is_log, int64_t block_bytes):
     return blocks[:count].copy()
 
 
-cdef int64_t skip_messages(SegmentCursor cursor, int64_t count_max) noexcept nogil:
+cdef int64_t skip_messages(MessageCursor cursor, int64_t count_max) noexcept nogil:
     cdef int64_t count = 0
     cdef Message message
     while count < count_max and cursor.next_message(&message) == 1:
@@ -104,7 +104,7 @@ cdef int64_t skip_messages(SegmentCursor cursor, int64_t count_max) noexcept nog
     return count
 
 
-def walk(SegmentCursor cursor, int64_t messages_max):
+def walk(MessageCursor cursor, int64_t messages_max):
     """Pass over at most `messages_max` messages and answer how many there were; the cursor stands behind the last."""
     cdef int64_t count
     with nogil:

@@ -8,12 +8,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from pipeline.frames cimport (CLUSTER_SCHEMA_ID, FRAME_BEGIN, FRAME_END, FRAME_HEADER_LENGTH, FRAME_TYPE_DATA,
-                              FRAME_TYPE_PADDING, LOG_STREAM_ID, align_frame)
+from pipeline.records cimport CLUSTER_SCHEMA_ID, LOG_STREAM_ID
 from runtime.atomics cimport ordo_crc32c, ordo_put_i32, ordo_put_i64, ordo_put_u16
-
-cdef enum:
-    RECORD_MAX = 1 << 20
+from transport.logbuffer cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, TYPE_PAD, align_frame
 
 
 cdef class RecordingWriter:
@@ -51,7 +48,7 @@ cdef class RecordingWriter:
         self.initial_term_id = initial_term_id
         self.stream_id = stream_id
         self.session_id = session_id
-        self.payload_max = mtu - FRAME_HEADER_LENGTH
+        self.payload_max = mtu - HEADER_LENGTH
         self.checksum = checksum
 
     def __dealloc__(self):
@@ -71,15 +68,15 @@ cdef class RecordingWriter:
         """Pad to the end of the term and go to the next."""
         cdef int64_t offset = self.position & (self.term_length_bytes - 1)
         if offset or self.position == self.flushed_position:
-            self._frame(offset, NULL, self.term_length_bytes - offset - FRAME_HEADER_LENGTH, 0xC0, FRAME_TYPE_PADDING)
+            self._frame(offset, NULL, self.term_length_bytes - offset - HEADER_LENGTH, 0xC0, TYPE_PAD)
         self.flush()
 
     def append_padding(self, int64_t length_bytes):
         """A padding frame of this aligned length inside the term, as an aborted claim leaves it."""
         cdef int64_t offset = self.position & (self.term_length_bytes - 1)
-        if offset + length_bytes > self.term_length_bytes or length_bytes & 31 or length_bytes < FRAME_HEADER_LENGTH:
+        if offset + length_bytes > self.term_length_bytes or length_bytes & 31 or length_bytes < HEADER_LENGTH:
             raise ValueError(f"length_bytes={length_bytes} must be a multiple of 32 that fits the term")
-        self._frame(offset, NULL, length_bytes - FRAME_HEADER_LENGTH, 0xC0, FRAME_TYPE_PADDING)
+        self._frame(offset, NULL, length_bytes - HEADER_LENGTH, 0xC0, TYPE_PAD)
 
     def flush(self):
         """Hand out what was appended since the last flush."""
@@ -96,18 +93,18 @@ cdef class RecordingWriter:
         cdef int64_t offset = self.position & (self.term_length_bytes - 1)
         cdef int64_t whole = length // self.payload_max
         cdef int64_t rest = length % self.payload_max
-        cdef int64_t needed = whole * align_frame(self.payload_max + FRAME_HEADER_LENGTH)
+        cdef int64_t needed = whole * align_frame(self.payload_max + HEADER_LENGTH)
         cdef int64_t part, sent = 0
-        cdef int flags = FRAME_BEGIN
+        cdef int flags = FLAG_BEGIN
         if rest or not whole:
-            needed += align_frame(rest + FRAME_HEADER_LENGTH)
+            needed += align_frame(rest + HEADER_LENGTH)
         if offset + needed > self.term_length_bytes or (offset == 0 and self.position != self.flushed_position):
             return False
         while True:
             part = min(self.payload_max, length - sent)
             if sent + part == length:
-                flags |= FRAME_END
-            offset += self._frame(offset, message + sent, part, flags, FRAME_TYPE_DATA)
+                flags |= FLAG_END
+            offset += self._frame(offset, message + sent, part, flags, TYPE_DATA)
             sent += part
             flags = 0
             if sent == length:
@@ -115,8 +112,8 @@ cdef class RecordingWriter:
 
     cdef int64_t _frame(self, int64_t offset, const uint8_t* payload, int64_t length, int flags, int kind) noexcept:
         cdef uint8_t* frame = self.term + offset
-        cdef int64_t aligned = align_frame(length + FRAME_HEADER_LENGTH)
-        ordo_put_i32(frame, <int32_t> (length + FRAME_HEADER_LENGTH))
+        cdef int64_t aligned = align_frame(length + HEADER_LENGTH)
+        ordo_put_i32(frame, <int32_t> (length + HEADER_LENGTH))
         frame[4] = 0
         frame[5] = flags
         ordo_put_u16(frame + 6, kind)
@@ -126,10 +123,10 @@ cdef class RecordingWriter:
         ordo_put_i32(frame + 20, self.initial_term_id + <int32_t> (self.position // self.term_length_bytes))
         ordo_put_i64(frame + 24, 0)
         if payload != NULL:
-            memcpy(frame + FRAME_HEADER_LENGTH, payload, length)
+            memcpy(frame + HEADER_LENGTH, payload, length)
             if self.checksum:
-                ordo_put_i32(frame + 12, <int32_t> ordo_crc32c(0, frame + FRAME_HEADER_LENGTH,
-                                                               aligned - FRAME_HEADER_LENGTH))
+                ordo_put_i32(frame + 12, <int32_t> ordo_crc32c(0, frame + HEADER_LENGTH,
+                                                               aligned - HEADER_LENGTH))
         self.position += aligned
         return aligned
 

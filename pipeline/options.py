@@ -1,0 +1,181 @@
+"""Options of the `ordo` data source, read once and checked; unknown ones are refused."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from pipeline.decoder import COLUMN_NAMES, KIND_NAMES
+from pipeline.errors import PipelineError
+from pipeline.predicates import INT64_MAX, Predicates, micros
+
+TIME_UNITS = {"millis": 0, "micros": 1, "nanos": 2}
+T = TypeVar("T")
+DESCRIPTIONS = {
+    "path": "archive folders: one, several separated by commas, or a pattern such as /data/*/archive",
+    "paths": "as Spark passes several folders of load([...])",
+    "recording": "log (default), all, or recording ids separated by commas",
+    "columns": "columns to build, separated by commas; default all",
+    "kinds": "kinds of record, separated by commas; default all",
+    "sessions": "client session ids, separated by commas",
+    "startposition": "first position: messages that end after it",
+    "endposition": "last position: messages that end at or before it",
+    "starttime": "ISO time, inclusive",
+    "endtime": "ISO time, exclusive",
+    "startingposition": "streams: earliest, latest (default) or a position",
+    "maxbytespertrigger": "streams: bytes of log a batch takes at most, all recordings together",
+    "maxrecordspertrigger": "streams: messages a batch takes at most, all recordings together",
+    "partitions": "how many partitions to aim at; default by partitionBytes",
+    "partitionbytes": "bytes of log a partition covers, default 64 MiB",
+    "batchrows": "rows of one Arrow batch at most, default 32768",
+    "verify": "true (default) checks every frame's checksum",
+    "commit": "auto (default), recorded, a position, or a node's aeron_dir",
+    "timeunit": "auto (default), millis, micros or nanos: the unit of the cluster's clock",
+    "nodes": "names of the nodes, separated by commas, one for each folder",
+}
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Checked options of a read."""
+
+    directories: list[str]
+    recording: str = "log"
+    columns: tuple[str, ...] = COLUMN_NAMES
+    predicates: Predicates = field(default_factory=Predicates)
+    starting_position: str = "latest"
+    bytes_per_trigger_max: int | None = None
+    records_per_trigger_max: int | None = None
+    partitions: int | None = None
+    partition_bytes: int = 64 << 20
+    batch_rows: int = 32768
+    verify: bool = True
+    commit: str = "auto"
+    time_unit: int | None = None
+    node_names: dict[str, str] | None = None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> ReadOptions:
+        """Raises PipelineError for an unknown option or a value that is not allowed."""
+        values = {name.lower(): value for name, value in given.items()}
+        for name in values:
+            if name not in DESCRIPTIONS:
+                raise PipelineError(f"unknown option {name!r}; allowed are {', '.join(sorted(DESCRIPTIONS))}")
+        directories = _directories(values)
+        nodes = _names(values, "nodes")
+        if nodes and len(nodes) != len(directories):
+            raise PipelineError(f"option nodes names {len(nodes)} nodes for {len(directories)} folders; one each")
+        options = cls(
+            directories=directories,
+            recording=values.get("recording", "log"),
+            columns=_subset(values, "columns", COLUMN_NAMES) or COLUMN_NAMES,
+            predicates=_predicates(values),
+            starting_position=_starting(values),
+            bytes_per_trigger_max=_integer(values, "maxbytespertrigger", 32),
+            records_per_trigger_max=_integer(values, "maxrecordspertrigger", 1),
+            partitions=_integer(values, "partitions", 1),
+            partition_bytes=_integer(values, "partitionbytes", 4096) or cls.partition_bytes,
+            batch_rows=_integer(values, "batchrows", 1) or cls.batch_rows,
+            verify=_choice(values, "verify", {"true": True, "false": False}, True),
+            commit=values.get("commit", "auto"),
+            time_unit=_choice(values, "timeunit", {"auto": None, **TIME_UNITS}, None),
+            node_names=dict(zip(directories, nodes, strict=True)) if nodes else None,
+        )
+        if options.bytes_per_trigger_max and options.records_per_trigger_max:
+            raise PipelineError("options maxBytesPerTrigger and maxRecordsPerTrigger exclude each other; give one")
+        return options
+
+
+def _directories(values: dict[str, str]) -> list[str]:
+    paths: list[str] = json.loads(values["paths"]) if "paths" in values else values.get("path", "").split(",")
+    found: list[str] = []
+    for path in (path.strip().removeprefix("file:") for path in paths):
+        matches = sorted(glob.glob(path)) if glob.has_magic(path) else [path]
+        found += [match for match in matches if match and os.path.isdir(match)]
+        if path and not matches:
+            raise PipelineError(f"no folder matches {path!r}; give archive folders such as /data/node0/archive")
+        if path and not glob.has_magic(path) and not os.path.isdir(path):
+            raise PipelineError(f"no folder {path!r}; give archive folders such as /data/node0/archive")
+    if not found:
+        raise PipelineError("no folder given; use load('/data/node0/archive')")
+    return found
+
+
+def _names(values: dict[str, str], name: str) -> list[str]:
+    return [part.strip() for part in values.get(name, "").split(",") if part.strip()]
+
+
+def _subset(values: dict[str, str], name: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    wanted = _names(values, name)
+    for part in wanted:
+        if part not in allowed:
+            raise PipelineError(f"option {name}: unknown {part!r}; allowed are {', '.join(allowed)}")
+    return tuple(dict.fromkeys(wanted))
+
+
+def _integer(values: dict[str, str], name: str, minimum: int) -> int | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = minimum - 1
+    if number < minimum:
+        raise PipelineError(f"option {name}={text!r} must be a whole number, {minimum} or more")
+    return number
+
+
+def _choice(values: dict[str, str], name: str, allowed: dict[str, T], default: T) -> T:
+    text = values.get(name)
+    if text is None:
+        return default
+    if text.lower() not in allowed:
+        raise PipelineError(f"option {name}={text!r}: allowed are {', '.join(allowed)}")
+    return allowed[text.lower()]
+
+
+def _starting(values: dict[str, str]) -> str:
+    text = values.get("startingposition", "latest").lower()
+    if text not in ("earliest", "latest") and not text.isdigit():
+        raise PipelineError(f"option startingPosition={text!r}: allowed are earliest, latest, or a position")
+    return text
+
+
+def _moment(values: dict[str, str], name: str) -> int | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    try:
+        return micros(datetime.fromisoformat(text))
+    except ValueError:
+        raise PipelineError(f"option {name}={text!r} must be an ISO time such as 2026-01-31T12:00:00Z") from None
+
+
+def _predicates(values: dict[str, str]) -> Predicates:
+    chosen = Predicates()
+    start, end = _integer(values, "startposition", 0), _integer(values, "endposition", 0)
+    if start is not None:
+        chosen = chosen.narrowed("position", start + 1, INT64_MAX)
+    if end is not None:
+        chosen = chosen.narrowed("position", 0, end)
+    begin, until = _moment(values, "starttime"), _moment(values, "endtime")
+    if begin is not None:
+        chosen = chosen.narrowed("timestamp", begin, INT64_MAX)
+    if until is not None:
+        chosen = chosen.narrowed("timestamp", -INT64_MAX, until - 1)
+    kinds = _subset(values, "kinds", KIND_NAMES)
+    if kinds:
+        chosen = chosen.among("kind", kinds)
+    sessions = _names(values, "sessions")
+    if sessions:
+        try:
+            chosen = chosen.among("session_id", [int(part) for part in sessions])
+        except ValueError:
+            raise PipelineError(f"option sessions={values['sessions']!r} must be whole numbers with commas") from None
+    return chosen

@@ -1,0 +1,161 @@
+"""Which recordings there are in nodes' archive folders, and how far each may be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from archive.catalog import CATALOG_NAME, NULL_POSITION, Catalog, RecordingDescriptor, RecordingState
+from archive.lmdb_store import open_lmdb
+from archive.segments import parse_segment_name, segment_name
+from pipeline.commit import live_commit_position
+from pipeline.errors import PipelineError
+from runtime.storage import FileStorage
+
+LOG_STREAM_ID = 100
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One file: positions [base, end) of its recording, end at most the recording's limit."""
+
+    path: str
+    base: int
+    start: int
+    end: int
+    present: bool
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recording in one node's archive. `limit` is the position up to which it may be read.
+
+    `exact`: everything below the limit was written, so anything else there is damage.
+    """
+
+    node: str
+    directory: str
+    descriptor: RecordingDescriptor
+    limit: int
+    exact: bool
+
+    @property
+    def recording_id(self) -> int:
+        return self.descriptor.recording_id
+
+    @property
+    def key(self) -> str:
+        """Names the recording in streaming offsets."""
+        return f"{self.node}/{self.recording_id}"
+
+    @property
+    def is_log(self) -> bool:
+        return self.descriptor.stream_id == LOG_STREAM_ID
+
+    @property
+    def start(self) -> int:
+        return self.descriptor.start_position
+
+    def segments(self, from_position: int = 0) -> Iterator[Segment]:
+        """Segments that hold positions from `from_position` up to the limit, also those whose file is missing."""
+        length = self.descriptor.segment_length
+        base = self.start - self.start % self.descriptor.term_length
+        if from_position > base:
+            base += (from_position - base) // length * length
+        while base < self.limit:
+            path = os.path.join(self.directory, segment_name(self.recording_id, base))
+            end = min(base + length, self.limit)
+            yield Segment(path, base, max(base, self.start), end, os.path.exists(path))
+            base += length
+
+
+def node_name(directory: str) -> str:
+    """`/data/node0/archive` is node0; a folder of any other name is called by it."""
+    path = Path(directory).resolve()
+    return path.parent.name if path.name == "archive" and path.parent.name else path.name
+
+
+def node_names(directories: Iterable[str]) -> dict[str, str]:
+    """Folder -> node name; folders that would share a name are called by their whole path."""
+    names = {directory: node_name(directory) for directory in directories}
+    taken = list(names.values())
+    return {
+        directory: name if taken.count(name) == 1 else str(Path(directory).resolve())
+        for directory, name in names.items()
+    }
+
+
+def read_catalog(directory: str) -> list[RecordingDescriptor]:
+    """Descriptors of an archive folder. Raises PipelineError when it is none."""
+    if not os.path.exists(os.path.join(directory, CATALOG_NAME)):
+        raise PipelineError(
+            f"no archive in {directory}: {CATALOG_NAME} is not there; give the folder of a node's archive, such as "
+            f"/data/node0/archive"
+        )
+    catalog = Catalog.open(FileStorage(open_lmdb), directory, read_only=True)
+    try:
+        return [entry for entry in catalog if entry.state != RecordingState.DELETED]
+    finally:
+        catalog.close()
+
+
+def selected(descriptors: list[RecordingDescriptor], wanted: str, directory: str) -> list[RecordingDescriptor]:
+    """The recordings that option `recording` names: `log`, `all`, or ids."""
+    if wanted == "all":
+        return descriptors
+    if wanted == "log":
+        chosen = [entry for entry in descriptors if entry.stream_id == LOG_STREAM_ID]
+        if not chosen:
+            raise PipelineError(
+                f"no recording of the log (stream {LOG_STREAM_ID}) in {directory}; recordings there: "
+                f"{[entry.recording_id for entry in descriptors] or 'none'}; choose with option recording=<id> or all"
+            )
+        return chosen
+    by_id = {entry.recording_id: entry for entry in descriptors}
+    try:
+        return [by_id[int(part)] for part in wanted.split(",")]
+    except (KeyError, ValueError):
+        raise PipelineError(
+            f"option recording={wanted!r}: allowed are log, all, or ids out of {sorted(by_id)} in {directory}"
+        ) from None
+
+
+def open_recordings(
+    directories: list[str], wanted: str = "log", commit: str = "auto", names: dict[str, str] | None = None
+) -> list[Recording]:
+    """The recordings asked for in these folders, with the limit that option `commit` gives each.
+
+    `commit`: `auto` (stop position of a stopped recording, otherwise the live node's commit position), `recorded`
+    (whatever is on disk), a position, or the folder or file of the node's counters (cnc.dat).
+    """
+    names = names or node_names(directories)
+    return [
+        _bounded(names[directory], directory, entry, commit)
+        for directory in directories
+        for entry in selected(read_catalog(directory), wanted, directory)
+    ]
+
+
+def _bounded(node: str, directory: str, entry: RecordingDescriptor, commit: str) -> Recording:
+    on_disk = _end_of_files(directory, entry)
+    stopped = entry.stop_position != NULL_POSITION
+    if commit.isdigit():
+        limit = min(int(commit), entry.stop_position if stopped else on_disk)
+        return Recording(node, directory, entry, limit, exact=False)
+    if stopped:
+        return Recording(node, directory, entry, entry.stop_position, exact=True)
+    if commit == "recorded":
+        return Recording(node, directory, entry, on_disk, exact=False)
+    if entry.stream_id != LOG_STREAM_ID:
+        return Recording(node, directory, entry, entry.start_position, exact=True)
+    counters = None if commit == "auto" else commit
+    return Recording(node, directory, entry, live_commit_position(directory, entry.recording_id, counters), exact=True)
+
+
+def _end_of_files(directory: str, entry: RecordingDescriptor) -> int:
+    """End of the last segment file, which bounds what was recorded."""
+    names = (parse_segment_name(name) for name in os.listdir(directory))
+    bases = [name.base_position for name in names if name and name.recording_id == entry.recording_id]
+    return max(bases, default=entry.start_position - entry.segment_length) + entry.segment_length

@@ -1,0 +1,57 @@
+"""A Spark session of our own, for the command line and for tests. A session that the user has is as good."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pipeline.errors import PipelineError
+from pipeline.source import register
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def check_java() -> None:
+    """Raises PipelineError when Spark would find no Java."""
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java") or (home and os.access(os.path.join(home, "bin", "java"), os.X_OK)):
+        return
+    raise PipelineError("Spark needs Java 17 or later and none was found; install a JRE (Debian: openjdk-17-jre-headless) "
+                        "or set JAVA_HOME")
+
+
+def local_session(
+    name: str, cores: int | None = None, folder: str | None = None, memory: str = "2g", master: str | None = None
+) -> SparkSession:
+    """A session on this machine (or on `master`) with format `ordo` and filter push-down.
+
+    Its scratch files go below `folder`. Raises PipelineError without Java.
+    """
+    check_java()
+    scratch = folder or tempfile.mkdtemp(prefix="ordo-spark-")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    search_path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(ROOT) not in search_path:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), *search_path]))
+    builder = (
+        SparkSession.builder.master(master or f"local[{cores or '*'}]")
+        .appName(f"ordo {name}")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", memory)
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", str(2 * (cores or os.cpu_count() or 1)))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.sql.warehouse.dir", os.path.join(scratch, "warehouse"))
+        .config("spark.local.dir", os.path.join(scratch, "local"))
+    )
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return register(session)

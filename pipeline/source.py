@@ -1,0 +1,320 @@
+"""The `ordo` data source: recordings as data frames, batch and streaming.
+
+    spark.dataSource.register(OrdoLog)
+    log = spark.read.format("ordo").load("/data/node0/archive")
+
+Spark does not tell a Python source which columns a query uses. Ask for them with `.option("columns", ...)` or with a
+schema of your own (`.schema("position long, payload binary")`), and only they are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from pipeline.errors import PipelineError
+from pipeline.index import index_of, scan_range
+from pipeline.options import ReadOptions
+from pipeline.planner import Run, plan, read_runs
+from pipeline.predicates import INT64_MAX, Predicates, push
+from pipeline.recordings import Recording, open_recordings
+
+PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
+SPARK_TYPES: dict[str, DataType] = {
+    "recording": LongType(),
+    "node": StringType(),
+    "leadership_term": LongType(),
+    "position": LongType(),
+    "start_position": LongType(),
+    "timestamp": TimestampType(),
+    "cluster_time": LongType(),
+    "kind": StringType(),
+    "session_id": LongType(),
+    "correlation_id": LongType(),
+    "payload": BinaryType(),
+    "payload_length": IntegerType(),
+}
+
+
+def log_schema(columns: Iterable[str]) -> StructType:
+    """Spark schema of these columns of a log."""
+    return StructType([StructField(name, SPARK_TYPES[name], True) for name in columns])
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Make format `ordo` known to a session, with filter push-down on."""
+    spark.conf.set(PUSHDOWN_SETTING, "true")
+    spark.dataSource.register(OrdoLog)
+    return spark
+
+
+class OrdoLog(DataSource):
+    """Format `ordo`; options in `pipeline.options.DESCRIPTIONS`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ordo"
+
+    def schema(self) -> StructType:
+        return log_schema(self._options().columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return LogReader(self._options(), _columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return LogStreamReader(self._options(), _columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from pipeline.sink import ClusterWriter, WriteOptions
+
+        return ClusterWriter(WriteOptions.parse(self.options, schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from pipeline.sink import ClusterStreamWriter, WriteOptions
+
+        return ClusterStreamWriter(WriteOptions.parse(self.options, schema, overwrite))
+
+    def _options(self) -> ReadOptions:
+        return ReadOptions.parse(dict(self.options))
+
+
+def _columns_of(schema: StructType) -> tuple[str, ...]:
+    """Column names of a schema, which may be the caller's own choice. Raises PipelineError when it does not fit."""
+    for field in schema.fields:
+        if SPARK_TYPES.get(field.name) != field.dataType:
+            allowed = ", ".join(f"{name} {kind.simpleString()}" for name, kind in SPARK_TYPES.items())
+            raise PipelineError(
+                f"column {field.name} {field.dataType.simpleString()} is not one of a log; allowed are {allowed}"
+            )
+    return tuple(schema.names)
+
+
+@dataclass
+class RunsPartition(InputPartition):
+    """What one task reads."""
+
+    runs: tuple[Run, ...]
+
+
+def _read(
+    partition: InputPartition, predicates: Predicates, columns: tuple[str, ...], options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
+    assert isinstance(partition, RunsPartition)
+    return read_runs(partition.runs, predicates, columns, options.batch_rows, options.verify)
+
+
+class _OptionalPushdown:
+    """`pushFilters` of a reader that also works where filter push-down is off.
+
+    Spark refuses a reader that overrides `pushFilters` unless its setting is on, and the setting is off by default. A
+    method that passes for the inherited one is called when the setting is on, and left alone when it is off.
+    """
+
+    def __get__(self, reader: LogReader | None, owner: type) -> Any:
+        if reader is None:
+            return self
+        bound = partial(owner.take_filters, reader)
+        bound.__func__ = DataSourceReader.pushFilters  # type: ignore[attr-defined]
+        return bound
+
+
+class LogReader(DataSourceReader):
+    """Batch reads. Filters on position, time, kind, session, recording and node are taken over from Spark."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._predicates = options.predicates
+
+    pushFilters = _OptionalPushdown()  # type: ignore[assignment]
+
+    def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take over the filters that can be evaluated natively; answer the others."""
+        for condition in filters:
+            narrowed = push(self._predicates, condition)
+            if narrowed is None:
+                yield condition
+            else:
+                self._predicates = narrowed
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        recordings = open_recordings(options.directories, options.recording, options.commit, options.node_names)
+        tasks = plan(recordings, self._predicates, options.partition_bytes, options.partitions, options.time_unit)
+        return [RunsPartition(runs) for runs in tasks] or [RunsPartition(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(partition, self._predicates, self._columns, self._options)
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Streaming reads. The offset of a recording is a position: messages that end at or before it were delivered.
+
+    Offsets are exact, so a restart from a checkpoint neither loses nor repeats, and they never pass the commit
+    position. A recording that appears while the stream runs is read from its start.
+    """
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._frozen: dict[str, int] | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        start = self._options.starting_position
+        return {
+            recording.key: {"earliest": recording.start, "latest": max(recording.start, recording.limit)}[start]
+            if not start.isdigit()
+            else max(recording.start, int(start))
+            for recording in self._recordings()
+        }
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.bytes_per_trigger_max is not None:
+            return ReadMaxBytes(self._options.bytes_per_trigger_max)
+        if self._options.records_per_trigger_max is not None:
+            return ReadMaxRows(self._options.records_per_trigger_max)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._frozen = self._limits(self._recordings())
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        recordings = self._recordings()
+        available = self._limits(recordings) if self._frozen is None else self._frozen
+        begin = {recording.key: start.get(recording.key, recording.start) for recording in recordings}
+        wanted = {key: max(position, available.get(key, position)) for key, position in begin.items()}
+        if isinstance(limit, ReadMaxBytes):
+            wanted = _bounded_bytes(begin, wanted, limit.maxBytes)
+        elif isinstance(limit, ReadMaxRows):
+            wanted = _bounded_rows(recordings, begin, wanted, limit.maxRows)
+        return {**start, **wanted}
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        return self._limits(self._recordings())
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        options = self._options
+        tasks: list[tuple[Run, ...]] = []
+        for recording in self._recordings():
+            first = start.get(recording.key, recording.start)
+            last = end.get(recording.key, first)
+            if last <= first:
+                continue
+            predicates = options.predicates.narrowed("position", first + 1, last)
+            bounded = replace(recording, limit=last, exact=recording.exact and last == recording.limit)
+            tasks += plan([bounded], predicates, options.partition_bytes, options.partitions, options.time_unit)
+        return [
+            StreamPartition(runs, start.get(_key(runs), 0), end.get(_key(runs), INT64_MAX)) for runs in tasks if runs
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, StreamPartition)
+        predicates = self._options.predicates.narrowed("position", partition.after + 1, partition.upto)
+        return read_runs(partition.runs, predicates, self._columns, self._options.batch_rows, self._options.verify)
+
+    def _recordings(self) -> list[Recording]:
+        options = self._options
+        return open_recordings(options.directories, options.recording, options.commit, options.node_names)
+
+    @staticmethod
+    def _limits(recordings: list[Recording]) -> dict[str, int]:
+        return {recording.key: recording.limit for recording in recordings}
+
+
+@dataclass
+class StreamPartition(InputPartition):
+    """What one task of a micro-batch reads: messages that end in (after, upto]."""
+
+    runs: tuple[Run, ...]
+    after: int
+    upto: int
+
+
+def _key(runs: tuple[Run, ...]) -> str:
+    return f"{runs[0].node}/{runs[0].descriptor.recording_id}"
+
+
+def _bounded_bytes(begin: dict[str, int], wanted: dict[str, int], bytes_max: int) -> dict[str, int]:
+    """Ends that share `bytes_max` among the recordings that have something new, lowest share first."""
+    left, ends = bytes_max, dict(begin)
+    pending = sorted((key for key in wanted if wanted[key] > begin[key]), key=lambda key: wanted[key] - begin[key])
+    for index, key in enumerate(pending):
+        share = min(wanted[key] - begin[key], max(32, left // (len(pending) - index)))
+        ends[key] = begin[key] + share
+        left -= share
+    return ends
+
+
+def _bounded_rows(
+    recordings: list[Recording], begin: dict[str, int], wanted: dict[str, int], rows_max: int
+) -> dict[str, int]:
+    """Ends that share `rows_max` messages among the recordings that have something new."""
+    left, ends = rows_max, dict(begin)
+    pending = [recording for recording in recordings if wanted[recording.key] > begin[recording.key]]
+    for index, recording in enumerate(pending):
+        share = max(1, left // (len(pending) - index))
+        key = recording.key
+        ends[key], taken = position_after(recording, begin[key], wanted[key], share)
+        left -= taken
+    return ends
+
+
+def position_after(recording: Recording, start: int, end: int, rows_max: int) -> tuple[int, int]:
+    """Position after at most `rows_max` messages that end in (start, end], and how many there are."""
+    bounded = replace(recording, limit=end, exact=recording.exact and end == recording.limit)
+    taken = 0
+    segments = list(bounded.segments(start))
+    for segment, index in zip(segments, index_of(bounded, segments), strict=True):
+        for block in index.blocks:
+            if block["end"] <= start:
+                continue
+            whole = block["start"] >= start
+            if whole and taken + block["messages"] <= rows_max and block["messages"]:
+                taken += int(block["messages"])
+                continue
+            found = scan_range(bounded, segment, int(block["start"]), min(int(block["end"]), segment.end), 32)
+            for message in found.blocks:
+                if message["end"] <= start:
+                    continue
+                if taken == rows_max:
+                    return int(message["start"]), taken
+                taken += int(message["messages"])
+    return end, taken
+
+
+def describe_options() -> dict[str, Any]:
+    """Option names with what they mean, for `--help` and the documentation."""
+    from pipeline.options import DESCRIPTIONS
+
+    return dict(DESCRIPTIONS)
