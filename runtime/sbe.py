@@ -187,7 +187,7 @@ class _Group:
         self.name = table[0]
         self.block = _Block(table[1], None)
         self.data = _VarData(table[2] if len(table) == 3 else ())
-        self.entry_type = namedtuple(self.name, [*self.block.names, *self.data.names])  # type: ignore[misc]
+        self.entry_type: Any = namedtuple(self.name, [*self.block.names, *self.data.names])  # type: ignore[misc]
         self._allowed = frozenset(self.entry_type._fields)
 
     def pack(self, entries: Sequence[Any], parts: list[bytes]) -> None:
@@ -249,7 +249,7 @@ class Message:
         self._data = _VarData(data)
         self.block_length = self._block.length
         names = [*self._block.names, *(group.name for group in self._groups), *self._data.names]
-        self.value_type = namedtuple(name, names)  # type: ignore[misc]
+        self.value_type: Any = namedtuple(name, names)  # type: ignore[misc]
         self._allowed = frozenset(names)
         self._header = _HEADER.pack(self.block_length, template_id, schema_id, version)
 
@@ -318,5 +318,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
     if isinstance(value, list):
-        return "[" + ",".join("(" + "|".join(f"{n}={_text(getattr(e, n))}" for n in e._fields) + ")" for e in value) + "]"
+        return (
+            "[" + ",".join("(" + "|".join(f"{n}={_text(getattr(e, n))}" for n in e._fields) + ")" for e in value) + "]"
+        )
     return str(value)

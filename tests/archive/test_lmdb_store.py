@@ -53,8 +53,7 @@ def test_content_survives_kill_right_after_the_transaction(tmp_path: Path) -> No
 def test_reader_in_another_process_sees_committed_state(tmp_path: Path) -> None:
     path = str(tmp_path / "m.mdb")
     code = (
-        "import sys\nfrom archive.lmdb_store import open_lmdb\n"
-        "print(open_lmdb(sys.argv[1], True).get(b'k').decode())\n"
+        "import sys\nfrom archive.lmdb_store import open_lmdb\nprint(open_lmdb(sys.argv[1], True).get(b'k').decode())\n"
     )
     with LmdbStore(path) as store:
         with store.transaction() as txn:

@@ -168,4 +168,4 @@ def test_waker_acts_once_for_each_announcement() -> None:
     flag.announce_parked(1)
     assert waker.wake_parked() is True
     assert waker.wake_parked() is False
-    flag.wait(60_000_000_000)      # returns at once: the flag was cleared
+    flag.wait(60_000_000_000)  # returns at once: the flag was cleared

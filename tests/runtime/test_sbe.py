@@ -388,9 +388,10 @@ VECTORS: list[tuple[Message, dict[str, Any], str]] = [
         "686d2f6165726f6e",
     ),
 ]
+VECTOR_NAMES = [f"{vector[0].name}-{number}" for number, vector in enumerate(VECTORS)]
 
 
-@pytest.mark.parametrize(("message", "values", "golden"), VECTORS, ids=[f"{v[0].name}-{i}" for i, v in enumerate(VECTORS)])
+@pytest.mark.parametrize(("message", "values", "golden"), VECTORS, ids=VECTOR_NAMES)
 def test_golden_vectors_both_ways(message: Message, values: dict[str, Any], golden: str) -> None:
     assert message.encode(**values).hex() == golden
     decoded = message.decode(bytes.fromhex(golden))
@@ -465,10 +466,10 @@ def test_decoder_refuses_another_message_and_a_short_block() -> None:
     with pytest.raises(DecodeError, match="too short for b"):
         OLD.decode(bytes.fromhex("08000100090001000000000000000000"))
     with pytest.raises(DecodeError, match="not ASCII"):
-        OLD.decode(OLD.encode(a=1, b=1) [:-4] + b"\x01\0\0\0\xff")
+        OLD.decode(OLD.encode(a=1, b=1)[:-4] + b"\x01\0\0\0\xff")
 
 
-@pytest.mark.parametrize(("message", "values", "golden"), VECTORS, ids=[f"{v[0].name}-{i}" for i, v in enumerate(VECTORS)])
+@pytest.mark.parametrize(("message", "values", "golden"), VECTORS, ids=VECTOR_NAMES)
 def test_every_cut_is_refused(message: Message, values: dict[str, Any], golden: str) -> None:
     whole = bytes.fromhex(golden)
     for length in range(len(whole)):

@@ -118,7 +118,7 @@ def test_failed_sync_sticks() -> None:
     reading, writing = os.pipe()
     queue = ThreadSyncQueue(None, event)
     try:
-        segment = FileStorage().open_segment(f"/proc/self/fd/{writing}", 64)     # fdatasync of a pipe fails
+        segment = FileStorage().open_segment(f"/proc/self/fd/{writing}", 64)  # fdatasync of a pipe fails
         queue.request_sync(segment)
         assert select.select([event], [], [], 10)[0]
         assert queue.sticky_error < 0

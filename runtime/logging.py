@@ -1,0 +1,42 @@
+"""Logs: events with key=value context, coloured on a terminal, one JSON object a line otherwise."""
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+
+from runtime.errors import ConfigurationError
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def configure_logging(level: str = "info", *, json: bool | None = None, stream: TextIO | None = None) -> None:
+    """Sets the logs of this process up. `json` None: JSON unless `stream` (standard error) is a terminal.
+
+    Raises ConfigurationError for a level that is not one of LEVELS.
+    """
+    if level not in LEVELS:
+        raise ConfigurationError(f"log level: {level!r}, allowed {', '.join(LEVELS)}")
+    stream = stream or sys.stderr
+    as_json = not stream.isatty() if json is None else json
+    processors: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if as_json:
+        processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    else:
+        processors.append(structlog.dev.ConsoleRenderer(colors=stream.isatty()))
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=False,
+    )
+
+
+def get_logger(**context: Any) -> Any:
+    """A logger that adds `context` to every event."""
+    return structlog.get_logger(**context)

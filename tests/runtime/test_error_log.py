@@ -1,0 +1,70 @@
+"""The distinct error log: cnc-and-driver-protocol.md §5.5."""
+
+import struct
+
+from runtime.clock import VirtualClock
+from runtime.counters import local_counter
+from runtime.error_log import DistinctErrorLog, read_errors
+from runtime.memory import allocate
+
+
+def test_layout_of_a_record() -> None:
+    memory, clock = allocate(256), VirtualClock(5_000_000, 0)
+    log = DistinctErrorLog(memory, clock)
+    assert log.record("first")
+    clock.advance(2_000_000)
+    assert log.record("second one")
+    assert log.record("first")
+
+    raw = bytes(memory)
+    assert struct.unpack_from("<iiqq", raw) == (29, 2, 7, 5)
+    assert raw[24:29] == b"first"
+    assert struct.unpack_from("<iiqq", raw, 32) == (34, 1, 7, 7)
+    assert raw[56:66] == b"second one"
+    assert struct.unpack_from("<i", raw, 72) == (0,)
+
+
+def raise_and_catch() -> Exception:
+    try:
+        raise ValueError("bad thing")
+    except ValueError as error:
+        return error
+
+
+def test_the_same_exception_is_counted_and_not_written_again() -> None:
+    memory, counter = allocate(4096), local_counter()
+    log = DistinctErrorLog(memory, VirtualClock(0, 0), counter)
+    for _ in range(3):
+        log.record(raise_and_catch())
+    log.record(KeyError("other"))
+    errors = read_errors(memory)
+    assert [error.observation_count for error in errors] == [3, 1]
+    assert "ValueError: bad thing" in errors[0].text
+    assert counter.value == 4
+
+
+def test_full_log_answers_false_and_stays_readable() -> None:
+    memory = allocate(64)
+    log = DistinctErrorLog(memory, VirtualClock())
+    assert log.record("a" * 40)
+    assert not log.record("b")
+    assert log.record("a" * 40)
+    assert [error.observation_count for error in read_errors(memory)] == [2]
+
+
+def test_a_new_writer_goes_on_behind_what_is_there() -> None:
+    memory, clock = allocate(256), VirtualClock(0, 0)
+    DistinctErrorLog(memory, clock).record("first")
+    clock.advance(9_000_000)
+    again = DistinctErrorLog(memory, clock)
+    again.record("first")
+    again.record("second")
+    assert [(error.observation_count, error.text) for error in read_errors(memory)] == [(2, "first"), (1, "second")]
+    assert len(read_errors(memory, since_ms=10)) == 0
+
+
+def test_reader_stops_at_a_length_outside_the_memory() -> None:
+    memory = allocate(64)
+    with memoryview(memory) as view:
+        view[0:4] = struct.pack("<i", 65)
+    assert read_errors(memory) == []
