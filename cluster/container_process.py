@@ -1,0 +1,68 @@
+"""The service container as a child process of its node."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cluster.config import NodeConfig
+
+STOP_TIMEOUT_S = 5.0
+SERVICE_FAILED_STATUS = 70
+
+
+class ContainerProcess:
+    """Starts, watches and ends `python -m cluster.container`; the child also dies with its parent by itself."""
+
+    def __init__(self, config: NodeConfig, service_name: str) -> None:
+        self._command = [
+            sys.executable,
+            "-m",
+            "cluster.container_main",
+            "--cluster-dir",
+            str(config.cluster_dir),
+            "--archive-dir",
+            str(config.archive_dir),
+            "--aeron-dir",
+            str(config.aeron_dir),
+            "--member-id",
+            str(config.node.member_id),
+            "--service",
+            service_name,
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL)
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> str | None:
+        """Ends the child; the reason in one line when it had died by itself."""
+        process = self._process
+        if process is None:
+            return None
+        status = process.poll()
+        if status is not None:
+            return self._describe(status)
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        return None
+
+    def _describe(self, status: int) -> str | None:
+        if status == 0:
+            return None
+        if status < 0:
+            return f"the service container (pid={self.pid}) was killed by signal {-status}: the node ends with it"
+        return f"the service container (pid={self.pid}) ended with status {status}: see its error log in the cluster folder"

@@ -1,0 +1,61 @@
+"""Type ids of the cluster's counters: Aeron's (cluster-consensus.md §18) and Ordo's own (docs/ARCHITECTURE.md)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class CounterType(IntEnum):
+    RECORDING_POSITION = 100
+    MODULE_STATE = 200
+    NODE_ROLE = 201
+    CONTROL_TOGGLE = 202
+    COMMIT_POSITION = 203
+    RECOVERY_STATE = 204
+    SNAPSHOT_COUNT = 205
+    ELECTION_STATE = 207
+    MODULE_ERRORS = 212
+    CLIENT_TIMEOUTS = 213
+    INVALID_REQUESTS = 214
+    MAX_CYCLE_TIME = 216
+    CYCLE_TIME_EXCEEDED = 217
+    ELECTION_COUNT = 238
+    LEADERSHIP_TERM_ID = 239
+    SESSION = 241
+    LEADER_TERM = 1001
+    LOG_RECORDING = 1002
+    CONTAINER_PARK_FLAG = 1003
+    DRIVER_PARK_FLAG = 1004
+    SERVICE_POSITION = 1005
+
+
+class ModuleState(IntEnum):
+    """Values of counter 200."""
+
+    INIT = 0
+    ACTIVE = 1
+    SUSPENDED = 2
+    SNAPSHOT = 3
+    QUITTING = 4
+    TERMINATING = 5
+    CLOSED = 6
+
+
+class ControlToggle(IntEnum):
+    """Values of counter 202 (cluster-consensus.md §19)."""
+
+    INACTIVE = 0
+    NEUTRAL = 1
+    SUSPEND = 2
+    RESUME = 3
+    SNAPSHOT = 4
+    SHUTDOWN = 5
+    ABORT = 6
+
+
+class NodeRole(IntEnum):
+    """Values of counter 201."""
+
+    FOLLOWER = 0
+    CANDIDATE = 1
+    LEADER = 2

@@ -1,0 +1,215 @@
+"""The log stream between members: the leader's publication, the follower's subscription, and catch-up replays.
+
+Both ends record what they have through the archive; the recording is the log (docs/ARCHITECTURE.md, Catch-up).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cluster.members import Member, host_of
+from runtime.errors import ClusterError
+
+if TYPE_CHECKING:
+    from archive.archive import Archive, Recording, Replay
+    from transport.client import TransportClient
+    from transport.image import Image
+    from transport.publication import ExclusivePublication
+    from transport.subscription import Subscription
+
+LOG_STREAM_ID = 100
+LIVE_JOIN_WINDOW_BYTES_MAX = 32 * 1024 * 1024
+NULL_VALUE = -1
+
+
+@dataclass(frozen=True)
+class LogParameters:
+    """What a new log is created with; an existing recording keeps its own."""
+
+    term_length_bytes: int
+    mtu_bytes: int
+    receiver_window_bytes: int
+    socket_buffer_bytes: int
+
+
+class LeaderLog:
+    """The log publication of a serving leader, its recording through a spy, and replays to members catching up."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        client: TransportClient,
+        own: Member,
+        others: list[Member],
+        parameters: LogParameters,
+        recording_id: int,
+        base_position: int,
+    ) -> None:
+        self._archive = archive
+        self._client = client
+        self._replays: dict[int, Replay] = {}
+        self.failure: str | None = None
+        self.publication = self._publish(own, others, parameters, recording_id, base_position)
+        self._spy: Subscription = client.add_subscription(self._spy_channel, LOG_STREAM_ID)
+        self.recording = self._record(recording_id, base_position)
+
+    def _publish(
+        self, own: Member, others: list[Member], parameters: LogParameters, recording_id: int, base_position: int
+    ) -> ExclusivePublication:
+        if recording_id == NULL_VALUE:
+            initial_term_id, term_length, mtu = 0, parameters.term_length_bytes, parameters.mtu_bytes
+        else:
+            descriptor = self._archive.descriptor(recording_id)
+            initial_term_id, term_length = descriptor.initial_term_id, descriptor.term_buffer_length
+            mtu = descriptor.mtu_length
+        tag = self._client.next_correlation_id()
+        options = (
+            f"tags={tag}|mtu={mtu}|term-length={term_length}|init-term-id={initial_term_id}"
+            f"|term-id={initial_term_id + base_position // term_length}|term-offset={base_position % term_length}"
+            f"|so-sndbuf={parameters.socket_buffer_bytes}|ssc=true|fc=max|linger=1s|alias=log"
+        )
+        channel = f"aeron:udp?control-mode=manual|control={host_of(own.log)}:0|{options}"
+        publication = self._client.add_exclusive_publication(channel, LOG_STREAM_ID)
+        for member in others:
+            self._client.add_destination(publication, f"aeron:udp?endpoint={member.log}")
+        self._spy_channel = f"aeron-spy:aeron:udp?tags={tag}|session-id={publication.session_id}|alias=log"
+        return publication
+
+    def _record(self, recording_id: int, base_position: int) -> Recording:
+        images: list[Image] = self._spy.images
+        if not images:
+            raise ClusterError("the spy on the log publication has no image: the driver did not link it")
+        if images[0].join_position != base_position:
+            raise ClusterError(f"the log joined at position={images[0].join_position}, expected {base_position=}")
+        existing = None if recording_id == NULL_VALUE else recording_id
+        return self._archive.record(images[0], recording_id=existing, on_stop=self._on_stop)
+
+    def _on_stop(self, recording: Recording, error: Exception | None) -> None:
+        self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
+
+    def start_replay(self, member: Member, position: int, catchup_endpoint: str) -> None:
+        """Replays the recording from `position` to a member, following the live end; replaces an earlier one."""
+        self.stop_replay(member.id)
+        self._replays[member.id] = self._archive.replay(
+            self.recording.recording_id,
+            position,
+            channel=f"aeron:udp?endpoint={catchup_endpoint}|linger=0|eos=false|alias=catchup-{member.id}",
+            stream_id=LOG_STREAM_ID,
+            session_id=self.publication.session_id,
+        )
+
+    def has_replay(self, member_id: int) -> bool:
+        return member_id in self._replays
+
+    def stop_replay(self, member_id: int) -> None:
+        replay = self._replays.pop(member_id, None)
+        if replay is not None:
+            self._archive.stop_replay(replay)
+
+    def is_near(self, position: int) -> bool:
+        """True when a live follower at `position` can get the rest by retransmission."""
+        window = min(self.publication.term_length // 4, LIVE_JOIN_WINDOW_BYTES_MAX)
+        return bool(position >= self.publication.position - window)
+
+    def close(self) -> int:
+        """Ends publication, replays and recording; the position where the log of this member ends, durable."""
+        for member_id in list(self._replays):
+            self.stop_replay(member_id)
+        self.publication.close()
+        self._archive.stop(self.recording)
+        self._spy.close()
+        return self._archive.descriptor(self.recording.recording_id).stop_position
+
+
+class FollowerLog:
+    """The log subscription of a follower: joined by a replay, then live; one image throughout."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        client: TransportClient,
+        own: Member,
+        log_session_id: int,
+        recording_id: int,
+        from_position: int,
+        parameters: LogParameters,
+        on_lost: Callable[[str, bool], None],
+    ) -> None:
+        self._archive = archive
+        self._client = client
+        self._own = own
+        self._recording_id = recording_id
+        self._from_position = from_position
+        self._on_lost = on_lost
+        self._image: Image | None = None
+        self._live = False
+        self._catching_up = True
+        self.recording: Recording | None = None
+        self.failure: str | None = None
+        self._subscription: Subscription = client.add_subscription(
+            f"aeron:udp?control-mode=manual|session-id={log_session_id}|rejoin=false|alias=log"
+            f"|rcv-wnd={parameters.receiver_window_bytes}|so-rcvbuf={parameters.socket_buffer_bytes}",
+            LOG_STREAM_ID,
+            on_available_image=self._on_image,
+            on_unavailable_image=self._on_image_gone,
+        )
+        self._catchup_destination = f"aeron:udp?endpoint={own.catchup}"
+        self._live_destination = f"aeron:udp?endpoint={own.log}"
+        client.add_receive_destination(self._subscription, self._catchup_destination)
+
+    @property
+    def is_live(self) -> bool:
+        return self._live
+
+    @property
+    def position(self) -> int:
+        return self._image.position if self._image is not None else self._from_position
+
+    def _on_image(self, image: Image) -> None:
+        if self._image is None:
+            self._image = image
+
+    def _on_image_gone(self, image: Image) -> None:
+        if image is self._image:
+            self._on_lost("the log image has gone", image.is_end_of_stream)
+
+    def try_join(self) -> bool:
+        """Starts the recording once the image is there; True when it does so in this call."""
+        if self._image is None or self.recording is not None:
+            return False
+        if self._image.join_position != self._from_position:
+            self._on_lost(
+                f"the log image joined at position={self._image.join_position}, expected {self._from_position}", False
+            )
+            return False
+        existing = None if self._recording_id == NULL_VALUE else self._recording_id
+        self.recording = self._archive.record(self._image, recording_id=existing, on_stop=self._on_stop)
+        return True
+
+    def _on_stop(self, recording: Recording, error: Exception | None) -> None:
+        self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
+
+    def try_go_live(self, leader_position: int) -> bool:
+        """Adds the live destination once the image is near `leader_position`; True while it is there."""
+        if self._live or self._image is None:
+            return self._live
+        window = min(self._image.term_length // 4, LIVE_JOIN_WINDOW_BYTES_MAX)
+        if self._image.position >= leader_position - window:
+            self._client.add_receive_destination(self._subscription, self._live_destination)
+            self._live = True
+        return self._live
+
+    def stop_catchup(self) -> None:
+        if self._catching_up:
+            self._catching_up = False
+            self._client.remove_receive_destination(self._subscription, self._catchup_destination)
+
+    def close(self) -> int | None:
+        """Ends subscription and recording; where the log ends, or None when nothing was recorded."""
+        self._subscription.close()
+        if self.recording is None:
+            return None
+        self._archive.stop(self.recording)
+        return self._archive.descriptor(self.recording.recording_id).stop_position

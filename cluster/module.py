@@ -1,0 +1,532 @@
+"""The consensus module: one member's part in the cluster.
+
+The Python half. What happens once a message is in `cluster.sequencer`; what consensus decides is in `consensus`; this
+module carries decisions out: it moves the log, executes what is committed, and speaks with clients and the service.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cluster import codecs, consensus_codec
+from cluster.authentication import AcceptAll, Authenticator
+from cluster.codecs import ClusterAction
+from cluster.counter_types import ControlToggle, ModuleState
+from cluster.log_executor import LogExecutor, LogRecord
+from cluster.log_keeper import LogKeeper
+from cluster.members import Member, ingress_endpoints
+from cluster.module_counters import ModuleCounters
+from cluster.recovery import Recovery
+from cluster.sequencer import Sequencer
+from cluster.service_link import ServiceLink
+from cluster.service_messages import PendingServiceMessages
+from cluster.session_requests import SessionRequests
+from cluster.sessions import NULL_VALUE, OpenSessions
+from cluster.snapshot_taker import SnapshotTaker
+from cluster.snapshots import SnapshotPoint
+from cluster.termination import Termination
+from cluster.timers import TimerService
+from consensus import commands, messages
+from consensus.config import DurableState
+from consensus.core import ConsensusCore
+from consensus.states import ElectionState
+from runtime.errors import DecodeError, OrdoError
+
+if TYPE_CHECKING:
+    from archive.archive import Archive
+    from cluster.config import ModuleConfig
+    from cluster.state_store import StateStore
+    from runtime.clock import Clock
+    from runtime.error_log import DistinctErrorLog
+    from runtime.random import RandomSource
+    from transport.client import TransportClient
+    from transport.image import Image
+
+CONSENSUS_STREAM_ID = 108
+INGRESS_STREAM_ID = 101
+MILLISECOND_NS = 1_000_000
+
+
+@dataclass(frozen=True)
+class ModuleSeams:
+    """What a consensus module stands on; in simulation all of it is simulated."""
+
+    clock: Clock
+    client: TransportClient
+    archive: Archive
+    store: StateStore
+    random: RandomSource
+    errors: DistinctErrorLog
+
+
+class ConsensusModule:
+    """One member. `NodeCycle` calls the sequencer once a duty cycle and `slow_tick` every 10 ms."""
+
+    def __init__(
+        self, config: ModuleConfig, members: tuple[Member, ...], seams: ModuleSeams, authenticator: Authenticator | None
+    ) -> None:
+        self.config = config
+        self.members = members
+        self.member_id = config.member_id
+        self.own = next(member for member in members if member.id == config.member_id)
+        self.heartbeat_timeout_ns = config.leader_heartbeat_timeout_ns
+        self.term_id = NULL_VALUE
+        self.has_ended = False
+        self._seams = seams
+        self._serving_term = NULL_VALUE
+        recovery = Recovery(seams.archive, seams.store, config)
+        self.counters = ModuleCounters(seams.client, config, recovery)
+        self.core = ConsensusCore(
+            config.consensus(members),
+            DurableState(
+                recovery.state.candidate_term_id, recovery.terms, recovery.append_position, recovery.log_position
+            ),
+            seams.random.stream("election"),
+        )
+        self.sequencer = Sequencer(
+            self,
+            self.core.progress,
+            self.member_id,
+            self.counters.commit_position,
+            self.counters.container_park_flag,
+            config.leader_heartbeat_interval_ns,
+        )
+        session_timeout = config.session_timeout_ns // MILLISECOND_NS
+        self.sessions = OpenSessions(seams.client, self.sequencer.sessions, session_timeout)
+        self.requests = SessionRequests(
+            seams.client,
+            self.sessions,
+            authenticator or AcceptAll(),
+            session_timeout=session_timeout,
+            sessions_max=config.sessions_max,
+        )
+        self.timers = TimerService()
+        self.service_messages = PendingServiceMessages()
+        recovery.restore(self.sessions, self.timers, self.service_messages)
+        self.executor = LogExecutor(self._handlers(), recovery.log_position)
+        self.log = LogKeeper(config, members, seams.archive, seams.client, seams.store, self.sequencer, self.counters)
+        self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
+        self.termination = Termination(self)
+        self._recovery = recovery
+        self._link: ServiceLink | None = None
+        self._publications: dict[int, Any] = {}
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def on_start(self, now_ns: int) -> None:
+        client = self._seams.client
+        self._connect_members()
+        client.add_subscription(
+            f"aeron:udp?endpoint={self.own.ingress}|{self.config.receive_options}|rejoin=false|alias=ingress",
+            INGRESS_STREAM_ID,
+            on_available_image=self.sequencer.add_ingress_image,
+            on_unavailable_image=self._on_ingress_gone,
+        )
+        self._link = ServiceLink(client, self.sequencer, self)
+        self.log.open(self._recovery)
+        self.counters.set_state(ModuleState.ACTIVE)
+        self.core.start(now_ns)
+        self._carry_out(now_ns)
+
+    def _connect_members(self) -> None:
+        client = self._seams.client
+        client.add_subscription(
+            f"aeron:udp?endpoint={self.own.consensus}|alias=consensus",
+            CONSENSUS_STREAM_ID,
+            on_available_image=self.sequencer.add_consensus_image,
+            on_unavailable_image=self.sequencer.remove_consensus_image,
+        )
+        for member in self.members:
+            if member.id != self.member_id:
+                publication = client.add_exclusive_publication(
+                    f"aeron:udp?endpoint={member.consensus}|term-length=64k|linger=0|alias=consensus",
+                    CONSENSUS_STREAM_ID,
+                )
+                self._publications[member.id] = publication
+                self.sequencer.set_member_publication(member.id, publication)
+
+    def end(self) -> None:
+        """Asks the node to stop after this duty cycle."""
+        self.has_ended = True
+
+    def on_close(self) -> None:
+        """Leaves the log cleanly: a leader's followers see the end of the stream and elect at once."""
+        self.log.leave()
+        self.counters.set_state(ModuleState.CLOSED)
+
+    def terminate_service(self, log_position: int) -> bool:
+        return self._link is not None and self._link.terminate(log_position)
+
+    # -- Leadership, for sessions and requests ---------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        """True while this member serves: its term is established and executed."""
+        return self._serving_term != NULL_VALUE
+
+    @property
+    def ingress_endpoints(self) -> str:
+        return ingress_endpoints(self.members)
+
+    @property
+    def cluster_time(self) -> int:
+        """Milliseconds since 1970."""
+        return self._seams.clock.epoch_time_ms()
+
+    def append(self, record: bytes) -> bool:
+        return self.is_leader and self.sequencer.append(record) > 0
+
+    @property
+    def is_in_transition(self) -> bool:
+        """True while an election, a join, a snapshot or a session request wants quick ticks."""
+        return self.core.state is not ElectionState.CLOSED or self.log.is_joining or len(self.requests) > 0
+
+    # -- from the sequencer ----------------------------------------------------------------------------------------
+
+    def on_ingress(self, image: Image, message: bytes, cluster_time: int) -> int:
+        """A client's message that is no session message; 1 when done with it."""
+        try:
+            found = codecs.decode(message)
+        except DecodeError:
+            self.on_invalid_request("ingress: a message that is cut short")
+            return 1
+        if found is None:
+            return 1
+        table, values = found
+        if table is codecs.SESSION_CONNECT_REQUEST:
+            self.requests.on_connect_request(values, image, self, self.core.leader_member_id, cluster_time)
+        elif self.is_leader:
+            self._on_session_control(table, values, image, cluster_time)
+        return 1
+
+    def _on_session_control(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
+        if table is codecs.CHALLENGE_RESPONSE:
+            self.requests.on_challenge_response(values, cluster_time)
+        elif getattr(values, "leadership_term_id", NULL_VALUE) != self.term_id:
+            return
+        elif table is codecs.SESSION_KEEP_ALIVE:
+            self.sessions.keep_alive(values.cluster_session_id, image, cluster_time)
+        elif table is codecs.SESSION_CLOSE_REQUEST:
+            self.sessions.close(values.cluster_session_id, codecs.CloseReason.CLIENT_ACTION)
+        elif table is codecs.ADMIN_REQUEST:
+            self.sessions.on_admin_request(values, self._ask_snapshot if self.config.admin_requests_allowed else None)
+
+    def _ask_snapshot(self) -> bool:
+        return self.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT)
+
+    def _on_ingress_gone(self, image: Image) -> None:
+        self.sequencer.remove_ingress_image(image)
+        self.requests.image_gone(image)
+        if self.is_leader:
+            self.sessions.image_gone(image)
+
+    def on_invalid_request(self, detail: str) -> None:
+        self.counters.invalid_requests.increment()
+        self.record_error(detail)
+
+    def on_consensus(self, buffer: bytes, now_ns: int) -> None:
+        try:
+            message = consensus_codec.decode(buffer)
+        except DecodeError as error:
+            self.on_invalid_request(f"consensus: {error.message}")
+            return
+        if message is None or self._is_from_stranger(message):
+            return
+        if isinstance(message, messages.CatchupPosition):
+            self.log.on_catchup_position(message, self.term_id)
+        elif isinstance(message, messages.StopCatchup):
+            if message.follower_member_id == self.member_id and self.log.stop_catchup(message.leadership_term_id):
+                self.core.on_live(now_ns)
+        else:
+            if isinstance(message, messages.AppendPosition):
+                self._check_catchup(message)
+            self.core.on_message(message, now_ns)
+        self._carry_out(now_ns)
+
+    def _is_from_stranger(self, message: messages.Message) -> bool:
+        names = ("follower_member_id", "candidate_member_id", "leader_member_id", "member_id")
+        ids = [getattr(message, name) for name in names if hasattr(message, name)]
+        return any(member_id not in self._publications and member_id != self.member_id for member_id in ids)
+
+    def _check_catchup(self, message: messages.AppendPosition) -> None:
+        stop = self.log.on_append_position(message, self.term_id)
+        if stop is not None:
+            self._send(message.follower_member_id, stop)
+
+    def on_record(self, position: int, record: bytes) -> None:
+        """A record other than a session message became durable in this member's log."""
+        log_record = self.executor.add(position, record)
+        self.sequencer.next_record_position = self.executor.next_position
+        if log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT:
+            self.core.on_new_term(log_record.values.leadership_term_id, log_record.values.term_base_log_position)
+            self._carry_out(self._seams.clock.time_ns())
+
+    def on_appended(self, append_position: int, now_ns: int) -> None:
+        """The log grew during an election."""
+        self.core.on_appended(append_position, now_ns)
+        self._carry_out(now_ns)
+
+    def on_commit(self, commit_position: int, now_ns: int) -> None:
+        self.execute(commit_position)
+
+    def execute(self, commit_position: int) -> None:
+        self.executor.execute(commit_position)
+        self.sequencer.next_record_position = self.executor.next_position
+
+    def on_service(self, message: bytes) -> None:
+        assert self._link is not None
+        self._link.on_message(message)
+
+    # -- from the service ------------------------------------------------------------------------------------------
+
+    def on_schedule_timer(self, correlation_id: int, deadline: int) -> None:
+        self.timers.schedule(correlation_id, deadline)
+
+    def on_cancel_timer(self, correlation_id: int) -> None:
+        self.timers.cancel(correlation_id)
+
+    def on_close_session(self, session_id: int) -> None:
+        if self.is_leader:
+            self.sessions.close(session_id, codecs.CloseReason.SERVICE_ACTION)
+
+    def on_service_message(self, payload: bytes) -> None:
+        self.service_messages.enqueue(payload)
+        if self.is_leader:
+            self._append_service_messages()
+
+    def _append_service_messages(self) -> int:
+        return self.service_messages.append_pending(
+            lambda session_id, payload: self.append(
+                codecs.SESSION_MESSAGE_HEADER.encode(
+                    leadership_term_id=self.term_id, cluster_session_id=session_id, timestamp=self.cluster_time
+                )
+                + payload
+            )
+        )
+
+    def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:
+        if self.termination.on_service_ack(log_position):
+            return
+        self.snapshots.on_service_ack(log_position, timestamp, relevant_id)
+
+    # -- the committed log -----------------------------------------------------------------------------------------
+
+    def _handlers(self) -> dict[int, Any]:
+        return {
+            codecs.SESSION_OPEN_EVENT.template_id: self._execute_open,
+            codecs.SESSION_CLOSE_EVENT.template_id: self._execute_close,
+            codecs.SESSION_MESSAGE_HEADER.template_id: self._execute_service_message,
+            codecs.TIMER_EVENT.template_id: self._execute_timer,
+            codecs.CLUSTER_ACTION_REQUEST.template_id: self._execute_action,
+            codecs.NEW_LEADERSHIP_TERM_EVENT.template_id: self._execute_new_term,
+        }
+
+    def _execute_open(self, record: LogRecord) -> None:
+        session = self.sessions.execute_open(record.values, record.position)
+        if self.is_leader:
+            self.requests.on_opened(session, self, self.cluster_time)
+
+    def _execute_close(self, record: LogRecord) -> None:
+        self.sessions.execute_close(record.values.cluster_session_id)
+
+    def _execute_service_message(self, record: LogRecord) -> None:
+        self.service_messages.execute(record.values.cluster_session_id)
+
+    def _execute_timer(self, record: LogRecord) -> None:
+        self.timers.execute(record.values.correlation_id)
+
+    def _execute_action(self, record: LogRecord) -> None:
+        values = record.values
+        if values.action == ClusterAction.SNAPSHOT and values.flags == 0:
+            self.executor.pause()
+            self.counters.set_state(ModuleState.SNAPSHOT)
+            self.snapshots.begin(
+                SnapshotPoint(record.position, values.leadership_term_id, self.config.app_version), values.timestamp
+            )
+        elif values.action == ClusterAction.SUSPEND:
+            self._suspend(True)
+        elif values.action == ClusterAction.RESUME:
+            self._suspend(False)
+
+    def _suspend(self, suspended: bool) -> None:
+        self.counters.set_state(ModuleState.SUSPENDED if suspended else ModuleState.ACTIVE)
+        self.sequencer.takes_ingress = not suspended and self.core.leader_member_id != NULL_VALUE
+
+    def _execute_new_term(self, record: LogRecord) -> None:
+        if record.values.leadership_term_id == self.core.leadership_term_id == self.sequencer.leading_term_id:
+            self._serve(record.values.leadership_term_id)
+
+    def snapshot_done(self) -> None:
+        """The snapshot is taken or has failed: execution goes on."""
+        self.counters.set_state(ModuleState.ACTIVE)
+        self.executor.resume()
+        self.counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
+        self.execute(self.sequencer.commit_position)
+
+    # -- leading ---------------------------------------------------------------------------------------------------
+
+    def _serve(self, term_id: int) -> None:
+        """The first record of our own term is committed and executed: this member is the serving leader."""
+        self._serving_term = self.term_id = term_id
+        self.sessions.lead(self, self.cluster_time)
+        self.counters.control_toggle.set(ControlToggle.NEUTRAL)
+        self.sequencer.takes_ingress = self.counters.state != ModuleState.SUSPENDED
+
+    def _lose_leadership(self) -> None:
+        self.counters.control_toggle.set(ControlToggle.INACTIVE)
+        self.requests.lose_leadership(self)
+        self._serving_term = NULL_VALUE
+        self.sessions.lose_leadership()
+        self.timers.lose_leadership()
+        self.service_messages.lose_leadership()
+
+    def _fire_timers(self) -> None:
+        now = self.cluster_time
+        while (correlation_id := self.timers.pop_due(now)) is not None:
+            record = codecs.TIMER_EVENT.encode(
+                leadership_term_id=self.term_id, correlation_id=correlation_id, timestamp=now
+            )
+            if not self.append(record):
+                self.timers.put_back(correlation_id)
+                return
+            self.timers.mark_fired(correlation_id)
+
+    def append_action(self, action: ClusterAction) -> int:
+        """Appends a ClusterActionRequest; the log position after it, or a negative result code."""
+        position = self.sequencer.position_after(codecs.CLUSTER_ACTION_REQUEST.block_length_bytes + 8)
+        record = codecs.CLUSTER_ACTION_REQUEST.encode(
+            leadership_term_id=self.term_id, log_position=position, timestamp=self.cluster_time, action=action, flags=0
+        )
+        return int(self.sequencer.append(record))
+
+    def _poll_toggle(self, now_ns: int) -> None:
+        toggle = self.counters.control_toggle
+        value = toggle.value
+        active = self.counters.state == ModuleState.ACTIVE
+        if value == ControlToggle.RESUME and self.counters.state == ModuleState.SUSPENDED:
+            if self.append_action(ClusterAction.RESUME) > 0:
+                toggle.set(ControlToggle.NEUTRAL)
+        elif not active or self.termination.is_under_way:
+            return
+        elif value == ControlToggle.SUSPEND:
+            if self.append_action(ClusterAction.SUSPEND) > 0:
+                self._suspend(True)
+        elif value == ControlToggle.SNAPSHOT and not self.snapshots.is_asked:
+            self.snapshots.is_asked = self.append_action(ClusterAction.SNAPSHOT) > 0
+        elif value == ControlToggle.SHUTDOWN:
+            position = self.append_action(ClusterAction.SNAPSHOT)
+            if position > 0:
+                self.core.begin_termination(position, now_ns)
+        elif value == ControlToggle.ABORT:
+            self.core.begin_termination(self.sequencer.commit_position, now_ns)
+
+    # -- the slow tick ---------------------------------------------------------------------------------------------
+
+    def slow_tick(self, now_ns: int) -> None:
+        """Every 10 ms: timeouts, timers, requests, joins, control."""
+        self.core.on_appended(self.sequencer.append_position, now_ns)
+        self.core.tick(now_ns)
+        self._carry_out(now_ns)
+        self.advance_join(now_ns)
+        self.snapshots.work()
+        self.termination.work(now_ns)
+        self._carry_out(now_ns)
+        cluster_time = self.cluster_time
+        leader_id = self.core.leader_member_id
+        if self.counters.state != ModuleState.SUSPENDED:
+            self.counters.client_timeouts.increment(self.requests.work(self, leader_id, cluster_time))
+            if self.is_leader:
+                self.counters.client_timeouts.increment(self.sessions.work(self, cluster_time))
+                self._fire_timers()
+                self._append_service_messages()
+        if self.is_leader:
+            self._poll_toggle(now_ns)
+
+    def advance_join(self, now_ns: int) -> None:
+        """Steps of a follower on its way into the leader's log."""
+        lost = self.log.take_loss()
+        if lost is not None:
+            self.core.on_log_lost(*lost, now_ns)
+            self._carry_out(now_ns)
+            return
+        joined_position = self.log.advance_join(now_ns, self._send)
+        if joined_position is not None:
+            self.core.on_joined(joined_position, now_ns)
+            self._carry_out(now_ns)
+
+    def record_error(self, message: str) -> None:
+        self.counters.errors.increment()
+        self._seams.errors.record(message)
+
+    # -- what consensus asks for -----------------------------------------------------------------------------------
+
+    def _carry_out(self, now_ns: int) -> None:
+        """Runs every command of the core, in order, until there is none left."""
+        while pending := self.core.take_commands():
+            for command in pending:
+                self._carry_out_one(command, now_ns)
+
+    def _carry_out_one(self, command: Any, now_ns: int) -> None:
+        store = self._seams.store
+        match command:
+            case commands.Send(member_id, message):
+                self._send(member_id, message)
+            case commands.Broadcast(message):
+                self.broadcast(message)
+            case commands.PersistCandidateTerm(candidate_term_id, log_position):
+                store.put_candidate_term(candidate_term_id, log_position, self.cluster_time)
+            case commands.PersistTerm(term_id, base_position):
+                store.put_term(term_id, base_position)
+            case commands.PrepareLog(term_id, base_position):
+                self._prepare_log(term_id, base_position, now_ns)
+            case commands.JoinLog():
+                self.term_id = command.term_id
+                self.log.join(command)
+                self.sequencer.takes_ingress = True
+            case commands.LeaveLog():
+                self._leave_log(now_ns)
+            case commands.TruncateLog(position):
+                self.log.truncate(position)
+                self.executor.truncate(position)
+                self.sequencer.next_record_position = self.executor.next_position
+                self.core.on_truncated(position, now_ns)
+            case commands.ChangeRole(role):
+                self.counters.role.set(int(role))
+            case commands.Commit(position):
+                self.sequencer.commit_to(position, now_ns)
+            case commands.Transition(_, new_state, _):
+                self.sequencer.is_steady = new_state is ElectionState.CLOSED
+                self.counters.on_election_state(int(new_state), self.core.leadership_term_id)
+
+    def _prepare_log(self, term_id: int, base_position: int, now_ns: int) -> None:
+        self.term_id = term_id
+        try:
+            session_id = self.log.lead(term_id, base_position)
+            end = self.log.append_first_record(term_id, base_position, self.cluster_time)
+        except OrdoError as error:
+            self.record_error(f"cannot lead term {term_id}: {error.message}")
+            self.core.on_log_lost(error.message, False, now_ns)
+            return
+        self.counters.leader_term.set(term_id)
+        self.core.on_log_ready(session_id, end, now_ns)
+
+    def _leave_log(self, now_ns: int) -> None:
+        self.sequencer.takes_ingress = False
+        self.counters.leader_term.set(NULL_VALUE)
+        if self.is_leader:
+            self._lose_leadership()
+        self.log.leave()
+        self.core.on_appended(self.sequencer.append_position, now_ns)
+
+    def broadcast(self, message: messages.Message) -> None:
+        for member_id in self._publications:
+            self._send(member_id, message)
+
+    def _send(self, member_id: int, message: messages.Message) -> None:
+        publication = self._publications.get(member_id)
+        if publication is None:
+            return
+        if isinstance(message, messages.NewLeadershipTerm):
+            message = message._replace(timestamp=self.cluster_time, leader_recording_id=self.log.recording_id)
+        publication.offer(consensus_codec.encode(message))

@@ -1,0 +1,235 @@
+"""A node: one member's driver, archive, consensus module and service, and the process around them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archive.archive import Archive
+from archive.lmdb_store import open_lmdb
+from cluster.config import NodeConfig
+from cluster.container import ServiceContainer
+from cluster.container_process import ContainerProcess
+from cluster.module import ConsensusModule, ModuleSeams
+from cluster.node_cycle import NodeCycle
+from cluster.state_store import StateStore
+from runtime.clock import Clock, SystemClock
+from runtime.errors import ConfigurationError, OrdoError
+from runtime.memory import FileMemoryProvider, MemoryProvider
+from runtime.random import RandomSource
+from runtime.storage import FileStorage, Storage
+from transport.client import TransportClient
+from transport.driver.media_driver import MediaDriver, MediaDriverConfig
+from transport.udp import UdpNetwork
+
+if TYPE_CHECKING:
+    from runtime.datagram import DatagramNetwork
+    from service_api.service import ClusteredService
+
+ARCHIVE_STREAM_OPTIONS = "term-length=64k"
+
+
+@dataclass(frozen=True)
+class NodeSeams:
+    """The world a node runs in: the real one, or a simulated one."""
+
+    clock: Clock
+    network: DatagramNetwork
+    memory: MemoryProvider
+    storage: Storage
+    random: RandomSource
+
+
+def real_seams() -> NodeSeams:
+    return NodeSeams(
+        SystemClock(), UdpNetwork(), FileMemoryProvider(), FileStorage(open_lmdb), RandomSource.from_entropy()
+    )
+
+
+class Node:
+    """Everything of one member on the caller's thread. `service` runs inline; None leaves it to another process.
+
+    Raises OrdoError subclasses with one clear line when a folder is in use, a port is taken or memory is short;
+    nothing is left behind then.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        seams: NodeSeams,
+        service: ClusteredService | None = None,
+        on_tick: Callable[[int], None] | None = None,
+    ) -> None:
+        self.config = config
+        self._seams = seams
+        self._closers: list[Callable[[], Any]] = []
+        try:
+            self._build(service, on_tick)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, service: ClusteredService | None, on_tick: Callable[[int], None] | None) -> None:
+        config, seams = self.config, self._seams
+        for directory in (config.node.data_dir, config.archive_dir, config.cluster_dir):
+            seams.storage.make_directory(str(directory))
+        lock = seams.storage.lock_directory(str(config.node.data_dir))
+        self._closers.append(lock.close)
+        store = seams.storage.open_metadata(str(config.cluster_dir / "state.mdb"))
+        self._closers.append(store.close)
+        self.driver = self._start_driver()
+        self.client = TransportClient(
+            str(config.aeron_dir), clock=seams.clock, memory=seams.memory, invoker=self.driver.invoke, name="node"
+        )
+        self._closers.append(self.client.close)
+        sync_queue = seams.storage.sync_queue(self.driver.park_flag, self.driver.wake_descriptor)
+        self._closers.append(sync_queue.close)
+        self.archive = Archive(
+            str(config.archive_dir),
+            storage=seams.storage,
+            clock=seams.clock,
+            client=self.client,
+            sync=config.node.sync,
+            segment_length_bytes=config.cluster.segment_length,
+            sync_queue=sync_queue,
+        )
+        self._closers.append(self.archive.close)
+        module_seams = ModuleSeams(
+            seams.clock, self.client, self.archive, StateStore(store), seams.random, self.driver.error_log
+        )
+        self.module = ConsensusModule(config.module_config(), config.member_list, module_seams, None)
+        container = None if service is None else self._inline_container(service)
+        self.cycle = NodeCycle(
+            self.driver,
+            self.archive,
+            self.module,
+            self.client,
+            container,
+            seams.clock,
+            on_tick or (lambda now_ns: None),
+            config.node.spins,
+        )
+        self.container = container
+
+    def _start_driver(self) -> MediaDriver:
+        config, seams = self.config, self._seams
+        driver = MediaDriver(
+            MediaDriverConfig(directory=str(config.aeron_dir), delete_on_shutdown=True),
+            clock=seams.clock,
+            network=seams.network,
+            memory=seams.memory,
+            random=seams.random.stream("driver"),
+        )
+        self._closers.append(driver.close)
+        return driver
+
+    def _inline_container(self, service: ClusteredService) -> ServiceContainer:
+        config = self.config
+        return ServiceContainer(
+            service,
+            client=self.client,
+            open_recording=self.archive.reader,
+            member_id=config.node.member_id,
+            errors=self._container_errors(),
+            clock=self._seams.clock,
+        )
+
+    def start(self) -> None:
+        now_ns = self._seams.clock.time_ns()
+        self.module.on_start(now_ns)
+        self._closers.append(self.module.on_close)
+        if self.container is not None:
+            self.container.on_start()
+            self._closers.append(self.container.on_close)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.module.has_ended
+
+    def do_work(self, now_ns: int) -> int:
+        """One duty cycle; the count of things done."""
+        return self.cycle.do_work(now_ns)
+
+    def close(self) -> None:
+        """Closes in reverse order of building; the first error is raised when all are done."""
+        failures: list[Exception] = []
+        while self._closers:
+            try:
+                self._closers.pop()()
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def load_service(name: str) -> type[ClusteredService]:
+    """The class that `module:Class` names. Raises ConfigurationError when there is none."""
+    from importlib import import_module
+
+    module_name, separator, class_name = name.partition(":")
+    if not separator or not module_name or not class_name:
+        raise ConfigurationError(f"service={name!r}: must be module:Class, as mypackage.counter:Counter")
+    sys.path.insert(0, "") if "" not in sys.path else None
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise ConfigurationError(f"service={name!r}: module {module_name!r} cannot be imported: {error}") from error
+    service = getattr(module, class_name, None)
+    if not isinstance(service, type):
+        raise ConfigurationError(f"service={name!r}: module {module_name!r} has no class {class_name!r}")
+    return service
+
+
+def run_node(config: NodeConfig, service_name: str) -> int:
+    """Runs a node until it is told to end (SIGTERM, SIGINT, shutdown of the cluster); the exit status.
+
+    `python -O` would remove the assertions that guard the log, and is refused.
+    """
+    if not __debug__:
+        raise ConfigurationError("python -O removes the assertions that guard the log: run without it")
+    service_class = load_service(service_name)
+    inline = config.node.service_mode == "inline"
+    child: ContainerProcess | None = None
+
+    def on_tick(now_ns: int) -> None:
+        if child is not None and not child.is_alive():
+            node.module.has_ended = True
+
+    node = Node(config, real_seams(), service_class() if inline else None, on_tick)
+    try:
+        signal.signal(signal.SIGTERM, lambda *_: node.module.end())
+        signal.signal(signal.SIGINT, lambda *_: node.module.end())
+        node.start()
+        if not inline:
+            child = ContainerProcess(config, service_name)
+            child.start()
+        node.cycle.run()
+    finally:
+        status = _close(node, child)
+    return status
+
+
+def _close(node: Node, child: ContainerProcess | None) -> int:
+    """Ends the container first, so that it never outlives its node; reports why it died if it did."""
+    status = 0
+    if child is not None:
+        failure = child.stop()
+        if failure is not None:
+            node.module.record_error(failure)
+            print(f"ordo: {failure}", file=sys.stderr)
+            status = 1
+    try:
+        node.close()
+    except OrdoError as error:
+        print(f"ordo: {error.message}", file=sys.stderr)
+        status = 1
+    return status
+
+
+def node_folders(config: NodeConfig) -> list[Path]:
+    """Where a node keeps what outlives it, and what does not."""
+    return [config.archive_dir, config.cluster_dir, config.aeron_dir]

@@ -1,0 +1,95 @@
+"""The duty cycle of a node: driver, archive, consensus module and an inline service on one thread."""
+
+from libc.stdint cimport int64_t
+
+from archive.archive cimport Archive
+from cluster.sequencer cimport Sequencer
+from runtime.agent cimport Agent
+from runtime.clock cimport Clock
+from transport.driver.media_driver cimport MediaDriver
+
+cdef enum:
+    MILLISECOND_NS = 1000000
+    SLOW_TICK_NS = 10000000
+    QUICK_TICK_NS = 1000000            # while an election or a join is under way
+
+
+cdef class NodeCycle(Agent):
+    """One duty cycle in the order a message takes: receive, sequence, send, record, commit, serve, send.
+
+    `module` is the ConsensusModule; `tick` is called after its slow tick with the time (children, activity stamps).
+    """
+    cdef MediaDriver driver
+    cdef Archive archive
+    cdef Sequencer sequencer
+    cdef Agent container
+    cdef Clock clock
+    cdef object module
+    cdef object client
+    cdef object tick
+    cdef int64_t next_tick_ns
+    cdef int64_t spins
+    cdef readonly int64_t spins_max
+    cdef readonly int64_t max_cycle_ns
+
+    def __init__(self, MediaDriver driver, Archive archive, module, client, Agent container, Clock clock, tick,
+                 int64_t spins_max):
+        self.driver = driver
+        self.archive = archive
+        self.sequencer = module.sequencer
+        self.module = module
+        self.client = client
+        self.container = container
+        self.clock = clock
+        self.tick = tick
+        self.spins_max = spins_max
+
+    @property
+    def role_name(self):
+        return f"node-{self.module.member_id}"
+
+    cpdef int do_work(self, int64_t now_ns) except -1:
+        cdef Sequencer sequencer = self.sequencer
+        cdef MediaDriver driver = self.driver
+        cdef int64_t cluster_time = self.clock.epoch_time_ns() // MILLISECOND_NS
+        cdef int work = 0, sent
+        driver.select(0)
+        work += driver.receive_work(now_ns)
+        work += sequencer.poll_consensus(now_ns)
+        work += sequencer.poll_ingress(now_ns, cluster_time)
+        driver.conduct_work(now_ns)
+        work += driver.send_work(now_ns)
+        work += self.archive.record_work(now_ns)
+        work += sequencer.update_positions(now_ns)
+        work += sequencer.poll_service()
+        if self.container is not None:
+            work += self.container.do_work(now_ns)
+        if work:
+            driver.send_work(now_ns)
+        if now_ns >= self.next_tick_ns:
+            self._slow_tick(now_ns)
+        return work
+
+    cdef int _slow_tick(self, int64_t now_ns) except -1:
+        self.client.do_work(now_ns)
+        self.archive.do_work(now_ns)
+        self.module.slow_tick(now_ns)
+        self.tick(now_ns)
+        self.next_tick_ns = now_ns + (QUICK_TICK_NS if self.module.is_in_transition else SLOW_TICK_NS)
+        return 0
+
+    def run(self):
+        """Duty cycles until the module has ended; idles by spinning a little, then parked on the sockets."""
+        cdef int64_t now_ns
+        cdef int64_t timeout_ns
+        while not self.module.has_ended:
+            now_ns = self.clock.nano_time()
+            if self.do_work(now_ns):
+                self.spins = 0
+                continue
+            self.spins += 1
+            if self.spins <= self.spins_max:
+                continue
+            timeout_ns = self.next_tick_ns - now_ns
+            if timeout_ns > 0:
+                self.driver.park(now_ns, timeout_ns)

@@ -1,0 +1,69 @@
+"""The native half of the consensus module: what happens once a message or once a duty cycle."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from archive.reader cimport RecordingReader
+from consensus.progress cimport Progress
+from runtime.counters cimport Counter
+from runtime.wake cimport ParkFlag
+from transport.image cimport Assembler, Fragment, Image
+from transport.publication cimport ExclusivePublication
+
+cdef class SessionTable:
+    """Open sessions by id with their last activity (cluster time): open addressing, power-of-two capacity."""
+    cdef int64_t* ids
+    cdef int64_t* activity
+    cdef int64_t mask
+    cdef readonly int64_t count
+    cdef int64_t find(self, int64_t session_id) noexcept nogil       # slot, or -1
+    cpdef void put(self, int64_t session_id, int64_t activity)
+    cpdef void remove(self, int64_t session_id)
+
+cdef class Sequencer:
+    """Takes ingress into the log, reads what was appended, and turns durable positions into the commit position.
+
+    One object for leader and follower; `lead`, `follow` and `stand_by` switch it. `module` is the Python half, called
+    for every rare message or record: `on_ingress`, `on_consensus`, `on_record`, `on_commit`.
+    """
+    cdef readonly SessionTable sessions
+    cdef object module
+    cdef Progress progress
+    cdef list _ingress                    # [(Image, Assembler)]
+    cdef list _consensus                  # [Image]
+    cdef list _service                    # [(Image, Assembler)]
+    cdef dict _member_publications        # member id -> ExclusivePublication
+    cdef int _ingress_start
+    cdef public int32_t ingress_limit
+    # role
+    cdef int _mode                        # STAND_BY, LEADING, FOLLOWING
+    cdef public bint takes_ingress
+    cdef public bint is_steady            # no election is running: positions go past Python
+    cdef int64_t _term_id
+    cdef int32_t _leader_id
+    cdef int32_t _member_id
+    cdef ExclusivePublication _log
+    cdef uint8_t _header[32]
+    # the log of this member
+    cdef RecordingReader _reader
+    cdef int64_t* _durable_address        # rec-pos counter while a recording is active
+    cdef int64_t _stopped_position        # end of the log while none is
+    cdef readonly int64_t append_position # durable and scanned
+    cdef readonly int64_t commit_position
+    cdef public int64_t next_record_position
+    cdef Counter _commit_counter
+    cdef ParkFlag _container_flag
+    cdef int64_t _heartbeat_interval_ns
+    cdef public uint8_t append_flags
+
+    cdef int poll_consensus(self, int64_t now_ns) except -1
+    cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1
+    cdef int poll_service(self) except -1
+    cdef int update_positions(self, int64_t now_ns) except -1
+    cdef int _poll_ingress_image(self, Image image, Assembler assembler, int64_t cluster_time) except -1
+    cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
+    cdef int _sequence(self, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1
+    cdef bint _take_positions(self, const Fragment* fragment, int64_t now_ns) noexcept nogil
+    cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1
+    cdef int _scan(self, int64_t limit_position) except -1
+    cdef void _publish_commit(self, int64_t position) noexcept nogil
+    cdef int _send_position(self, int64_t now_ns) except -1

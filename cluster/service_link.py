@@ -1,0 +1,76 @@
+"""The control streams between a consensus module and its service container (cluster-consensus.md §12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cluster import codecs
+from runtime.errors import ClusterError
+
+if TYPE_CHECKING:
+    from cluster.sequencer import Sequencer
+    from transport.client import TransportClient
+
+CONTROL_CHANNEL = "aeron:ipc?term-length=128k|alias=service-control"
+TO_SERVICE_STREAM_ID = 104
+TO_MODULE_STREAM_ID = 105
+
+
+class ServiceHandler(Protocol):
+    """What the service asks of its consensus module."""
+
+    def on_schedule_timer(self, correlation_id: int, deadline: int) -> None: ...
+
+    def on_cancel_timer(self, correlation_id: int) -> None: ...
+
+    def on_close_session(self, session_id: int) -> None: ...
+
+    def on_service_message(self, payload: bytes) -> None: ...
+
+    def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None: ...
+
+
+class ServiceLink:
+    """One service (id 0). Acks are numbered by the service; a gap or a repetition is an error."""
+
+    def __init__(self, client: TransportClient, sequencer: Sequencer, handler: ServiceHandler) -> None:
+        self._handler = handler
+        self._next_ack_id = 0
+        self._publication = client.add_exclusive_publication(CONTROL_CHANNEL, TO_SERVICE_STREAM_ID)
+        self._subscription = client.add_subscription(
+            CONTROL_CHANNEL,
+            TO_MODULE_STREAM_ID,
+            on_available_image=sequencer.add_service_image,
+            on_unavailable_image=sequencer.remove_service_image,
+        )
+
+    def on_message(self, message: bytes) -> None:
+        found = codecs.decode(message)
+        if found is None:
+            return
+        table, values = found
+        if table is codecs.SESSION_MESSAGE_HEADER:
+            self._handler.on_service_message(message[codecs.SESSION_HEADER_LENGTH_BYTES :])
+        elif table is codecs.SCHEDULE_TIMER:
+            self._handler.on_schedule_timer(values.correlation_id, values.deadline)
+        elif table is codecs.CANCEL_TIMER:
+            self._handler.on_cancel_timer(values.correlation_id)
+        elif table is codecs.CLOSE_SESSION:
+            self._handler.on_close_session(values.cluster_session_id)
+        elif table is codecs.SERVICE_ACK:
+            self._on_ack(values)
+
+    def _on_ack(self, ack: Any) -> None:
+        if ack.ack_id != self._next_ack_id:
+            raise ClusterError(f"service ack out of sequence: ack_id={ack.ack_id} expected={self._next_ack_id}")
+        self._next_ack_id += 1
+        self._handler.on_service_ack(ack.log_position, ack.timestamp, ack.relevant_id)
+
+    def terminate(self, log_position: int) -> bool:
+        """Tells the service to end once it has executed the log up to `log_position`; False on back-pressure."""
+        message = codecs.SERVICE_TERMINATION_POSITION.encode(log_position=log_position, ack_required=1)
+        return self._publication.offer(message) > 0
+
+    def close(self) -> None:
+        self._publication.close()
+        self._subscription.close()

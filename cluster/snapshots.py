@@ -1,0 +1,201 @@
+"""The consensus module's own snapshot: sessions, timers and pending service messages (cluster-consensus.md §16.2)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cluster import codecs
+from cluster.codecs import ClusterTimeUnit, SnapshotMark
+from cluster.service_messages import PendingServiceMessages
+from cluster.sessions import NULL_VALUE, ClusterSession, OpenSessions
+from cluster.timers import TimerService
+from runtime.errors import ClusterError
+
+if TYPE_CHECKING:
+    from runtime.counters import CountersReader
+    from transport.client import TransportClient
+    from transport.publication import ExclusivePublication
+
+SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m"
+MODULE_SNAPSHOT_STREAM_ID = 107
+SERVICE_SNAPSHOT_STREAM_ID = 106
+RECORDING_POSITION_TYPE_ID = 100
+NULL_ENUM = -(2**31)
+
+
+@dataclass(frozen=True)
+class SnapshotPoint:
+    """Where in the log a snapshot was taken, and what must match when it is loaded."""
+
+    log_position: int
+    leadership_term_id: int
+    app_version: int
+    time_unit: ClusterTimeUnit = ClusterTimeUnit.MILLIS
+
+
+@dataclass
+class ModuleSnapshot:
+    """What a snapshot holds, as values."""
+
+    point: SnapshotPoint
+    next_session_id: int = 1
+    sessions: list[ClusterSession] = field(default_factory=list)
+    timers: list[tuple[int, int]] = field(default_factory=list)
+    next_service_session_id: int = 0
+    log_service_session_id: int = 0
+    pending: list[tuple[int, bytes]] = field(default_factory=list)
+
+
+def capture(
+    point: SnapshotPoint, sessions: OpenSessions, timers: TimerService, service_messages: PendingServiceMessages
+) -> ModuleSnapshot:
+    pending = list(service_messages.snapshot())
+    return ModuleSnapshot(
+        point,
+        sessions.next_session_id,
+        list(sessions),
+        timers.snapshot(),
+        service_messages.log_session_id + len(pending) + 1,
+        service_messages.log_session_id,
+        pending,
+    )
+
+
+def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
+    """The messages of the snapshot stream, in the order of §16.2."""
+    capacity = sum(8 + (len(payload) + 39 & ~7) for _, payload in snapshot.pending)
+    service = {
+        "next_service_session_id": snapshot.next_service_session_id,
+        "log_service_session_id": snapshot.log_service_session_id,
+        "pending_message_capacity": capacity,
+    }
+    yield _marker(snapshot.point, SnapshotMark.BEGIN)
+    yield codecs.CONSENSUS_MODULE.encode(next_session_id=snapshot.next_session_id, **service)
+    for session in snapshot.sessions:
+        yield codecs.CLUSTER_SESSION.encode(
+            cluster_session_id=session.id,
+            correlation_id=session.correlation_id,
+            opened_log_position=session.opened_log_position,
+            time_of_last_activity=NULL_VALUE,
+            close_reason=NULL_ENUM,
+            response_stream_id=session.response_stream_id,
+            response_channel=session.response_channel,
+        )
+    for correlation_id, deadline in snapshot.timers:
+        yield codecs.TIMER.encode(correlation_id=correlation_id, deadline=deadline)
+    yield codecs.PENDING_MESSAGE_TRACKER.encode(service_id=0, **service)
+    for session_id, payload in snapshot.pending:
+        yield (
+            codecs.SESSION_MESSAGE_HEADER.encode(
+                leadership_term_id=snapshot.point.leadership_term_id, cluster_session_id=session_id, timestamp=0
+            )
+            + payload
+        )
+    yield _marker(snapshot.point, SnapshotMark.END)
+
+
+def _marker(point: SnapshotPoint, mark: SnapshotMark) -> bytes:
+    return codecs.SNAPSHOT_MARKER.encode(
+        type_id=codecs.SNAPSHOT_TYPE_CONSENSUS_MODULE,
+        log_position=point.log_position,
+        leadership_term_id=point.leadership_term_id,
+        index=0,
+        mark=mark,
+        time_unit=point.time_unit,
+        app_version=point.app_version,
+    )
+
+
+def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
+    """Reads a snapshot up to its END marker; raises ClusterError when it is not whole or not the module's."""
+    snapshot: ModuleSnapshot | None = None
+    for message in messages:
+        found = codecs.decode(message)
+        if found is None:
+            continue
+        table, values = found
+        if table is codecs.SNAPSHOT_MARKER:
+            if values.type_id != codecs.SNAPSHOT_TYPE_CONSENSUS_MODULE:
+                raise ClusterError(f"snapshot: type_id={values.type_id} is not the consensus module's (1)")
+            if values.mark == SnapshotMark.END and snapshot is not None:
+                return snapshot
+            if snapshot is not None:
+                raise ClusterError("snapshot: a second BEGIN marker before the END marker")
+            snapshot = ModuleSnapshot(
+                SnapshotPoint(
+                    values.log_position,
+                    values.leadership_term_id,
+                    values.app_version,
+                    ClusterTimeUnit(values.time_unit),
+                )
+            )
+        elif snapshot is None:
+            raise ClusterError(f"snapshot: {table.name} before the BEGIN marker")
+        else:
+            _decode_into(snapshot, table, values, message)
+    raise ClusterError("snapshot: it ends before its END marker; the recording is not whole")
+
+
+def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: bytes) -> None:
+    if table is codecs.CONSENSUS_MODULE:
+        snapshot.next_session_id = values.next_session_id
+    elif table is codecs.CLUSTER_SESSION:
+        snapshot.sessions.append(
+            ClusterSession(
+                values.cluster_session_id,
+                values.correlation_id,
+                values.opened_log_position,
+                values.response_stream_id,
+                values.response_channel,
+            )
+        )
+    elif table is codecs.TIMER:
+        snapshot.timers.append((values.correlation_id, values.deadline))
+    elif table is codecs.PENDING_MESSAGE_TRACKER:
+        snapshot.next_service_session_id = values.next_service_session_id
+        snapshot.log_service_session_id = values.log_service_session_id
+    elif table is codecs.SESSION_MESSAGE_HEADER:
+        payload = bytes(message[codecs.SESSION_HEADER_LENGTH_BYTES :])
+        snapshot.pending.append((values.cluster_session_id, payload))
+
+
+class SnapshotWriter:
+    """Publishes a snapshot over several duty cycles, until the archive says that all of it is recorded."""
+
+    def __init__(self, client: TransportClient, stream_id: int, messages: Iterable[bytes]) -> None:
+        self._counters: CountersReader = client.counters
+        self._messages = deque(messages)
+        self._publication: ExclusivePublication = client.add_exclusive_publication(SNAPSHOT_CHANNEL, stream_id)
+        self._counter_id = NULL_VALUE
+        self.recording_id = NULL_VALUE
+
+    def work(self) -> bool:
+        """True once every message is durable in the recording `recording_id`; the publication is closed then."""
+        publication = self._publication
+        while self._messages and publication.offer(self._messages[0]) > 0:
+            self._messages.popleft()
+        if self._messages:
+            return False
+        if self._counter_id == NULL_VALUE and not self._find_recording():
+            return False
+        if self._counters.get(self._counter_id) < publication.position:
+            return False
+        publication.close()
+        return True
+
+    def _find_recording(self) -> bool:
+        for descriptor in self._counters:
+            if descriptor.type_id != RECORDING_POSITION_TYPE_ID:
+                continue
+            session_id = int.from_bytes(descriptor.key[8:12], "little", signed=True)
+            if session_id == self._publication.session_id:
+                self._counter_id = descriptor.counter_id
+                self.recording_id = int.from_bytes(descriptor.key[0:8], "little", signed=True)
+                return True
+        return False
+
+    def close(self) -> None:
+        self._publication.close()

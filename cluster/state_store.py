@@ -1,0 +1,94 @@
+"""What a member must remember across a crash, in LMDB: its vote, the term table, the log recording, its snapshots.
+
+Every change is durable when the call returns: a vote in the page cache is not a vote.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from runtime.storage import MetadataStore
+
+NULL_VALUE = -1
+_VOTE = b"vote"
+_LOG = b"log"
+_TERM = b"term/"
+_SNAPSHOT = b"snapshot/"
+_I64 = struct.Struct(">q")
+_SNAPSHOT_ROW = struct.Struct(">qqqqq?")
+_VOTE_ROW = struct.Struct(">qqq")
+
+
+class SnapshotEntry(NamedTuple):
+    """One snapshot set: the recordings of the service and of the consensus module at one log position."""
+
+    log_position: int
+    leadership_term_id: int
+    term_base_log_position: int
+    timestamp: int
+    service_recording_id: int
+    module_recording_id: int
+    is_valid: bool
+
+
+@dataclass(frozen=True)
+class StoredState:
+    candidate_term_id: int
+    log_recording_id: int
+    terms: list[tuple[int, int]]
+    snapshots: list[SnapshotEntry]
+
+
+class StateStore:
+    """`vote`, `log`, `term/<id>` and `snapshot/<position>` keys; integers big-endian so that keys sort."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    def load(self) -> StoredState:
+        vote = self._store.get(_VOTE)
+        log = self._store.get(_LOG)
+        return StoredState(
+            candidate_term_id=_VOTE_ROW.unpack(vote)[0] if vote else NULL_VALUE,
+            log_recording_id=_I64.unpack(log)[0] if log else NULL_VALUE,
+            terms=[
+                (_I64.unpack(key[len(_TERM) :])[0], _I64.unpack(value)[0])
+                for key, value in sorted(self._store.items(_TERM))
+            ],
+            snapshots=[self._snapshot(key, value) for key, value in sorted(self._store.items(_SNAPSHOT))],
+        )
+
+    @staticmethod
+    def _snapshot(key: bytes, value: bytes) -> SnapshotEntry:
+        term, base, timestamp, service_id, module_id, is_valid = _SNAPSHOT_ROW.unpack(value)
+        position = _I64.unpack(key[len(_SNAPSHOT) :])[0]
+        return SnapshotEntry(position, term, base, timestamp, service_id, module_id, is_valid)
+
+    def put_candidate_term(self, candidate_term_id: int, log_position: int, timestamp_ms: int) -> None:
+        with self._store.transaction() as txn:
+            txn.put(_VOTE, _VOTE_ROW.pack(candidate_term_id, log_position, timestamp_ms))
+
+    def put_log_recording(self, recording_id: int) -> None:
+        with self._store.transaction() as txn:
+            txn.put(_LOG, _I64.pack(recording_id))
+
+    def put_term(self, term_id: int, base_position: int) -> None:
+        with self._store.transaction() as txn:
+            txn.put(_TERM + _I64.pack(term_id), _I64.pack(base_position))
+
+    def truncate_terms(self, position: int) -> None:
+        """Forgets every term whose base is at or past `position`: its records are gone from the log."""
+        doomed = [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= position]
+        with self._store.transaction() as txn:
+            for key in doomed:
+                txn.delete(key)
+
+    def put_snapshot(self, entry: SnapshotEntry) -> None:
+        row = _SNAPSHOT_ROW.pack(*entry[1:])
+        with self._store.transaction() as txn:
+            txn.put(_SNAPSHOT + _I64.pack(entry.log_position), row)
+
+    def close(self) -> None:
+        self._store.close()

@@ -1,0 +1,83 @@
+"""node.toml: every wrong key gets one clear line."""
+
+from pathlib import Path
+
+import pytest
+
+from cluster.config import NodeConfig, load_config
+from runtime.errors import ConfigurationError
+
+GOOD = """
+[node]
+member_id = 1
+data_dir = "/tmp/ordo-test/node1"
+
+[[members]]
+id = 0
+host = "10.0.0.1"
+port = 20000
+
+[[members]]
+id = 1
+ingress = "10.0.0.2:1"
+consensus = "10.0.0.2:2"
+log = "10.0.0.2:3"
+catchup = "10.0.0.2:4"
+archive = "10.0.0.2:5"
+
+[cluster]
+leader_heartbeat_timeout = "1s"
+log_term_length = "8m"
+
+[service]
+class = "examples.echo:Echo"
+"""
+
+
+def _load(tmp_path: Path, text: str) -> NodeConfig:
+    path = tmp_path / "node.toml"
+    path.write_text(text)
+    return load_config(path)
+
+
+def test_a_good_file_gives_members_and_module_settings(tmp_path: Path) -> None:
+    config = _load(tmp_path, GOOD)
+    assert config.member_list[0].catchup == "10.0.0.1:20003"
+    assert config.member_list[1].log == "10.0.0.2:3"
+    assert config.service.class_ == "examples.echo:Echo"
+    module = config.module_config()
+    assert module.leader_heartbeat_timeout_ns == 1_000_000_000
+    assert module.log_term_length_bytes == 8 * 1024 * 1024
+    assert module.sessions_max == 4096
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"1s"', '"soon"', ["leader_heartbeat_timeout", "soon", "allowed"]),
+        ('"8m"', '"5m"', ["log_term_length", "power of two"]),
+        ("member_id = 1", "member_id = 7", ["member_id=7", "[0, 1]"]),
+        ("id = 0", "id = 1", ["must be different"]),
+        ("port = 20000", "prot = 20000", ["prot", "unknown key"]),
+        ('host = "10.0.0.1"', "", ["host and port"]),
+        ('"1s"', '"10ms"', ["leader_heartbeat_interval"]),
+        ("[service]", "[servcie]", ["servcie", "unknown key"]),
+        ('data_dir = "/tmp/ordo-test/node1"', "", ["data_dir", "missing"]),
+    ],
+)
+def test_a_wrong_key_is_named_with_what_is_allowed(tmp_path: Path, old: str, new: str, words: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as failure:
+        _load(tmp_path, GOOD.replace(old, new, 1))
+    for word in words:
+        assert word in failure.value.message
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        load_config(tmp_path / "none.toml")
+
+
+def test_two_folders_get_two_aeron_folders(tmp_path: Path) -> None:
+    first = _load(tmp_path, GOOD)
+    second = _load(tmp_path, GOOD.replace("node1", "node2"))
+    assert first.aeron_dir != second.aeron_dir

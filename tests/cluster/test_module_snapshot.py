@@ -1,0 +1,62 @@
+"""The consensus module's snapshot stream (cluster-consensus.md §16.2)."""
+
+import pytest
+
+from cluster import codecs, snapshots
+from cluster.service_messages import first_log_session_id
+from cluster.sessions import ClusterSession
+from cluster.snapshots import ModuleSnapshot, SnapshotPoint
+from runtime.errors import ClusterError
+
+BASE = first_log_session_id(0)
+
+
+def _snapshot() -> ModuleSnapshot:
+    return ModuleSnapshot(
+        SnapshotPoint(800, 3, 1),
+        9,
+        [ClusterSession(1, 81, 256, 102, "aeron:udp?endpoint=localhost:39384"), ClusterSession(4, 82, 512, 102, "x")],
+        [(55, 1000), (56, 2000)],
+        BASE + 3,
+        BASE,
+        [(BASE + 1, b"one"), (BASE + 2, b"")],
+    )
+
+
+def test_a_snapshot_reads_back_what_was_written() -> None:
+    original = _snapshot()
+    found = snapshots.decode(list(snapshots.encode(original)))
+    assert found == original
+
+
+def test_the_stream_has_the_order_and_the_bytes_of_the_worked_example() -> None:
+    """§24: BEGIN of type 1, ConsensusModule, sessions, timers, tracker, its messages, END."""
+    messages = list(snapshots.encode(_snapshot()))
+    templates = [int.from_bytes(message[2:4], "little") for message in messages]
+    assert templates == [100, 105, 103, 103, 104, 104, 107, 1, 1, 100]
+    assert messages[0].hex().startswith("280064006f001100" + "0100000000000000" + "2003000000000000")
+    assert messages[2].hex().startswith(
+        "280067006f001100" "0100000000000000" "5100000000000000" "0001000000000000" "ffffffffffffffff" "00000080" "66000000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda messages: messages[:-1], "before its END"),
+        (lambda messages: messages[1:], "before the BEGIN"),
+        (lambda messages: [messages[0], *messages], "second BEGIN"),
+        (lambda messages: [], "before its END"),
+    ],
+)
+def test_a_snapshot_that_is_not_whole_is_refused(damage, reason) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ClusterError, match=reason):
+        snapshots.decode(damage(list(snapshots.encode(_snapshot()))))
+
+
+def test_a_service_snapshot_is_not_taken_for_the_modules() -> None:
+    marker = codecs.SNAPSHOT_MARKER.encode(
+        type_id=2, log_position=0, leadership_term_id=0, index=0, mark=0, time_unit=0, app_version=1
+    )
+    with pytest.raises(ClusterError, match="type_id=2"):
+        snapshots.decode([marker])

@@ -1,0 +1,41 @@
+"""What a member remembers across a crash."""
+
+from pathlib import Path
+
+from archive.lmdb_store import open_lmdb
+from cluster.state_store import SnapshotEntry, StateStore
+
+
+def test_an_empty_store_has_no_vote_no_log_no_terms(tmp_path: Path) -> None:
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    state = store.load()
+    assert (state.candidate_term_id, state.log_recording_id, state.terms, state.snapshots) == (-1, -1, [], [])
+    store.close()
+
+
+def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
+    path = str(tmp_path / "state.mdb")
+    entry = SnapshotEntry(800, 3, 640, 1234, 5, 6, True)
+    store = StateStore(open_lmdb(path))
+    store.put_candidate_term(7, 4096, 99)
+    store.put_log_recording(2)
+    for term, base in ((0, 0), (3, 640), (300, 6400)):
+        store.put_term(term, base)
+    store.put_snapshot(entry)
+    store.close()
+    again = StateStore(open_lmdb(path))
+    state = again.load()
+    assert state.candidate_term_id == 7
+    assert state.log_recording_id == 2
+    assert state.terms == [(0, 0), (3, 640), (300, 6400)]
+    assert state.snapshots == [entry]
+    again.close()
+
+
+def test_truncating_forgets_the_terms_that_begin_there(tmp_path: Path) -> None:
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    for term, base in ((0, 0), (1, 640), (2, 960)):
+        store.put_term(term, base)
+    store.truncate_terms(640)
+    assert store.load().terms == [(0, 0)]
+    store.close()

@@ -1,0 +1,466 @@
+"""Simulated storage: a disk that loses what was not synced, tears, rots, fails and fills up.
+
+One SimulatedDisk a node. It outlives the node's process; `crash` decides what survives of each write that no sync had
+covered: pages of 4096 bytes, each kept or lost by the seed, so that a long write can be torn in the middle.
+"""
+
+import errno
+from bisect import bisect_left
+from contextlib import contextmanager
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from runtime.clock cimport Clock
+from runtime.errors import StorageError, StorageInUseError
+from runtime.storage import DirectoryLock, MetadataStore, Storage, Transaction, storage_error
+from runtime.storage cimport SegmentFile, SyncQueue
+
+cdef enum:
+    PAGE = 4096
+    EIO = 5
+    ENOSPC = 28
+    SYNCS_MAX = 4096
+
+
+cdef struct Undo:
+    int64_t offset
+    int64_t length
+    uint8_t* before
+
+
+cdef class SimulatedFile:
+    """The bytes of a file, and what they were before each write that is not durable yet."""
+    cdef uint8_t* data
+    cdef readonly int64_t length_bytes
+    cdef Undo* undo
+    cdef int64_t undo_count
+    cdef int64_t undo_capacity
+    cdef SimulatedDisk disk
+    cdef readonly str path
+    cdef public bint name_durable
+
+    def __cinit__(self, SimulatedDisk disk, str path, int64_t length_bytes):
+        self.disk = disk
+        self.path = path
+        self.length_bytes = length_bytes
+        self.data = <uint8_t*> calloc(length_bytes, 1)
+        if self.data == NULL:
+            raise MemoryError(f"no memory for the simulated file {path}")
+
+    def __dealloc__(self):
+        self._forget(self.undo_count)
+        free(self.undo)
+        free(self.data)
+
+    cdef int write(self, const uint8_t* data, int64_t length, int64_t offset) noexcept nogil:
+        if offset < 0 or offset + length > self.length_bytes:
+            return -EIO
+        if self.disk.next_write_fails():
+            return -EIO
+        if not self.disk.take_space(length):
+            return -ENOSPC
+        if not self._remember(offset, length):
+            return -EIO
+        memcpy(self.data + offset, data, length)
+        return 0
+
+    cdef bint _remember(self, int64_t offset, int64_t length) noexcept nogil:
+        cdef Undo* entry
+        if self.undo_count == self.undo_capacity:
+            self.undo_capacity = self.undo_capacity * 2 if self.undo_capacity else 64
+            entry = <Undo*> realloc(self.undo, self.undo_capacity * sizeof(Undo))
+            if entry == NULL:
+                return False
+            self.undo = entry
+        entry = &self.undo[self.undo_count]
+        entry.offset = offset
+        entry.length = length
+        entry.before = <uint8_t*> malloc(length if length else 1)
+        if entry.before == NULL:
+            return False
+        memcpy(entry.before, self.data + offset, length)
+        self.undo_count += 1
+        return True
+
+    cdef void _forget(self, int64_t count) noexcept nogil:
+        """The first `count` writes are durable."""
+        cdef int64_t index
+        for index in range(count):
+            free(self.undo[index].before)
+        for index in range(count, self.undo_count):
+            self.undo[index - count] = self.undo[index]
+        self.undo_count -= count
+
+    def crash(self, random):
+        """Takes back pages of writes that were not synced, newest first; each page survives with a chance of half."""
+        cdef int64_t index, start, end
+        cdef Undo* entry
+        for index in range(self.undo_count - 1, -1, -1):
+            entry = &self.undo[index]
+            start = entry.offset
+            while start < entry.offset + entry.length:
+                end = min((start // PAGE + 1) * PAGE, entry.offset + entry.length)
+                if random.random() < 0.5:
+                    memcpy(self.data + start, entry.before + (start - entry.offset), end - start)
+                start = end
+        self._forget(self.undo_count)
+
+    def flip_bit(self, int64_t offset, int bit):
+        """Rot: one bit changes, unnoticed."""
+        self.data[offset] ^= 1 << bit
+
+    def is_zero(self, int64_t offset):
+        return self.data[offset] == 0
+
+    def contents(self):
+        return self.data[:self.length_bytes]
+
+
+cdef class SimulatedSegment(SegmentFile):
+    """An open handle of a SimulatedFile."""
+    cdef SimulatedFile file
+
+    def __cinit__(self, SimulatedFile file):
+        self.file = file
+        self.path = file.path
+        self.length_bytes = file.length_bytes
+
+    cdef int write(self, const uint8_t* data, int64_t length_bytes, int64_t offset) noexcept nogil:
+        return self.file.write(data, length_bytes, offset)
+
+    cdef int64_t read(self, uint8_t* data, int64_t length_bytes, int64_t offset) noexcept nogil:
+        cdef int64_t count = min(length_bytes, self.file.length_bytes - offset)
+        if offset < 0 or count <= 0:
+            return 0
+        if self.file.disk.next_read_fails():
+            return -EIO
+        memcpy(data, self.file.data + offset, count)
+        return count
+
+    cdef int sync(self) noexcept nogil:
+        if self.file.disk.next_sync_fails():
+            return -EIO
+        self.file._forget(self.file.undo_count)
+        return 0
+
+    def close(self):
+        pass
+
+
+cdef class SimulatedFolder(SegmentFile):
+    """A folder opened for its sync: the names in it become durable."""
+    cdef SimulatedDisk disk
+
+    def __cinit__(self, SimulatedDisk disk, str path):
+        self.disk = disk
+        self.path = path
+
+    cdef int sync(self) noexcept nogil:
+        if self.disk.next_sync_fails():
+            return -EIO
+        with gil:
+            self.disk.names_durable(self.path)
+        return 0
+
+    def close(self):
+        pass
+
+
+cdef struct PendingSync:
+    int64_t due_ns
+    int64_t covered
+
+
+cdef class SimulatedSyncQueue(SyncQueue):
+    """Syncs that complete in order, each after the disk's sync delay; what was written after the request is not in."""
+    cdef Clock clock
+    cdef SimulatedDisk disk
+    cdef PendingSync pending[SYNCS_MAX]
+    cdef list files
+    cdef int64_t first_ticket
+    cdef int64_t requested
+    cdef int64_t done
+    cdef int failure
+
+    def __init__(self, Clock clock, SimulatedDisk disk):
+        self.clock = clock
+        self.disk = disk
+        self.files = [None] * SYNCS_MAX
+
+    cdef int64_t request(self, SegmentFile file):
+        cdef int64_t ticket = self.requested + 1
+        cdef int64_t slot = ticket % SYNCS_MAX
+        assert self.requested - self.done < SYNCS_MAX - 1, "too many syncs in flight"
+        self.files[slot] = file
+        self.pending[slot].due_ns = self.clock.nano_time() + self.disk.draw_sync_delay()
+        self.pending[slot].covered = 0 if isinstance(file, SimulatedFolder) else (<SimulatedSegment> file).file.undo_count
+        self.requested = ticket
+        return ticket
+
+    cdef int64_t completed(self) noexcept nogil:
+        cdef int64_t now_ns = self.clock.nano_time()
+        cdef int64_t slot
+        while self.done < self.requested and not self.failure:
+            slot = (self.done + 1) % SYNCS_MAX
+            if self.pending[slot].due_ns > now_ns:
+                break
+            if self.disk.next_sync_fails():
+                self.failure = -EIO
+                break
+            self._complete(slot)
+            self.done += 1
+        return self.done
+
+    cdef void _complete(self, int64_t slot) noexcept nogil:
+        cdef int64_t later, other
+        cdef int64_t covered = self.pending[slot].covered
+        with gil:
+            handle = self.files[slot]
+            self.files[slot] = None
+            if isinstance(handle, SimulatedFolder):
+                self.disk.names_durable((<SimulatedFolder> handle).path)
+            else:
+                self._forget_writes((<SimulatedSegment> handle).file, covered)
+
+    cdef void _forget_writes(self, SimulatedFile file, int64_t covered):
+        """`covered` writes of the file are durable; requests behind this one count from there."""
+        cdef int64_t later
+        file._forget(min(covered, file.undo_count))
+        for later in range(self.done + 2, self.requested + 1):
+            handle = self.files[later % SYNCS_MAX]
+            if isinstance(handle, SimulatedSegment) and (<SimulatedSegment> handle).file is file:
+                self.pending[later % SYNCS_MAX].covered = max(0, self.pending[later % SYNCS_MAX].covered - covered)
+
+    cdef int error(self) noexcept nogil:
+        return self.failure
+
+    def close(self):
+        self.disk.forget_queue(self)
+
+    def next_due_ns(self):
+        """When the next sync completes, or None."""
+        return self.pending[(self.done + 1) % SYNCS_MAX].due_ns if self.done < self.requested else None
+
+
+cdef class SimulatedDisk:
+    """Every file of one node, and the faults it is to meet."""
+    cdef readonly dict files                     # path -> SimulatedFile
+    cdef readonly dict stores                    # path -> dict of committed metadata
+    cdef set directories
+    cdef dict locks
+    cdef object random
+    cdef public int64_t free_bytes
+    cdef public int64_t writes_until_failure     # -1: none
+    cdef public int64_t syncs_until_failure
+    cdef public int64_t reads_until_failure
+    cdef public int64_t sync_delay_ns_min
+    cdef public int64_t sync_delay_ns_max
+    cdef list removed
+    cdef public int64_t boot
+
+    def __init__(self, random, int64_t capacity_bytes=1 << 40):
+        self.files = {}
+        self.stores = {}
+        self.directories = set()
+        self.locks = {}
+        self.random = random
+        self.free_bytes = capacity_bytes
+        self.writes_until_failure = self.syncs_until_failure = self.reads_until_failure = -1
+        self.removed = []
+
+    cdef bint next_write_fails(self) noexcept nogil:
+        if self.writes_until_failure > 0:
+            self.writes_until_failure -= 1
+        return self.writes_until_failure == 0
+
+    cdef bint next_sync_fails(self) noexcept nogil:
+        if self.syncs_until_failure > 0:
+            self.syncs_until_failure -= 1
+        return self.syncs_until_failure == 0
+
+    cdef bint next_read_fails(self) noexcept nogil:
+        if self.reads_until_failure > 0:
+            self.reads_until_failure -= 1
+        return self.reads_until_failure == 0
+
+    cdef bint take_space(self, int64_t length) noexcept nogil:
+        if self.free_bytes < length:
+            return False
+        self.free_bytes -= length
+        return True
+
+    cdef int64_t draw_sync_delay(self):
+        return self.random.randint(self.sync_delay_ns_min, self.sync_delay_ns_max)
+
+    def forget_queue(self, queue):
+        pass
+
+    def heal(self):
+        """No more faults from here on."""
+        self.writes_until_failure = self.syncs_until_failure = self.reads_until_failure = -1
+        self.free_bytes = 1 << 40
+
+    def crash(self):
+        """The machine lost power: unsynced writes, names and removals are decided by the seed."""
+        self.locks.clear()
+        for path, file in self.removed:
+            if path not in self.files and self.random.random() < 0.5:
+                self.files[path] = file
+        self.removed.clear()
+        for path in sorted(self.files):
+            file = self.files[path]
+            if not file.name_durable and self.random.random() < 0.5:
+                del self.files[path]
+            else:
+                file.name_durable = True
+                file.crash(self.random)
+
+    def kill(self):
+        """The process died: what it wrote is in the page cache still."""
+        self.locks.clear()
+
+    def wipe(self):
+        """An empty disk."""
+        self.files.clear()
+        self.stores.clear()
+        self.locks.clear()
+        self.removed.clear()
+
+    def note_removed(self, path, file):
+        self.removed.append((path, file))
+
+    def names_durable(self, directory):
+        prefix = directory.rstrip("/") + "/"
+        for path, file in self.files.items():
+            if path.startswith(prefix):
+                file.name_durable = True
+        self.removed = [(path, file) for path, file in self.removed if not path.startswith(prefix)]
+
+
+class SimulatedTransaction(Transaction):
+    def __init__(self, committed):
+        self._committed = committed
+        self.changes = {}
+
+    def get(self, key):
+        return self.changes[key] if key in self.changes else self._committed.get(key)
+
+    def put(self, key, value):
+        self.changes[bytes(key)] = bytes(value)
+
+    def delete(self, key):
+        self.changes[bytes(key)] = None
+
+
+class SimulatedMetadataStore(MetadataStore):
+    """Atomic and durable at once, as LMDB is; a failing disk fails the transaction whole."""
+
+    def __init__(self, disk, path):
+        self._disk = disk
+        self._committed = disk.stores.setdefault(path, {})
+        self._path = path
+
+    def get(self, key):
+        return self._committed.get(key)
+
+    def items(self, prefix=b""):
+        keys = sorted(self._committed)
+        first = bisect_left(keys, prefix)
+        found = []
+        for key in keys[first:]:
+            if not key.startswith(prefix):
+                break
+            found.append((key, self._committed[key]))
+        return found
+
+    @contextmanager
+    def transaction(self):
+        txn = SimulatedTransaction(self._committed)
+        yield txn
+        if (<SimulatedDisk> self._disk).next_write_fails():
+            raise storage_error(errno.EIO, "commit", self._path)
+        for key, value in txn.changes.items():
+            if value is None:
+                self._committed.pop(key, None)
+            else:
+                self._committed[key] = value
+
+    def close(self):
+        pass
+
+
+class SimulatedLock(DirectoryLock):
+    def __init__(self, locks, directory):
+        self._locks = locks
+        self._directory = directory
+
+    def close(self):
+        self._locks.pop(self._directory, None)
+
+
+class SimulatedStorage(Storage):
+    """The storage of one run of a node's process, on a SimulatedDisk."""
+
+    def __init__(self, SimulatedDisk disk not None, Clock clock not None):
+        self._disk = disk
+        self._clock = clock
+
+    def open_segment(self, path, length_bytes, create=False, writable=True):
+        files = self._disk.files
+        if create:
+            if path in files:
+                raise storage_error(errno.EEXIST, "create the segment", path)
+            files[path] = SimulatedFile(self._disk, path, length_bytes)
+        if path not in files and length_bytes == 0:
+            return SimulatedFolder(self._disk, path)
+        if path not in files:
+            raise storage_error(errno.ENOENT, "open the segment", path)
+        return SimulatedSegment(files[path])
+
+    def open_metadata(self, path, read_only=False):
+        return SimulatedMetadataStore(self._disk, path)
+
+    def list_files(self, directory):
+        prefix = directory.rstrip("/") + "/"
+        paths = [*self._disk.files, *self._disk.stores]
+        return sorted(path[len(prefix):] for path in paths if path.startswith(prefix) and "/" not in path[len(prefix):])
+
+    def exists(self, path):
+        return path in self._disk.files or path in self._disk.stores
+
+    def remove(self, path):
+        file = self._disk.files.pop(path, None)
+        if file is not None and file.name_durable:
+            self._disk.note_removed(path, file)
+
+    def rename(self, source, target):
+        if source not in self._disk.files:
+            raise storage_error(errno.ENOENT, "rename", source)
+        self._disk.files[target] = self._disk.files.pop(source)
+
+    def sync_directory(self, directory):
+        self._disk.names_durable(directory)
+
+    def usable_bytes(self, directory):
+        return self._disk.free_bytes
+
+    def make_directory(self, directory):
+        pass
+
+    def remove_directory(self, directory):
+        for path in self.list_files(directory):
+            self.remove(f"{directory.rstrip('/')}/{path}")
+
+    def lock_directory(self, directory):
+        if directory in self._disk_locks():
+            raise StorageInUseError(f"folder is in use: {directory}")
+        self._disk_locks()[directory] = True
+        return SimulatedLock(self._disk_locks(), directory)
+
+    def _disk_locks(self):
+        return (<SimulatedDisk> self._disk).locks
+
+    def sync_queue(self, flag=None, wake_descriptor=-1):
+        return SimulatedSyncQueue(self._clock, self._disk)
