@@ -9,9 +9,11 @@
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 
 from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_put_i32, ordo_put_i64,
                               ordo_store_release_i32)
+from runtime.counters cimport COUNTER_LABEL_LENGTH_MAX, COUNTER_METADATA_LENGTH, COUNTER_VALUE_LENGTH
 from runtime.memory cimport Memory, MemoryProvider
 from transport.broadcast cimport BROADCAST_TRAILER_LENGTH, BroadcastReceiver, BroadcastTransmitter
 from transport.ring cimport RING_TRAILER_LENGTH, ManyToOneRing
@@ -39,6 +41,8 @@ cdef enum:
     OFFSET_PID = 40
     OFFSET_PAGE_SIZE = 48
     METADATA_PER_VALUES = 4
+    LABEL_LENGTH_OFFSET = 128
+    LABEL_OFFSET = 132
 
 
 cdef class CncFile:
@@ -96,6 +100,19 @@ cdef class CncFile:
         self.to_driver.next_correlation_id()
         self.to_driver.consumer_heartbeat_ms = now_ms
         ordo_store_release_i32(self.memory.data + OFFSET_VERSION, VERSION)
+
+    def append_label(self, int32_t counter_id, str text) -> None:
+        """Adds to the label of an allocated counter as far as there is room; a client does so for its heartbeat."""
+        cdef uint8_t* record
+        cdef int32_t length
+        cdef bytes added = text.encode("ascii", "replace")
+        if counter_id < 0 or counter_id >= self.counters_values.length_bytes // COUNTER_VALUE_LENGTH:
+            raise TransportError(f"counter_id={counter_id} is outside the counters file")
+        record = self.counters_metadata.data + <int64_t> counter_id * COUNTER_METADATA_LENGTH
+        length = ordo_load_acquire_i32(record + LABEL_LENGTH_OFFSET)
+        added = added[:max(COUNTER_LABEL_LENGTH_MAX - length, 0)]
+        memcpy(record + LABEL_OFFSET + length, <const char*> added, len(added))
+        ordo_store_release_i32(record + LABEL_LENGTH_OFFSET, length + <int32_t> len(added))
 
     def close(self) -> None:
         """Unmaps the file. Rings, receivers, counters and slices taken from it must not be used any more."""

@@ -85,7 +85,8 @@ cdef enum:
 cdef class LogBuffers:
     """The mapped log of one stream. Term pointers, immutable parameters, and accessors of the metadata fields."""
     cdef Memory memory
-    cdef uint8_t* terms[3]
+    cdef Memory _last_metadata                 # a copy, once closed
+    cdef uint8_t* terms[3]                     # NULL once closed
     cdef uint8_t* metadata
     cdef readonly int32_t term_length
     cdef readonly int32_t term_shift           # log2(term_length)

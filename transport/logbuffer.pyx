@@ -12,6 +12,7 @@ cimport cython
 from libc.string cimport memcpy, memset
 
 from runtime.atomics cimport ordo_cas_i32, ordo_cas_i64, ordo_get_i32, ordo_get_i64
+from runtime.memory cimport allocate
 
 from runtime.errors import TransportError
 
@@ -254,8 +255,18 @@ cdef class LogBuffers:
         return (<char*> self.metadata)[META_DEFAULT_HEADER:META_DEFAULT_HEADER + HEADER_LENGTH]
 
     def close(self) -> None:
-        """Gives the memory back. Publications and images on this log must be closed before."""
+        """Gives the memory back; publications and images on this log must be closed before. Metadata stays readable."""
+        cdef Memory last_metadata
+        cdef int i
+        if self.memory.data == NULL:
+            return
+        last_metadata = allocate(METADATA_LENGTH)
+        memcpy(last_metadata.data, self.metadata, METADATA_LENGTH)
         self.memory.close()
+        self.metadata = last_metadata.data
+        self._last_metadata = last_metadata
+        for i in range(PARTITION_COUNT):
+            self.terms[i] = NULL
 
 
 def _check_length(actual: int, needed: int, path: str) -> None:

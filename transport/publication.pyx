@@ -193,7 +193,7 @@ cdef class Publication:
             raise PublicationError(
                 f"message is longer than max_message_length={self.max_message_length} of stream {self.stream_id}; "
                 "send it in parts or choose a longer term-length")
-        if self._waker is not None:
+        if self._waker is not None and result != CLOSED:
             self._waker.wake()
         return result
 
@@ -418,7 +418,7 @@ cdef class ExclusivePublication(Publication):
                 f"block of {frames.shape[0]} bytes does not fit: it must start with a data frame of session "
                 f"{self.session_id}, stream {self.stream_id}, term id {self.term_id}, term offset {self.term_offset}, "
                 "be a multiple of 32 and end inside the term")
-        if self._waker is not None:
+        if self._waker is not None and result != CLOSED:
             self._waker.wake()
         return result
 
@@ -428,7 +428,7 @@ cdef class ExclusivePublication(Publication):
         if result == MESSAGE_TOO_LONG:
             allowed = framed_length(self.max_message_length, self.max_payload_length)
             raise PublicationError(f"padding of {length_bytes} bytes, allowed are 0 to {allowed}")
-        if self._waker is not None:
+        if self._waker is not None and result != CLOSED:
             self._waker.wake()
         return result
 
@@ -510,6 +510,9 @@ cdef class BufferClaim:
         return self._claim.frame
 
     cdef _finish(self, bint committed):
+        if self._publication.closed:
+            self._open = False
+            raise PublicationError("the publication was closed before the claim was committed or aborted")
         if committed:
             try:
                 self._view.release()

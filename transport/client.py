@@ -1,0 +1,659 @@
+"""The transport client: publications, subscriptions and counters of one media driver.
+
+A client belongs to one thread. Blocking calls wait for the driver's answer; with an `invoker` (the driver runs in this
+thread) they run it until the answer is there. Callbacks are called from `do_work` only, and may use the client.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeVar
+
+from runtime.clock import Clock
+from runtime.counters import Counter, CountersReader
+from runtime.errors import (
+    Category,
+    ClientTimeoutError,
+    DriverTimeoutError,
+    OrdoError,
+    PublicationError,
+    RegistrationError,
+    TransportError,
+)
+from runtime.idle import BackoffIdle
+from runtime.memory import MemoryProvider
+from runtime.wake import ParkFlag, Waker
+from transport import cnc, commands
+from transport.client_core import ClientCore, ClientCounter, make_client_counter
+from transport.client_registry import LogCache, Pending, Resources
+from transport.image import Image
+from transport.publication import ExclusivePublication, Publication
+from transport.subscription import Subscription
+
+DRIVER_TIMEOUT_NS: Final = 10_000_000_000
+KEEPALIVE_INTERVAL_NS: Final = 500_000_000
+RESOURCE_LINGER_NS: Final = 3_000_000_000
+INVOCATIONS_MAX: Final = 1_000
+RESPONSES_PER_CYCLE_MAX: Final = 64
+CALLBACKS_PER_CYCLE_MAX: Final = 256
+POLL_INTERVAL_NS: Final = 1_000_000
+CLIENT_HEARTBEAT_TYPE_ID: Final = 11
+LOCAL_SOCKET_ADDRESS_TYPE_ID: Final = 14
+DRIVER_PARK_FLAG_TYPE_ID: Final = 1004
+WAKE_SOCKET_NAME: Final = "wake.sock"
+NULL_COUNTER_ID: Final = -1
+
+ImageHandler = Callable[[Image], object]
+CommandT = TypeVar("CommandT", bound=tuple[Any, ...])
+
+
+class TransportClient(ClientCore):
+    """A client of the driver in `directory`.
+
+    `invoker()` runs one duty cycle of a driver in this thread. `error_handler(error)` hears what happens outside calls:
+    without one `do_work` raises it. `name` is seen in the label of the client's heartbeat counter. Raises
+    DriverTimeoutError when no live driver shows up within `driver_timeout_ns`.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        clock: Clock,
+        memory: MemoryProvider,
+        invoker: Callable[[], object] | None = None,
+        name: str = "",
+        error_handler: Callable[[OrdoError], object] | None = None,
+        driver_timeout_ns: int = DRIVER_TIMEOUT_NS,
+        keepalive_interval_ns: int = KEEPALIVE_INTERVAL_NS,
+        resource_linger_ns: int = RESOURCE_LINGER_NS,
+    ) -> None:
+        self.directory = directory
+        self.name = name
+        self.driver_timeout_ns = driver_timeout_ns
+        self.keepalive_interval_ns = keepalive_interval_ns
+        self.resource_linger_ns = resource_linger_ns
+        self._clock = clock
+        self._memory = memory
+        self._invoker = invoker
+        self._error_handler = error_handler
+        self._idle = BackoffIdle(park_ns_max=POLL_INTERVAL_NS)
+        self._resources = Resources()
+        self._logs = LogCache(memory)
+        self._pending: dict[int, Pending] = {}
+        self._callbacks: deque[tuple[ImageHandler, Image]] = deque()
+        self._in_callback = False
+        self._closed_because: str | None = None
+        self._heartbeat: Counter | None = None
+        self._wake_socket: socket.socket | None = None
+        self._cnc = self._connect()
+        self._ring = self._cnc.to_driver
+        self._broadcast = self._cnc.receiver()
+        self.counters = CountersReader(self._cnc.counters_metadata, self._cnc.counters_values)
+        self.client_id: int = self._ring.next_correlation_id()
+        self._last_service_ns = clock.now()
+        self._next_service_ns = 0
+        self._attach(self._broadcast, self._open_waker())
+
+    # --- adding -------------------------------------------------------------------------------------------------------
+
+    def add_publication(self, channel: str, stream_id: int) -> Publication:
+        """A publication that may share its log with others of the same channel and stream.
+
+        Raises RegistrationError when the driver refuses, DriverTimeoutError when it does not answer.
+        """
+        publication: Publication = self._await(self.async_add_publication(channel, stream_id))
+        return publication
+
+    def add_exclusive_publication(self, channel: str, stream_id: int) -> ExclusivePublication:
+        """A publication with a log and session of its own; raises as `add_publication`."""
+        publication: ExclusivePublication = self._await(self.async_add_exclusive_publication(channel, stream_id))
+        return publication
+
+    def add_subscription(
+        self,
+        channel: str,
+        stream_id: int,
+        *,
+        on_available_image: ImageHandler | None = None,
+        on_unavailable_image: ImageHandler | None = None,
+    ) -> Subscription:
+        """A subscription; its images come and go in `do_work`. Raises as `add_publication`."""
+        subscription: Subscription = self._await(
+            self.async_add_subscription(
+                channel, stream_id, on_available_image=on_available_image, on_unavailable_image=on_unavailable_image
+            )
+        )
+        return subscription
+
+    def add_counter(self, type_id: int, label: str, key: bytes = b"") -> ClientCounter:
+        """A counter that this client owns; `type_id` of applications is 1000 or more. Raises as `add_publication`."""
+        counter: ClientCounter = self._await(self.async_add_counter(type_id, label, key))
+        return counter
+
+    def async_add_publication(self, channel: str, stream_id: int) -> int:
+        """Sends the command; `get` of the returned registration id gives the publication."""
+        registration_id = self.next_correlation_id()
+        command = commands.AddPublication(self.client_id, registration_id, stream_id, channel)
+        return self._register(
+            command,
+            f"publication of {channel} stream {stream_id}",
+            lambda answer: self._on_publication(channel, answer),
+        )
+
+    def async_add_exclusive_publication(self, channel: str, stream_id: int) -> int:
+        """As `async_add_publication`, for an ExclusivePublication."""
+        registration_id = self.next_correlation_id()
+        command = commands.AddExclusivePublication(self.client_id, registration_id, stream_id, channel)
+        return self._register(
+            command,
+            f"exclusive publication of {channel} stream {stream_id}",
+            lambda answer: self._on_publication(channel, answer),
+        )
+
+    def async_add_subscription(
+        self,
+        channel: str,
+        stream_id: int,
+        *,
+        on_available_image: ImageHandler | None = None,
+        on_unavailable_image: ImageHandler | None = None,
+    ) -> int:
+        """Sends the command; `get` of the returned registration id gives the subscription."""
+        registration_id = self.next_correlation_id()
+        command = commands.AddSubscription(self.client_id, registration_id, commands.NULL_ID, stream_id, channel)
+
+        def complete(answer: commands.OnSubscriptionReady) -> Subscription:
+            subscription = Subscription(
+                channel,
+                stream_id,
+                registration_id,
+                channel_status_id=answer.channel_status_counter_id,
+                on_available_image=on_available_image,
+                on_unavailable_image=on_unavailable_image,
+                client=self,
+            )
+            self._resources.subscriptions[registration_id] = subscription
+            return subscription
+
+        return self._register(command, f"subscription of {channel} stream {stream_id}", complete)
+
+    def async_add_counter(self, type_id: int, label: str, key: bytes = b"") -> int:
+        """Sends the command; `get` of the returned registration id gives the counter."""
+        registration_id = self.next_correlation_id()
+        command = commands.AddCounter(self.client_id, registration_id, type_id, key, label)
+
+        def complete(answer: commands.OnCounterReady) -> ClientCounter:
+            counter = make_client_counter(self.counters, answer.counter_id, registration_id, self)
+            self._resources.counters[registration_id] = counter
+            return counter
+
+        return self._register(command, f"counter {label!r}", complete)
+
+    def get(self, registration_id: int) -> Any:
+        """What an `async_add_*` asked for once it is there, None before; gives it once.
+
+        Raises RegistrationError when the driver refused, DriverTimeoutError when it did not answer in time,
+        TransportError for an id that is not pending.
+        """
+        pending = self._pending.get(registration_id)
+        if pending is None:
+            raise TransportError(
+                f"registration_id={registration_id} is not pending: it was taken already, or never added"
+            )
+        if not pending.is_done:
+            self._receive_responses()
+        if not pending.is_done and self._clock.now() < pending.deadline_ns:
+            return None
+        del self._pending[registration_id]
+        if pending.error is not None:
+            raise pending.error
+        if pending.resource is None:
+            raise self._no_answer(pending)
+        return pending.resource
+
+    # --- destinations -------------------------------------------------------------------------------------------------
+
+    def add_destination(self, publication: Publication, uri: str) -> int:
+        """Sends a publication with `control-mode=manual` to one more endpoint; answers the destination's id."""
+        return self._destination(commands.AddDestination, publication.original_registration_id, uri)
+
+    def remove_destination(self, publication: Publication, uri: str) -> None:
+        """Takes a destination away again. Raises RegistrationError when the driver knows none like it."""
+        self._destination(commands.RemoveDestination, publication.original_registration_id, uri)
+
+    def add_receive_destination(self, subscription: Subscription, uri: str) -> int:
+        """Receives on one more transport for a subscription with `control-mode=manual`; answers its id."""
+        return self._destination(commands.AddReceiveDestination, subscription.registration_id, uri)
+
+    def remove_receive_destination(self, subscription: Subscription, uri: str) -> None:
+        """Takes a receive destination away again."""
+        self._destination(commands.RemoveReceiveDestination, subscription.registration_id, uri)
+
+    def async_add_destination(self, publication: Publication, uri: str) -> int:
+        """As `add_destination` without waiting; `get` of the returned id answers the id once it is done."""
+        return self._async_destination(commands.AddDestination, publication.original_registration_id, uri)
+
+    def async_add_receive_destination(self, subscription: Subscription, uri: str) -> int:
+        """As `add_receive_destination` without waiting."""
+        return self._async_destination(commands.AddReceiveDestination, subscription.registration_id, uri)
+
+    def _async_destination(self, kind: Callable[..., CommandT], registration_id: int, uri: str) -> int:
+        correlation_id = self.next_correlation_id()
+        command = kind(self.client_id, correlation_id, registration_id, uri)
+        what = f"{type(command).__name__} of {uri}"
+        return self._register(command, what, lambda _: correlation_id)
+
+    def _destination(self, kind: Callable[..., CommandT], registration_id: int, uri: str) -> int:
+        return int(self._await(self._async_destination(kind, registration_id, uri)))
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed_because is not None
+
+    @property
+    def role_name(self) -> str:
+        return f"transport-client {self.name}".rstrip()
+
+    def next_correlation_id(self) -> int:
+        """An id unique for the life of the driver."""
+        self._check_open()
+        return int(self._ring.next_correlation_id())
+
+    def next_available_session_id(self, stream_id: int) -> int:
+        """A session id that no publication of the stream uses now; it is not reserved."""
+        correlation_id = self.next_correlation_id()
+        command = commands.GetNextAvailableSessionId(self.client_id, correlation_id, stream_id)
+        return int(self._await(self._register(command, f"session id of stream {stream_id}", lambda a: a)).session_id)
+
+    def local_socket_addresses(self, channel_status_id: int) -> list[str]:
+        """`host:port` of the sockets bound for a channel, by its status counter; empty until it is active."""
+        if channel_status_id == NULL_COUNTER_ID or self.counters.get_value(channel_status_id) != 1:
+            return []
+        found = []
+        for counter in self.counters:
+            if counter.type_id != LOCAL_SOCKET_ADDRESS_TYPE_ID or counter.value != 1:
+                continue
+            status_id, length = struct.unpack_from("<ii", counter.key)
+            if status_id == channel_status_id and length > 0:
+                found.append(counter.key[8 : 8 + length].decode("ascii"))
+        return found
+
+    def reject_image(self, image: Image, reason: str) -> None:
+        """Asks the driver to drop an image and to tell its publisher."""
+        correlation_id = self.next_correlation_id()
+        command = commands.RejectImage(
+            self.client_id, correlation_id, image.correlation_id, image.position, reason[:1023]
+        )
+        self._await(self._register(command, f"rejection of image {image.correlation_id}", lambda _: True))
+
+    # --- duty cycle ---------------------------------------------------------------------------------------------------
+
+    def invoke(self) -> int:
+        """One duty cycle of the driver, when it runs in this thread, and one of the client."""
+        if self._invoker is not None:
+            self._invoker()
+        return int(self.do_work(self._clock.now()))
+
+    def idle(self) -> None:
+        """Lets the driver work: runs it when it is in this thread, else gives the core away for a moment."""
+        if self._invoker is not None:
+            self._invoker()
+        else:
+            self._idle.after(0)
+
+    def _service(self, now_ns: int) -> int:
+        work_count = self._receive_responses()
+        if now_ns >= self._next_service_ns:
+            self._do_chores(now_ns)
+        return work_count + self._run_callbacks()
+
+    def _receive_responses(self) -> int:
+        """Takes what the driver sent; callbacks are queued."""
+        count = 0
+        while count < RESPONSES_PER_CYCLE_MAX and not self.is_closed:
+            message = self._broadcast.receive()
+            if self._broadcast.lapped_count:
+                self._fail(
+                    TransportError(f"{self.role_name} could not keep up with the driver", category=Category.FATAL)
+                )
+                break
+            if message is None:
+                break
+            count += 1
+            self._on_response(commands.decode_response(*message))
+        return count
+
+    def _run_callbacks(self) -> int:
+        if self._in_callback:
+            return 0
+        self._in_callback = True
+        count = 0
+        try:
+            while self._callbacks and count < CALLBACKS_PER_CYCLE_MAX:
+                handler, image = self._callbacks.popleft()
+                count += 1
+                handler(image)
+        finally:
+            self._in_callback = False
+            self._set_pending_callbacks(bool(self._callbacks))
+        return count
+
+    def _queue_callback(self, handler: ImageHandler | None, image: Image) -> None:
+        if handler is not None:
+            self._callbacks.append((handler, image))
+            self._set_pending_callbacks(True)
+
+    def _do_chores(self, now_ns: int) -> None:
+        """Keepalive, liveness of driver and client, lingering logs, the waker; every keepalive interval."""
+        late_ns = now_ns - self._last_service_ns
+        self._last_service_ns = now_ns
+        self._next_service_ns = now_ns + self.keepalive_interval_ns
+        self._set_next_chore(self._next_service_ns)
+        if self._invoker is None and late_ns > self._cnc.client_liveness_timeout_ns:
+            self._fail(
+                ClientTimeoutError(
+                    f"{self.role_name} did not run for {late_ns} ns, the driver gives clients up after "
+                    f"{self._cnc.client_liveness_timeout_ns} ns"
+                )
+            )
+            return
+        self._keep_alive()
+        self._logs.unmap_due(now_ns)
+        if self.waker is None and not self.is_closed:
+            self._set_waker(self._open_waker())
+
+    def _keep_alive(self) -> None:
+        now_ms = self._clock.epoch_ms()
+        driver_ms = self._ring.consumer_heartbeat_ms
+        is_late = self._invoker is None and now_ms - driver_ms > self.driver_timeout_ns // 1_000_000
+        if driver_ms == commands.NULL_ID or is_late:
+            state = "was closed" if driver_ms == commands.NULL_ID else f"has been silent for {now_ms - driver_ms} ms"
+            self._fail(DriverTimeoutError(f"the driver in {self.directory!r} {state}; start it again"))
+            return
+        if self._heartbeat is None:
+            self._find_heartbeat()
+        if self._heartbeat is None:
+            return
+        if not self.counters.is_active(self._heartbeat.counter_id, self.client_id):
+            self._fail(ClientTimeoutError(f"{self.role_name} has no heartbeat counter any more: the driver gave it up"))
+            return
+        self._heartbeat.set(now_ms)
+
+    def _find_heartbeat(self) -> None:
+        counter_id = self.counters.find(CLIENT_HEARTBEAT_TYPE_ID, struct.pack("<q", self.client_id))
+        if counter_id != NULL_COUNTER_ID and self.counters.is_active(counter_id, self.client_id):
+            self._heartbeat = self.counters.counter(counter_id)
+            if self.name:
+                self._cnc.append_label(counter_id, f" name={self.name}")
+
+    # --- responses ----------------------------------------------------------------------------------------------------
+
+    def _on_response(self, response: Any) -> None:
+        if isinstance(response, commands.OnAvailableImage):
+            self._on_available_image(response)
+        elif isinstance(response, commands.OnUnavailableImage):
+            self._on_unavailable_image(response)
+        elif isinstance(response, commands.OnError):
+            self._on_error(response)
+        elif isinstance(response, commands.OnClientTimeout):
+            if response.client_id == self.client_id:
+                self._fail(ClientTimeoutError(f"{self.role_name} was given up by the driver: its heartbeat was late"))
+        elif isinstance(response, commands.OnPublicationError):
+            self._on_publication_error(response)
+        elif isinstance(response, commands.OnUnavailableCounter):
+            counter = self._resources.counters.pop(response.registration_id, None)
+            if counter is not None:
+                counter.force_close()
+        elif response is not None:
+            self._on_answer(response)
+
+    def _on_answer(self, answer: Any) -> None:
+        pending = self._pending.get(answer.correlation_id)
+        if pending is None or pending.is_done:
+            return
+        try:
+            pending.resource = pending.complete(answer)
+        except OrdoError as error:
+            pending.error = error
+
+    def _on_publication(self, channel: str, answer: Any) -> Publication:
+        is_exclusive = isinstance(answer, commands.OnExclusivePublicationReady)
+        publication = (ExclusivePublication if is_exclusive else Publication)(
+            self._logs.acquire(answer.log_file),
+            self.counters.counter(answer.limit_counter_id),
+            channel=channel,
+            registration_id=answer.correlation_id,
+            original_registration_id=answer.registration_id,
+            channel_status_id=answer.channel_status_counter_id,
+            client=self,
+            waker=self.waker,
+        )
+        self._resources.publications[answer.correlation_id] = publication
+        return publication
+
+    def _on_available_image(self, response: commands.OnAvailableImage) -> None:
+        subscription = self._resources.subscriptions.get(response.subscription_registration_id)
+        if subscription is None:
+            return
+        try:
+            log = self._logs.acquire(response.log_file)
+        except OrdoError as error:
+            self._report(error)
+            return
+        image = Image(
+            log,
+            self.counters.counter(response.subscriber_position_counter_id),
+            correlation_id=response.correlation_id,
+            source_identity=response.source_identity,
+            subscription=subscription,
+        )
+        subscription.add_image(image)
+        self._queue_callback(subscription.on_available_image, image)
+
+    def _on_unavailable_image(self, response: commands.OnUnavailableImage) -> None:
+        subscription = self._resources.subscriptions.get(response.subscription_registration_id)
+        image = subscription.remove_image(response.correlation_id) if subscription is not None else None
+        if image is not None and subscription is not None:
+            self._release_log(image)
+            self._queue_callback(subscription.on_unavailable_image, image)
+
+    def _on_error(self, response: commands.OnError) -> None:
+        if response.error_code == commands.ErrorCode.CHANNEL_ENDPOINT_ERROR:
+            self._on_channel_error(response)
+            return
+        pending = self._pending.get(response.offending_correlation_id)
+        if pending is not None and not pending.is_done:
+            pending.error = RegistrationError(
+                f"{pending.what} was refused: {_error_name(response.error_code)}: {response.message}",
+                code=response.error_code,
+            )
+
+    def _on_channel_error(self, response: commands.OnError) -> None:
+        """The id is that of a channel status counter and hits every resource of the channel."""
+        status_id = response.offending_correlation_id
+        users = [*self._resources.publications.values(), *self._resources.subscriptions.values()]
+        for resource in users:
+            if resource.channel_status_id == status_id:
+                self._report(
+                    RegistrationError(
+                        f"channel {resource.channel!r} failed: {response.message}", code=response.error_code
+                    )
+                )
+
+    def _on_publication_error(self, response: commands.OnPublicationError) -> None:
+        if any(
+            publication.original_registration_id == response.registration_id
+            for publication in self._resources.publications.values()
+        ):
+            self._report(
+                PublicationError(
+                    f"a receiver of stream {response.stream_id} session {response.session_id} refused it: "
+                    f"{_error_name(response.error_code)}: {response.message}",
+                    category=Category.WARN,
+                )
+            )
+
+    # --- closing ------------------------------------------------------------------------------------------------------
+
+    def on_publication_closed(self, publication: Publication, revoked: bool) -> None:
+        """A publication calls it from its `close` or `revoke`."""
+        if self._resources.publications.pop(publication.registration_id, None) is None or self.is_closed:
+            return
+        flags = commands.REVOKE_FLAG if revoked else 0
+        self._send(
+            commands.RemovePublication(self.client_id, self.next_correlation_id(), publication.registration_id, flags)
+        )
+        self._release_log(publication)
+
+    def on_subscription_closed(self, subscription: Subscription) -> None:
+        """A subscription calls it from its `close`."""
+        if self._resources.subscriptions.pop(subscription.registration_id, None) is None or self.is_closed:
+            return
+        self._send(
+            commands.RemoveSubscription(self.client_id, self.next_correlation_id(), subscription.registration_id)
+        )
+        for image in subscription.force_close():
+            self._release_log(image)
+            self._queue_callback(subscription.on_unavailable_image, image)
+
+    def on_counter_closed(self, counter: ClientCounter) -> None:
+        """A counter calls it from its `close`."""
+        if self._resources.counters.pop(counter.registration_id, None) is not None and not self.is_closed:
+            self._send(commands.RemoveCounter(self.client_id, self.next_correlation_id(), counter.registration_id))
+
+    def close(self) -> None:
+        """Closes everything that was added, and says goodbye to the driver. Again is harmless."""
+        if self.is_closed:
+            return
+        self._ring.write(
+            commands.type_id_of(commands.ClientClose), commands.encode(commands.ClientClose(self.client_id, -1))
+        )
+        self.wake_driver()
+        self._force_close("it was closed")
+
+    def on_close(self) -> None:
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _force_close(self, because: str) -> None:
+        self._closed_because = because
+        for publication in self._resources.publications.values():
+            publication.force_close()
+        for subscription in self._resources.subscriptions.values():
+            subscription.force_close()
+        for counter in self._resources.counters.values():
+            counter.force_close()
+        self._resources = Resources()
+        self._callbacks.clear()
+        self._logs.close()
+        self._attach(None, None)
+        if self._wake_socket is not None:
+            self._wake_socket.close()
+            self._wake_socket = None
+
+    def _fail(self, error: OrdoError) -> None:
+        """The end of this client: closes everything without the driver, and reports why."""
+        self._force_close(error.message)
+        for pending in self._pending.values():
+            pending.error = pending.error or error
+        self._report(error)
+
+    def _report(self, error: OrdoError) -> None:
+        if self._error_handler is None:
+            raise error
+        self._error_handler(error)
+
+    def _release_log(self, user: Publication | Image) -> None:
+        self._logs.release(user.log_buffers, self._clock.now() + self.resource_linger_ns)
+
+    # --- the way to the driver ----------------------------------------------------------------------------------------
+
+    def _connect(self) -> cnc.CncFile:
+        """Waits for a live driver (cnc-and-driver-protocol.md §2.2)."""
+        path = os.path.join(self.directory, cnc.FILE_NAME)
+        timeout_ms = self.driver_timeout_ns // 1_000_000
+        deadline_ns = self._clock.now() + self.driver_timeout_ns
+        for _ in self._attempts(deadline_ns):
+            found = cnc.try_open_cnc(self._memory, path, self._clock.epoch_ms(), timeout_ms)
+            if found is not None:
+                return found
+        raise DriverTimeoutError(
+            f"no live driver in {self.directory!r} within {timeout_ms} ms; start one, or fix the folder"
+        )
+
+    def _open_waker(self) -> Waker | None:
+        """The waker of a driver in another thread or process that parks; None while it has no flag."""
+        if self._invoker is not None:
+            return None
+        counter_id = self.counters.find(DRIVER_PARK_FLAG_TYPE_ID)
+        path = os.path.join(self.directory, WAKE_SOCKET_NAME)
+        if counter_id == NULL_COUNTER_ID or not os.path.exists(path):
+            return None
+        self._wake_socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._wake_socket.connect(path)
+        return Waker(ParkFlag(self.counters.counter(counter_id)), self._wake_socket.fileno())
+
+    def _register(self, command: CommandT, what: str, complete: Callable[[Any], Any]) -> int:
+        registration_id = int(command[1])
+        self._pending[registration_id] = Pending(what, self._clock.now() + self.driver_timeout_ns, complete)
+        try:
+            self._send(command)
+        except BaseException:
+            del self._pending[registration_id]
+            raise
+        return registration_id
+
+    def _send(self, command: tuple[Any, ...]) -> None:
+        self._check_open()
+        payload = commands.encode(command)
+        for _ in self._attempts(self._clock.now() + self.driver_timeout_ns):
+            if self._ring.write(commands.type_id_of(command), payload):
+                self.wake_driver()
+                return
+        raise DriverTimeoutError(f"the driver in {self.directory!r} takes no commands: its ring is full")
+
+    def _await(self, registration_id: int) -> Any:
+        """The resource of a pending command; runs or waits for the driver until it is there."""
+        pending = self._pending[registration_id]
+        for _ in self._attempts(pending.deadline_ns):
+            self._receive_responses()
+            if pending.is_done:
+                return self.get(registration_id)
+        self._pending.pop(registration_id, None)
+        raise self._no_answer(pending)
+
+    def _attempts(self, deadline_ns: int) -> Any:
+        """Yields, letting the driver work in between, until the deadline or the most invocations of the driver."""
+        self._idle.after(1)
+        yield 0
+        for attempt in range(1, INVOCATIONS_MAX + 1) if self._invoker is not None else iter(int, 1):
+            if self._clock.now() >= deadline_ns and self._invoker is None:
+                return
+            self.idle()
+            yield attempt
+
+    def _no_answer(self, pending: Pending) -> DriverTimeoutError:
+        return DriverTimeoutError(f"{pending.what}: the driver in {self.directory!r} gave no answer in time")
+
+    def _check_open(self) -> None:
+        if self._closed_because is not None:
+            raise TransportError(f"{self.role_name} cannot be used any more: {self._closed_because}")
+
+
+def _error_name(code: int) -> str:
+    try:
+        return commands.ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"

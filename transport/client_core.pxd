@@ -1,0 +1,20 @@
+"""The native part of the transport client: what runs in every duty cycle."""
+
+from libc.stdint cimport int64_t
+from runtime.agent cimport Agent
+from runtime.counters cimport Counter
+from runtime.wake cimport Waker
+from transport.broadcast cimport BroadcastReceiver
+
+cdef class ClientCore(Agent):
+    """`do_work` costs a few loads while nothing came from the driver and no chore is due."""
+    cdef BroadcastReceiver _receiver           # None while not connected
+    cdef int64_t _next_chore_ns
+    cdef bint _pending_callbacks
+    cdef readonly Waker waker                  # of the parked driver; None when the driver runs in this thread
+
+cdef class ClientCounter(Counter):
+    """A counter that a client added; `close` gives it back."""
+    cdef readonly int64_t registration_id
+    cdef readonly bint closed
+    cdef object _client
