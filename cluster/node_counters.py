@@ -16,9 +16,9 @@ NULL_VALUE = -1
 
 
 @contextmanager
-def open_cnc(aeron_dir: Path) -> Iterator[CncFile]:
-    """The mapped `cnc.dat` of a node, read only. Raises StorageMissingError when there is none, or not yet."""
-    cnc = map_cnc(FileMemoryProvider(), str(aeron_dir / "cnc.dat"), writable=False)
+def open_cnc(aeron_dir: Path, *, writable: bool = False) -> Iterator[CncFile]:
+    """The mapped `cnc.dat` of a node. Raises StorageMissingError when there is none, or not yet."""
+    cnc = map_cnc(FileMemoryProvider(), str(aeron_dir / "cnc.dat"), writable=writable)
     if cnc is None:
         raise StorageMissingError(f"no running node in {aeron_dir}: cnc.dat is not there; give the aeron_dir of a node")
     try:

@@ -1,0 +1,214 @@
+"""`ordo demo`: three nodes on this machine, an order flow through the matching engine, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from hdrh.histogram import HdrHistogram
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from cluster.client import ClusterClient
+from cluster.launcher import LocalCluster
+from examples.matching.book import render_book
+from examples.matching.engine import MatchingCore
+from examples.matching.flow import OrderFlow
+from examples.matching.itch import read_itch_file
+from examples.matching.itch_feed import ItchFeed
+from examples.matching.order_client import OrderClient
+from examples.matching.protocol import Answer, Kind, Status, encode_request
+from examples.matching.service import REPORT_EVENT
+from runtime.errors import ClusterError, ConfigurationError
+
+SERVICE = "examples.matching.service:MatchingEngine"
+CLIENT_ID = 1
+SEED = 20200130
+REFRESH_NS = 100_000_000
+WINDOW = 256
+
+
+class Replica(NamedTuple):
+    """What one node's service reported at the end."""
+
+    member_id: int
+    position: int
+    executions: int
+    state_hash: str
+
+
+class Outcome(NamedTuple):
+    """What the demo shows."""
+
+    requests: int
+    seconds: float
+    refused: int
+    fills: int
+    resent: int
+    round_trips_ns: HdrHistogram
+    leader: int
+    replicas: list[Replica]
+
+
+def run_demo(
+    *, itch: Path | None, print_book: bool, orders: int, keep: bool, kill_leader: bool, console: Console | None = None
+) -> Outcome:
+    """Runs the demo and prints its result. With `kill_leader` the leader is killed half way and started again.
+
+    Raises ClusterError when the replicas do not end in one state, or not in the one the requests lead to.
+    """
+    console = console or Console()
+    requests, count = _requests(itch, orders)
+    with LocalCluster(SERVICE, keep=keep) as cluster:
+        leader = cluster.await_leader()
+        console.print(f"three nodes run in {cluster.root}, member {leader} leads; sequencing {count:,} requests")
+        runner = _Runner(cluster, count, kill_leader)
+        outcome = runner.run(requests, console)
+        expected = _expected_state(_requests(itch, orders)[0], count)
+        _show(console, outcome, cluster, keep)
+        _check(outcome, expected)
+    if print_book:
+        for instrument, book in sorted(expected.books.items()):
+            console.print(f"book of instrument {instrument}, price: shares (orders)")
+            console.out(render_book(book), end="", highlight=False)
+    return outcome
+
+
+def _requests(itch: Path | None, orders: int) -> tuple[Iterable[bytes], int]:
+    """The requests and their number, from a feed or the generator."""
+    if itch is None:
+        flow = OrderFlow(seed=SEED, count=orders, client_id=CLIENT_ID)
+        return flow, len(flow)
+    requests = [entry.request for entry in ItchFeed(CLIENT_ID).entries(read_itch_file(itch))]
+    if not requests:
+        raise ConfigurationError(f"{itch} holds no orders; give a TotalView-ITCH 5.0 file with order messages")
+    return requests, len(requests)
+
+
+def _expected_state(requests: Iterable[bytes], count: int) -> MatchingCore:
+    """The same requests through an engine without a cluster."""
+    core = MatchingCore()
+    for request in chain(requests, [_report(count)]):
+        core.apply(request)
+    return core
+
+
+def _report(count: int) -> bytes:
+    return encode_request(Kind.REPORT, client_id=CLIENT_ID, sequence=count + 1, order_id=count + 1)
+
+
+class _Runner:
+    """Sends the requests, keeps the score, and kills the leader when it is asked to."""
+
+    def __init__(self, cluster: LocalCluster, count: int, kill_leader: bool) -> None:
+        self.cluster = cluster
+        self.count = count
+        self.answered = self.refused = self.fills = 0
+        self.round_trips_ns = HdrHistogram(1, 60_000_000_000, 3)
+        self._kill_at = count // 2 if kill_leader else -1
+        self._killed: int | None = None
+        self._refresh_ns = 0
+
+    def run(self, requests: Iterable[bytes], console: Console) -> Outcome:
+        with ClusterClient(
+            self.cluster.ingress_endpoints, on_message=self._on_message, on_new_leader=self._on_new_leader
+        ) as connection, _progress(console) as progress:  # fmt: skip
+            task = progress.add_task("sequencing", total=self.count)
+            self.orders = OrderClient(connection, time.monotonic_ns, self._on_answer, window=WINDOW)
+            start_ns = time.monotonic_ns()
+            self.orders.run(requests, self._cycle(lambda: progress.update(task, completed=self.answered)))
+            seconds = (time.monotonic_ns() - start_ns) / 1e9
+            progress.update(task, completed=self.answered)
+            self._restart_killed()
+            self.orders.run([_report(self.count)])
+            leader = self.cluster.await_leader()
+            replicas = self.cluster.await_value(self._replicas, "the report of every replica")
+        return Outcome(
+            self.count,
+            seconds,
+            self.refused,
+            self.fills,
+            self.orders.resent_count,
+            self.round_trips_ns,
+            leader,
+            replicas,
+        )
+
+    def _cycle(self, show: Callable[[], None]) -> Callable[[], None]:
+        def cycle() -> None:
+            now_ns = time.monotonic_ns()
+            if now_ns - self._refresh_ns < REFRESH_NS:
+                return
+            self._refresh_ns = now_ns
+            show()
+            self.cluster.check_running()
+            if 0 <= self._kill_at <= self.answered:
+                self._kill_at = -1
+                self._killed = self.cluster.await_leader()
+                self.cluster.kill(self._killed)
+
+        return cycle
+
+    def _restart_killed(self) -> None:
+        if self._killed is not None:
+            self.cluster.restart(self._killed)
+            self._killed = None
+
+    def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
+        self.orders.on_message(payload)
+
+    def _on_new_leader(self, *_: object) -> None:
+        self.orders.on_new_leader()
+
+    def _on_answer(self, answer: Answer, round_trip_ns: int) -> None:
+        self.answered += 1
+        self.refused += answer.status is not Status.ACCEPTED
+        self.fills += len(answer.fills)
+        self.round_trips_ns.record_value(round_trip_ns)
+
+    def _replicas(self) -> list[Replica] | None:
+        """One report of each member, or None when one is missing yet."""
+        found = [replica for member_id in self.cluster.member_ids for replica in self._reports(member_id)]
+        return found if len(found) == len(self.cluster.member_ids) else None
+
+    def _reports(self, member_id: int) -> Iterator[Replica]:
+        for event in self.cluster.log_events(member_id, REPORT_EVENT):
+            if event["report_id"] == self.count + 1:
+                yield Replica(
+                    member_id, int(str(event["position"])), int(str(event["executions"])), str(event["state_hash"])
+                )
+                return
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+
+
+def _check(outcome: Outcome, expected: MatchingCore) -> None:
+    hashes = {replica.state_hash for replica in outcome.replicas}
+    if hashes != {expected.state_hash()}:
+        raise ClusterError(f"replicas differ: state hashes {sorted(hashes)}, expected {expected.state_hash()}")
+
+
+def _show(console: Console, outcome: Outcome, cluster: LocalCluster, keep: bool) -> None:
+    table = Table("", "", title="what happened", show_header=False)
+    table.add_row("requests sequenced", f"{outcome.requests:,}")
+    table.add_row("rate", f"{outcome.requests / outcome.seconds:,.0f} a second, {WINDOW} on the way")
+    for percentile in (50, 90, 99, 99.9):
+        value_ns = outcome.round_trips_ns.get_value_at_percentile(percentile)
+        table.add_row(f"round trip p{percentile:g}", f"{value_ns / 1000:,.0f} us")
+    table.add_row("executions", f"{outcome.fills:,}")
+    table.add_row("requests refused", f"{outcome.refused:,} (cancels that came too late)")
+    table.add_row("requests sent again", f"{outcome.resent:,}")
+    table.add_row("sync", cluster.sync)
+    table.add_row("leader", f"member {outcome.leader}")
+    for replica in outcome.replicas:
+        table.add_row(f"state of member {replica.member_id}", f"{replica.state_hash} at {replica.position:,}")
+    table.add_row("logs", f"{cluster.root}/*.log" if keep else f"{cluster.root} (removed now; --keep keeps it)")
+    console.print(table)

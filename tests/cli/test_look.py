@@ -1,0 +1,171 @@
+"""`ordo stat`, `errors` and `cluster ...` against a counters file made here, and mistakes on the command line."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import tools
+from cluster.cli import run
+from cluster.config import load_config
+from cluster.counter_types import ControlToggle, CounterType, ModuleState, NodeRole
+from cluster.node_counters import counter_value
+from runtime.clock import SystemClock
+from runtime.counters import Counter, CountersManager
+from runtime.error_log import DistinctErrorLog
+from runtime.errors import ClusterError, ClusterTimeoutError
+from runtime.memory import FileMemoryProvider
+from transport.cnc import CncFile, create_cnc
+
+
+class FakeNode:
+    """The counters file of a node that leads term 3, and nothing behind it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.aeron_dir = folder / "aeron"
+        self.config_path = folder / "node.toml"
+        self.config_path.write_text(
+            f'[node]\nmember_id = 1\ndata_dir = "{folder / "data"}"\naeron_dir = "{self.aeron_dir}"\n'
+            + "".join(f'[[members]]\nid = {index}\nhost = "10.0.0.{index}"\nport = 9000\n' for index in range(3))
+        )
+        self.aeron_dir.mkdir()
+        self.cnc: CncFile = create_cnc(
+            FileMemoryProvider(), str(self.aeron_dir / "cnc.dat"), client_liveness_timeout_ns=10**9,
+            start_timestamp_ms=0, pid=os.getpid(), counters_values_length=64 * 1024,
+        )  # fmt: skip
+        counters = CountersManager(self.cnc.counters_metadata, self.cnc.counters_values, SystemClock())
+        values = {
+            CounterType.MODULE_STATE: ModuleState.ACTIVE, CounterType.NODE_ROLE: NodeRole.LEADER,
+            CounterType.CONTROL_TOGGLE: ControlToggle.NEUTRAL, CounterType.ELECTION_STATE: 17,
+            CounterType.LEADERSHIP_TERM_ID: 3, CounterType.LEADER_TERM: 3, CounterType.COMMIT_POSITION: 123_456,
+        }  # fmt: skip
+        self.counters: dict[CounterType, Counter] = {
+            kind: counters.allocate(int(kind), f"label of {kind.name}", value=int(value))
+            for kind, value in values.items()
+        }
+        self.error_log = DistinctErrorLog(self.cnc.error_log, SystemClock())
+        self.cnc.mark_ready(time.time_ns() // 1_000_000)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNode]:
+    fake = FakeNode(tmp_path)
+    yield fake
+    fake.counters.clear()
+    del fake.error_log
+    fake.cnc.close()
+
+
+def test_stat_shows_every_counter(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stat", "--dir", str(node.aeron_dir)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(node.counters)
+    assert any(line.split() == ["6", "203", "123,456", "label", "of", "COMMIT_POSITION"] for line in lines)
+    assert run(["stat", "--config", str(node.config_path), "--type", "1001"]) == 0
+    assert capsys.readouterr().out.split() == ["5", "1001", "3", "label", "of", "LEADER_TERM"]
+
+
+def test_status_names_states(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cluster", "status", "--config", str(node.config_path)]) == 0
+    shown = dict(line.strip().rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert shown["state"] == "ACTIVE"
+    assert shown["role"] == "LEADER"
+    assert shown["election"] == "CLOSED"
+    assert shown["commit position"] == "123,456"
+    assert counter_value(node.aeron_dir, CounterType.LEADER_TERM) == 3
+
+
+def test_members_are_listed_with_this_node_marked(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cluster", "members", "--config", str(node.config_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.count("*") for line in lines if "10.0.0." in line] == [0, 1, 0]
+    assert any("10.0.0.2:9000" in line and "10.0.0.2:9004" in line for line in lines)
+
+
+def test_errors_are_shown_with_their_count(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["errors", "--dir", str(node.aeron_dir)]) == 0
+    assert capsys.readouterr().out == "no errors\n"
+    for _ in range(3):
+        node.error_log.record("the disk is full")
+    assert run(["errors", "--dir", str(node.aeron_dir)]) == 0
+    shown = capsys.readouterr().out
+    assert "node: 3 times" in shown
+    assert "the disk is full" in shown
+
+
+def test_snapshot_waits_until_the_leader_has_taken_it(node: FakeNode) -> None:
+    toggle = node.counters[CounterType.CONTROL_TOGGLE]
+    seen: list[int] = []
+
+    def leader() -> None:
+        while toggle.value != ControlToggle.SNAPSHOT:
+            time.sleep(0.001)
+        seen.append(toggle.value)
+        toggle.set(ControlToggle.NEUTRAL)
+
+    thread = threading.Thread(target=leader)
+    thread.start()
+    assert run(["cluster", "snapshot", "--config", str(node.config_path)]) == 0
+    thread.join()
+    assert seen == [ControlToggle.SNAPSHOT]
+
+
+def test_control_is_for_a_leader_that_is_not_busy(node: FakeNode) -> None:
+    config = load_config(node.config_path)
+    toggle = node.counters[CounterType.CONTROL_TOGGLE]
+    toggle.set(ControlToggle.INACTIVE)
+    with pytest.raises(ClusterError, match="member 1 does not lead"):
+        tools.request_snapshot(config)
+    toggle.set(ControlToggle.SUSPEND)
+    with pytest.raises(ClusterError, match="member 1 is busy with SUSPEND"):
+        tools.request_shutdown(config)
+    toggle.set(ControlToggle.NEUTRAL)
+    with pytest.raises(ClusterTimeoutError, match=r"snapshot of member 1 did not end within 0\.05 s"):
+        tools.request_snapshot(config, 0.05)
+    assert toggle.value == ControlToggle.SNAPSHOT
+
+
+def test_a_node_without_heartbeat_does_not_run(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
+    node.cnc.mark_ready(time.time_ns() // 1_000_000 - 60_000)
+    assert run(["cluster", "status", "--config", str(node.config_path)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("ordo: member 1 is not running on this machine")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "what"),
+    [
+        (["nonsense"], 2, "No such command 'nonsense'"),
+        (["node"], 2, "Missing option '--config'"),
+        (["node", "--config", "absent.toml"], 2, "absent.toml"),
+        (["stat"], 2, "give either --config node.toml or --dir"),
+        (["stat", "--dir", "/absent"], 1, "no running node in /absent"),
+        (["demo", "--orders", "0"], 2, "--orders"),
+        (["demo", "--itch", "absent.bin"], 2, "cannot read ITCH file absent.bin"),
+        (["bench", "rtt", "--json", "/absent/figures.json"], 2, "the folder is not there"),
+    ],
+)
+def test_mistakes_are_one_line_and_a_status(
+    arguments: list[str], status: int, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == status
+    error = capsys.readouterr().err
+    assert what in error
+    assert error.startswith("ordo: ")
+    assert error.count("\n") == 1
+
+
+def test_a_wrong_setting_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "node.toml"
+    config.write_text(
+        '[node]\nmember_id = 0\ndata_dir = "x"\nsync = "sometimes"\n[[members]]\nid = 0\nhost = "a"\nport = 1\n'
+    )
+    assert run(["node", "--config", str(config)]) == 2
+    error = capsys.readouterr().err
+    assert "sync" in error
+    assert "sometimes" in error
+    assert error.count("\n") == 1
