@@ -87,8 +87,8 @@ cdef class MessageCursor:
             self.actual = ordo_get_i32(frame + 20)
             self.expected = <int32_t> (self.layout.initial_term_id + <int32_t> (position >> self.layout.term_shift))
         elif fault == FAULT_CHECKSUM:
-            self.actual = ordo_get_i32(frame + CHECKSUM_OFFSET)
-            self.expected = body_checksum(frame, align_frame(ordo_get_i32(frame)))
+            self.expected = ordo_get_i32(frame + CHECKSUM_OFFSET)
+            self.actual = body_checksum(frame, align_frame(ordo_get_i32(frame)))
         elif fault == FAULT_FLAGS:
             self.actual = frame[5]
         return -1

@@ -92,7 +92,12 @@ def plan(
     if partitions is not None:
         total = sum(int((blocks["end"] - blocks["start"]).sum()) for _, _, parts in needed for _, blocks in parts)
         partition_bytes = max(1024, -(-total // partitions))
-    return [task for recording, unit, parts in needed for task in _tasks(recording, unit, parts, partition_bytes)]
+    last = predicates.position[1]
+    return [
+        task
+        for recording, unit, parts in needed
+        for task in _tasks(recording, unit, parts, partition_bytes, min(last, recording.limit))
+    ]
 
 
 def _wanted(recording: Recording, predicates: Predicates) -> bool:
@@ -114,9 +119,12 @@ def _needed(recording: Recording, predicates: Predicates, time_unit: int) -> Ite
 
 
 def _tasks(
-    recording: Recording, time_unit: int, parts: list[tuple[Segment, Blocks]], partition_bytes: int
+    recording: Recording, time_unit: int, parts: list[tuple[Segment, Blocks]], partition_bytes: int, last: int
 ) -> Iterator[tuple[Run, ...]]:
-    """Blocks packed into tasks of about `partition_bytes`; neighbouring blocks of a segment become one run."""
+    """Blocks packed into tasks of about `partition_bytes`; neighbouring blocks of a segment become one run.
+
+    Nothing beyond position `last` is read.
+    """
     task: list[Run] = []
     room = partition_bytes
     for segment, blocks in parts:
@@ -125,9 +133,10 @@ def _tasks(
                 yield tuple(task)
                 task, room = [], partition_bytes
             room -= end - start
+            end = min(end, last)
             if task and task[-1].end == start and task[-1].segment_base == segment.base:
                 start = task.pop().start
-            task.append(_run(recording, segment, time_unit, start, end))
+            task.append(_run(recording, segment, time_unit, start, end, last))
     if task:
         yield tuple(task)
 
@@ -152,11 +161,11 @@ def _split(recording: Recording, segment: Segment, block: Any, length_bytes: int
     return np.array([block]) if found.fault_position >= 0 else found.blocks
 
 
-def _run(recording: Recording, segment: Segment, time_unit: int, start: int, end: int) -> Run:
+def _run(recording: Recording, segment: Segment, time_unit: int, start: int, end: int, last: int) -> Run:
+    exact = recording.exact and (end < last or end == recording.limit)
     return Run(
-        recording.node, segment.path, recording.descriptor, segment.base, start, end, recording.exact, recording.is_log,
-        time_unit,
-    )  # fmt: skip
+        recording.node, segment.path, recording.descriptor, segment.base, start, end, exact, recording.is_log, time_unit
+    )
 
 
 def read_runs(

@@ -19,13 +19,17 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from pipeline.decoder import KIND_NAMES, RowSelection
+from pipeline.decoder import KIND_NAMES, NEVER_NULL, RowSelection
 from pipeline.scanner import session_bloom
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 RANGED = ("position", "start_position", "timestamp", "cluster_time")
 LISTED = ("kind", "session_id", "recording", "node")
 SESSIONS_MAX = 1024
+KINDS_WITH = {
+    "session_id": ("message", "session_open", "session_close"),
+    "correlation_id": ("session_open", "timer"),
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Bounds = tuple[int, int]
@@ -140,13 +144,24 @@ def push(predicates: Predicates, condition: Filter) -> Predicates | None:
         return None
     column = attribute[0]
     if isinstance(condition, IsNotNull):
-        return predicates if column in ("position", "start_position", "kind", "recording", "node") else None
+        return _push_not_null(predicates, column)
     if column in RANGED:
         number = _number(column, getattr(condition, "value", None))
         bounds = None if number is None else _range_of(condition, number)
         return None if bounds is None else predicates.narrowed(column, *bounds)
     if column in LISTED:
         return _push_list(predicates, column, condition)
+    return None
+
+
+def _push_not_null(predicates: Predicates, column: str) -> Predicates | None:
+    """Which records have a column is known from their kind, or from having a time at all."""
+    if column in NEVER_NULL:
+        return predicates
+    if column in ("timestamp", "cluster_time", "leadership_term"):
+        return predicates.narrowed("cluster_time", INT64_MIN + 1, INT64_MAX)
+    if column in KINDS_WITH:
+        return predicates.among("kind", KINDS_WITH[column])
     return None
 
 
