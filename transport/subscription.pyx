@@ -119,8 +119,6 @@ cdef class Subscription:
 
     # --- for the client ---------------------------------------------------------------------------------------------
 
-    def set_ready(self, int32_t channel_status_id) -> None:
-        self.channel_status_id = channel_status_id
 
     def add_image(self, Image image not None) -> None:
         self.images = (*self.images, image)

@@ -1,0 +1,3 @@
+from transport.logbuffer import LogBuffers
+
+def unblock(log: LogBuffers, blocked_position: int) -> bool: ...
