@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 
+cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.errno cimport errno as c_errno
 from libc.stdlib cimport free
@@ -18,6 +19,7 @@ cdef enum:
     MAP_FROM_BYTES = 65536      # allocations from here on are anonymous mappings: zeroed and committed page by page
 
 
+@cython.no_gc_clear      # a slice must still know its parent when the garbage collector lets both go together
 cdef class Memory:
     def __cinit__(self):
         self.data = NULL

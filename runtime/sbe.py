@@ -188,7 +188,7 @@ class _Group:
         self.block = _Block(table[1], None)
         self.data = _VarData(table[2] if len(table) == 3 else ())
         self.entry_type: Any = namedtuple(self.name, [*self.block.names, *self.data.names])  # type: ignore[misc]
-        self._allowed = frozenset(self.entry_type._fields)
+        self._allowed = frozenset([*self.block.names, *self.data.names])
 
     def pack(self, entries: Sequence[Any], parts: list[bytes]) -> None:
         if len(entries) > 65534:

@@ -61,7 +61,7 @@ def test_no_room_is_told_before_anything_is_written(tmp_path: Path) -> None:
 
 
 def test_shared_memory_error_says_how_to_raise_it() -> None:
-    with pytest.raises(StorageFullError, match="remount,size=.*--shm-size.*medium: Memory"):
+    with pytest.raises(StorageFullError, match=r"remount,size=.*--shm-size.*medium: Memory"):
         check_usable_bytes("/dev/shm/ordo", 2, 1)
 
 

@@ -1,0 +1,71 @@
+# Ordo: every command works in a fresh clone with Python 3.11 or later and a C compiler.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+JOBS ?= 2
+SEEDS ?= 100
+FIRST ?= 1
+BIN := .venv/bin
+SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune -o \
+	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
+
+.DEFAULT_GOAL := help
+.PHONY: help build all-extras verify fix test demo bench sim test-faults bench-pipeline debug clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: build/.built ## set up .venv and build the native modules
+
+.venv/.base: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: install one or call make PYTHON=/path/to/python3"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check 'setuptools>=77' wheel 'cython>=3.1'
+	@ORDO_ONLY=none $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev]'
+	@touch $@
+
+.venv/.all: .venv/.base
+	@ORDO_ONLY=none $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev,gateway,deploy,pipeline]'
+	@touch $@
+
+build/.built: .venv/.base $(SOURCES)
+	@mkdir -p build
+	@ORDO_THREADS=$(JOBS) $(BIN)/python setup.py -q build_ext --inplace --parallel $(JOBS) > build/build.log 2>&1 \
+		|| { tail -40 build/build.log; exit 1; }
+	@touch $@
+
+verify: build .venv/.all ## check style, types and the rules of the house; writes nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m tools.verify
+
+fix: build ## format and repair what can be repaired
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: build .venv/.all ## pass all tests
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(ARGS)
+
+demo: build ## run three nodes and a matching engine; ITCH=file plays recorded orders
+	$(BIN)/ordo demo $(if $(ITCH),--itch $(ITCH))
+
+bench: build ## measure on this machine; JSON=file keeps the figures
+	$(BIN)/ordo bench all $(if $(JSON),--json $(JSON))
+
+sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
+
+test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real processes; needs root
+	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)
+
+bench-pipeline: build .venv/.all ## measure the data pipeline
+	$(BIN)/python -m benchmarks.pipeline $(if $(JSON),--json $(JSON))
+
+debug: .venv/.base ## build with bounds checks and line tracing
+	@ORDO_DEBUG=1 $(BIN)/python setup.py -q build_ext --inplace --force --parallel $(JOBS)
+	@rm -f build/.built
+
+clean: ## remove what was built, keep .venv
+	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	find . -path ./.venv -prune -o \( -name '*.so' -o -name __pycache__ \) -print0 | xargs -0 rm -rf

@@ -1,0 +1,156 @@
+"""The checks find what they are there for, in planted sources, and nothing in the checkout's own tools."""
+
+from pathlib import Path
+
+import pytest
+
+from tools import check_assert, check_docs, check_imports, check_nogil, check_sizes, check_stubs, source
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty checkout that every check looks at."""
+    for module in (source, check_assert, check_docs, check_imports, check_nogil, check_stubs):
+        if hasattr(module, "ROOT"):
+            monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(check_sizes, "ROOT", tmp_path)
+    for module, name in ((check_imports, "SEAM_ALLOWED_PATH"), (check_sizes, "ALLOWANCES_PATH")):
+        monkeypatch.setattr(module, name, tmp_path / f"{name}.txt")
+        (tmp_path / f"{name}.txt").touch()
+    monkeypatch.setattr(check_nogil, "ANNOTATE_PATH", tmp_path / "build" / "annotate")
+    for package in source.PACKAGES + source.SUPPORT:
+        (tmp_path / package).mkdir()
+    (tmp_path / "cluster" / "node.py").write_text("assert __debug__\n")
+    return tmp_path
+
+
+def texts(problems: list[source.Problem]) -> list[str]:
+    return [str(problem) for problem in problems]
+
+
+def test_arrows_hold_for_import_and_cimport(house: Path) -> None:
+    (house / "runtime" / "a.py").write_text("import transport.image\nfrom runtime.errors import OrdoError\n")
+    (house / "transport" / "b.pyx").write_text("from archive.frames cimport X, Y\nfrom runtime.memory cimport Memory\n")
+    (house / "gateway" / "c.py").write_text("from cluster.client import C\nfrom cluster.node import N\n")
+    (house / "archive" / "d.py").write_text("from . import e\nfrom tests.x import y\n")
+    found = texts(check_imports.check())
+    assert [line.split(": ")[0] for line in found] == [
+        "archive/d.py:2",
+        "gateway/c.py:2",
+        "runtime/a.py:1",
+        "transport/b.pyx:1",
+        "transport/b.pyx:1",
+    ]
+
+
+def test_world_and_libraries_stay_where_they_belong(house: Path) -> None:
+    (house / "consensus" / "a.py").write_text(
+        "import socket\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from random import Random\n"
+    )
+    (house / "runtime" / "b.py").write_text("import grpc\nimport random\n")
+    (house / "cluster" / "c.py").write_text("import time\n")
+    found = texts(check_imports.check())
+    assert [line.split(": ")[0] for line in found] == ["cluster/c.py:1", "consensus/a.py:1", "runtime/b.py:1"]
+
+    check_imports.SEAM_ALLOWED_PATH.write_text("cluster/c.py  # why\ncluster/gone.py\n")
+    found = texts(check_imports.check())
+    assert any("cluster/gone.py needs no allowance" in line for line in found)
+    assert not any("cluster/c.py:" in line for line in found)
+
+
+def test_long_functions_and_files_are_found_and_allowances_only_shrink(house: Path) -> None:
+    body = "\n".join(f"    x = {number}" for number in range(50))
+    (house / "runtime" / "a.py").write_text(f'def long():\n    """Doc\n    string.\n    """\n{body}\n')
+    (house / "runtime" / "b.pyx").write_text(f'cdef int ok() noexcept nogil:\n    """Doc."""\n{body[12:]}\n')
+    (house / "runtime" / "c.py").write_text("\n" * 801)
+    assert texts(check_sizes.check()) == [
+        "runtime/a.py:1: long has 51 lines, at most 50",
+        "runtime/c.py:1: runtime/c.py has 801 lines, at most 800",
+    ]
+    check_sizes.ALLOWANCES_PATH.write_text("runtime/a.py::long 52\nruntime/c.py 801\nruntime/b.pyx::ok 60\n")
+    found = texts(check_sizes.check())
+    assert len(found) == 2
+    assert "lower its allowance of 52" in found[0]
+    assert "runtime/b.pyx::ok needs no allowance" in found[1]
+
+
+def test_assert_and_raise_in_noexcept_functions(house: Path) -> None:
+    (house / "runtime" / "a.pyx").write_text(
+        "cdef int bad(int x) noexcept nogil:\n    assert x\n    return x\n\n"
+        "cdef int caught(int x) noexcept:\n    try:\n        raise ValueError\n"
+        "    except ValueError:\n        raise\n\n"
+        "cdef int fine(int x) except -1:\n    raise ValueError\n"
+    )
+    assert [line.split(": ")[0] for line in texts(check_assert.check())] == ["runtime/a.pyx:2", "runtime/a.pyx:9"]
+    (house / "cluster" / "node.py").write_text("")
+    assert any("refuses `python -O`" in line for line in texts(check_assert.check()))
+
+
+def test_python_objects_in_nogil_functions_and_performance_hints(house: Path) -> None:
+    (house / "runtime" / "__init__.py").touch()
+    (house / "runtime" / "a.pyx").write_text(
+        "cdef class A:\n"
+        "    cdef object held\n"
+        "    cdef int count\n"
+        "    cdef int fine(self) noexcept nogil:\n"
+        "        self.count += 1\n"
+        "        with gil:\n"
+        "            self.held = {}\n"
+        "        return self.count\n"
+        "cdef void hinted(int x) except * nogil:\n"
+        "    if x:\n"
+        "        with gil:\n"
+        "            raise ValueError\n"
+        "def caller():\n"
+        "    with nogil:\n"
+        "        hinted(1)\n"
+    )
+    (house / "runtime" / "b.pxd").touch()
+    found = texts(check_nogil.check())
+    assert found
+    assert all("performance hint" in line for line in found)
+
+    lines = ["cdef int f(self) noexcept nogil:", "    with gil:", "        x()", "    return 1"]
+    function = next(iter(source.cython_functions(lines)))
+    assert list(source.without_gil_blocks(lines, function)) == [4]
+
+
+def test_scored_line_of_a_nogil_function_is_a_finding(house: Path) -> None:
+    (house / "runtime" / "b.pxd").touch()
+    module = house / "runtime" / "a.pyx"
+    module.write_text("cdef int f(int x) noexcept nogil:\n    x += 1\n    return x\n")
+    page = house / "build" / "annotate" / "runtime"
+    page.mkdir(parents=True)
+    (page / "a.log").write_text("")
+    (page / "a.html").write_text(
+        '<pre class="cython line score-0">&#xA0;<span class="">1</span>: cdef</pre>\n'
+        '<pre class="cython line score-5" onclick="x">+<span class="">2</span>: x</pre>\n'
+    )
+    assert texts(check_nogil.check()) == [
+        "runtime/a.pyx:2: f runs without the GIL but this line scores 5: x += 1",
+    ]
+
+
+def test_module_that_does_not_compile_is_a_finding(house: Path) -> None:
+    (house / "runtime" / "b.pxd").touch()
+    (house / "runtime" / "a.pyx").write_text("cdef int f(:\n")
+    assert "does not compile" in texts(check_nogil.check())[0]
+
+
+def test_commands_and_links_of_pages(house: Path) -> None:
+    (house / "Makefile").write_text("demo: x\n")
+    (house / "docs").mkdir()
+    (house / "README.md").write_text(
+        "[good](Makefile) [bad](nowhere.md) [web](https://example.org)\n"
+        "```sh\nmake demo ITCH=x\nmake nothing && ls\n```\n"
+    )
+    assert texts(check_docs.check()) == [
+        "README.md:4: make nothing: no such target",
+        "README.md:1: link to a missing file: nowhere.md",
+    ]
+
+
+def test_missing_stub(house: Path) -> None:
+    (house / "runtime" / "a.pyx").write_text("def visible():\n    pass\n")
+    (house / "runtime" / "b.pyx").write_text("cdef int hidden():\n    return 1\n")
+    assert texts(check_stubs.check()) == ["runtime/a.pyx:1: a.pyi is missing: describe its Python API"]

@@ -1,0 +1,82 @@
+"""Commands and links in README and docs exist: make targets, `ordo` commands, `python -m` modules, files."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from tools.source import ROOT, Problem
+
+_FENCE = re.compile(r"^```(\w*)")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    return [path for path in (ROOT / "README.md", ROOT / "CHANGELOG.md") if path.exists()] + sorted(
+        (ROOT / "docs").rglob("*.md")
+    )
+
+
+def commands(text: str) -> Iterator[tuple[int, list[str]]]:
+    """(line, words) of every command in a fenced shell block."""
+    language: str | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _FENCE.match(line)
+        if match is not None:
+            language = match[1] if language is None else None
+        elif language in ("", "sh", "bash", "shell", "console"):
+            for part in re.split(r"&&|\|\||[|;]", line.split("#")[0]):
+                words = part.strip().removeprefix("$ ").split()
+                if words:
+                    yield number, words
+
+
+def _subcommand(words: list[str]) -> list[str]:
+    found = []
+    for word in words:
+        if not re.fullmatch(r"[a-z][a-z-]*", word):
+            break
+        found.append(word)
+    return found
+
+
+def _ordo_knows(words: list[str]) -> bool:
+    for count in range(len(words), -1, -1):
+        call = [sys.executable, "-c", "from cluster.cli import main; main()", *words[:count], "--help"]
+        done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            is_group = "COMMAND" in done.stdout.split("\n\n")[0] or "COMMAND [" in done.stdout
+            return count == len(words) or not is_group
+    return False
+
+
+def _problem_of(words: list[str], targets: set[str]) -> str | None:
+    if words[0] == "make":
+        missing = [word for word in words[1:] if re.fullmatch(r"[a-z][a-z-]*", word) and word not in targets]
+        return f"make {missing[0]}: no such target" if missing else None
+    if words[0] == "ordo" and not _ordo_knows(_subcommand(words[1:])):
+        return f"{' '.join(words)}: no such command"
+    if words[:2] == ["python", "-m"] and find_spec(words[2]) is None:
+        return f"{words[2]}: no such module"
+    return None
+
+
+def check() -> list[Problem]:
+    targets = set(_TARGET.findall((ROOT / "Makefile").read_text()))
+    found = []
+    for page in pages():
+        text = page.read_text()
+        for number, words in commands(text):
+            problem = _problem_of(words, targets)
+            if problem is not None:
+                found.append(Problem(page, number, problem))
+        for number, line in enumerate(text.splitlines(), 1):
+            for link in _LINK.findall(line):
+                if "://" not in link and not link.startswith("mailto:") and not (page.parent / link).exists():
+                    found.append(Problem(page, number, f"link to a missing file: {link}"))
+    return found

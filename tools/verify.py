@@ -1,0 +1,36 @@
+"""The rules of the house, one check each: `python -m tools.verify [check ...]`. Writes below build/ only."""
+
+from __future__ import annotations
+
+import sys
+
+from tools import check_assert, check_docs, check_imports, check_nogil, check_sizes, check_stubs
+
+CHECKS = {
+    "imports": check_imports.check,
+    "sizes": check_sizes.check,
+    "assert": check_assert.check,
+    "stubs": check_stubs.check,
+    "docs": check_docs.check,
+    "nogil": check_nogil.check,
+}
+
+
+def main(names: list[str]) -> int:
+    """Runs the named checks, or all; 0 when none has a finding, 2 for an unknown name."""
+    unknown = set(names) - set(CHECKS)
+    if unknown:
+        print(f"unknown check: {', '.join(sorted(unknown))}; allowed: {', '.join(CHECKS)}", file=sys.stderr)
+        return 2
+    count = 0
+    for name in names or CHECKS:
+        problems = CHECKS[name]()
+        count += len(problems)
+        print(f"{name}: {len(problems) or 'no'} finding{'s' if len(problems) != 1 else ''}")
+        for problem in problems:
+            print(f"  {problem}")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
