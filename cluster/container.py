@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster import codecs, container_snapshot
@@ -27,12 +28,14 @@ from cluster.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapsh
 from cluster.counter_types import CounterType
 from cluster.snapshots import SERVICE_SNAPSHOT_STREAM_ID, SnapshotWriter
 from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
+from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
 from service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
 
 if TYPE_CHECKING:
     from archive.reader import RecordingReader
     from runtime.clock import Clock
+    from runtime.counters import Counter
     from transport.client import TransportClient
 
 HOLD_CONTROL = 1
@@ -43,7 +46,14 @@ HOLD_SNAPSHOT = 4
 """A snapshot is being recorded."""
 EGRESS_TIMEOUT_NS = 1_000_000_000
 APP_VERSION_DEFAULT = 1
-NO_POSITION = -1
+NODE_COUNTERS = (
+    CounterType.RECOVERY_STATE,
+    CounterType.LOG_RECORDING,
+    CounterType.COMMIT_POSITION,
+    CounterType.LEADER_TERM,
+    CounterType.SERVICE_POSITION,
+)
+"""What the consensus module allocates before a service can start; the last is the container's to write."""
 _RECOVERY_KEY = struct.Struct("<qqqii")
 
 OpenRecording = Callable[[int, int | None], "RecordingReader"]
@@ -68,31 +78,41 @@ class ServiceContainer(ContainerLoop):
     """One service of one node.
 
     `client` is a transport client of the node's driver; whoever owns it runs it. `open_recording` reads the node's
-    archive (`open_recording_in`, or the archive itself when it lives in this process). `errors` keeps what went wrong
-    where tools find it. `do_work` raises ServiceError when the service raised; the container is FAILED then.
+    archive: `Archive.reader` in the archive's own process, `open_recording_in` in any other. `cluster_dir` gets the
+    mark file with the error log, through `memory`. `do_work` raises ServiceError when the service raised; the container
+    is FAILED then and executes nothing more.
     """
 
     def __init__(
         self,
         service: Service,
         *,
+        cluster_dir: str,
         client: TransportClient,
+        clock: Clock,
         open_recording: OpenRecording,
         member_id: int,
-        errors: ContainerErrors,
         service_id: int = 0,
+        memory: MemoryProvider | None = None,
         app_version: int = APP_VERSION_DEFAULT,
-        clock: Clock | None = None,
     ) -> None:
         super().__init__(service)
         self.cluster = ContainerCluster(self, member_id)
+        self.control: ContainerControl | None = None
         self.state = ContainerState.AWAITING
         self.member_id = member_id
         self.service_id = service_id
         self._client = client
         self._clock = clock
         self._open_recording = open_recording
-        self._errors = errors
+        self._errors = ContainerErrors(
+            memory or FileMemoryProvider(),
+            cluster_dir,
+            clock,
+            service_id=service_id,
+            member_id=member_id,
+            service_name=type(service).__qualname__,
+        )
         self._app_version = app_version
         self._now_ns = 0
         self._egress = EgressPublications(client, self._record_error)
@@ -101,7 +121,8 @@ class ServiceContainer(ContainerLoop):
         self._snapshot: SnapshotWriter | None = None
         self._termination: tuple[int, bool] | None = None
         self._requested_acks: list[int] = []
-        self._log_recording: Any = None
+        self._log_recording: Counter | None = None
+        self._positions: list[Counter] = []
         self._handlers: dict[int, Callable[[Any, int], None]] = {
             codecs.SESSION_OPEN_EVENT.template_id: self._on_session_open,
             codecs.SESSION_CLOSE_EVENT.template_id: self._on_session_close,
@@ -120,13 +141,13 @@ class ServiceContainer(ContainerLoop):
         self.control = ContainerControl(self._client, self.service_id, self)
 
     def on_close(self) -> None:
-        """Ends the service (`on_terminate`) and gives back what the container has in the driver."""
+        """Ends the service (`on_terminate`) and gives back what the container has in the driver. Again is harmless."""
         self._terminate()
         self._egress.disconnect_all()
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
-        if hasattr(self, "control"):
+        if self.control is not None:
             self.control.close()
         self._errors.close()
 
@@ -149,6 +170,7 @@ class ServiceContainer(ContainerLoop):
 
     def _run(self, now_ns: int) -> int:
         work_count = 0
+        was_held = self.hold
         if self.hold & HOLD_CONTROL and not self.control.blocked:
             self.hold &= ~HOLD_CONTROL
         if self.hold & HOLD_EGRESS:
@@ -158,6 +180,8 @@ class ServiceContainer(ContainerLoop):
         if not self.follows:
             work_count += self._follow_log()
         if not self.hold:
+            if was_held:
+                self.publish_position()
             self._answer_requests()
         return work_count
 
@@ -166,23 +190,21 @@ class ServiceContainer(ContainerLoop):
 
     def idle(self) -> None:
         """Lets the transport go on while a callback waits."""
-        if self._clock is not None:
-            self._now_ns = self._clock.nano_time_ns()
+        self._now_ns = self._clock.now()
         self._client.wake_driver()
         self._client.do_work(self._now_ns)
-        self._client.idle()
 
     # Recovery
 
     def _recover(self) -> int:
         """Starts the service once the node has said where: 1 when it did."""
         counters = self._client.counters
-        kinds = CounterType.RECOVERY_STATE, CounterType.COMMIT_POSITION, CounterType.LEADER_TERM, CounterType.LOG_RECORDING
-        ids = [counters.find(kind) for kind in kinds]
+        ids = [counters.find(kind) for kind in NODE_COUNTERS]
         if min(ids) < 0:
             return 0
         key = counters.describe(ids[0]).key
-        self._log_recording = counters.counter(ids[3])
+        self._log_recording = counters.counter(ids[1])
+        self._positions = [counters.counter(counter_id) for counter_id in ids[2:]]
         term_id, log_position, timestamp, _, service_count = _RECOVERY_KEY.unpack_from(key)
         if term_id < 0 or service_count == 0:
             self._start(None)
@@ -229,18 +251,7 @@ class ServiceContainer(ContainerLoop):
         recording_id = self._log_recording.value
         if recording_id < 0:
             return 0
-        counters = self._client.counters
-        service_position = self._client.add_counter(
-            CounterType.SERVICE_POSITION,
-            f"ordo service position: serviceId={self.service_id}",
-            struct.pack("<ii", 0, self.service_id),
-        )
-        self.follow(
-            self._open_recording(recording_id, self.log_position),
-            counters.counter(counters.find(CounterType.COMMIT_POSITION)),
-            counters.counter(counters.find(CounterType.LEADER_TERM)),
-            service_position,
-        )
+        self.follow(self._open_recording(recording_id, self.log_position), *self._positions)
         return 1
 
     # Records
@@ -260,7 +271,7 @@ class ServiceContainer(ContainerLoop):
             event.cluster_session_id, event.response_stream_id, event.response_channel, event.encoded_principal
         )
         sessions = [session] if self.is_leading else []
-        self._connect(sessions, lambda: self.invoke("on_session_open", True, session, event.timestamp))
+        self._connect(sessions, partial(self.invoke, "on_session_open", True, session, event.timestamp))
 
     def _on_session_close(self, event: Any, position: int) -> None:
         session = self.remove_session(event.cluster_session_id)
@@ -290,7 +301,7 @@ class ServiceContainer(ContainerLoop):
             time_unit,
             event.app_version,
         )
-        then = lambda: self.invoke("on_new_leadership_term", True, term)  # noqa: E731
+        then = partial(self.invoke, "on_new_leadership_term", True, term)
         if self.leads_now != self.is_leading:
             self._change_role(self.leads_now, then)
         else:
@@ -349,8 +360,6 @@ class ServiceContainer(ContainerLoop):
         then, self._continuation = self._continuation, None
         assert then is not None
         then()
-        if not self.hold:
-            self.publish_position()
         return work_count + 1
 
     def close_client_session(self, session_id: int) -> None:
@@ -398,7 +407,6 @@ class ServiceContainer(ContainerLoop):
         self.hold &= ~HOLD_SNAPSHOT
         self.control.send_ack(self.log_position, self.time, recording_id)
         self.on_control_sent()
-        self.publish_position()
         return 1
 
     # What the consensus module asks for

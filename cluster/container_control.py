@@ -78,10 +78,10 @@ class ContainerControl:
 
     def poll(self) -> int:
         """Hands out what the consensus module asked for; the number of messages."""
-        return int(self._subscription.poll(self._on_fragment, POLL_LIMIT))
+        return int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
 
-    def _on_fragment(self, buffer: Any, *_: Any) -> None:
-        found = codecs.decode(buffer)
+    def _on_message(self, message: bytes, _header: Any) -> None:
+        found = codecs.decode(message)
         if found is None:
             return
         table, values = found

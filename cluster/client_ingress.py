@@ -1,0 +1,96 @@
+"""Ingress publications of a cluster client, by member (cluster-client.md §4, §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.errors import ConfigurationError, RegistrationError
+
+if TYPE_CHECKING:
+    from transport.client import TransportClient
+    from transport.publication import ExclusivePublication
+
+NULL_MEMBER_ID = -1
+
+
+def parse_endpoints(text: str) -> dict[int, str]:
+    """`id=host:port,id=host:port` as a table by member id. Raises ConfigurationError."""
+    endpoints: dict[int, str] = {}
+    for item in text.split(","):
+        member_id, separator, endpoint = item.partition("=")
+        if not separator or not member_id.strip().isdigit() or ":" not in endpoint:
+            raise ConfigurationError(f"ingress endpoints {text!r}: must be id=host:port,id=host:port,...")
+        endpoints[int(member_id)] = endpoint.strip()
+    return endpoints
+
+
+@dataclass(slots=True)
+class _Ingress:
+    endpoint: str
+    registration_id: int
+    publication: ExclusivePublication | None = None
+
+
+class IngressPublications:
+    """One exclusive publication for each member that is being tried; they are added without waiting."""
+
+    def __init__(self, client: TransportClient, channel: str, stream_id: int) -> None:
+        self._client = client
+        self._channel = channel
+        self._stream_id = stream_id
+        self._ingresses: dict[int, _Ingress] = {}
+
+    def open(self, endpoints: Mapping[int, str]) -> None:
+        """Publications to these endpoints and no others; one that is open already stays. `{-1: ""}`: no endpoint."""
+        for member_id, ingress in list(self._ingresses.items()):
+            if endpoints.get(member_id) != ingress.endpoint:
+                self._close(member_id)
+        for member_id, endpoint in endpoints.items():
+            if member_id not in self._ingresses:
+                channel = self._channel
+                if endpoint:
+                    channel += f"{'|' if '?' in channel else '?'}endpoint={endpoint}"
+                registration_id = self._client.async_add_exclusive_publication(channel, self._stream_id)
+                self._ingresses[member_id] = _Ingress(endpoint, registration_id)
+
+    def poll(self) -> None:
+        """Takes up the driver's answers. A member whose endpoint the driver refuses is left out."""
+        for member_id, ingress in list(self._ingresses.items()):
+            if ingress.publication is None:
+                try:
+                    ingress.publication = self._client.get(ingress.registration_id)
+                except RegistrationError:
+                    del self._ingresses[member_id]
+
+    @property
+    def connected(self) -> dict[int, ExclusivePublication]:
+        """Publications that have somebody at the other end, by member id."""
+        found = {}
+        for member_id, ingress in self._ingresses.items():
+            if ingress.publication is not None and ingress.publication.is_connected:
+                found[member_id] = ingress.publication
+        return found
+
+    def get(self, member_id: int) -> ExclusivePublication | None:
+        ingress = self._ingresses.get(member_id)
+        return None if ingress is None else ingress.publication
+
+    def close_others(self, member_id: int) -> None:
+        for other in [other for other in self._ingresses if other != member_id]:
+            self._close(other)
+
+    def close(self) -> None:
+        for member_id in list(self._ingresses):
+            self._close(member_id)
+
+    def _close(self, member_id: int) -> None:
+        ingress = self._ingresses.pop(member_id)
+        if ingress.publication is None:
+            try:
+                ingress.publication = self._client.get(ingress.registration_id)
+            except RegistrationError:
+                return
+        if ingress.publication is not None:
+            ingress.publication.close()

@@ -1,0 +1,110 @@
+"""The transport under a cluster client: a media driver of its own, or the one of another process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from typing import TYPE_CHECKING
+
+from runtime.clock import Clock, SystemClock
+from runtime.memory import FileMemoryProvider
+from runtime.random import RandomSource
+from transport.client import TransportClient
+
+if TYPE_CHECKING:
+    from transport.driver.media_driver import MediaDriver
+
+RECEIVER_WINDOW_BYTES = 1 << 20
+SOCKET_BUFFER_BYTES = 2 << 20
+COUNTERS_VALUES_BYTES = 64 << 10
+BUFFER_BYTES = 128 << 10
+TERM_LENGTH_BYTES = 1 << 20
+IMAGE_LIVENESS_TIMEOUT_NS = 5_000_000_000
+POLL_INTERVAL_S = 0.0002
+_numbers = itertools.count()
+
+
+class ClientTransport:
+    """Runs a transport client and, when it has one, its driver; everything on the caller's thread."""
+
+    def __init__(
+        self, client: TransportClient, clock: Clock, driver: MediaDriver | None = None, descriptor: int | None = None
+    ) -> None:
+        """`driver` runs on this thread and ends with `close`; without one the client's driver is another process's.
+
+        `descriptor` becomes readable when there is something to receive; None when nothing can say so.
+        """
+        self.client = client
+        self.clock = clock
+        self.descriptor = descriptor
+        self._driver = driver
+
+    @classmethod
+    def connect(cls, aeron_dir: str) -> ClientTransport:
+        """To the driver of another process. Raises DriverTimeoutError when there is none in the folder."""
+        clock = SystemClock()
+        client = TransportClient(aeron_dir, clock=clock, memory=FileMemoryProvider(), name="cluster-client")
+        return cls(client, clock)
+
+    @classmethod
+    def embedded(cls) -> ClientTransport:
+        """With a driver of its own in a new folder below /dev/shm, which goes when it is closed."""
+        from transport.driver.config import MediaDriverConfig
+        from transport.driver.media_driver import MediaDriver
+        from transport.udp import UdpNetwork
+
+        clock = SystemClock()
+        memory = FileMemoryProvider()
+        parent = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
+        config = MediaDriverConfig(
+            directory=f"{parent}/ordo-client-{os.getpid()}-{next(_numbers)}",
+            delete_directory_on_start=True,
+            to_driver_capacity=BUFFER_BYTES,
+            to_clients_capacity=BUFFER_BYTES,
+            counters_values_length=COUNTERS_VALUES_BYTES,
+            error_log_length=BUFFER_BYTES,
+            loss_report_length=BUFFER_BYTES,
+            term_length=TERM_LENGTH_BYTES,
+            ipc_term_length=TERM_LENGTH_BYTES,
+            receiver_window=RECEIVER_WINDOW_BYTES,
+            socket_rcvbuf=SOCKET_BUFFER_BYTES,
+            socket_sndbuf=SOCKET_BUFFER_BYTES,
+            image_liveness_timeout_ns=IMAGE_LIVENESS_TIMEOUT_NS,
+        )
+        random = RandomSource().stream("driver")
+        network = UdpNetwork()
+        driver = MediaDriver(config, clock=clock, network=network, memory=memory, random=random)
+        try:
+            client = TransportClient(
+                config.directory, clock=clock, memory=memory, invoker=driver.invoke, name="cluster-client"
+            )
+        except BaseException:
+            driver.close()
+            raise
+        return cls(client, clock, driver, network.fileno())
+
+    def drive(self) -> int:
+        """One duty cycle; the time at which it began, monotonic ns."""
+        now_ns = self.clock.now()
+        if self._driver is not None:
+            self._driver.do_work(now_ns)
+        else:
+            self.client.wake_driver()
+        self.client.do_work(now_ns)
+        return int(now_ns)
+
+    def park(self, timeout_ns: int) -> None:
+        """Waits until something came in, or the timeout passed. With the driver of another process: a short while."""
+        if self._driver is not None:
+            self._driver.park(self.clock.now(), timeout_ns)
+        else:
+            time.sleep(min(POLL_INTERVAL_S, timeout_ns / 1e9))
+
+    def close(self) -> None:
+        try:
+            self.client.close()
+        finally:
+            if self._driver is not None:
+                self._driver.close()
+                self._driver = None
