@@ -45,7 +45,7 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/ruff format .
 
 test: build .venv/.all ## pass all tests
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root' $(ARGS)
 
 demo: build ## run three nodes and a matching engine; ITCH=file plays recorded orders
 	$(BIN)/ordo demo $(if $(ITCH),--itch $(ITCH))

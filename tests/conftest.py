@@ -1,0 +1,69 @@
+"""What all tests share: folders in shared memory, free ports, and markers that depend on the machine."""
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+SHARED_DATA = Path(os.environ.get("ORDO_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+settings.register_profile("ordo", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.load_profile("ordo")
+
+
+def _missing() -> dict[str, str]:
+    """Marker -> why tests that carry it cannot run on this machine."""
+    found = {}
+    if not SHARED_DATA.is_dir():
+        found["shared_data"] = f"{SHARED_DATA} is not there; ORDO_SHARED_DATA names another folder"
+    if shutil.which("java") is None:
+        found["spark"] = "Java is not installed"
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        found["root"] = "needs root and iproute2"
+    return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = _missing()
+    for item in items:
+        for marker, reason in missing.items():
+            if item.get_closest_marker(marker) is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of shared test data; tests that use it carry the marker `shared_data`."""
+    return SHARED_DATA
+
+
+@pytest.fixture
+def shm_path() -> Iterator[Path]:
+    """A new folder in shared memory (or the temporary folder), removed after the test."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    path = Path(tempfile.mkdtemp(prefix="ordo-test-", dir=base))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    """Gives a UDP port of 127.0.0.1 that nothing holds, another one on each call."""
+    given: set[int] = set()
+
+    def take() -> int:
+        for _ in range(100):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.bind(("127.0.0.1", 0))
+                port: int = probe.getsockname()[1]
+            if port not in given:
+                given.add(port)
+                return port
+        raise RuntimeError("no free port found in 100 tries")
+
+    return take
