@@ -4,11 +4,14 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from runtime.counters import local_counter
-from runtime.memory import HeapMemoryProvider
+from runtime.clock import VirtualClock
+from runtime.counters import CountersManager, local_counter
+from runtime.memory import HeapMemoryProvider, allocate
+from transport.client_core import make_client_counter
 from transport.image import Image
 from transport.logbuffer import LOG_TYPE_EXCLUSIVE, create_log
 from transport.publication import ExclusivePublication
+from transport.uri import ChannelUri
 
 TERM_LENGTH = 64 * 1024
 MTU = 1408
@@ -87,20 +90,19 @@ class Sink:
 
     def __init__(self) -> None:
         self.streams: list[Stream] = []
-        self.counters: list[Any] = []
         self.channels: list[str] = []
+        self.counters = CountersManager(allocate(64 * 512), allocate(64 * 128), VirtualClock())
 
     def next_correlation_id(self) -> int:
         return 99
 
     def add_counter(self, type_id: int, label: str, key: bytes) -> Any:
-        counter = local_counter(0)
-        self.counters.append((type_id, label, key, counter))
-        return counter
+        return make_client_counter(self.counters, self.counters.allocate(type_id, label, key).counter_id, 1, self)
+
+    def on_counter_closed(self, counter: Any) -> None:
+        self.counters.free(counter.counter_id)
 
     def add_exclusive_publication(self, channel: str, stream_id: int) -> ExclusivePublication:
-        from transport.uri import ChannelUri
-
         uri = ChannelUri.parse(channel)
         start = uri.start_position
         assert start is not None

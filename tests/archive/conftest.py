@@ -1,0 +1,46 @@
+"""Archives in temporary folders, on real files."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.archive import Archive
+from archive.lmdb_store import open_lmdb
+from runtime.clock import VirtualClock
+from runtime.storage import FileStorage
+from tests.archive.streams import Sink
+
+
+@pytest.fixture
+def storage() -> FileStorage:
+    return FileStorage(open_lmdb)
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+@pytest.fixture
+def open_archive(tmp_path: Path, storage: FileStorage, sink: Sink) -> Iterator[Callable[..., Archive]]:
+    """Opens an archive in the test's folder; all are closed at the end."""
+    opened: list[Archive] = []
+
+    def open_one(**options: Any) -> Archive:
+        settings: dict[str, Any] = {
+            "storage": storage,
+            "clock": VirtualClock(),
+            "client": sink,
+            "sync": "none",
+            "segment_length_bytes": 64 * 1024,
+            "low_space_bytes": 0,
+        }
+        archive = Archive(str(tmp_path / "archive"), **(settings | options))
+        opened.append(archive)
+        return archive
+
+    yield open_one
+    for archive in opened:
+        archive.close()
