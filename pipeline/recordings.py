@@ -128,12 +128,18 @@ def open_recordings(
     """The recordings asked for in these folders, with the limit that option `commit` gives each.
 
     `commit`: `auto` (stop position of a stopped recording, otherwise the live node's commit position), `recorded`
-    (whatever is on disk), a position, or the folder or file of the node's counters (cnc.dat).
+    (whatever is on disk), a position, or the folder or file of the node's counters (cnc.dat); for several folders also
+    one of these for each, with commas.
     """
     names = names or node_names(directories)
+    commits = commit.split(",")
+    if len(commits) == 1:
+        commits *= len(directories)
+    if len(commits) != len(directories):
+        raise PipelineError(f"option commit has {len(commits)} values for {len(directories)} folders; one, or one each")
     return [
         _bounded(names[directory], directory, entry, commit)
-        for directory in directories
+        for directory, commit in zip(directories, commits, strict=True)
         for entry in selected(read_catalog(directory), wanted, directory)
     ]
 

@@ -215,9 +215,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = {recording.key: start.get(recording.key, recording.start) for recording in recordings}
         wanted = {key: max(position, available.get(key, position)) for key, position in begin.items()}
         if isinstance(limit, ReadMaxBytes):
-            wanted = _bounded_bytes(begin, wanted, limit.maxBytes)
+            wanted = _bounded_bytes(begin, wanted, limit.max_bytes)
         elif isinstance(limit, ReadMaxRows):
-            wanted = _bounded_rows(recordings, begin, wanted, limit.maxRows)
+            wanted = _bounded_rows(recordings, begin, wanted, limit.max_rows)
         return {**start, **wanted}
 
     def reportLatestOffset(self) -> dict[str, int]:
