@@ -3,7 +3,7 @@
 from consensus.commands import TruncateLog
 from consensus.context import Context
 from consensus.messages import NULL_POSITION
-from consensus.states import ElectionState
+from consensus.states import ElectionState, Role
 from runtime.errors import ConsensusError
 
 
@@ -20,6 +20,7 @@ def begin_truncation(ctx: Context, position: int, reason: str) -> None:
             f" ({reason}): the logs of the members contradict each other; stop and compare them"
         )
     if ctx.state is not ElectionState.INIT:
+        ctx.become(Role.FOLLOWER)
         ctx.transition(ElectionState.INIT, f"truncate from {ctx.append_position} to {position}: {reason}")
     ctx.pending_truncation = position
     ctx.emit(TruncateLog(position))

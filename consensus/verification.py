@@ -5,8 +5,10 @@ ends of T, and on everything before it. NewLeadershipTerm names two neighbouring
 
     own last term T     what it proves                               what to do
     T == L              the leader has T; it ends at N's base        longer than that: truncate there; else a prefix
-    L < T < N           the leader has nothing of T                  truncate at the beginning of T, or N's base
+    L < T < N           the leader has nothing of the terms above L  truncate where the first own term above L begins
     otherwise           nothing                                      tell the leader one's own T and wait
+
+Both truncation points are ends of records in the own log: a term's end in a log that shares the term, or a term's base.
 """
 
 from enum import Enum, unique
@@ -51,4 +53,4 @@ def compare_with_leader(terms: TermTable, append_position: int, message: NewLead
         return Comparison(Verdict.NOT_ADDRESSED)
     if lower == NULL_TERM and upper_base > 0:
         return Comparison(Verdict.OUT_OF_REACH)
-    return Comparison(Verdict.TRUNCATE, min(terms.last_base_position, upper_base))
+    return Comparison(Verdict.TRUNCATE, terms.bracket(lower).next_base_position)

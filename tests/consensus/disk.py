@@ -1,0 +1,63 @@
+"""The disk of one simulated member: entries, of which only the durable ones survive a crash, and small durable state."""
+
+from random import Random
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One record of a log; `identity` is unique over the whole run."""
+
+    term_id: int
+    start: int
+    end: int
+    identity: int
+    opens_term: bool
+
+
+class Disk:
+    """Log entries back to back from position 0, the durable end, the term rows and the vote."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.durable_position = 0
+        self.rows: list[tuple[int, int]] = []
+        self.candidate_term_id = -1
+
+    @property
+    def end_position(self) -> int:
+        return self.entries[-1].end if self.entries else 0
+
+    def append(self, entry: Entry) -> None:
+        assert entry.start == self.end_position, (entry, self.end_position)
+        self.entries.append(entry)
+
+    def index_at(self, position: int) -> int:
+        """Index of the entry that starts at a position; the number of entries at the end of the log."""
+        low, high = 0, len(self.entries)
+        while low < high:
+            middle = (low + high) // 2
+            if self.entries[middle].start < position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def put_row(self, term_id: int, base_position: int) -> None:
+        self.rows = [row for row in self.rows if row[0] < term_id and row[1] < base_position]
+        self.rows.append((term_id, base_position))
+
+    def truncate(self, position: int) -> None:
+        del self.entries[self.index_at(position) :]
+        assert self.end_position == position, "truncation inside an entry"
+        self.durable_position = min(self.durable_position, position)
+        self.rows = [row for row in self.rows if row[1] < position]
+
+    def crash(self, rng: Random) -> None:
+        """Lose what was not durable, but for a random part of it; what is left is durable from now on."""
+        first_unsafe = self.index_at(self.durable_position)
+        del self.entries[rng.randint(first_unsafe, len(self.entries)) :]
+        self.durable_position = self.end_position
+        known = {row[0] for row in self.rows}
+        for entry in self.entries:
+            if entry.opens_term and entry.term_id not in known:
+                self.put_row(entry.term_id, entry.start)

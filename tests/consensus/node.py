@@ -1,0 +1,362 @@
+"""One simulated member: a consensus core with the smallest honest shell that carries its commands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from consensus import commands
+from consensus.config import ConsensusConfig, DurableState
+from consensus.core import ConsensusCore
+from consensus.messages import AppendPosition, CommitPosition, Message
+from consensus.states import ElectionState, Role
+from tests.consensus.disk import Disk, Entry
+
+if TYPE_CHECKING:
+    from tests.consensus.world import World
+
+FIRST_RECORD_LENGTH = 96
+ENTRIES_PER_DATAGRAM = 32
+PULL_INTERVAL_NS = 15_000_000
+
+
+class SeededInts:
+    """`UniformInts` on a seeded generator."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def uniform_int(self, low: int, high: int) -> int:
+        return self._rng.randint(low, high)
+
+
+class SimulatedNode:
+    """Survives crashes as its disk; everything else is made anew by a restart."""
+
+    def __init__(self, world: World, config: ConsensusConfig) -> None:
+        self.world = world
+        self.config = config
+        self.member_id = config.member_id
+        self.disk = Disk()
+        self.core: ConsensusCore | None = None
+        self.run = 0
+        self.paused_until_ns = 0
+        self.tick_at_ns = -1
+        self.clear()
+
+    def clear(self) -> None:
+        self.session_id = -1
+        self.leader_id = -1
+        self.is_serving = False
+        self.has_joined = False
+        self.is_live = False
+        self.pulls = 0
+        self.scanned_count = 0
+        self.sync_is_running = False
+        self.applied_count = 0
+        self.applied_position = 0
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        if self.core is not None:
+            return
+        self.run += 1
+        self.clear()
+        self.scanned_count = len(self.disk.entries)
+        durable = DurableState(self.disk.candidate_term_id, list(self.disk.rows), self.disk.end_position, 0)
+        self.core = ConsensusCore(self.config, durable, SeededInts(self.world.rng))
+        self.core.start(self.world.now_ns)
+        self.tick_at_ns = -1
+        self.execute()
+
+    def crash(self) -> None:
+        if self.core is not None:
+            self.core = None
+            self.run += 1
+            self.disk.crash(self.world.rng)
+            self.clear()
+
+    def close(self) -> None:
+        """Leave in good order: followers see the end of the stream."""
+        if self.core is None:
+            return
+        session_id, was_leader = self.session_id, self.core.progress.is_leader
+        self.disk.durable_position = self.disk.end_position
+        self.crash()
+        for node in self.world.nodes:
+            if was_leader and node is not self:
+                self.world.send(self.member_id, node.member_id, lambda other: other.on_end_of_stream(session_id))
+
+    def pause(self, duration_ns: int) -> None:
+        self.paused_until_ns = self.world.now_ns + duration_ns
+
+    def later(self, delay_ns: int, action: Callable[[], None]) -> None:
+        """Run an action of this run of the process, after the pause if there is one."""
+        run = self.run
+
+        def act() -> None:
+            if run != self.run or self.core is None:
+                return
+            if self.world.now_ns < self.paused_until_ns:
+                self.world.at(self.paused_until_ns - self.world.now_ns, act)
+                return
+            action()
+            self.execute()
+
+        self.world.at(delay_ns, act)
+
+    def receive(self, deliver: Callable[[SimulatedNode], None]) -> None:
+        if self.core is None:
+            return
+        if self.world.now_ns < self.paused_until_ns:
+            self.world.at(self.paused_until_ns - self.world.now_ns, lambda: self.receive(deliver))
+            return
+        deliver(self)
+        self.execute()
+
+    def schedule_tick(self) -> None:
+        assert self.core is not None
+        due_ns = max(self.core.next_deadline_ns(), self.world.now_ns)
+        if due_ns > self.world.now_ns + 10_000_000_000 or (self.tick_at_ns >= 0 and self.tick_at_ns <= due_ns):
+            return
+        self.tick_at_ns = due_ns
+
+        def tick() -> None:
+            if self.tick_at_ns == due_ns:
+                self.tick_at_ns = -1
+            assert self.core is not None
+            self.core.tick(self.world.now_ns)
+
+        self.later(due_ns - self.world.now_ns + self.world.rng.randint(0, 500_000), tick)
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def on_message(self, message: Message) -> None:
+        core = self.core
+        assert core is not None
+        if self.world.faults.native and core.state is ElectionState.CLOSED:
+            if isinstance(message, AppendPosition):
+                core.progress.append_position_received(
+                    message.follower_member_id, message.leadership_term_id, message.log_position, self.world.now_ns
+                )
+                core.progress.advance_leader_commit(self.disk.durable_position, self.world.now_ns)
+                return
+            if isinstance(message, CommitPosition):
+                core.progress.commit_notified(
+                    message.leadership_term_id, message.log_position, message.leader_member_id, self.world.now_ns
+                )
+                core.progress.advance_follower_commit(self.disk.durable_position)
+                return
+        core.on_message(message, self.world.now_ns)
+
+    def offer(self) -> None:
+        """As serving leader, append a client's message."""
+        if self.core is None or not self.is_serving or self.world.now_ns < self.paused_until_ns:
+            return
+        self.append_own(self.core.leadership_term_id, self.world.rng.choice((32, 64, 128)), False)
+        self.execute()
+
+    def append_own(self, term_id: int, length: int, opens_term: bool) -> None:
+        start = self.disk.end_position
+        self.disk.append(Entry(term_id, start, start + length, self.world.new_identity(), opens_term))
+        self.begin_sync()
+
+    # -- durability -----------------------------------------------------------------------------------------------
+
+    def begin_sync(self) -> None:
+        if self.world.faults.early_scan:
+            self.scan(self.disk.end_position)
+        if not self.sync_is_running:
+            self.sync_is_running = True
+            delay_ns = self.world.rng.randint(50_000, self.world.faults.sync_ns_max)
+            session_id, position = self.session_id, self.disk.end_position
+            self.later(delay_ns, lambda: self.on_synced(session_id, position))
+
+    def on_synced(self, session_id: int, position: int) -> None:
+        if self.session_id != session_id:
+            return
+        self.sync_is_running = False
+        self.report(min(position, self.disk.end_position))
+        if self.disk.end_position > self.disk.durable_position:
+            self.begin_sync()
+
+    def scan(self, position: int) -> None:
+        """Tell the core of new terms in entries not looked at yet."""
+        assert self.core is not None
+        self.scanned_count = min(self.scanned_count, len(self.disk.entries))
+        while self.scanned_count < len(self.disk.entries):
+            entry = self.disk.entries[self.scanned_count]
+            if entry.end > position:
+                break
+            self.scanned_count += 1
+            if entry.opens_term:
+                self.core.on_new_term(entry.term_id, entry.start)
+
+    def report(self, position: int) -> None:
+        """The log is durable up to a position."""
+        core = self.core
+        assert core is not None
+        if position <= self.disk.durable_position:
+            return
+        self.scan(position)
+        self.disk.durable_position = position
+        if self.world.faults.native and core.state is ElectionState.CLOSED:
+            if core.progress.is_leader:
+                core.progress.advance_leader_commit(position, self.world.now_ns)
+            else:
+                core.progress.advance_follower_commit(position)
+            for command in core.take_commands():
+                self.carry_out(command)
+        else:
+            core.on_appended(position, self.world.now_ns)
+
+    # -- the leader's log -----------------------------------------------------------------------------------------
+
+    def pull(self) -> None:
+        """As follower, ask the leader for what comes next, for as long as the log is joined."""
+        if self.session_id < 0 or self.leader_id in (-1, self.member_id):
+            return
+        session_id, position, source = self.session_id, self.disk.end_position, self.member_id
+        self.world.send(source, self.leader_id, lambda node: node.on_pull(source, session_id, position))
+        self.pulls += 1
+        pulls = self.pulls
+        self.later(PULL_INTERVAL_NS, lambda: self.pull() if self.pulls == pulls else None)
+
+    def on_pull(self, follower_id: int, session_id: int, position: int) -> None:
+        if session_id != self.session_id or self.leader_id != self.member_id:
+            return
+        first = self.disk.index_at(position)
+        entries = self.disk.entries[first : first + ENTRIES_PER_DATAGRAM]
+        end_position = self.disk.end_position
+        self.world.send(
+            self.member_id, follower_id, lambda node: node.on_data(session_id, position, entries, end_position)
+        )
+
+    def on_data(self, session_id: int, position: int, entries: list[Entry], leader_end_position: int) -> None:
+        core = self.core
+        assert core is not None
+        if session_id != self.session_id or self.leader_id == self.member_id:
+            return
+        if not self.has_joined:
+            self.has_joined = True
+            core.on_joined(core.append_position, self.world.now_ns)
+        if position == self.disk.end_position and entries:
+            for entry in entries:
+                self.disk.append(entry)
+            self.begin_sync()
+            if self.disk.end_position < leader_end_position:
+                self.pull()
+        if not self.is_live and leader_end_position - self.disk.end_position <= 256:
+            self.is_live = True
+            core.on_live(self.world.now_ns)
+
+    def on_end_of_stream(self, session_id: int) -> None:
+        if session_id == self.session_id and self.leader_id != self.member_id:
+            assert self.core is not None
+            self.core.on_log_lost("end of stream", True, self.world.now_ns)
+
+    # -- commands -------------------------------------------------------------------------------------------------
+
+    def execute(self) -> None:
+        """Carry out commands until there are none, checking the core after each step."""
+        while self.core is not None:
+            core = self.core
+            core.invariants()
+            todo = core.take_commands()
+            if not todo:
+                break
+            for command in todo:
+                if self.world.faults_on and self.world.rng.random() < self.world.faults.crash_in_commands:
+                    self.crash()
+                    return
+                self.carry_out(command)
+        if self.core is not None:
+            self.schedule_tick()
+
+    def carry_out(self, command: commands.Command) -> None:
+        name = type(command).__name__
+        handler: Callable[[commands.Command], None] = getattr(self, "do_" + name)
+        handler(command)
+
+    def do_Send(self, command: commands.Send) -> None:
+        self.world.send_message(self.member_id, command.member_id, command.message)
+
+    def do_Broadcast(self, command: commands.Broadcast) -> None:
+        for node in self.world.nodes:
+            if node is not self:
+                self.world.send_message(self.member_id, node.member_id, command.message)
+
+    def do_PersistCandidateTerm(self, command: commands.PersistCandidateTerm) -> None:
+        assert command.candidate_term_id > self.disk.candidate_term_id
+        self.disk.candidate_term_id = command.candidate_term_id
+
+    def do_PersistTerm(self, command: commands.PersistTerm) -> None:
+        self.disk.put_row(command.term_id, command.base_position)
+
+    def do_PrepareLog(self, command: commands.PrepareLog) -> None:
+        assert command.base_position == self.disk.durable_position == self.disk.end_position
+        self.world.note_elected(command.term_id, self)
+        self.session_id = self.world.new_identity()
+        self.leader_id = self.member_id
+        session_id, base = self.session_id, command.base_position
+        self.disk.append(
+            Entry(command.term_id, base, base + FIRST_RECORD_LENGTH, self.world.new_identity(), opens_term=True)
+        )
+
+        def ready() -> None:
+            if self.session_id == session_id:
+                assert self.core is not None
+                self.core.on_log_ready(session_id, base + FIRST_RECORD_LENGTH, self.world.now_ns)
+                self.begin_sync()
+
+        self.later(self.world.rng.randint(0, 3_000_000), ready)
+
+    def do_JoinLog(self, command: commands.JoinLog) -> None:
+        assert command.from_position == self.disk.durable_position == self.disk.end_position
+        self.session_id = command.log_session_id
+        self.leader_id = command.leader_member_id
+        self.has_joined = self.is_live = False
+        self.pull()
+
+    def do_LeaveLog(self, command: commands.LeaveLog) -> None:
+        assert self.core is not None
+        self.session_id = self.leader_id = -1
+        self.is_serving = self.sync_is_running = False
+        if self.world.faults.leave_discards:
+            del self.disk.entries[self.disk.index_at(self.disk.durable_position) :]
+            self.scanned_count = min(self.scanned_count, len(self.disk.entries))
+        else:
+            self.report(self.disk.end_position)
+
+    def do_TruncateLog(self, command: commands.TruncateLog) -> None:
+        assert self.session_id == -1
+        self.disk.truncate(command.position)
+        self.scanned_count = min(self.scanned_count, len(self.disk.entries))
+
+        def truncated() -> None:
+            assert self.core is not None
+            self.core.on_truncated(command.position, self.world.now_ns)
+
+        self.later(self.world.rng.randint(0, 1_000_000), truncated)
+
+    def do_Serve(self, command: commands.Serve) -> None:
+        assert self.core is not None
+        assert self.core.role is Role.LEADER
+        assert self.leader_id == self.member_id
+        self.is_serving = True
+
+    def do_Commit(self, command: commands.Commit) -> None:
+        assert command.position <= self.disk.durable_position
+        self.world.note_committed(self, command.position)
+
+    def do_ChangeRole(self, command: commands.ChangeRole) -> None:
+        self.world.trace.update(f"{self.world.now_ns} {self.member_id} {command.role.name}\n".encode())
+
+    def do_Transition(self, command: commands.Transition) -> None:
+        self.world.transitions.add((command.old_state, command.new_state))
+        line = (
+            f"{self.world.now_ns} {self.member_id} {command.old_state.name} {command.new_state.name} {command.reason}"
+        )
+        self.world.trace.update(line.encode())

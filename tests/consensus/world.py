@@ -1,0 +1,214 @@
+"""Virtual time, a lossy network and a fault schedule for members that are consensus cores with an honest shell."""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from random import Random
+
+from consensus.config import ConsensusConfig
+from consensus.messages import Message
+from consensus.states import ElectionState, Role
+from tests.consensus.disk import Entry
+from tests.consensus.node import SimulatedNode
+
+MILLISECOND_NS = 1_000_000
+SECOND_NS = 1_000 * MILLISECOND_NS
+
+
+@dataclass
+class Faults:
+    """How the world misbehaves; drawn from the seed."""
+
+    loss: float
+    duplication: float
+    delay_ns_max: int
+    reorder: bool
+    crash_in_commands: float
+    mean_fault_interval_ns: int
+    sync_ns_max: int
+    client_interval_ns: int
+    native: bool
+    early_scan: bool
+    leave_discards: bool
+    startup_canvass_ns: int
+
+    @classmethod
+    def draw(cls, rng: Random) -> "Faults":
+        return cls(
+            loss=rng.choice((0.0, 0.01, 0.1, 0.3)),
+            duplication=rng.choice((0.0, 0.05, 0.2)),
+            delay_ns_max=rng.choice((1, 5, 60)) * MILLISECOND_NS,
+            reorder=rng.random() < 0.5,
+            crash_in_commands=rng.choice((0.0, 0.0, 0.003)),
+            mean_fault_interval_ns=rng.choice((100, 300, 1000)) * MILLISECOND_NS,
+            sync_ns_max=rng.choice((1, 5, 40)) * MILLISECOND_NS,
+            client_interval_ns=rng.choice((5, 20, 50)) * MILLISECOND_NS,
+            native=rng.random() < 0.5,
+            early_scan=rng.random() < 0.5,
+            leave_discards=rng.random() < 0.5,
+            startup_canvass_ns=rng.choice((300, 1000, 5000)) * MILLISECOND_NS,
+        )
+
+
+class World:
+    """All members, all messages in flight, and what has been committed by anybody."""
+
+    def __init__(self, seed: int, member_count: int | None = None, faults: Faults | None = None) -> None:
+        self.rng = Random(seed)
+        self.now_ns = 0
+        count = member_count or self.rng.choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
+        self.faults = faults or Faults.draw(self.rng)
+        self.faults_on = True
+        self.queue: list[tuple[int, int, Callable[[], None]]] = []
+        self.sequence = 0
+        self.blocked: set[tuple[int, int]] = set()
+        self.arrival_ns: dict[tuple[int, int], int] = {}
+        self.committed: list[Entry] = []
+        self.committed_in: list[int] = []
+        self.leaders: dict[int, int] = {}
+        self.identities = 0
+        self.transitions: set[tuple[ElectionState, ElectionState]] = set()
+        self.trace = blake2b(digest_size=16)
+        ids = tuple(range(count))
+        canvass_ns = self.faults.startup_canvass_ns
+        self.nodes = [
+            SimulatedNode(self, ConsensusConfig(member_id, ids, startup_canvass_timeout_ns=canvass_ns))
+            for member_id in ids
+        ]
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def at(self, delay_ns: int, action: Callable[[], None]) -> None:
+        self.sequence += 1
+        heapq.heappush(self.queue, (self.now_ns + delay_ns, self.sequence, action))
+
+    def run_until(self, end_ns: int, is_done: Callable[[], bool] | None = None) -> bool:
+        """Run events up to a time; true as soon as `is_done`."""
+        while self.queue and self.queue[0][0] <= end_ns:
+            self.now_ns, _, action = heapq.heappop(self.queue)
+            action()
+            if is_done is not None and is_done():
+                return True
+        self.now_ns = max(self.now_ns, end_ns)
+        return False
+
+    # -- network --------------------------------------------------------------------------------------------------
+
+    def send(self, source: int, target: int, deliver: Callable[["SimulatedNode"], None]) -> None:
+        """Carry one datagram, or lose, delay, reorder or double it."""
+        if (source, target) in self.blocked:
+            return
+        faults, rng = self.faults, self.rng
+        if self.faults_on and rng.random() < faults.loss:
+            return
+        copies = 2 if self.faults_on and rng.random() < faults.duplication else 1
+        for _ in range(copies):
+            arrival_ns = self.now_ns + rng.randint(100_000, faults.delay_ns_max if self.faults_on else MILLISECOND_NS)
+            if not (faults.reorder and self.faults_on):
+                arrival_ns = max(arrival_ns, self.arrival_ns.get((source, target), 0))
+                self.arrival_ns[source, target] = arrival_ns
+            self.at(arrival_ns - self.now_ns, lambda: self.nodes[target].receive(deliver))
+
+    def send_message(self, source: int, target: int, message: Message) -> None:
+        self.send(source, target, lambda node: node.on_message(message))
+
+    # -- faults ---------------------------------------------------------------------------------------------------
+
+    def schedule_fault(self) -> None:
+        delay_ns = int(self.rng.expovariate(1.0) * self.faults.mean_fault_interval_ns)
+        self.at(delay_ns, self.inject_fault)
+
+    def inject_fault(self) -> None:
+        if not self.faults_on:
+            return
+        leaders = [node for node in self.nodes if node.is_serving]
+        node = self.rng.choice(leaders if leaders and self.rng.random() < 0.4 else self.nodes)
+        kind = self.rng.choice(
+            ("crash", "restart", "restart", "pause", "partition", "one way", "heal", "heal", "close")
+        )
+        if kind == "crash":
+            node.crash()
+        elif kind == "restart":
+            node.restart()
+        elif kind == "pause":
+            node.pause(self.rng.choice((20, 600, 3000)) * MILLISECOND_NS)
+        elif kind == "close":
+            node.close()
+        else:
+            self.change_links(kind)
+        self.schedule_fault()
+
+    def change_links(self, kind: str) -> None:
+        ids = range(len(self.nodes))
+        if kind == "partition":
+            side = {member_id for member_id in ids if self.rng.random() < 0.5}
+            self.blocked = {(a, b) for a in ids for b in ids if (a in side) != (b in side)}
+        elif kind == "one way":
+            self.blocked.add((self.rng.choice(ids), self.rng.choice(ids)))
+        else:
+            self.blocked = set()
+
+    def stop_faults(self) -> None:
+        """From now on everything works."""
+        self.faults_on = False
+        self.blocked = set()
+        for node in self.nodes:
+            node.restart()
+
+    # -- the whole ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        for node in self.nodes:
+            node.restart()
+        self.at(self.faults.client_interval_ns, self.offer)
+
+    def offer(self) -> None:
+        """A client writes to whoever believes to lead."""
+        for node in self.nodes:
+            node.offer()
+        jitter = self.rng.randint(1, self.faults.client_interval_ns)
+        self.at(jitter, self.offer)
+
+    def new_identity(self) -> int:
+        self.identities += 1
+        return self.identities
+
+    def serving_leader(self) -> SimulatedNode | None:
+        """The leader with all others following it in its term, if it is so."""
+        cores = [node.core for node in self.nodes]
+        if any(core is None or core.state is not ElectionState.CLOSED for core in cores):
+            return None
+        leaders = [node for node in self.nodes if node.core is not None and node.core.role is Role.LEADER]
+        terms = {core.leadership_term_id for core in cores if core is not None}
+        return leaders[0] if len(leaders) == 1 and len(terms) == 1 else None
+
+    # -- safety ---------------------------------------------------------------------------------------------------
+
+    def note_elected(self, term_id: int, node: SimulatedNode) -> None:
+        """Election safety (Raft figure 3) and leader completeness (§5.4)."""
+        assert self.leaders.setdefault(term_id, node.member_id) == node.member_id, f"two leaders in term {term_id}"
+        earlier = [entry for entry, term in zip(self.committed, self.committed_in, strict=True) if term < term_id]
+        assert node.disk.entries[: len(earlier)] == earlier, f"leader of term {term_id} lacks committed entries"
+
+    def note_committed(self, node: SimulatedNode, position: int) -> None:
+        """State-machine safety (§5.4.3): everybody executes the same entries at the same positions."""
+        while node.applied_position < position:
+            entry = node.disk.entries[node.applied_count]
+            assert entry.end <= position, f"commit position {position} inside {entry}"
+            if node.applied_count == len(self.committed):
+                assert node.core is not None
+                self.committed.append(entry)
+                self.committed_in.append(node.core.leadership_term_id)
+            assert self.committed[node.applied_count] == entry, f"member {node.member_id} executes another {entry}"
+            node.applied_count += 1
+            node.applied_position = entry.end
+
+    def check_log_matching(self) -> None:
+        """Log matching (§5.3): logs that hold an entry of one term at one position are equal up to there."""
+        for a in self.nodes:
+            for b in self.nodes[a.member_id + 1 :]:
+                common = min(len(a.disk.entries), len(b.disk.entries))
+                while common and a.disk.entries[common - 1][:3] != b.disk.entries[common - 1][:3]:
+                    common -= 1
+                assert a.disk.entries[:common] == b.disk.entries[:common], f"{a.member_id} and {b.member_id} differ"
