@@ -7,6 +7,7 @@ from archive.cursor cimport SegmentCursor
 from archive.frames cimport (
     FAULT_ABSENT,
     FAULT_FLAGS,
+    FAULT_LENGTH,
     FAULT_NONE,
     Layout,
     body_needed,
@@ -151,7 +152,8 @@ cdef class RecordingReader:
         if fault != FAULT_NONE:
             return self._fail(fault, self._block + offset)
         if self._scan + align_frame(ordo_get_i32(self._block + offset)) > end:
-            return 0
+            # A recording stops between frames: one that reaches past the stop has a damaged length.
+            return self._fail(FAULT_LENGTH, self._block + offset) if end == self.stop_position else 0
         needed = body_needed(self._block + offset, layout)
         if offset + needed > self._block_length:
             if not self._fill(needed, end, is_promised):

@@ -1,0 +1,133 @@
+"""What `ordo archive list | describe | verify` stand on. Read-only: they may run beside the process that owns the folder.
+
+    for result in verify("/data/node0/archive"):
+        print(result)
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from archive.catalog import Catalog, RecordingDescriptor, RecordingState
+from archive.cursor import SegmentCursor
+from archive.lmdb_store import open_lmdb
+from archive.recovery import base_of, segment_bases
+from archive.scan import FrameScanner
+from archive.segments import parse_segment_name
+from runtime.errors import CorruptFrameError
+from runtime.storage import FileStorage
+
+
+class Verification(NamedTuple):
+    """What a check of every frame of one recording found. Positions and lengths in bytes."""
+
+    recording_id: int
+    start_position: int
+    stop_position: int  # the catalog's, or how far a recording that is still active goes
+    frame_count: int  # good frames, PAD included
+    is_active: bool
+    damage: CorruptFrameError | None  # the first: names segment file, position and reason
+
+    @property
+    def is_good(self) -> bool:
+        """Every frame from start to stop is whole."""
+        return self.damage is None
+
+    def __str__(self) -> str:
+        """One line."""
+        head = f"recording {self.recording_id}: "
+        if self.damage is None:
+            end = "active, up to" if self.is_active else "stop"
+            return f"{head}OK start={self.start_position} {end}={self.stop_position} frames={self.frame_count}"
+        return f"{head}DAMAGED {self.damage}"
+
+
+def default_storage() -> FileStorage:
+    """Real files with the catalog in LMDB."""
+    return FileStorage(open_lmdb)
+
+
+def list_recordings(directory: str, *, storage: Any = None) -> list[RecordingDescriptor]:
+    """The descriptors of an archive folder by ascending id. Raises StorageMissingError when there is no catalog."""
+    catalog = Catalog.open(storage or default_storage(), directory, read_only=True)
+    try:
+        return [descriptor for descriptor in catalog if descriptor.state is not RecordingState.DELETED]
+    finally:
+        catalog.close()
+
+
+def describe_recording(descriptor: RecordingDescriptor) -> str:
+    """One stable line for a descriptor."""
+    d = descriptor
+    stop = "active" if d.is_active else str(d.stop_position)
+    return (
+        f"recording {d.recording_id}: stream={d.stream_id} session={d.session_id} start={d.start_position} stop={stop} "
+        f"term_length={d.term_length} segment_length={d.segment_length} mtu={d.mtu} "
+        f"initial_term_id={d.initial_term_id} channel={d.stripped_channel} source={d.source_identity} "
+        f"state={d.state.name}"
+    )
+
+
+def describe(directory: str, recording_id: int | None = None, *, storage: Any = None) -> list[str]:
+    """One line for each recording, or for one. Raises UnknownRecordingError, StorageMissingError."""
+    return [describe_recording(found) for found in _chosen(directory, recording_id, storage or default_storage())]
+
+
+def verify(directory: str, recording_id: int | None = None, *, storage: Any = None) -> Iterator[Verification]:
+    """Checks every frame of every recording, or of one: term, offset, stream, checksum, and no hole before the stop.
+
+    Raises UnknownRecordingError, StorageMissingError.
+    """
+    storage = storage or default_storage()
+    for descriptor in _chosen(directory, recording_id, storage):
+        yield verify_recording(storage, directory, descriptor)
+
+
+def verify_recording(storage: Any, directory: str, descriptor: RecordingDescriptor) -> Verification:
+    """Checks every frame of one recording. An active one ends where nothing was written yet."""
+    scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
+    start, stop = descriptor.start_position, descriptor.stop_position
+    if descriptor.is_active:
+        bases = segment_bases(storage, directory, descriptor.recording_id)
+        stop = bases[-1] + descriptor.segment_length if bases else start
+    end, frame_count, damage = scanner.run(start, stop)
+    if descriptor.is_active and scanner.ended_in_hole and base_of(descriptor, end) == base_of(descriptor, stop - 1):
+        damage = None
+    if damage is None and not descriptor.is_active and end != stop:
+        damage = CorruptFrameError(
+            f"recording {descriptor.recording_id} stops at position={stop}, within a frame that ends at position={end}",
+            recording_id=descriptor.recording_id,
+            position=stop,
+            segment_path=scanner.cursor.path_of(stop),
+            reason="stop position within a frame",
+        )
+    return Verification(
+        descriptor.recording_id, start, end if descriptor.is_active else stop, frame_count, descriptor.is_active, damage
+    )
+
+
+def orphaned_segments(directory: str, *, storage: Any = None) -> list[str]:
+    """Names of segment files that belong to no recording, or lie outside its positions."""
+    storage = storage or default_storage()
+    known = {descriptor.recording_id: descriptor for descriptor in list_recordings(directory, storage=storage)}
+    orphans = []
+    for file_name in storage.list_files(directory):
+        name = parse_segment_name(file_name)
+        if name is not None and not _belongs(known.get(name.recording_id), name.base_position):
+            orphans.append(file_name)
+    return orphans
+
+
+def _belongs(descriptor: RecordingDescriptor | None, base_position: int) -> bool:
+    if descriptor is None or base_position < base_of(descriptor, descriptor.start_position):
+        return False
+    return descriptor.is_active or base_position <= base_of(descriptor, descriptor.stop_position)
+
+
+def _chosen(directory: str, recording_id: int | None, storage: Any) -> list[RecordingDescriptor]:
+    catalog = Catalog.open(storage, directory, read_only=True)
+    try:
+        if recording_id is not None:
+            return [catalog.get(recording_id)]
+        return [descriptor for descriptor in catalog if descriptor.state is not RecordingState.DELETED]
+    finally:
+        catalog.close()
