@@ -27,9 +27,11 @@ from runtime.errors import (
 from runtime.idle import BackoffIdle
 from runtime.memory import MemoryProvider
 from runtime.wake import ParkFlag, Waker
-from transport import cnc, commands
+from transport import commands
 from transport.client_core import ClientCore, ClientCounter, make_client_counter
 from transport.client_registry import LogCache, Pending, Resources
+from transport.cnc import FILE_NAME as CNC_FILE_NAME
+from transport.cnc import CncFile, try_open_cnc
 from transport.image import Image
 from transport.publication import ExclusivePublication, Publication
 from transport.subscription import Subscription
@@ -478,7 +480,10 @@ class TransportClient(ClientCore):
     def _on_channel_error(self, response: commands.OnError) -> None:
         """The id is that of a channel status counter and hits every resource of the channel."""
         status_id = response.offending_correlation_id
-        users = [*self._resources.publications.values(), *self._resources.subscriptions.values()]
+        users: list[Publication | Subscription] = [
+            *self._resources.publications.values(),
+            *self._resources.subscriptions.values(),
+        ]
         for resource in users:
             if resource.channel_status_id == status_id:
                 self._report(
@@ -580,13 +585,13 @@ class TransportClient(ClientCore):
 
     # --- the way to the driver ----------------------------------------------------------------------------------------
 
-    def _connect(self) -> cnc.CncFile:
+    def _connect(self) -> CncFile:
         """Waits for a live driver (cnc-and-driver-protocol.md §2.2)."""
-        path = os.path.join(self.directory, cnc.FILE_NAME)
+        path = os.path.join(self.directory, CNC_FILE_NAME)
         timeout_ms = self.driver_timeout_ns // 1_000_000
         deadline_ns = self._clock.now() + self.driver_timeout_ns
         for _ in self._attempts(deadline_ns):
-            found = cnc.try_open_cnc(self._memory, path, self._clock.epoch_ms(), timeout_ms)
+            found = try_open_cnc(self._memory, path, self._clock.epoch_ms(), timeout_ms)
             if found is not None:
                 return found
         raise DriverTimeoutError(

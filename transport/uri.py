@@ -189,7 +189,7 @@ def _timestamp_offset(text: str) -> int:
 
 
 def _interface(text: str) -> str:
-    if not re.fullmatch(r"(\{[^{}]+\}(:\d{1,5})?|(\[[^\[\]]+\]|[^\[\]:/]+)(:\d{1,5})?(/\d{1,3})?)", text):
+    if not re.fullmatch(r"(\{[^{}]+\}(:\d{1,5})?|(\[[^\[\]]+\]|[^\[\]{}:/]+)(:\d{1,5})?(/\d{1,3})?)", text):
         raise ValueError("address[:port][/prefix] or {interface name}[:port]")
     return text
 
