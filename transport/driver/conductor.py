@@ -1,0 +1,226 @@
+"""The rare work of a driver: commands of clients, timers, images to build (cnc-and-driver-protocol.md §6-§8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from runtime.errors import (
+    ChannelError,
+    DecodeError,
+    OrdoError,
+    RegistrationError,
+    StorageFullError,
+    TransportError,
+)
+from transport import commands
+from transport.commands import ErrorCode, OnError, OnNextAvailableSessionId, OnOperationSuccess
+from transport.driver.clients import Clients
+from transport.driver.context import DriverContext
+from transport.driver.publications import Publications
+from transport.driver.subscriptions import Subscriptions
+
+UNBLOCKED_COMMANDS: Final = 20
+ERROR_TEXT_MAX: Final = 2048
+_NO_CORRELATION_ID: Final = 0
+
+
+class Conductor:
+    """Owns clients, publications and subscriptions. `on_terminate` is called when a client may and does end the driver.
+
+    `ipc_changed` is called when the set of IPC publications changes.
+    """
+
+    def __init__(
+        self, context: DriverContext, ipc_changed: Callable[[], object], on_terminate: Callable[[], object]
+    ) -> None:
+        self.context = context
+        self.clients = Clients(context)
+        self.publications = Publications(context, ipc_changed)
+        self.subscriptions = Subscriptions(context, self.publications)
+        self._on_terminate = on_terminate
+        self._reresolve_ns = 0
+        self._blocked_head = -1
+        self._blocked_ns = 0
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            commands.AddPublication: lambda c: self._add_publication(c, exclusive=False),
+            commands.AddExclusivePublication: lambda c: self._add_publication(c, exclusive=True),
+            commands.RemovePublication: self._remove_publication,
+            commands.AddSubscription: self._add_subscription,
+            commands.RemoveSubscription: self._remove_subscription,
+            commands.ClientKeepalive: lambda c: self.clients.keepalive(c.client_id),
+            commands.AddDestination: self._add_destination,
+            commands.RemoveDestination: self._remove_destination,
+            commands.RemoveDestinationById: self._remove_destination_by_id,
+            commands.AddReceiveDestination: self._add_receive_destination,
+            commands.RemoveReceiveDestination: self._remove_receive_destination,
+            commands.AddCounter: self._add_counter,
+            commands.AddStaticCounter: self._add_static_counter,
+            commands.RemoveCounter: self._remove_counter,
+            commands.ClientClose: lambda c: self.clients.close(c.client_id),
+            commands.TerminateDriver: self._terminate,
+            commands.RejectImage: self._reject_image,
+            commands.GetNextAvailableSessionId: self._next_session_id,
+        }
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def on_command(self, type_id: int, payload: bytes) -> None:
+        """One record of the command ring. Whatever is wrong with it becomes an answer, never an exception."""
+        try:
+            command = commands.decode_command(type_id, payload)
+        except DecodeError as error:
+            self._refuse(_NO_CORRELATION_ID, ErrorCode.MALFORMED_COMMAND, error)
+            return
+        if command is None:
+            error = TransportError(f"unknown command type_id={type_id}: a newer client, or not one of ours")
+            self._refuse(_NO_CORRELATION_ID, ErrorCode.UNKNOWN_COMMAND_TYPE_ID, error)
+            return
+        try:
+            self._handlers[type(command)](command)
+        except Exception as error:
+            self._refuse(command.correlation_id, error_code(error), error)
+
+    def _refuse(self, correlation_id: int, code: ErrorCode, error: Exception) -> None:
+        self.context.record_error(error)
+        text = str(error).encode("ascii", "replace").decode("ascii")[:ERROR_TEXT_MAX]
+        self.context.transmit(OnError(correlation_id, code, text))
+
+    def _succeed(self, command: Any) -> None:
+        self.context.transmit(OnOperationSuccess(command.correlation_id))
+
+    def _add_publication(self, command: Any, exclusive: bool) -> None:
+        self.clients.ensure(command.client_id)
+        publication = self.publications.add(
+            command.client_id, command.correlation_id, command.stream_id, command.channel, exclusive
+        )
+        self.subscriptions.on_publication(publication)
+
+    def _remove_publication(self, command: Any) -> None:
+        self.publications.remove(command.registration_id, bool(command.flags & commands.REVOKE_FLAG))
+        self._succeed(command)
+
+    def _add_subscription(self, command: Any) -> None:
+        self.clients.ensure(command.client_id)
+        self.subscriptions.add(command.client_id, command.correlation_id, command.stream_id, command.channel)
+
+    def _remove_subscription(self, command: Any) -> None:
+        self.subscriptions.remove(command.registration_id)
+        self._succeed(command)
+
+    def _add_destination(self, command: Any) -> None:
+        self.publications.add_destination(command.registration_id, command.correlation_id, command.channel)
+        self._succeed(command)
+
+    def _remove_destination(self, command: Any) -> None:
+        self.publications.remove_destination(command.registration_id, command.channel)
+        self._succeed(command)
+
+    def _remove_destination_by_id(self, command: Any) -> None:
+        self.publications.remove_destination_by_id(
+            command.resource_registration_id, command.destination_registration_id
+        )
+        self._succeed(command)
+
+    def _add_receive_destination(self, command: Any) -> None:
+        self.subscriptions.add_destination(command.registration_id, command.correlation_id, command.channel)
+        self._succeed(command)
+
+    def _remove_receive_destination(self, command: Any) -> None:
+        self.subscriptions.remove_destination(command.registration_id, command.channel)
+        self._succeed(command)
+
+    def _add_counter(self, command: Any) -> None:
+        self.clients.ensure(command.client_id)
+        self.clients.add_counter(
+            command.client_id, command.correlation_id, command.type_id, command.key, command.label
+        )
+
+    def _add_static_counter(self, command: Any) -> None:
+        self.clients.ensure(command.client_id)
+        self.clients.add_static_counter(
+            command.correlation_id, command.registration_id, command.type_id, command.key, command.label
+        )
+
+    def _remove_counter(self, command: Any) -> None:
+        link = self.clients.remove_counter(command.registration_id)
+        self._succeed(command)
+        self.clients.free_counter_link(link)
+
+    def _reject_image(self, command: Any) -> None:
+        self.subscriptions.images.reject(command.image_correlation_id, command.reason)
+        self._succeed(command)
+
+    def _next_session_id(self, command: Any) -> None:
+        used = self.publications.session_ids(command.stream_id)
+        session_id = self.publications.next_session_id(used)
+        self.context.transmit(OnNextAvailableSessionId(command.correlation_id, session_id))
+
+    def _terminate(self, command: Any) -> None:
+        if self.context.config.termination_allowed:
+            self._on_terminate()
+
+    # --- timers ---------------------------------------------------------------------------------------------------
+
+    def on_timer(self, now_ns: int) -> None:
+        """The tick of the timer interval: heartbeat, dead clients, lives of all resources, blocked commands."""
+        epoch_ms = self.context.clock.epoch_ms()
+        self.context.cnc.to_driver.consumer_heartbeat_ms = epoch_ms
+        for client in self.clients.take_dead(epoch_ms):
+            self.publications.remove_client(client.client_id)
+            self.subscriptions.remove_client(client.client_id)
+            self.clients.remove_client(client.client_id)
+        self.publications.on_time_event(now_ns, epoch_ms, self.subscriptions)
+        self.subscriptions.on_time_event(now_ns, epoch_ms)
+        self._check_commands(now_ns)
+        if now_ns >= self._reresolve_ns:
+            self._reresolve_ns = now_ns + self.context.config.reresolution_interval_ns
+            self._reresolve(now_ns)
+
+    def _reresolve(self, now_ns: int) -> None:
+        try:
+            self.publications.reresolve(now_ns)
+        except OrdoError as error:
+            self.context.record_error(error)
+
+    def _check_commands(self, now_ns: int) -> None:
+        """A client that died while it wrote a command must not block the others for ever."""
+        ring = self.context.cnc.to_driver
+        head = ring.head_position
+        if head != self._blocked_head or ring.tail_position <= head:
+            self._blocked_head = head
+            self._blocked_ns = now_ns
+        elif now_ns - self._blocked_ns > self.context.config.client_liveness_timeout_ns:
+            if ring.unblock():
+                self.context.system.add(UNBLOCKED_COMMANDS)
+            self._blocked_ns = now_ns
+
+    def endpoint_work(self, now_ns: int) -> int:
+        """Asks explicit control addresses, forgets old PENDING_SETUP markers; the next deadline."""
+        return min(
+            (endpoint.conduct_endpoint(now_ns) for endpoint in self.subscriptions.endpoints),
+            default=(1 << 63) - 1,
+        )
+
+    def on_native_events(self) -> int:
+        """SETUP frames that ask for images, ERR frames for clients; how many."""
+        self.publications.publish_errors()
+        return self.subscriptions.images.on_setups()
+
+    def close(self) -> None:
+        """Closes sockets and logs."""
+        self.publications.close()
+        self.subscriptions.close()
+
+
+def error_code(error: Exception) -> ErrorCode:
+    """What a client is told an error is."""
+    if isinstance(error, RegistrationError):
+        return ErrorCode(error.code)
+    if isinstance(error, ChannelError):
+        return ErrorCode.INVALID_CHANNEL
+    if isinstance(error, StorageFullError):
+        return ErrorCode.STORAGE_SPACE
+    if isinstance(error, TransportError) and "cannot resolve" in str(error):
+        return ErrorCode.UNKNOWN_HOST
+    return ErrorCode.GENERIC_ERROR

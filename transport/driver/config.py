@@ -1,0 +1,145 @@
+"""Configuration of the media driver. Defaults follow defaults.md, but for the counters buffers, which are kept small."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from dataclasses import dataclass, fields
+
+from runtime.errors import ConfigurationError
+
+_MS = 1_000_000
+_S = 1_000_000_000
+
+
+def default_directory() -> str:
+    """Where drivers and clients of this user meet when nothing else is said."""
+    parent = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
+    return os.path.join(parent, f"aeron-{getpass.getuser()}")
+
+
+@dataclass(frozen=True)
+class MediaDriverConfig:
+    """Settings of one driver; times in ns, lengths in bytes. A channel's URI parameters override the stream defaults.
+
+    Checked when made: ConfigurationError names the setting, its value and what is allowed.
+    """
+
+    directory: str
+    delete_directory_on_start: bool = False
+    delete_directory_on_shutdown: bool = True
+    driver_timeout_ns: int = 10 * _S
+    timer_interval_ns: int = 1 * _S
+    client_liveness_timeout_ns: int = 10 * _S
+    image_liveness_timeout_ns: int = 10 * _S
+    publication_unblock_timeout_ns: int = 15 * _S
+    publication_connection_timeout_ns: int = 5 * _S
+    publication_linger_timeout_ns: int = 5 * _S
+    counters_reuse_timeout_ns: int = 1 * _S
+    to_driver_capacity: int = 1 << 20
+    to_clients_capacity: int = 1 << 20
+    counters_values_length: int = 1 << 20
+    error_log_length: int = 1 << 20
+    loss_report_length: int = 1 << 20
+    page_size: int = 4096
+    term_buffer_sparse: bool = True
+    term_length: int = 16 << 20
+    ipc_term_length: int = 64 << 20
+    publication_window: int = 0
+    ipc_publication_window: int = 0
+    mtu: int = 1408
+    ipc_mtu: int = 1408
+    receiver_window: int = 128 << 10
+    socket_rcvbuf: int = 128 << 10
+    socket_sndbuf: int = 0
+    multicast_ttl: int = 0
+    status_message_timeout_ns: int = 200 * _MS
+    spies_simulate_connection: bool = False
+    tether_subscriptions: bool = True
+    reliable_stream: bool = True
+    rejoin_stream: bool = True
+    receiver_group_consideration: str = "infer"
+    receiver_group_tag: int | None = None
+    flow_control_group_tag: int = -1
+    flow_control_group_size_min: int = 0
+    flow_control_receiver_timeout_ns: int = 5 * _S
+    multicast_flow_control: str = "max"
+    unicast_retransmit_window_multiple: int = 16
+    multicast_retransmit_window_multiple: int = 4
+    reserved_session_id_low: int = -1
+    reserved_session_id_high: int = 1000
+    nak_unicast_delay_ns: int = 1_000
+    nak_unicast_retry_delay_ratio: int = 100
+    nak_multicast_group_size: int = 10
+    nak_multicast_backoff_max_ns: int = 10 * _MS
+    retransmit_delay_ns: int = 0
+    retransmit_linger_ns: int = 10 * _MS
+    max_resend: int = 16
+    untethered_window_limit_timeout_ns: int = 5 * _S
+    untethered_linger_timeout_ns: int | None = None
+    untethered_resting_timeout_ns: int = 10 * _S
+    destination_timeout_ns: int = 5 * _S
+    reresolution_interval_ns: int = 1 * _S
+    resource_free_limit: int = 16
+    termination_allowed: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith("_timeout_ns") and value is not None and value <= 0:
+                raise ConfigurationError(f"{field.name}={value}, must be above 0 ns")
+        self._check_order()
+        self._check_lengths()
+        self._check_choices()
+
+    def _check_order(self) -> None:
+        if self.timer_interval_ns <= 0:
+            raise ConfigurationError(f"timer_interval_ns={self.timer_interval_ns}, must be above 0 ns")
+        if not self.publication_unblock_timeout_ns > self.client_liveness_timeout_ns > self.timer_interval_ns:
+            raise ConfigurationError(
+                f"publication_unblock_timeout_ns={self.publication_unblock_timeout_ns} must be above "
+                f"client_liveness_timeout_ns={self.client_liveness_timeout_ns}, and that above "
+                f"timer_interval_ns={self.timer_interval_ns}"
+            )
+        if self.nak_unicast_delay_ns < 1_000:
+            raise ConfigurationError(f"nak_unicast_delay_ns={self.nak_unicast_delay_ns}, must be 1000 ns or more")
+
+    def _check_lengths(self) -> None:
+        for name in ("to_driver_capacity", "to_clients_capacity", "term_length", "ipc_term_length", "page_size"):
+            value = getattr(self, name)
+            if value < 4096 or value & (value - 1):
+                raise ConfigurationError(f"{name}={value}, must be a power of two")
+        for name in ("term_length", "ipc_term_length"):
+            if not 1 << 16 <= getattr(self, name) <= 1 << 30:
+                raise ConfigurationError(f"{name}={getattr(self, name)}, must be from 65536 to 1073741824")
+        for name in ("mtu", "ipc_mtu"):
+            value = getattr(self, name)
+            if not 32 < value <= 65504 or value % 32:
+                raise ConfigurationError(f"{name}={value}, must be a multiple of 32 from 64 to 65504")
+        if not 1 << 16 <= self.counters_values_length <= 500 << 20:
+            raise ConfigurationError(
+                f"counters_values_length={self.counters_values_length}, must be from 65536 to 524288000"
+            )
+        if self.receiver_window < self.mtu:
+            raise ConfigurationError(
+                f"receiver_window={self.receiver_window} is below mtu={self.mtu}: no frame would ever fit"
+            )
+
+    def _check_choices(self) -> None:
+        if self.receiver_group_consideration not in ("true", "false", "infer"):
+            raise ConfigurationError(
+                f"receiver_group_consideration={self.receiver_group_consideration!r}, must be true, false or infer"
+            )
+        if self.multicast_flow_control not in ("max", "min", "tagged"):
+            raise ConfigurationError(
+                f"multicast_flow_control={self.multicast_flow_control!r}, must be max, min or tagged"
+            )
+        if not 1 <= self.max_resend <= 256:
+            raise ConfigurationError(f"max_resend={self.max_resend}, must be from 1 to 256")
+
+    @property
+    def untethered_linger_ns(self) -> int:
+        """The linger of untethered subscriptions; their window limit timeout unless set."""
+        if self.untethered_linger_timeout_ns is None:
+            return self.untethered_window_limit_timeout_ns
+        return self.untethered_linger_timeout_ns

@@ -1,0 +1,234 @@
+"""Images of a driver: built from SETUP frames, kept while packets come, let go in order (transport-wire.md §5-§6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.errors import RegistrationError
+from transport.commands import ErrorCode
+from transport.driver.context import (
+    TYPE_NAKS_SENT,
+    TYPE_RECEIVER_HWM,
+    TYPE_RECEIVER_POSITION,
+    DriverContext,
+    StreamName,
+    format_address,
+)
+from transport.driver.loss import LossDetector
+from transport.driver.publication_image import PublicationImage
+from transport.driver.receive_endpoint import ReceiveEndpoint
+from transport.driver.receiver import Setup
+from transport.logbuffer import LOG_TYPE_IMAGE, create_log, log_length_bytes
+from transport.udp import unpack_address
+
+BYTES_MAPPED = 35
+TTL_ASYMMETRY = 21
+SETUP_GROUP_FLAG = 0x40
+SESSION_COOL_DOWN = 3
+
+
+class Images:
+    """All images; `subscriptions` are the ones that read them."""
+
+    def __init__(self, context: DriverContext, subscriptions: Any) -> None:
+        self.context = context
+        self.subscriptions = subscriptions
+        self.all: list[PublicationImage] = []
+
+    # --- building -------------------------------------------------------------------------------------------------
+
+    def on_setups(self) -> int:
+        """Builds the images that SETUP frames asked for; how many were looked at."""
+        setups = self.context.receiver.take_setups()
+        for setup in setups:
+            try:
+                self._build(setup)
+            except Exception as error:
+                self.context.record_error(error)
+                setup.transport.endpoint.unmark(setup.session_id, setup.stream_id)
+        return len(setups)
+
+    def _build(self, setup: Setup) -> None:
+        endpoint = setup.transport.endpoint
+        links = [
+            link
+            for link in self.subscriptions.links
+            if link.endpoint is endpoint and link.stream_id == setup.stream_id and link.wants_session(setup.session_id)
+        ]
+        if not links:
+            endpoint.unmark(setup.session_id, setup.stream_id)
+            return
+        parameters = links[0].parameters
+        window = min(parameters.window_length, setup.term_length // 2)
+        if window < setup.mtu:
+            endpoint.unmark(setup.session_id, setup.stream_id)
+            self.context.record_error(
+                f"receiver window of {window} bytes is below the sender's mtu={setup.mtu}: raise rcv-wnd of "
+                f"{links[0].channel!r}"
+            )
+            return
+        self._check_ttl(setup, links[0])
+        for older in self.all:
+            if older.endpoint is endpoint and (older.session_id, older.stream_id) == (setup.session_id, setup.stream_id):
+                older.supersede()
+        image = self._create(setup, links, window)
+        self.all.append(image)
+        endpoint.add_image(image, setup.session_id, setup.stream_id)
+        self.context.receiver.add_image(image)
+        for link in links:
+            counter = self.subscriptions.position_counter(link, image, image.join_position)
+            self.subscriptions.attach(link, image, counter)
+            self.subscriptions.announce(link, image, counter)
+
+    def _check_ttl(self, setup: Setup, link: Any) -> None:
+        own = link.endpoint.spec.uri.integer("ttl", self.context.config.multicast_ttl)
+        if setup.transport.is_multicast and setup.ttl > own:
+            self.context.system.add(TTL_ASYMMETRY)
+
+    def _create(self, setup: Setup, links: list[Any], window: int) -> PublicationImage:
+        context, config = self.context, self.context.config
+        correlation_id = context.next_correlation_id()
+        parameters = links[0].parameters
+        is_group = self._is_group(setup, parameters)
+        log = self._create_log(setup, correlation_id, parameters, window, is_group)
+        terms = (setup.active_term_id - setup.initial_term_id) & 0xFFFFFFFF
+        position = terms * setup.term_length + setup.term_offset
+        stream = StreamName(correlation_id, setup.session_id, setup.stream_id, links[0].channel)
+        image = PublicationImage(
+            log=log,
+            endpoint=setup.transport.endpoint,
+            loss=self._loss(parameters, is_group),
+            system=context.system,
+            correlation_id=correlation_id,
+            source_identity=format_address(unpack_address(setup.source)),
+            counters=self._counters(stream, links[0].client_id, position),
+            join_position=position,
+            window=window,
+            rejoins=parameters.rejoins,
+            sm_timeout_ns=config.status_message_timeout_ns,
+            liveness_timeout_ns=config.image_liveness_timeout_ns,
+            connection_timeout_ns=config.destination_timeout_ns,
+            now_ns=context.clock.now(),
+        )
+        image.loss_record = context.record_loss
+        image.channel = links[0].channel
+        image.add_connection(setup.transport, setup.source, context.clock.now())
+        return image
+
+    def _is_group(self, setup: Setup, parameters: Any) -> bool:
+        if parameters.group != "infer":
+            return bool(parameters.group == "true")
+        return setup.transport.is_multicast or bool(setup.flags & SETUP_GROUP_FLAG)
+
+    def _loss(self, parameters: Any, is_group: bool) -> LossDetector:
+        config = self.context.config
+        return LossDetector(
+            is_multicast=is_group,
+            is_reliable=parameters.is_reliable,
+            delay_ns=parameters.nak_delay_ns,
+            retry_delay_ns=parameters.nak_delay_ns * config.nak_unicast_retry_delay_ratio,
+            backoff_max_ns=config.nak_multicast_backoff_max_ns,
+            group_size=config.nak_multicast_group_size,
+            seed=self.context.random.getrandbits(64),
+        )
+
+    def _create_log(
+        self, setup: Setup, correlation_id: int, parameters: Any, window: int, is_group: bool
+    ) -> Any:
+        config = self.context.config
+        log = create_log(
+            self.context.memory,
+            f"{self.context.directory}/images/{correlation_id}.logbuffer",
+            term_length=setup.term_length,
+            mtu=setup.mtu,
+            initial_term_id=setup.initial_term_id,
+            session_id=setup.session_id,
+            stream_id=setup.stream_id,
+            correlation_id=correlation_id,
+            log_type=LOG_TYPE_IMAGE,
+            term_offset=setup.term_offset,
+            page_size=config.page_size,
+            sparse=parameters.sparse,
+            receiver_window_length=window,
+            socket_rcvbuf_length=parameters.rcvbuf,
+            socket_sndbuf_length=parameters.sndbuf,
+            untethered_window_limit_timeout_ns=parameters.untethered_window_limit_timeout_ns,
+            untethered_linger_timeout_ns=parameters.untethered_linger_timeout_ns,
+            untethered_resting_timeout_ns=parameters.untethered_resting_timeout_ns,
+            group=is_group,
+            rejoin=parameters.rejoins,
+            reliable=parameters.is_reliable,
+            tether=parameters.is_tethered,
+        )
+        self.context.system.add(BYTES_MAPPED, log_length_bytes(log.term_length, config.page_size))
+        return log
+
+    def _counters(self, stream: StreamName, client_id: int, position: int) -> dict[str, Any]:
+        make = self.context.stream_counter
+        return {
+            "rcv-hwm": make(TYPE_RECEIVER_HWM, "rcv-hwm", stream, owner_id=client_id, value=position),
+            "rcv-pos": make(TYPE_RECEIVER_POSITION, "rcv-pos", stream, owner_id=client_id, value=position),
+            "rcv-naks-sent": make(TYPE_NAKS_SENT, "rcv-naks-sent", stream, owner_id=client_id),
+        }
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def reject(self, correlation_id: int, reason: str) -> None:
+        """A client refuses an image: the sender is told why."""
+        for image in self.all:
+            if image.correlation_id == correlation_id:
+                image.reject(reason.encode("ascii", "replace"))
+                return
+        raise RegistrationError(
+            f"unknown image correlation_id={correlation_id}: it is gone already", code=ErrorCode.GENERIC_ERROR
+        )
+
+    def on_time_event(self, now_ns: int, epoch_ms: int) -> None:
+        for image in list(self.all):
+            was_active = image.is_active
+            entered = image.on_time_event(now_ns, epoch_ms)
+            if was_active and entered == "DRAINING":
+                self._cool_down(image)
+            elif entered == "LINGER":
+                self._linger(image)
+            elif entered == "DONE":
+                self._free(image)
+
+    def _cool_down(self, image: PublicationImage) -> None:
+        """A stream that just stopped is not taken up again until its readers have let go of it."""
+        if not image.ended_orderly and not image.is_superseded:
+            image.endpoint.remove_image(image, image.session_id, image.stream_id)
+            image.endpoint.mark(image.session_id, image.stream_id, SESSION_COOL_DOWN)
+
+    def _linger(self, image: PublicationImage) -> None:
+        for link in self.subscriptions.links:
+            if image in link.positions:
+                self.subscriptions.announce_unavailable(link, image)
+        image.endpoint.remove_image(image, image.session_id, image.stream_id)
+        if image.rejoins and not image.is_superseded:
+            image.endpoint.unmark(image.session_id, image.stream_id)
+
+    def _free(self, image: PublicationImage) -> None:
+        for link in self.subscriptions.links:
+            if image in link.positions:
+                self.subscriptions.detach(link, image)
+        self.all.remove(image)
+        self.context.receiver.remove_image(image)
+        image.endpoint.remove_image(image, image.session_id, image.stream_id)
+        for counter in image.counters.values():
+            self.context.free_counter(counter)
+        path, length = image.log.path, log_length_bytes(image.log.term_length, self.context.config.page_size)
+        image.log.close()
+        self.context.memory.remove(path)
+        self.context.system.add(BYTES_MAPPED, -length)
+
+    def on_endpoint_closing(self, endpoint: ReceiveEndpoint) -> None:
+        """Its socket goes: the images say so at once and end."""
+        now_ns = self.context.clock.now()
+        for image in [image for image in self.all if image.endpoint is endpoint]:
+            image.end_now(now_ns)
+            self._free(image)
+
+    def close(self) -> None:
+        for image in self.all:
+            image.log.close()

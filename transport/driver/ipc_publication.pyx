@@ -1,0 +1,209 @@
+"""A publication through shared memory only (log-buffer.md §6): subscribers read the publisher's own log."""
+
+from libc.stdlib cimport free, realloc
+
+from runtime.atomics cimport ordo_load_acquire_i64, ordo_store_release_i64
+from runtime.counters cimport Counter
+from transport.driver.frames cimport COUNTER_PUBLICATIONS_REVOKED, COUNTER_UNBLOCKED_PUBLICATIONS
+from transport.driver.system_counters cimport count_event
+from transport.unblock cimport unblock_log
+
+cdef enum:
+    PUBLICATION_ACTIVE = 0
+    PUBLICATION_DRAINING = 1
+    PUBLICATION_LINGER = 2
+    PUBLICATION_DONE = 3
+    CLEAN_TURNS = 4
+
+STATE_NAMES = ("ACTIVE", "DRAINING", "LINGER", "DONE")
+
+
+cdef class IpcPublication:
+    """`parameters` is a PublicationParameters; `counters` holds pub-pos and pub-lmt by these names; times in ns."""
+
+    def __init__(self, *, LogBuffers log not None, SystemCounters system not None, int64_t registration_id,
+                 int64_t client_id, bint is_exclusive, parameters, dict counters, int64_t start_position,
+                 int64_t unblock_timeout_ns, int64_t now_ns):
+        self.log = log
+        self.system = system
+        self.session_id = log.session_id
+        self.stream_id = log.stream_id
+        self.registration_id = registration_id
+        self.client_id = client_id
+        self.is_exclusive = is_exclusive
+        self.parameters = parameters
+        self.counters = counters
+        self.window = parameters.window_length
+        self.linger_timeout_ns = parameters.linger_timeout_ns
+        self.position_cell = (<Counter> counters["pub-pos"]).address
+        self.limit_cell = (<Counter> counters["pub-lmt"]).address
+        self.consumer_position = self.clean_position = self.trip_limit = start_position
+        self.unblock_position = start_position
+        self.unblock_timeout_ns = unblock_timeout_ns
+        self.unblock_changed_ns = self.state_changed_ns = now_ns
+
+    def __dealloc__(self):
+        free(self.subscribers)
+
+    cdef int conduct(self, int64_t now_ns) noexcept nogil:
+        """Moves the publisher's limit and cleans behind the slowest subscriber; 1 when the limit moved."""
+        cdef int64_t producer, least, most, position, limit
+        cdef int i, turns = 0
+        if self.state != PUBLICATION_ACTIVE:
+            return 0
+        producer = self.log.producer_position()
+        if producer != self.position_cell[0]:
+            ordo_store_release_i64(self.position_cell, producer)
+        if self.subscriber_count == 0:
+            if self.limit_cell[0] > self.consumer_position:
+                ordo_store_release_i64(self.limit_cell, self.consumer_position)
+                self.trip_limit = self.consumer_position
+                return 1
+            return 0
+        least = most = ordo_load_acquire_i64(self.subscribers[0])
+        for i in range(1, self.subscriber_count):
+            position = ordo_load_acquire_i64(self.subscribers[i])
+            least = position if position < least else least
+            most = position if position > most else most
+        if most > self.consumer_position:
+            self.consumer_position = most
+        limit = least + self.window
+        if limit <= self.trip_limit:
+            return 0
+        while self.clean_position < least and turns < CLEAN_TURNS:
+            self.clean_position = self.log.clean(self.clean_position, least)
+            turns += 1
+        ordo_store_release_i64(self.limit_cell, limit)
+        self.trip_limit = limit + self.window / 8
+        return 1
+
+    cdef bint has_unread(self) noexcept nogil:
+        """A subscriber is behind the publisher: its progress must be looked for."""
+        cdef int i
+        cdef int64_t producer
+        if self.state == PUBLICATION_DONE or self.subscriber_count == 0:
+            return False
+        producer = self.log.producer_position()
+        for i in range(self.subscriber_count):
+            if ordo_load_acquire_i64(self.subscribers[i]) < producer:
+                return True
+        return False
+
+    cdef bint has_moved(self) noexcept nogil:
+        """Something was appended since the last turn."""
+        return self.state == PUBLICATION_ACTIVE and self.log.producer_position() != self.position_cell[0]
+
+    # --- life (Python, rare) --------------------------------------------------------------------------------------
+
+    @property
+    def state_name(self):
+        return STATE_NAMES[self.state]
+
+    @property
+    def is_active(self):
+        return self.state == PUBLICATION_ACTIVE
+
+    @property
+    def untethered_limit(self):
+        """Late is who has not passed this: the fastest subscriber less three quarters of the window."""
+        return self.consumer_position - self.window + self.window / 4
+
+    @property
+    def accepts_subscriptions(self):
+        return self.state == PUBLICATION_ACTIVE
+
+    @property
+    def join_position(self):
+        """Where a further subscriber begins: the slowest other one, else the consumption so far."""
+        cdef int i
+        cdef int64_t position = self.consumer_position
+        for i in range(self.subscriber_count):
+            position = min(position, ordo_load_acquire_i64(self.subscribers[i]))
+        return position
+
+    def add_subscriber(self, Counter position not None):
+        cdef int64_t** grown
+        if self.subscriber_count == self.subscriber_capacity:
+            grown = <int64_t**> realloc(self.subscribers, (self.subscriber_capacity + 4) * sizeof(int64_t*))
+            if grown == NULL:
+                raise MemoryError
+            self.subscribers = grown
+            self.subscriber_capacity += 4
+        self.subscribers[self.subscriber_count] = position.address
+        self.subscriber_count += 1
+        self.log.set_connected(self.state == PUBLICATION_ACTIVE)
+
+    def remove_subscriber(self, Counter position not None):
+        cdef int i, kept = 0
+        cdef int64_t gone = ordo_load_acquire_i64(position.address)
+        for i in range(self.subscriber_count):
+            if self.subscribers[i] != position.address:
+                self.subscribers[kept] = self.subscribers[i]
+                kept += 1
+        self.subscriber_count = kept
+        if gone > self.consumer_position:
+            self.consumer_position = gone
+        if kept == 0:
+            self.log.set_connected(False)
+
+    def subscribers_have_drained(self):
+        cdef int i
+        cdef int64_t producer = self.log.producer_position()
+        for i in range(self.subscriber_count):
+            if ordo_load_acquire_i64(self.subscribers[i]) < producer:
+                return False
+        return True
+
+    def begin_draining(self, int64_t now_ns, bint revoke=False):
+        """The last client link is gone: no more data comes."""
+        cdef int64_t producer = self.log.producer_position()
+        if self.state != PUBLICATION_ACTIVE:
+            return
+        self.state = PUBLICATION_DRAINING
+        self.state_changed_ns = now_ns
+        ordo_store_release_i64(self.position_cell, producer)
+        ordo_store_release_i64(self.limit_cell, producer)
+        self.log.set_end_of_stream_position(producer)
+        if revoke:
+            self.log.set_revoked()
+            count_event(self.system, COUNTER_PUBLICATIONS_REVOKED, 1)
+
+    def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
+        """Moves the life on; answers the name of a state that was entered just now, or None."""
+        if self.state == PUBLICATION_ACTIVE:
+            self.log.set_connected(self.subscriber_count > 0)
+            if not self.is_exclusive:
+                self._check_unblock(now_ns)
+        elif self.state == PUBLICATION_DRAINING:
+            if self.log.is_revoked() or self.subscribers_have_drained():
+                return self._enter(PUBLICATION_LINGER, now_ns)
+            if self.consumer_position < self.log.producer_position():
+                self._track_consumer()
+                self._unblock()
+        elif self.state == PUBLICATION_LINGER:
+            if self.subscriber_count == 0 or now_ns - self.state_changed_ns >= self.linger_timeout_ns:
+                return self._enter(PUBLICATION_DONE, now_ns)
+        return None
+
+    def _track_consumer(self):
+        cdef int i
+        for i in range(self.subscriber_count):
+            self.consumer_position = max(self.consumer_position, ordo_load_acquire_i64(self.subscribers[i]))
+
+    def _enter(self, int state, int64_t now_ns):
+        self.state = state
+        self.state_changed_ns = now_ns
+        return STATE_NAMES[state]
+
+    def _check_unblock(self, int64_t now_ns):
+        if self.consumer_position != self.unblock_position or \
+                self.log.producer_position() <= self.consumer_position:
+            self.unblock_position = self.consumer_position
+            self.unblock_changed_ns = now_ns
+        elif now_ns - self.unblock_changed_ns > self.unblock_timeout_ns:
+            self._unblock()
+            self.unblock_changed_ns = now_ns
+
+    def _unblock(self):
+        if unblock_log(self.log, self.consumer_position):
+            count_event(self.system, COUNTER_UNBLOCKED_PUBLICATIONS, 1)

@@ -1,0 +1,100 @@
+"""Finding a gap in a received log and deciding when to ask for it (transport-wire.md §6.1).
+
+Only the first gap is tracked, and only the term of the rebuild position is looked at. A gap that changes starts anew.
+"""
+
+from libc.math cimport exp, log as ln
+from libc.stdint cimport uint8_t
+
+from runtime.atomics cimport ordo_fetch_add_i64, ordo_load_acquire_i32, ordo_store_release_i64
+from runtime.memory cimport Memory
+from transport.logbuffer cimport LogBuffers
+
+
+cdef class LossDetector:
+    """Unicast: `delay_ns` before the first NAK, `retry_delay_ns` before each further one. Multicast: random delays up
+    to `backoff_max_ns`, drawn for a group of `group_size`, from `seed`. Unreliable streams wait for nothing."""
+
+    def __init__(self, *, bint is_multicast, bint is_reliable, int64_t delay_ns, int64_t retry_delay_ns,
+                 int64_t backoff_max_ns, int64_t group_size, seed):
+        self.is_multicast = is_multicast
+        self.is_reliable = is_reliable
+        self.initial_delay_ns = delay_ns
+        self.retry_delay_ns = retry_delay_ns
+        self.backoff_max_ns = backoff_max_ns
+        self.group_size = group_size
+        self.random_state = (seed & 0xFFFFFFFFFFFFFFFF) or 1
+
+    cdef int64_t _delay(self, bint initial) noexcept nogil:
+        cdef double shape, drawn
+        if not self.is_reliable:
+            return 0
+        if not self.is_multicast:
+            return self.initial_delay_ns if initial else self.retry_delay_ns
+        self.random_state ^= self.random_state << 13            # xorshift64: seeded, so that a run can be repeated
+        self.random_state ^= self.random_state >> 7
+        self.random_state ^= self.random_state << 17
+        drawn = <double> (self.random_state >> 11) / 9007199254740992.0
+        shape = ln(self.group_size) + 1
+        return <int64_t> (self.backoff_max_ns / shape * ln(1 + drawn * (exp(shape) - 1)))
+
+    cdef int64_t scan(self, LogBuffers log, int64_t position, int64_t high_water, int64_t now_ns) noexcept nogil:
+        """The position up to which the log is whole, from `position` to the high water mark or the end of the term."""
+        cdef int64_t offset = position & (log.term_length - 1)
+        cdef int64_t limit = high_water - position
+        cdef const uint8_t* term = log.at(position) - offset
+        cdef int64_t base = position - offset, start
+        cdef int32_t length
+        self.found = False
+        limit = log.term_length if limit > log.term_length - offset else offset + limit
+        while offset < limit:
+            length = ordo_load_acquire_i32(term + offset)
+            if length <= 0:
+                break
+            offset += (<int64_t> length + 31) & ~31
+        if offset >= limit:
+            self.active.length = 0
+            return base + offset
+        start = offset
+        offset += 32
+        while offset < limit and ordo_load_acquire_i32(term + offset) == 0:
+            offset += 32
+        if self.active.length != offset - start or self.active.position != base + start:
+            self.active.position = base + start
+            self.active.length = offset - start
+            self.active.deadline_ns = now_ns + self._delay(True)
+            self.found = True
+        return base + start
+
+    cdef bint due(self, int64_t now_ns) noexcept nogil:
+        """The active gap shall be asked for (or filled) now; sets the time of the next try."""
+        if self.active.length == 0 or now_ns < self.active.deadline_ns:
+            return False
+        self.active.deadline_ns = now_ns + self._delay(False)
+        return True
+
+    # --- for tests ------------------------------------------------------------------------------------------------
+
+    def scan_log(self, LogBuffers log not None, int64_t position, int64_t high_water, int64_t now_ns):
+        """(whole up to, gap position or None, gap length) of a scan."""
+        cdef int64_t whole = self.scan(log, position, high_water, now_ns)
+        return whole, self.active.position if self.active.length else None, self.active.length
+
+    def is_due(self, int64_t now_ns):
+        return self.due(now_ns)
+
+    @property
+    def deadline_ns(self):
+        """When the active gap is due; None without one."""
+        return self.active.deadline_ns if self.active.length else None
+
+
+def add_release(Memory memory not None, Py_ssize_t offset, int64_t value, bint replace=False):
+    """Adds to (or replaces) an aligned 64-bit value of a mapped report, with release."""
+    cdef uint8_t* at = memory.data + offset
+    if offset < 0 or offset + 8 > memory.length_bytes or offset % 8:
+        raise ValueError(f"offset={offset}, must be a multiple of 8 below length_bytes={memory.length_bytes}")
+    if replace:
+        ordo_store_release_i64(at, value)
+    else:
+        ordo_fetch_add_i64(at, value)

@@ -1,0 +1,53 @@
+"""The media driver on its caller's thread: conductor, receiver and sender as parts a node can order itself."""
+
+from libc.stdint cimport int64_t
+from runtime.agent cimport Agent
+from runtime.clock cimport Clock
+from runtime.datagram cimport DatagramNetwork
+from runtime.memory cimport MemoryProvider
+from runtime.wake cimport ParkFlag
+from transport.driver.pointers cimport PointerArray
+from transport.driver.receiver cimport Receiver
+from transport.driver.sender cimport Sender
+from transport.driver.system_counters cimport SystemCounters
+from transport.ring cimport ManyToOneRing
+
+cdef class MediaDriver(Agent):
+    cdef readonly object config
+    cdef readonly str directory
+    cdef readonly Clock clock
+    cdef readonly DatagramNetwork network
+    cdef readonly MemoryProvider memory
+    cdef readonly object conductor
+    cdef readonly object context
+    cdef readonly object error_log
+    cdef readonly object losses
+    cdef readonly bint started
+    cdef readonly bint terminated              # a client asked for the end, and may
+    cdef Sender sender
+    cdef Receiver receiver
+    cdef SystemCounters system
+    cdef ManyToOneRing ring
+    cdef ParkFlag park_flag
+    cdef PointerArray ipc
+    cdef object _random
+    cdef object _error_handler
+    cdef object _on_termination
+    cdef object _memories
+    cdef object _ipc_kept
+    cdef int64_t timer_deadline_ns
+    cdef int64_t endpoint_deadline_ns
+    cdef int64_t cycle_started_ns
+
+    cdef int select(self, int64_t timeout_ns) noexcept nogil        # marks the channels that are ready; 0: look only
+    cdef int receive_work(self, int64_t now_ns) noexcept nogil      # datagrams in, control frames included
+    cdef int send_work(self, int64_t now_ns) noexcept nogil         # data, heartbeats, SETUP out
+    cdef int conduct_work(self, int64_t now_ns) noexcept nogil      # limits, rebuild, SM, NAK; commands and timers
+    cdef int64_t next_deadline(self, int64_t now_ns) noexcept nogil # when something is due without being told
+    cdef bint has_work(self) noexcept nogil                         # something waits that no socket will announce
+    cdef void announce_park(self) noexcept nogil                    # then look for work once more, `select`, `awake`
+    cdef void awake(self) noexcept nogil
+    cdef int park_until(self, int64_t now_ns, int64_t timeout_ns) noexcept nogil
+    cdef bint _has_unread(self) noexcept nogil
+    cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil
+    cdef int _python_work(self, int64_t now_ns) noexcept

@@ -1,0 +1,307 @@
+"""The media driver (cnc-and-driver-protocol.md §8, INVOKER mode): everything on the thread that calls `do_work`.
+
+One duty cycle is `select(0)`, `receive_work`, `conduct_work`, `send_work`; a node may order the parts itself. The
+steady state is native; commands of clients, new images and the timers of once a second are Python.
+
+Parking: `park` announces the flag counter (type 1004), looks for work once more, and waits on the sockets until the
+next deadline. A process that wrote into a log buffer sends a byte to `wake.sock` when the flag says parked.
+"""
+
+import os
+
+from runtime.counters cimport Counter, CountersManager
+from runtime.wake cimport PARK_SOCKETS
+from transport.driver.frames cimport COUNTER_CYCLE_THRESHOLD, COUNTER_ERRORS, COUNTER_MAX_CYCLE_TIME
+from transport.driver.ipc_publication cimport IpcPublication
+from transport.driver.system_counters cimport count_event
+
+from runtime.clock import SystemClock
+from runtime.error_log import DistinctErrorLog
+from runtime.memory import FileMemoryProvider
+from runtime.random import RandomSource
+from transport.cnc import FILE_NAME, create_cnc
+from transport.driver.conductor import Conductor
+from transport.driver.config import MediaDriverConfig
+from transport.driver.context import OWNER_NONE, TYPE_PARK_FLAG, DriverContext
+from transport.driver.directory import WAKE_SOCKET_NAME, claim
+from transport.driver.loss_report import FILE_NAME as LOSS_FILE_NAME
+from transport.driver.loss_report import LossReport
+from transport.udp import UdpNetwork
+
+cdef enum:
+    UNREAD_POLL_NS = 1000000           # how long to park while a subscriber in another process is behind
+    CYCLE_THRESHOLD_NS = 100000000
+    COMMANDS_PER_CYCLE = 1
+
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
+
+
+cdef class MediaDriver(Agent):
+    """A driver in `config.directory`, started by `on_start` (or `with`), worked by `do_work`, ended by `on_close`.
+
+    The seams `clock`, `network`, `memory` and `random` (a RandomSource) are real ones unless given. `error_handler`
+    hears every error beside the error log. Only one driver may run in a folder: DriverInUseError.
+    """
+
+    def __init__(self, config not None, *, Clock clock=None, DatagramNetwork network=None, MemoryProvider memory=None,
+                 random=None, error_handler=None, on_termination=None):
+        if isinstance(config, str):
+            config = MediaDriverConfig(directory=config)
+        self.config = config
+        self.directory = config.directory
+        self.clock = clock if clock is not None else SystemClock()
+        self.network = network
+        self.memory = memory if memory is not None else FileMemoryProvider()
+        self._random = (random or RandomSource()).stream("media driver")
+        self._error_handler = error_handler
+        self._on_termination = on_termination
+        self._memories = []
+        self._ipc_kept = []
+        self.ipc = PointerArray()
+
+    @property
+    def role_name(self):
+        return f"driver {self.directory}"
+
+    def __enter__(self):
+        self.on_start()
+        return self
+
+    def __exit__(self, *exc_info):
+        self.on_close()
+
+    # --- start and end --------------------------------------------------------------------------------------------
+
+    def on_start(self):
+        """Makes the folder, its files and the counters, and lets clients in."""
+        left = claim(self.config, self.memory, self.clock)
+        try:
+            self._build()
+        except BaseException:
+            self._release()
+            raise
+        for text in left:
+            self.record_error(f"left by the driver before: {text}")
+
+    def _build(self):
+        config = self.config
+        if self.network is None:
+            self.network = UdpNetwork()
+        cnc = create_cnc(
+            self.memory, f"{self.directory}/{FILE_NAME}",
+            client_liveness_timeout_ns=config.client_liveness_timeout_ns, start_timestamp_ms=self.clock.epoch_ms(),
+            pid=os.getpid(), to_driver_capacity=config.to_driver_capacity,
+            to_clients_capacity=config.to_clients_capacity, counters_values_length=config.counters_values_length,
+            error_log_length=config.error_log_length, page_size=config.page_size)
+        self._memories.append(cnc)
+        counters = CountersManager(cnc.counters_metadata, cnc.counters_values, self.clock,
+                                   config.counters_reuse_timeout_ns // 1000000)
+        self.system = SystemCounters(counters)
+        self.error_log = DistinctErrorLog(cnc.error_log, self.clock, self.system.counters[COUNTER_ERRORS])
+        losses = self.memory.create(f"{self.directory}/{LOSS_FILE_NAME}", config.loss_report_length)
+        self._memories.append(losses)
+        self.losses = LossReport(losses, self.clock)
+        self.sender = Sender(self.system)
+        self.receiver = Receiver(self.system)
+        self.ring = cnc.to_driver
+        self.park_flag = ParkFlag(counters.allocate(TYPE_PARK_FLAG, "ordo driver park flag", owner_id=OWNER_NONE))
+        self.network.open_wake_socket(f"{self.directory}/{WAKE_SOCKET_NAME}")
+        self.context = DriverContext(
+            config=config, directory=self.directory, clock=self.clock, network=self.network, memory=self.memory,
+            random=self._random, cnc=cnc, counters=counters, system=self.system, sender=self.sender,
+            receiver=self.receiver, record_error=self.record_error, record_loss=self.losses.record,
+            transmit_raw=cnc.transmitter().transmit)
+        self.conductor = Conductor(self.context, self._collect_ipc, self._terminate)
+        now_ns = self.clock.nano_time()
+        self.timer_deadline_ns = now_ns + <int64_t> config.timer_interval_ns
+        self.endpoint_deadline_ns = now_ns
+        cnc.mark_ready(self.clock.epoch_ms())
+        self.started = True
+
+    def on_close(self):
+        """Tells clients that the driver ends, closes sockets and files, removes the folder unless told otherwise."""
+        if not self.started:
+            return
+        self.started = False
+        self.ring.consumer_heartbeat_ms = -1
+        self.conductor.close()
+        self._release()
+        if self.config.delete_directory_on_shutdown:
+            self.memory.remove_directory(self.directory)
+
+    def _release(self):
+        self.conductor = None
+        self.context = None
+        self.error_log = None
+        self.losses = None
+        self.ring = None
+        self.park_flag = None
+        self.sender = None
+        self.receiver = None
+        self.system = None
+        if self.network is not None:
+            self.network.close()
+        for memory in reversed(self._memories):
+            memory.close()
+        self._memories = []
+
+    def _collect_ipc(self):
+        """The native loop's view of the IPC publications."""
+        cdef IpcPublication publication
+        self._ipc_kept = list(self.conductor.publications.ipc.values())
+        self.ipc = PointerArray()
+        for publication in self._ipc_kept:
+            self.ipc.add(<void*> publication)
+
+    def _terminate(self):
+        self.terminated = True
+        if self._on_termination is not None:
+            self._on_termination()
+
+    def record_error(self, error):
+        """Into the driver's error log (which counts repetitions), and to the error handler."""
+        if self.error_log is not None:
+            self.error_log.record(error)
+        if self._error_handler is not None:
+            self._error_handler(error)
+
+    # --- duty cycle -----------------------------------------------------------------------------------------------
+
+    cpdef int do_work(self, int64_t now_ns) except -1:
+        cdef int work = 0
+        if not self.started:
+            return 0
+        with nogil:
+            self.select(0)
+            work = self.receive_work(now_ns)
+            work += self.conduct_work(now_ns)
+            work += self.send_work(now_ns)
+        return work
+
+    cdef int select(self, int64_t timeout_ns) noexcept nogil:
+        return self.network.select(timeout_ns)
+
+    cdef int receive_work(self, int64_t now_ns) noexcept nogil:
+        return self.receiver.receive(now_ns) + self.sender.receive(now_ns)
+
+    cdef int send_work(self, int64_t now_ns) noexcept nogil:
+        return self.sender.send(now_ns)
+
+    cdef int conduct_work(self, int64_t now_ns) noexcept nogil:
+        cdef int i, work
+        work = self.receiver.conduct(now_ns) + self.sender.conduct(now_ns)
+        for i in range(self.ipc.count):
+            work += (<IpcPublication> self.ipc.items[i]).conduct(now_ns)
+        if self._python_is_due(now_ns):
+            with gil:
+                work += self._python_work(now_ns)
+        return work
+
+    cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil:
+        return (now_ns >= self.timer_deadline_ns or now_ns >= self.endpoint_deadline_ns
+                or self.receiver.setup_count > 0 or self.sender.error_count > 0 or self.ring.has_message())
+
+    cdef int _python_work(self, int64_t now_ns) noexcept:
+        """Commands, images to build, timers. Errors go to the error log; the driver goes on."""
+        cdef int work = 0
+        cdef int64_t ended_ns
+        try:
+            work += self.ring.read(self.conductor.on_command, COMMANDS_PER_CYCLE)
+            if self.receiver.setup_count > 0 or self.sender.error_count > 0:
+                work += self.conductor.on_native_events()
+            if now_ns >= self.timer_deadline_ns:
+                self.timer_deadline_ns = now_ns + <int64_t> self.config.timer_interval_ns
+                self.conductor.on_timer(now_ns)
+                work += 1
+            if work > 0 or now_ns >= self.endpoint_deadline_ns:
+                self.endpoint_deadline_ns = self.conductor.endpoint_work(now_ns)
+        except Exception as error:
+            self.record_error(error)
+            self.endpoint_deadline_ns = now_ns + UNREAD_POLL_NS
+        ended_ns = self.clock.nano_time() - now_ns
+        if ended_ns > self.system.at[COUNTER_MAX_CYCLE_TIME][0]:
+            count_event(self.system, COUNTER_MAX_CYCLE_TIME, ended_ns - self.system.at[COUNTER_MAX_CYCLE_TIME][0])
+        if ended_ns > CYCLE_THRESHOLD_NS:
+            count_event(self.system, COUNTER_CYCLE_THRESHOLD, 1)
+        return work
+
+    # --- parking --------------------------------------------------------------------------------------------------
+
+    cdef bint _has_unread(self) noexcept nogil:
+        cdef int i
+        for i in range(self.ipc.count):
+            if (<IpcPublication> self.ipc.items[i]).has_unread():
+                return True
+        return self.receiver.has_unread()
+
+    cdef int64_t next_deadline(self, int64_t now_ns) noexcept nogil:
+        cdef int64_t deadline = self.timer_deadline_ns, due
+        if self.endpoint_deadline_ns < deadline:
+            deadline = self.endpoint_deadline_ns
+        due = self.sender.deadline_ns(now_ns)
+        if due < deadline:
+            deadline = due
+        due = self.receiver.deadline_ns(now_ns)
+        if due < deadline:
+            deadline = due
+        if deadline > now_ns + UNREAD_POLL_NS and self._has_unread():
+            deadline = now_ns + UNREAD_POLL_NS
+        return deadline
+
+    cdef bint has_work(self) noexcept nogil:
+        cdef int i
+        if self.ring.has_message() or self.sender.has_work():
+            return True
+        for i in range(self.ipc.count):
+            if (<IpcPublication> self.ipc.items[i]).has_moved():
+                return True
+        return False
+
+    cdef void announce_park(self) noexcept nogil:
+        self.park_flag.announce(PARK_SOCKETS)
+
+    cdef void awake(self) noexcept nogil:
+        self.park_flag.awake()
+
+    cdef int park_until(self, int64_t now_ns, int64_t timeout_ns) noexcept nogil:
+        cdef int64_t left = self.next_deadline(now_ns) - now_ns
+        cdef int ready
+        if left < timeout_ns:
+            timeout_ns = left
+        if timeout_ns <= 0:
+            return self.select(0)
+        self.announce_park()
+        ready = self.select(0 if self.has_work() else timeout_ns)
+        self.awake()
+        return ready
+
+    def park(self, int64_t now_ns, int64_t timeout_ns):
+        """Waits on the sockets, at most `timeout_ns` and not beyond the next deadline, unless there is work.
+
+        The number of channels that became ready.
+        """
+        cdef int ready
+        if not self.started:
+            return 0
+        with nogil:
+            ready = self.park_until(now_ns, timeout_ns)
+        return ready
+
+    def next_deadline_ns(self, int64_t now_ns):
+        """When something is due without being told: heartbeats, status messages, NAKs, timers."""
+        return self.next_deadline(now_ns)
+
+    def wake(self):
+        """Ends a `park`, from any thread."""
+        self.network.wake()
+
+    # --- looking inside -------------------------------------------------------------------------------------------
+
+    @property
+    def counters(self):
+        """The CountersManager; None when not running."""
+        return self.context.counters if self.context is not None else None
+
+    def system_counter(self, int index):
+        """Value of a system counter (cnc-and-driver-protocol.md §5.4)."""
+        return self.system.value(index)

@@ -1,0 +1,122 @@
+"""A publication that is sent over UDP: sender side, retransmission, publisher limit (transport-wire.md §4)."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from runtime.datagram cimport SendItem, SocketAddress
+from transport.driver.flow_control cimport FlowControl
+from transport.driver.send_endpoint cimport SendEndpoint
+from transport.driver.system_counters cimport SystemCounters
+from transport.logbuffer cimport LogBuffers
+
+cdef enum:
+    ITEMS_MAX = 16                     # send items of one batch
+    ITEM_LENGTH_MAX = 65000            # bytes of one segmented item
+    SEGMENTS_MAX = 64
+    BATCH_LENGTH_MAX = 262144          # bytes a publication sends in one turn
+    RESENDS_MAX = 256
+
+cdef enum:
+    PUBLICATION_ACTIVE = 0
+    PUBLICATION_DRAINING = 1
+    PUBLICATION_LINGER = 2
+    PUBLICATION_DONE = 3
+
+cdef struct Liveness:
+    int64_t receiver_id
+    int64_t last_heard_ns
+
+cdef struct Resend:
+    int64_t position
+    int64_t length
+    int64_t deadline_ns                # when to send (delayed), or when to forget (lingering)
+    int state                          # 0 free, 1 delayed, 2 lingering
+
+cdef class NetworkPublication:
+    cdef readonly LogBuffers log
+    cdef readonly SendEndpoint endpoint
+    cdef readonly FlowControl flow_control
+    cdef SystemCounters system
+    cdef readonly int32_t session_id
+    cdef readonly int32_t stream_id
+    cdef readonly int64_t registration_id
+    cdef readonly int64_t client_id
+    cdef readonly bint is_exclusive
+    cdef readonly int32_t mtu
+    cdef int32_t term_length
+    cdef int32_t shift
+    cdef int32_t initial_term_id
+    cdef readonly int64_t window
+    cdef readonly bint signal_eos
+    cdef readonly bint spies_simulate_connection
+    cdef readonly object parameters            # PublicationParameters
+    cdef readonly dict counters                # name -> Counter
+    # counter cells
+    cdef int64_t* position_cell                # pub-pos
+    cdef int64_t* limit_cell                   # pub-lmt
+    cdef int64_t* sender_position_cell         # snd-pos
+    cdef int64_t* sender_limit_cell            # snd-lmt
+    cdef int64_t* back_pressure_cell           # snd-bpe
+    cdef int64_t* naks_cell                    # snd-naks-received
+    # sender
+    cdef readonly int64_t sender_position
+    cdef int64_t sender_limit
+    cdef int64_t last_send_ns
+    cdef int64_t last_setup_ns
+    cdef int64_t idle_deadline_ns
+    cdef bint has_initial_connection
+    cdef bint setup_elicited
+    cdef bint track_limits
+    cdef bint short_send
+    cdef bint has_receivers
+    cdef bint is_end_of_stream
+    cdef bint is_revoked
+    cdef bint received_unicast_eos
+    cdef Liveness* receivers
+    cdef readonly int receiver_count
+    cdef int receiver_capacity
+    cdef Resend* resends
+    cdef int resend_count
+    cdef int resends_active
+    cdef int64_t connection_timeout_ns
+    cdef int64_t resend_delay_ns
+    cdef int64_t resend_linger_ns
+    cdef int64_t linger_timeout_ns
+    # conductor
+    cdef int64_t clean_position
+    cdef int64_t** spies
+    cdef readonly int spy_count
+    cdef int spy_capacity
+    cdef int64_t publisher_limit
+    cdef readonly int state
+    cdef public int reference_count
+    cdef int64_t state_changed_ns
+    cdef int64_t unblock_position
+    cdef int64_t unblock_changed_ns
+    cdef int64_t unblock_timeout_ns
+
+    cdef int send(self, int64_t now_ns) noexcept nogil                     # bytes
+    cdef bint has_work(self) noexcept nogil
+    cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
+    cdef int conduct(self, int64_t now_ns) noexcept nogil
+    cdef void on_status_message(self, const uint8_t* frame, uint32_t length, const SocketAddress* source,
+                                int64_t now_ns) noexcept nogil
+    cdef void on_nak(self, const uint8_t* frame, int64_t now_ns) noexcept nogil
+    cdef void on_rttm(self, const uint8_t* frame) noexcept nogil
+    cdef bint on_error(self, int64_t receiver_id) noexcept nogil
+    cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
+                      int capacity) noexcept nogil
+    cdef int32_t _block(self, int64_t position, int64_t limit, int32_t* padding) noexcept nogil
+    cdef int _send_data(self, int64_t now_ns) noexcept nogil
+    cdef void _send_setup(self, int64_t now_ns) noexcept nogil
+    cdef void _send_heartbeat(self, int64_t now_ns) noexcept nogil
+    cdef void _on_idle(self, int64_t now_ns) noexcept nogil
+    cdef void _expire_receivers(self, int64_t now_ns) noexcept nogil
+    cdef void _heard(self, int64_t receiver_id, int64_t now_ns) noexcept nogil
+    cdef bint _forget(self, int64_t receiver_id) noexcept nogil
+    cdef void _update_connected(self) noexcept nogil
+    cdef void _back_pressured(self) noexcept nogil
+    cdef void _resend(self, int64_t position, int64_t length) noexcept nogil
+    cdef void _run_resends(self, int64_t now_ns) noexcept nogil
+    cdef bint _has_subscribers(self) noexcept nogil
+    cdef int64_t _min_consumer(self) noexcept nogil
+    cdef void _clean_to(self, int64_t position) noexcept nogil
+    cdef bint _may_move_limit(self, int64_t limit) noexcept nogil

@@ -1,0 +1,31 @@
+"""Containers for native loops: an array of borrowed object pointers, and a map from a 64-bit key to a pointer.
+
+Borrowed: whoever fills them keeps the objects alive elsewhere until they are removed.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+cdef class PointerArray:
+    cdef void** items
+    cdef int count
+    cdef int capacity
+    cdef int add(self, void* item) except -1
+    cdef void remove(self, void* item) noexcept          # order is kept
+
+cdef class PointerMap:
+    """Open addressing, linear probing, backward-shift deletion. NULL means absent and cannot be stored."""
+    cdef int64_t* keys
+    cdef void** values
+    cdef uint32_t mask
+    cdef int count
+    cdef void* get(self, int64_t key) noexcept nogil
+    cdef int put(self, int64_t key, void* value) except -1
+    cdef void remove(self, int64_t key) noexcept
+    cdef int grow(self) except -1
+
+cdef inline int64_t pair_key(int32_t session_id, int32_t stream_id) noexcept nogil:
+    return <int64_t> ((<uint64_t> <uint32_t> session_id << 32) | <uint64_t> <uint32_t> stream_id)
+
+cdef inline uint32_t slot_of(int64_t key, uint32_t mask) noexcept nogil:
+    cdef uint64_t mixed = <uint64_t> key * <uint64_t> 0x9E3779B97F4A7C15ULL
+    return <uint32_t> (mixed >> 32) & mask

@@ -1,0 +1,457 @@
+"""The driver's side of an image (transport-wire.md §6).
+
+Datagrams go straight into the log. The conductor moves the rebuild position over what is whole, asks for the first gap,
+and tells the sender how far the slowest subscriber has read, which opens the sender's window.
+"""
+
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_load_acquire_i64,
+                              ordo_store_release_i64)
+from runtime.counters cimport Counter
+from transport.driver.frames cimport *
+from transport.driver.system_counters cimport count_event
+from transport.logbuffer cimport compute_position, compute_term_id, FLAG_EOS, FLAG_REVOKED
+
+cdef enum:
+    ERROR_IMAGE_REJECTED = 13
+    CONNECTIONS_MAX = 256
+    DRAIN_STATUS_MULTIPLE = 5
+
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
+
+STATE_NAMES = ("INIT", "ACTIVE", "DRAINING", "LINGER", "DONE")
+
+
+cdef class PublicationImage:
+    """`counters` holds rcv-hwm, rcv-pos and rcv-naks-sent by these names; `window` in bytes; times in ns."""
+
+    def __init__(self, *, LogBuffers log not None, ReceiveEndpoint endpoint not None, LossDetector loss not None,
+                 SystemCounters system not None, int64_t correlation_id, str source_identity, dict counters,
+                 int64_t join_position, int32_t window, bint rejoins, int64_t sm_timeout_ns,
+                 int64_t liveness_timeout_ns, int64_t connection_timeout_ns, int64_t now_ns):
+        self.log = log
+        self.endpoint = endpoint
+        self.loss = loss
+        self.system = system
+        self.correlation_id = correlation_id
+        self.source_identity = source_identity
+        self.session_id = log.session_id
+        self.stream_id = log.stream_id
+        self.term_length = log.term_length
+        self.shift = log.term_shift
+        self.initial_term_id = log.initial_term_id
+        self.window = window
+        self.is_reliable = loss.is_reliable
+        self.rejoins = rejoins
+        self.counters = counters
+        self.high_water_cell = (<Counter> counters["rcv-hwm"]).address
+        self.rebuild_cell = (<Counter> counters["rcv-pos"]).address
+        self.naks_cell = (<Counter> counters["rcv-naks-sent"]).address
+        self.high_water = self.rebuild_position = self.clean_position = join_position
+        self.sm_position = self.sm_sent_position = join_position
+        self.sm_due = True
+        self.sm_sent_ns = now_ns
+        self.sm_timeout_ns = sm_timeout_ns
+        self.liveness_timeout_ns = liveness_timeout_ns
+        self.connection_timeout_ns = connection_timeout_ns
+        self.last_packet_ns = self.state_changed_ns = now_ns
+        self.state = IMAGE_ACTIVE
+
+    def __dealloc__(self):
+        free(self.connections)
+        free(self.subscribers)
+
+    # --- receiving ------------------------------------------------------------------------------------------------
+
+    cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source,
+                            int64_t now_ns) noexcept nogil:
+        """The connection of a transport; made, with the address that was heard first, when there is none."""
+        cdef int i
+        cdef Connection* grown
+        cdef Connection* added
+        for i in range(self.connection_count):
+            if self.connections[i].transport == <void*> transport:
+                self.connections[i].last_heard_ns = now_ns
+                return &self.connections[i]
+        if self.connection_count == self.connection_capacity:
+            if self.connection_capacity >= CONNECTIONS_MAX:
+                return NULL
+            grown = <Connection*> realloc(self.connections, (self.connection_capacity + 2) * sizeof(Connection))
+            if grown == NULL:
+                return NULL
+            self.connections = grown
+            self.connection_capacity += 2
+        added = &self.connections[self.connection_count]
+        memset(added, 0, sizeof(Connection))
+        added.transport = <void*> transport
+        added.control = transport.control if transport.is_multicast else source[0]
+        added.last_heard_ns = now_ns
+        self.connection_count += 1
+        return added
+
+    cdef void on_setup(self, ReceiveTransport transport, const SocketAddress* source, int64_t now_ns) noexcept nogil:
+        """A SETUP for a known image: another path of it, or the publisher lost sight of us."""
+        cdef int count = self.connection_count
+        self._track(transport, source, now_ns)
+        if self.connection_count != count:
+            self.sm_due = True
+
+    cdef int on_data(self, const uint8_t* datagram, uint32_t length, ReceiveTransport transport,
+                     const SocketAddress* source, int64_t now_ns) noexcept nogil:
+        """One datagram of DATA or PAD frames, or a heartbeat. 1 when it was taken."""
+        cdef int32_t frame_length = ordo_get_i32(datagram)
+        cdef int32_t term_offset = ordo_get_i32(datagram + 8)
+        cdef bint is_heartbeat = frame_length == 0 and length == DATA_LENGTH
+        cdef int64_t covered = 0, position
+        cdef Connection* connection
+        if self.is_rejected or self.state != IMAGE_ACTIVE:
+            return 0
+        if is_heartbeat:
+            if term_offset < 0 or term_offset >= self.term_length or term_offset & 31:
+                covered = -1
+        else:
+            covered = payload_length(datagram, length, self.term_length)
+        position = compute_position(ordo_get_i32(datagram + 20), term_offset, self.shift, self.initial_term_id)
+        if covered < 0 or position < 0:
+            count_event(self.system, COUNTER_INVALID_PACKETS, 1)
+            return 0
+        if position + covered > self.sm_sent_position + self.term_length / 2:
+            count_event(self.system, COUNTER_OVER_RUNS, 1)
+            return 0
+        if is_heartbeat:
+            if position < self.sm_sent_position - self.term_length:
+                count_event(self.system, COUNTER_UNDER_RUNS, 1)
+                return 0
+            connection = self._track(transport, source, now_ns)
+            self._on_heartbeat(datagram, position, connection, now_ns)
+            return 1
+        if position < self.sm_sent_position:
+            count_event(self.system, COUNTER_UNDER_RUNS, 1)
+            if position >= self.sm_sent_position - self.window:
+                self._track(transport, source, now_ns)
+            return 0
+        connection = self._track(transport, source, now_ns)
+        if connection != NULL:
+            connection.heard = True
+        self.last_packet_ns = now_ns
+        self._insert(datagram, length, position, covered)
+        return 1
+
+    cdef void _insert(self, const uint8_t* datagram, uint32_t length, int64_t position, int64_t covered) noexcept nogil:
+        """Copies a datagram's frames in, the first word last, unless they are there already (log-buffer.md §7)."""
+        cdef uint8_t* target = self.log.at(position)
+        if ordo_load_acquire_i32(target) == 0:
+            memcpy(target + 8, datagram + 8, length - 8)
+            ordo_store_release_i64(target, ordo_get_i64(datagram))
+            if position == self.rebuild_position:
+                self.rebuild_position = position + covered
+        if position + covered > self.high_water:
+            self.high_water = position + covered
+            ordo_store_release_i64(self.high_water_cell, self.high_water)
+
+    cdef void _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,
+                            int64_t now_ns) noexcept nogil:
+        self.last_packet_ns = now_ns
+        count_event(self.system, COUNTER_HEARTBEATS_RECEIVED, 1)
+        if connection != NULL:
+            connection.heard = True
+            if datagram[5] & FLAG_EOS:
+                self._on_end_of_stream(datagram, position, connection)
+        if position > self.high_water:
+            self.high_water = position
+            ordo_store_release_i64(self.high_water_cell, position)
+
+    cdef void _on_end_of_stream(self, const uint8_t* datagram, int64_t position, Connection* connection) noexcept nogil:
+        """The stream has ended when every path of it says so."""
+        cdef int i
+        cdef int64_t end = 0
+        connection.is_end_of_stream = True
+        connection.end_position = position
+        for i in range(self.connection_count):
+            if not self.connections[i].is_end_of_stream:
+                return
+            if self.connections[i].end_position > end:
+                end = self.connections[i].end_position
+        if not self.is_end_of_stream:
+            self.is_end_of_stream = True
+            self.log.set_end_of_stream_position(end)
+        if datagram[5] & FLAG_REVOKED and not self.is_revoked:
+            self.is_revoked = True
+            self.log.set_revoked()
+            count_event(self.system, COUNTER_IMAGES_REVOKED, 1)
+
+    # --- conducting -----------------------------------------------------------------------------------------------
+
+    cdef int conduct(self, int64_t now_ns) noexcept nogil:
+        """One turn: rebuild, gap, status message; 1 when something was done."""
+        cdef int64_t least = NEVER, most = 0, position
+        cdef int i
+        cdef int64_t rebuilt = self.rebuild_cell[0]
+        if self.state > IMAGE_DRAINING:
+            return 0
+        for i in range(self.subscriber_count):
+            position = ordo_load_acquire_i64(self.subscribers[i])
+            if position < least:
+                least = position
+            if position > most:
+                most = position
+        if self.state == IMAGE_ACTIVE or not self.is_revoked:
+            self._rebuild(most, now_ns)
+        if now_ns - self.sm_sent_ns > self.sm_timeout_ns:
+            self.sm_due = True
+        if self.subscriber_count > 0:
+            self._schedule_status(least)
+        if self.sm_due:
+            if self.is_rejected:
+                self._send_error(now_ns)
+                self.sm_sent_ns = now_ns
+                self.sm_due = False
+            elif not self.is_superseded:
+                self._send_status(now_ns)
+            else:
+                self.sm_due = False
+                self.sm_sent_ns = now_ns
+            return 1
+        return self.rebuild_cell[0] != rebuilt
+
+    cdef void _rebuild(self, int64_t most, int64_t now_ns) noexcept nogil:
+        cdef int64_t position = self.rebuild_position
+        if most > position:
+            position = most
+        if position < self.high_water:
+            position = self.loss.scan(self.log, position, self.high_water, now_ns)
+            if self.loss.found:
+                self._record_loss(self.loss.active.length)
+            if self.loss.due(now_ns) and not self.is_revoked and not self.is_rejected:
+                self._on_gap(now_ns)
+        else:
+            self.loss.active.length = 0
+        self.rebuild_position = position
+        if position > self.rebuild_cell[0]:
+            ordo_store_release_i64(self.rebuild_cell, position)
+
+    cdef void _on_gap(self, int64_t now_ns) noexcept nogil:
+        """Asks for the gap, or fills it with padding when the subscribers want no retransmission."""
+        cdef int64_t position = self.loss.active.position
+        if self.is_reliable:
+            self._send_nak(now_ns)
+            return
+        self.log.write_padding(self.log.at(position), <int32_t> (position & (self.term_length - 1)),
+                               compute_term_id(position, self.shift, self.initial_term_id),
+                               <int32_t> self.loss.active.length)
+        self.loss.active.length = 0
+        count_event(self.system, COUNTER_GAP_FILLS, 1)
+
+    cdef void _schedule_status(self, int64_t least) noexcept nogil:
+        cdef int turns = 0
+        if least <= self.sm_position + self.window / 4 and not (self.sm_due and least > self.sm_position):
+            return
+        while self.clean_position < least - self.term_length and turns < 4:
+            self.clean_position = self.log.clean(self.clean_position, least - self.term_length)
+            turns += 1
+        self.sm_position = least
+        self.sm_due = True
+
+    cdef int _send_all(self, const uint8_t* frame, uint32_t length, int64_t now_ns) noexcept nogil:
+        """To every path that was heard of late (the only one always); how many went out."""
+        cdef int i, sent = 0
+        for i in range(self.connection_count):
+            if self.connection_count == 1 or now_ns - self.connections[i].last_heard_ns <= self.connection_timeout_ns:
+                sent += (<ReceiveTransport> self.connections[i].transport).send_frame(
+                    frame, length, &self.connections[i].control)
+        return sent
+
+    cdef void _send_status(self, int64_t now_ns) noexcept nogil:
+        cdef uint8_t frame[SM_TAGGED_LENGTH]
+        cdef int length = put_sm(
+            frame, SM_END_OF_STREAM if self.state == IMAGE_DRAINING else 0, self.session_id, self.stream_id,
+            compute_term_id(self.sm_position, self.shift, self.initial_term_id),
+            <int32_t> (self.sm_position & (self.term_length - 1)), self.window, self.endpoint.receiver_id,
+            self.endpoint.has_tag, self.endpoint.tag)
+        count_event(self.system, COUNTER_SM_SENT, self._send_all(frame, length, now_ns))
+        self.sm_sent_position = self.sm_position
+        self.sm_sent_ns = now_ns
+        self.sm_due = False
+
+    cdef void _send_nak(self, int64_t now_ns) noexcept nogil:
+        cdef uint8_t frame[NAK_LENGTH]
+        cdef int64_t position = self.loss.active.position
+        put_nak(frame, self.session_id, self.stream_id,
+                compute_term_id(position, self.shift, self.initial_term_id),
+                <int32_t> (position & (self.term_length - 1)), <int32_t> self.loss.active.length)
+        if self._send_all(frame, NAK_LENGTH, now_ns) > 0:
+            count_event(self.system, COUNTER_NAKS_SENT, 1)
+            ordo_store_release_i64(self.naks_cell, self.naks_cell[0] + 1)
+
+    cdef void _send_error(self, int64_t now_ns) noexcept nogil:
+        cdef uint8_t frame[ERR_LENGTH + ERROR_TEXT_MAX]
+        cdef int length
+        with gil:
+            length = min(<int> len(self.rejection), ERROR_TEXT_MAX)
+            memcpy(frame + ERR_LENGTH, <const char*> self.rejection, length)
+        put_base(frame, ERR_LENGTH + length, ERR_HAS_TAG if self.endpoint.has_tag else 0, FRAME_ERR)
+        ordo_put_i32(frame + 8, self.session_id)
+        ordo_put_i32(frame + 12, self.stream_id)
+        ordo_put_i64(frame + 16, self.endpoint.receiver_id)
+        ordo_put_i64(frame + 24, self.endpoint.tag)
+        ordo_put_i32(frame + 32, ERROR_IMAGE_REJECTED)
+        ordo_put_i32(frame + 36, length)
+        count_event(self.system, COUNTER_ERROR_FRAMES_SENT, self._send_all(frame, ERR_LENGTH + length, now_ns))
+
+    cdef void _record_loss(self, int64_t length) noexcept nogil:
+        with gil:
+            if self.loss_record is not None:
+                self.loss_record(self, length)
+
+    cdef bint has_unread(self) noexcept nogil:
+        """A subscriber has not read all there is: its progress must be looked for."""
+        cdef int i
+        for i in range(self.subscriber_count):
+            if ordo_load_acquire_i64(self.subscribers[i]) < self.rebuild_position:
+                return True
+        return False
+
+    cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil:
+        if self.state > IMAGE_DRAINING:
+            return NEVER
+        if self.sm_due:
+            return now_ns
+        if self.loss.active.length > 0 and self.loss.active.deadline_ns < self.sm_sent_ns + self.sm_timeout_ns:
+            return self.loss.active.deadline_ns
+        return self.sm_sent_ns + self.sm_timeout_ns + 1
+
+    # --- life (Python, rare) --------------------------------------------------------------------------------------
+
+    @property
+    def state_name(self):
+        return STATE_NAMES[self.state]
+
+    @property
+    def is_active(self):
+        return self.state == IMAGE_ACTIVE
+
+    @property
+    def accepts_subscriptions(self):
+        return self.state == IMAGE_ACTIVE and not self.is_revoked
+
+    @property
+    def join_position(self):
+        """Where a further subscriber begins: at the slowest other one, else at what is whole."""
+        cdef int i
+        cdef int64_t position = self.rebuild_position
+        for i in range(self.subscriber_count):
+            position = min(position, ordo_load_acquire_i64(self.subscribers[i]))
+        return position
+
+    @property
+    def rejected(self):
+        return self.is_rejected
+
+    def add_connection(self, ReceiveTransport transport not None, bytes source, int64_t now_ns):
+        """The path the SETUP came on."""
+        cdef SocketAddress address
+        load_address(&address, source)
+        self._track(transport, &address, now_ns)
+
+    def drop_connection(self, ReceiveTransport transport not None):
+        """Its destination was removed."""
+        cdef int i, kept = 0
+        for i in range(self.connection_count):
+            if self.connections[i].transport != <void*> transport:
+                self.connections[kept] = self.connections[i]
+                kept += 1
+        self.connection_count = kept
+
+    def add_subscriber(self, Counter position not None):
+        cdef int64_t** grown
+        if self.subscriber_count == self.subscriber_capacity:
+            grown = <int64_t**> realloc(self.subscribers, (self.subscriber_capacity + 4) * sizeof(int64_t*))
+            if grown == NULL:
+                raise MemoryError
+            self.subscribers = grown
+            self.subscriber_capacity += 4
+        self.subscribers[self.subscriber_count] = position.address
+        self.subscriber_count += 1
+
+    def remove_subscriber(self, Counter position not None):
+        """It no longer holds the window."""
+        cdef int i, kept = 0
+        for i in range(self.subscriber_count):
+            if self.subscribers[i] != position.address:
+                self.subscribers[kept] = self.subscribers[i]
+                kept += 1
+        self.subscriber_count = kept
+
+    def subscribers_have_drained(self):
+        cdef int i
+        for i in range(self.subscriber_count):
+            if ordo_load_acquire_i64(self.subscribers[i]) < self.rebuild_position:
+                return False
+        return True
+
+    def reject(self, bytes reason not None):
+        """From now on the sender is told the reason instead of a position (§6.3)."""
+        self.rejection = reason[:ERROR_TEXT_MAX]
+        self.is_rejected = True
+        self.sm_due = True
+        count_event(self.system, COUNTER_IMAGES_REJECTED, 1)
+
+    def end_now(self, int64_t now_ns):
+        """Its socket is about to close: the sender is told at once that this receiver goes."""
+        if self.state == IMAGE_ACTIVE:
+            self.state = IMAGE_DRAINING
+            if not self.is_superseded and not self.is_rejected:
+                self._send_status(now_ns)
+        if self.state != IMAGE_DONE:
+            self._enter(IMAGE_LINGER, now_ns)
+
+    @property
+    def untethered_limit(self):
+        """Late is who has not passed this: the fastest subscriber less three quarters of the window."""
+        cdef int i
+        cdef int64_t most = 0
+        for i in range(self.subscriber_count):
+            most = max(most, ordo_load_acquire_i64(self.subscribers[i]))
+        return most - self.window + self.window / 4
+
+    def supersede(self):
+        """A younger image of the session speaks for it."""
+        self.is_superseded = True
+
+    def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
+        """Moves the life on; answers the name of a state that was entered just now, or None."""
+        if self.state == IMAGE_ACTIVE:
+            self.log.set_active_transport_count(self._active_connections(now_ns))
+            if self._shall_drain(now_ns):
+                self.sm_due = True
+                return self._enter(IMAGE_DRAINING, now_ns)
+        elif self.state == IMAGE_DRAINING:
+            if self.is_revoked or (self.subscribers_have_drained() and now_ns - self.state_changed_ns
+                                   >= DRAIN_STATUS_MULTIPLE * self.sm_timeout_ns):
+                return self._enter(IMAGE_LINGER, now_ns)
+        elif self.state == IMAGE_LINGER:
+            if self.subscriber_count == 0 or now_ns - self.state_changed_ns >= self.liveness_timeout_ns:
+                return self._enter(IMAGE_DONE, now_ns)
+        return None
+
+    @property
+    def ended_orderly(self):
+        """The stream said that it ends: the session may come again at once."""
+        return self.is_end_of_stream
+
+    def _active_connections(self, int64_t now_ns):
+        cdef int i, active = 0
+        for i in range(self.connection_count):
+            active += now_ns - self.connections[i].last_heard_ns <= self.liveness_timeout_ns
+        return active
+
+    def _shall_drain(self, int64_t now_ns):
+        return (now_ns - self.last_packet_ns > self.liveness_timeout_ns or self.subscriber_count == 0
+                or self.is_revoked or (self.is_end_of_stream and self.rebuild_position >= self.high_water))
+
+    def _enter(self, int state, int64_t now_ns):
+        self.state = state
+        self.state_changed_ns = now_ns
+        return STATE_NAMES[state]

@@ -1,0 +1,44 @@
+"""Where datagrams of subscriptions arrive: endpoints, their sockets, and who is interested in what."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from runtime.datagram cimport DatagramChannel, SocketAddress
+from transport.driver.pointers cimport PointerMap
+from transport.driver.system_counters cimport SystemCounters
+
+cdef enum:
+    # what the map of sessions holds for a session that has no image; pointers are above these
+    SESSION_PENDING_SETUP = 1
+    SESSION_INIT_IN_PROGRESS = 2
+    SESSION_COOL_DOWN = 3
+    SESSION_NO_INTEREST = 4
+    SESSION_MARKERS = 5
+
+cdef class ReceiveTransport:
+    """One socket of an endpoint. A multi-destination subscription has several, any other one."""
+    cdef readonly DatagramChannel channel
+    cdef readonly object spec                  # UdpChannelSpec
+    cdef readonly ReceiveEndpoint endpoint
+    cdef readonly int64_t registration_id      # of the destination; of the endpoint's creator otherwise
+    cdef readonly bint is_multicast
+    cdef readonly bint has_explicit_control    # asks a publisher's control address for SETUP
+    cdef SocketAddress control                 # multicast control group, or the explicit control address
+    cdef int64_t last_setup_request_ns
+    cdef public object local_address_counter
+    cdef bint send_frame(self, const uint8_t* frame, uint32_t length, const SocketAddress* to) noexcept nogil
+
+cdef class ReceiveEndpoint:
+    cdef readonly object spec
+    cdef readonly list transports
+    cdef readonly int64_t receiver_id
+    cdef readonly bint has_tag
+    cdef readonly int64_t tag
+    cdef SystemCounters system
+    cdef PointerMap sessions                   # (session, stream) -> PublicationImage or a SESSION_ marker
+    cdef PointerMap streams                    # stream -> number of subscriptions
+    cdef readonly dict images                  # the same images, kept alive
+    cdef readonly dict interests               # stream -> list of session ids (None: any), one a subscription
+    cdef readonly dict pending                 # (session, stream) -> deadline of its PENDING_SETUP marker, ns
+    cdef readonly int reference_count
+    cdef public object status
+    cdef void request_setup(self, ReceiveTransport transport, const SocketAddress* to, int32_t session_id,
+                            int32_t stream_id) noexcept nogil

@@ -1,0 +1,28 @@
+"""All sockets that receive, and the images their datagrams belong to."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from runtime.datagram cimport SocketAddress
+from transport.driver.pointers cimport PointerArray
+from transport.driver.publication_image cimport PublicationImage
+from transport.driver.receive_endpoint cimport ReceiveTransport
+from transport.driver.system_counters cimport SystemCounters
+
+cdef class Receiver:
+    cdef SystemCounters system
+    cdef PointerArray transports
+    cdef PointerArray images
+    cdef readonly list setups                  # for the conductor: images to build
+    cdef int setup_count
+    cdef int receive(self, int64_t now_ns) noexcept nogil      # datagrams
+    cdef int conduct(self, int64_t now_ns) noexcept nogil
+    cdef bint has_unread(self) noexcept nogil
+    cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
+    cdef int _poll(self, ReceiveTransport transport, int64_t now_ns) noexcept nogil
+    cdef int _dispatch(self, ReceiveTransport transport, const uint8_t* datagram, uint32_t length,
+                       const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef void _on_unknown_data(self, ReceiveTransport transport, const uint8_t* datagram, const SocketAddress* source,
+                               int64_t now_ns) noexcept nogil
+    cdef void _on_setup(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,
+                        int64_t now_ns) noexcept nogil
+    cdef void _on_rttm(self, ReceiveTransport transport, const uint8_t* frame,
+                       const SocketAddress* source) noexcept nogil

@@ -1,0 +1,180 @@
+"""All sockets that receive, and the images their datagrams belong to (transport-wire.md §5-§6)."""
+
+from runtime.atomics cimport ordo_get_i32, ordo_get_i64
+from runtime.datagram cimport ReceiveItem
+from transport.driver.frames cimport *
+from transport.driver.pointers cimport pair_key
+from transport.driver.receive_endpoint cimport (ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
+                                                SESSION_NO_INTEREST, SESSION_PENDING_SETUP)
+from transport.driver.system_counters cimport count_event
+from transport.logbuffer cimport FLAG_EOS
+
+from collections import namedtuple
+
+cdef enum:
+    RECEIVE_ITEMS = 16
+    RECEIVE_TURNS = 8                  # batches of one socket in one duty cycle
+    PENDING_SETUP_NS = 1000000000
+    SETUPS_MAX = 1024
+
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
+
+Setup = namedtuple("Setup", "transport source session_id stream_id initial_term_id active_term_id term_offset "
+                            "term_length mtu ttl flags")
+
+
+cdef class Receiver:
+    def __init__(self, SystemCounters system not None):
+        self.system = system
+        self.transports = PointerArray()
+        self.images = PointerArray()
+        self.setups = []
+
+    def add_transport(self, ReceiveTransport transport not None):
+        """Its endpoint keeps it alive until it is removed."""
+        self.transports.add(<void*> transport)
+
+    def remove_transport(self, ReceiveTransport transport not None):
+        self.transports.remove(<void*> transport)
+        self.setups = [setup for setup in self.setups if setup.transport is not transport]
+        self.setup_count = len(self.setups)
+
+    def add_image(self, PublicationImage image not None):
+        """Its owner keeps it alive until it is removed."""
+        self.images.add(<void*> image)
+
+    def remove_image(self, PublicationImage image not None):
+        self.images.remove(<void*> image)
+
+    def take_setups(self):
+        """The SETUP frames since last time that ask for an image, in order."""
+        taken = self.setups
+        self.setups = []
+        self.setup_count = 0
+        return taken
+
+    cdef int receive(self, int64_t now_ns) noexcept nogil:
+        """Datagrams of the sockets that are ready, into their images; datagrams taken."""
+        cdef int i, work = 0
+        for i in range(self.transports.count):
+            if (<ReceiveTransport> self.transports.items[i]).channel.ready:
+                work += self._poll(<ReceiveTransport> self.transports.items[i], now_ns)
+        return work
+
+    cdef int _poll(self, ReceiveTransport transport, int64_t now_ns) noexcept nogil:
+        cdef ReceiveItem items[RECEIVE_ITEMS]
+        cdef int turn, count, i, work = 0
+        cdef int64_t total = 0
+        cdef uint32_t offset, length
+        for turn in range(RECEIVE_TURNS):
+            count = transport.channel.receive(items, RECEIVE_ITEMS)
+            if count <= 0:
+                break
+            for i in range(count):
+                offset = 0
+                total += items[i].length_bytes
+                while offset < items[i].length_bytes:
+                    length = items[i].length_bytes - offset
+                    if 0 < items[i].segment_length_bytes < length:
+                        length = items[i].segment_length_bytes
+                    work += self._dispatch(transport, items[i].data + offset, length, &items[i].source, now_ns)
+                    offset += length
+            if not transport.channel.ready:
+                break
+        if total > 0:
+            count_event(self.system, COUNTER_BYTES_RECEIVED, total)
+        return work
+
+    cdef int _dispatch(self, ReceiveTransport transport, const uint8_t* datagram, uint32_t length,
+                       const SocketAddress* source, int64_t now_ns) noexcept nogil:
+        cdef int frame_type = classify(datagram, length)
+        cdef void* found
+        if frame_type == FRAME_DATA or frame_type == FRAME_PAD:
+            found = transport.endpoint.sessions.get(pair_key(ordo_get_i32(datagram + 12), ordo_get_i32(datagram + 16)))
+            if <size_t> found >= SESSION_MARKERS:
+                (<PublicationImage> found).on_data(datagram, length, transport, source, now_ns)
+            elif found == NULL and datagram[5] & FLAG_EOS == 0:
+                self._on_unknown_data(transport, datagram, source, now_ns)
+        elif frame_type == FRAME_SETUP:
+            if setup_is_valid(datagram):
+                self._on_setup(transport, datagram, source, now_ns)
+            else:
+                count_event(self.system, COUNTER_INVALID_PACKETS, 1)
+        elif frame_type == FRAME_RTTM:
+            self._on_rttm(transport, datagram, source)
+        elif frame_type == FRAME_INVALID:
+            count_event(self.system, COUNTER_INVALID_PACKETS, 1)
+        return 1
+
+    cdef void _on_unknown_data(self, ReceiveTransport transport, const uint8_t* datagram, const SocketAddress* source,
+                               int64_t now_ns) noexcept nogil:
+        """Data of a session without an image: ask for its SETUP, once a second (§5)."""
+        cdef int32_t session_id = ordo_get_i32(datagram + 12)
+        cdef int32_t stream_id = ordo_get_i32(datagram + 16)
+        if transport.endpoint.streams.get(stream_id) == NULL:
+            return
+        with gil:
+            if not transport.endpoint.is_interested(session_id, stream_id):
+                transport.endpoint.mark(session_id, stream_id, SESSION_NO_INTEREST)
+                return
+            transport.endpoint.mark(session_id, stream_id, SESSION_PENDING_SETUP, now_ns + PENDING_SETUP_NS)
+        if transport.is_multicast:
+            source = &transport.control
+        transport.endpoint.request_setup(transport, source, session_id, stream_id)
+
+    cdef void _on_setup(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,
+                        int64_t now_ns) noexcept nogil:
+        cdef int32_t session_id = ordo_get_i32(frame + 12)
+        cdef int32_t stream_id = ordo_get_i32(frame + 16)
+        cdef void* found = transport.endpoint.sessions.get(pair_key(session_id, stream_id))
+        if <size_t> found >= SESSION_MARKERS:
+            (<PublicationImage> found).on_setup(transport, source, now_ns)
+            return
+        if (found != NULL and <size_t> found != SESSION_PENDING_SETUP) or transport.endpoint.streams.get(stream_id) == NULL:
+            return
+        with gil:
+            if not transport.endpoint.is_interested(session_id, stream_id):
+                transport.endpoint.mark(session_id, stream_id, SESSION_NO_INTEREST)
+                return
+            if self.setup_count >= SETUPS_MAX:
+                return                              # the publisher repeats it
+            transport.endpoint.mark(session_id, stream_id, SESSION_INIT_IN_PROGRESS)
+            self.setups.append(Setup(
+                transport, (<const char*> source.storage)[:source.length_bytes], session_id, stream_id,
+                ordo_get_i32(frame + 20), ordo_get_i32(frame + 24), ordo_get_i32(frame + 8), ordo_get_i32(frame + 28),
+                ordo_get_i32(frame + 32), ordo_get_i32(frame + 36), frame[5]))
+            self.setup_count = len(self.setups)
+
+    cdef void _on_rttm(self, ReceiveTransport transport, const uint8_t* frame,
+                       const SocketAddress* source) noexcept nogil:
+        """A sender measures the round trip: echo its time."""
+        cdef uint8_t reply[RTTM_LENGTH]
+        if frame[5] & RTTM_REPLY == 0:
+            return
+        put_rttm(reply, 0, ordo_get_i32(frame + 8), ordo_get_i32(frame + 12), ordo_get_i64(frame + 16), 0,
+                 ordo_get_i64(frame + 32))
+        if transport.is_multicast:
+            source = &transport.control
+        transport.send_frame(reply, RTTM_LENGTH, source)
+
+    cdef int conduct(self, int64_t now_ns) noexcept nogil:
+        cdef int i, work = 0
+        for i in range(self.images.count):
+            work += (<PublicationImage> self.images.items[i]).conduct(now_ns)
+        return work
+
+    cdef bint has_unread(self) noexcept nogil:
+        cdef int i
+        for i in range(self.images.count):
+            if (<PublicationImage> self.images.items[i]).has_unread():
+                return True
+        return False
+
+    cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil:
+        cdef int i
+        cdef int64_t deadline = NEVER, due
+        for i in range(self.images.count):
+            due = (<PublicationImage> self.images.items[i]).deadline_ns(now_ns)
+            if due < deadline:
+                deadline = due
+        return deadline

@@ -1,0 +1,43 @@
+"""Where a publication's datagrams leave: one socket, and for multi-destination-cast the list of destinations."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from runtime.datagram cimport DatagramChannel, SendItem, SocketAddress
+from transport.driver.pointers cimport PointerMap
+
+cdef struct Destination:
+    SocketAddress address              # length 0: not resolved, counts as sent
+    int64_t receiver_id
+    bint has_receiver_id
+    int64_t last_heard_ns
+    int64_t registration_id            # correlation id of the command that added it; -1 for a dynamic one
+
+cdef enum:
+    MODE_SINGLE = 0                    # unicast or multicast: the socket is connected
+    MODE_MANUAL = 1
+    MODE_DYNAMIC = 2
+    DESTINATIONS_MAX = 4096
+
+cdef class SendEndpoint:
+    cdef readonly object spec                  # UdpChannelSpec
+    cdef readonly DatagramChannel channel      # data out; control in, but for multicast
+    cdef readonly DatagramChannel control      # control in
+    cdef int mode
+    cdef readonly int ttl                      # multicast TTL told in SETUP
+    cdef bint has_group_semantics              # multicast or multi-destination
+    cdef Destination* destinations
+    cdef readonly int destination_count
+    cdef int destination_capacity
+    cdef int next_start                        # destination that goes first, moves round
+    cdef int64_t destination_timeout_ns
+    cdef int64_t* destination_counter          # mdc-num-dest, or NULL
+    cdef PointerMap publications               # (session, stream) -> NetworkPublication
+    cdef readonly int reference_count
+    cdef public object status                  # Counter: snd-channel
+    cdef public object local_address_counter
+    cdef public object destinations_counter
+    cdef int transmit(self, SendItem* items, int count) noexcept nogil
+    cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length) noexcept nogil
+    cdef void on_status_source(self, int64_t receiver_id, const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef int _find(self, int64_t receiver_id, const SocketAddress* source) noexcept nogil
+    cdef bint _add(self, const SocketAddress* address, int64_t registration_id, int64_t now_ns) noexcept nogil
+    cdef void _publish_count(self) noexcept nogil

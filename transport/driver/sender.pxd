@@ -1,0 +1,26 @@
+"""All network publications and the sockets they send from."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from runtime.datagram cimport SocketAddress
+from transport.driver.network_publication cimport NetworkPublication
+from transport.driver.pointers cimport PointerArray
+from transport.driver.send_endpoint cimport SendEndpoint
+from transport.driver.system_counters cimport SystemCounters
+
+cdef class Sender:
+    cdef SystemCounters system
+    cdef PointerArray publications
+    cdef PointerArray endpoints
+    cdef readonly list errors                  # ERR frames for the conductor
+    cdef int error_count
+    cdef int next_start
+    cdef int receive(self, int64_t now_ns) noexcept nogil      # control frames
+    cdef int send(self, int64_t now_ns) noexcept nogil         # bytes
+    cdef int conduct(self, int64_t now_ns) noexcept nogil
+    cdef bint has_work(self) noexcept nogil
+    cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
+    cdef int _poll(self, SendEndpoint endpoint, int64_t now_ns) noexcept nogil
+    cdef void _dispatch(self, SendEndpoint endpoint, const uint8_t* datagram, uint32_t length,
+                        const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef void _on_error(self, NetworkPublication publication, SendEndpoint endpoint, const uint8_t* frame,
+                        uint32_t length, const SocketAddress* source) noexcept nogil

@@ -1,0 +1,159 @@
+"""All network publications and the sockets they send from."""
+
+from libc.string cimport memcpy
+
+from runtime.atomics cimport ordo_get_i32, ordo_get_i64
+from runtime.datagram cimport ReceiveItem
+from transport.driver.frames cimport *
+from transport.driver.pointers cimport pair_key
+from transport.driver.system_counters cimport count_event
+
+cdef enum:
+    RECEIVE_ITEMS = 16
+    RECEIVE_TURNS = 4                  # batches of one socket in one duty cycle
+    ERRORS_MAX = 64
+
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
+
+
+cdef class Sender:
+    def __init__(self, SystemCounters system not None):
+        self.system = system
+        self.publications = PointerArray()
+        self.endpoints = PointerArray()
+        self.errors = []
+
+    def add_endpoint(self, SendEndpoint endpoint not None):
+        self.endpoints.add(<void*> endpoint)
+
+    def remove_endpoint(self, SendEndpoint endpoint not None):
+        self.endpoints.remove(<void*> endpoint)
+
+    def add_publication(self, NetworkPublication publication not None):
+        """Its owner keeps it alive until it is removed."""
+        self.publications.add(<void*> publication)
+        publication.endpoint.publications.put(pair_key(publication.session_id, publication.stream_id),
+                                              <void*> publication)
+
+    def remove_publication(self, NetworkPublication publication not None):
+        self.publications.remove(<void*> publication)
+        publication.endpoint.publications.remove(pair_key(publication.session_id, publication.stream_id))
+
+    def take_errors(self):
+        """(publication, receiver id, group tag or None, code, text, packed source) of the ERR frames since last time."""
+        taken = self.errors
+        self.errors = []
+        self.error_count = 0
+        return taken
+
+    cdef int receive(self, int64_t now_ns) noexcept nogil:
+        """Control frames of the sockets that are ready; datagrams taken."""
+        cdef int i, work = 0
+        for i in range(self.endpoints.count):
+            if (<SendEndpoint> self.endpoints.items[i]).control.ready:
+                work += self._poll(<SendEndpoint> self.endpoints.items[i], now_ns)
+        return work
+
+    cdef int _poll(self, SendEndpoint endpoint, int64_t now_ns) noexcept nogil:
+        cdef ReceiveItem items[RECEIVE_ITEMS]
+        cdef int turn, count, i, work = 0
+        cdef uint32_t offset, length
+        for turn in range(RECEIVE_TURNS):
+            count = endpoint.control.receive(items, RECEIVE_ITEMS)
+            if count <= 0:
+                return work
+            work += count
+            for i in range(count):
+                offset = 0
+                while offset < items[i].length_bytes:
+                    length = items[i].length_bytes - offset
+                    if 0 < items[i].segment_length_bytes < length:
+                        length = items[i].segment_length_bytes
+                    self._dispatch(endpoint, items[i].data + offset, length, &items[i].source, now_ns)
+                    offset += length
+            if not endpoint.control.ready:
+                return work
+        return work
+
+    cdef void _dispatch(self, SendEndpoint endpoint, const uint8_t* datagram, uint32_t length,
+                        const SocketAddress* source, int64_t now_ns) noexcept nogil:
+        cdef int frame_type = classify(datagram, length)
+        cdef void* found
+        if frame_type == FRAME_INVALID:
+            count_event(self.system, COUNTER_INVALID_PACKETS, 1)
+            return
+        if not (FRAME_NAK <= frame_type <= FRAME_RTTM) or frame_type == FRAME_SETUP:
+            return
+        found = endpoint.publications.get(pair_key(ordo_get_i32(datagram + 8), ordo_get_i32(datagram + 12)))
+        if frame_type == FRAME_SM:
+            count_event(self.system, COUNTER_SM_RECEIVED, 1)
+            if found != NULL:
+                (<NetworkPublication> found).on_status_message(datagram, length, source, now_ns)
+            elif sm_is_valid(datagram):
+                endpoint.on_status_source(ordo_get_i64(datagram + 28), source, now_ns)
+        elif found == NULL:
+            return
+        elif frame_type == FRAME_NAK:
+            count_event(self.system, COUNTER_NAKS_RECEIVED, 1)
+            (<NetworkPublication> found).on_nak(datagram, now_ns)
+        elif frame_type == FRAME_RTTM:
+            (<NetworkPublication> found).on_rttm(datagram)
+        else:
+            self._on_error(<NetworkPublication> found, endpoint, datagram, length, source)
+
+    cdef void _on_error(self, NetworkPublication publication, SendEndpoint endpoint, const uint8_t* frame,
+                        uint32_t length, const SocketAddress* source) noexcept nogil:
+        cdef int32_t text_length = ordo_get_i32(frame + 36)
+        if text_length < 0 or text_length > ERROR_TEXT_MAX or ERR_LENGTH + text_length > <int32_t> ordo_get_i32(frame):
+            count_event(self.system, COUNTER_INVALID_PACKETS, 1)
+            return
+        count_event(self.system, COUNTER_ERROR_FRAMES_RECEIVED, 1)
+        if not publication.on_error(ordo_get_i64(frame + 16)):
+            return
+        with gil:
+            if len(self.errors) < ERRORS_MAX:
+                self.errors.append((
+                    publication, ordo_get_i64(frame + 16),
+                    ordo_get_i64(frame + 24) if frame[5] & ERR_HAS_TAG else None, ordo_get_i32(frame + 32),
+                    (<const char*> frame)[ERR_LENGTH:ERR_LENGTH + text_length],
+                    (<const char*> source.storage)[:source.length_bytes]))
+                self.error_count = len(self.errors)
+
+    cdef int send(self, int64_t now_ns) noexcept nogil:
+        """One turn of every publication; bytes sent."""
+        cdef int i, at, sent = 0
+        cdef int count = self.publications.count
+        if count == 0:
+            return 0
+        self.next_start += 1
+        if self.next_start >= count:
+            self.next_start = 0
+        at = self.next_start
+        for i in range(count):
+            sent += (<NetworkPublication> self.publications.items[at]).send(now_ns)
+            at += 1
+            if at == count:
+                at = 0
+        return sent
+
+    cdef int conduct(self, int64_t now_ns) noexcept nogil:
+        cdef int i, work = 0
+        for i in range(self.publications.count):
+            work += (<NetworkPublication> self.publications.items[i]).conduct(now_ns)
+        return work
+
+    cdef bint has_work(self) noexcept nogil:
+        cdef int i
+        for i in range(self.publications.count):
+            if (<NetworkPublication> self.publications.items[i]).has_work():
+                return True
+        return False
+
+    cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil:
+        cdef int i
+        cdef int64_t deadline = NEVER, due
+        for i in range(self.publications.count):
+            due = (<NetworkPublication> self.publications.items[i]).deadline_ns(now_ns)
+            if due < deadline:
+                deadline = due
+        return deadline

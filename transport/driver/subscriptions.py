@@ -1,0 +1,450 @@
+"""Subscriptions of a driver: links, receive endpoints and destinations, images, IPC and spies (transport-wire.md §5, §9).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.counters import Counter
+from runtime.errors import ChannelError, RegistrationError
+from transport.commands import ErrorCode, OnAvailableImage, OnSubscriptionReady, OnUnavailableImage
+from transport.driver.channel import UdpChannelSpec, packed, parse_udp, refuse_unsupported
+from transport.driver.context import (
+    STATUS_ACTIVE,
+    STATUS_CLOSING,
+    TYPE_RECEIVE_CHANNEL,
+    TYPE_SUBSCRIBER_POSITION,
+    DriverContext,
+    StreamName,
+    format_address,
+)
+from transport.driver.images import Images
+from transport.driver.ipc_publication import IpcPublication
+from transport.driver.network_publication import NetworkPublication
+from transport.driver.parameters import SubscriptionParameters, subscription_parameters
+from transport.driver.publication_image import PublicationImage
+from transport.driver.receive_endpoint import ReceiveEndpoint, ReceiveTransport
+from transport.driver.untethered import Tether
+from transport.uri import ChannelUri
+
+NO_STATUS = -1
+IPC_IDENTITY = "aeron:ipc"
+KIND_NETWORK = "network"
+KIND_IPC = "ipc"
+KIND_SPY = "spy"
+Resource = PublicationImage | NetworkPublication | IpcPublication
+
+
+class SubscriptionLink:
+    """One subscription of one client, or one of its IPC or spy destinations (same registration id)."""
+
+    def __init__(
+        self,
+        kind: str,
+        registration_id: int,
+        client_id: int,
+        stream_id: int,
+        channel: str,
+        parameters: SubscriptionParameters,
+        endpoint: ReceiveEndpoint | None = None,
+        spec: UdpChannelSpec | None = None,
+    ) -> None:
+        self.kind = kind
+        self.registration_id = registration_id
+        self.client_id = client_id
+        self.stream_id = stream_id
+        self.channel = channel
+        self.parameters = parameters
+        self.endpoint = endpoint
+        self.spec = spec
+        self.destinations: dict[str, int] = {}
+        self.positions: dict[Resource, tuple[Counter, Tether]] = {}
+
+    def wants_session(self, session_id: int) -> bool:
+        return self.parameters.session_id is None or self.parameters.session_id == session_id
+
+    def wants(self, resource: Resource) -> bool:
+        """Whether the resource is one this link reads."""
+        if resource.stream_id != self.stream_id or not resource.accepts_subscriptions:
+            return False
+        if not self.wants_session(resource.session_id):
+            return False
+        if self.kind == KIND_IPC:
+            return isinstance(resource, IpcPublication)
+        if self.kind == KIND_SPY:
+            return (
+                isinstance(resource, NetworkPublication)
+                and self.spec is not None
+                and self.spec.matches(resource.endpoint.spec)
+            )
+        return isinstance(resource, PublicationImage) and resource.endpoint is self.endpoint
+
+
+class Subscriptions:
+    """All subscription links, receive endpoints and, in `images`, what they receive."""
+
+    def __init__(self, context: DriverContext, publications: Any) -> None:
+        self.context = context
+        self.publications = publications
+        self.links: list[SubscriptionLink] = []
+        self.endpoints: list[ReceiveEndpoint] = []
+        self.images = Images(context, self)
+        self._next_receiver_id = context.random.randrange(-(1 << 63), 1 << 63)
+
+    # --- adding ---------------------------------------------------------------------------------------------------
+
+    def add(self, client_id: int, correlation_id: int, stream_id: int, channel: str) -> None:
+        """Adds a subscription, answers the client, and gives it what there is already."""
+        uri = ChannelUri.parse(channel).check_subscription()
+        refuse_unsupported(uri)
+        parameters = subscription_parameters(uri, self.context.config)
+        link = SubscriptionLink(_kind(uri), correlation_id, client_id, stream_id, channel, parameters)
+        status_id = NO_STATUS
+        if link.kind == KIND_NETWORK:
+            link.endpoint = self._endpoint(uri, parameters, correlation_id)
+            try:
+                self._check_stream(link)
+            except ChannelError:
+                if link.endpoint.reference_count == 0:
+                    self._close_endpoint(link.endpoint)
+                raise
+            link.endpoint.retain()
+            status_id = link.endpoint.status.counter_id
+        elif link.kind == KIND_SPY:
+            link.spec = parse_udp(uri, self.context.network)
+        self.links.append(link)
+        self.context.transmit(OnSubscriptionReady(correlation_id, status_id))
+        if link.endpoint is not None:
+            link.endpoint.add_interest(stream_id, parameters.session_id)
+        self._join_existing(link)
+
+    def _check_stream(self, link: SubscriptionLink) -> None:
+        """Subscriptions that share a socket and a stream must agree on how it is received."""
+        for other in self.links:
+            if other.endpoint is link.endpoint and other.stream_id == link.stream_id:
+                for key in ("is_reliable", "rejoins"):
+                    if getattr(other.parameters, key) != getattr(link.parameters, key):
+                        raise ChannelError(
+                            f"channel {link.channel!r} differs from {other.channel!r} in "
+                            f"{'reliable' if key == 'is_reliable' else 'rejoin'}: subscriptions of one stream on one "
+                            "socket must agree"
+                        )
+
+    def _join_existing(self, link: SubscriptionLink) -> None:
+        if link.kind == KIND_NETWORK:
+            candidates: list[Resource] = list(self.images.all)
+        else:
+            candidates = list(self.publications.all())
+        for resource in candidates:
+            if link.wants(resource):
+                self.join(link, resource)
+
+    def on_publication(self, publication: NetworkPublication | IpcPublication) -> None:
+        """A publication was added: IPC subscriptions and spies that wait for it join."""
+        for link in self.links:
+            if publication not in link.positions and link.wants(publication):
+                self.join(link, publication)
+
+    def join(self, link: SubscriptionLink, resource: Resource) -> None:
+        """Makes the subscriber's position counter and announces the image."""
+        position = resource.consumer_position if isinstance(resource, NetworkPublication) else resource.join_position
+        counter = self.position_counter(link, resource, position)
+        self.attach(link, resource, counter)
+        self.announce(link, resource, counter)
+
+    def position_counter(self, link: SubscriptionLink, resource: Resource, position: int) -> Counter:
+        """sub-pos of a link at a resource."""
+        stream = StreamName(link.registration_id, resource.session_id, resource.stream_id, link.channel)
+        return self.context.stream_counter(
+            TYPE_SUBSCRIBER_POSITION,
+            "sub-pos",
+            stream,
+            owner_id=link.client_id,
+            value=position,
+            reference_id=resource_id(resource),
+            suffix=f" @{position}",
+        )
+
+    def attach(self, link: SubscriptionLink, resource: Resource, counter: Counter) -> None:
+        """The position holds the resource's window from now on."""
+        link.positions[resource] = (counter, Tether(link.parameters, self.context.clock.now()))
+        add_position(resource, counter)
+
+    def announce(self, link: SubscriptionLink, resource: Resource, counter: Counter) -> None:
+        """Tells the client that it has an image."""
+        identity = resource.source_identity if isinstance(resource, PublicationImage) else IPC_IDENTITY
+        self.context.transmit(
+            OnAvailableImage(
+                resource_id(resource),
+                resource.session_id,
+                resource.stream_id,
+                link.registration_id,
+                counter.counter_id,
+                resource.log.path,
+                identity,
+            )
+        )
+
+    def announce_unavailable(self, link: SubscriptionLink, resource: Resource) -> None:
+        self.context.transmit(
+            OnUnavailableImage(resource_id(resource), link.registration_id, link.stream_id, link.channel)
+        )
+
+    # --- endpoints ------------------------------------------------------------------------------------------------
+
+    def _endpoint(self, uri: ChannelUri, parameters: SubscriptionParameters, registration_id: int) -> ReceiveEndpoint:
+        spec = parse_udp(uri, self.context.network)
+        for endpoint in self.endpoints:
+            if spec.matches(endpoint.spec):
+                _check_shared(uri, endpoint, parameters)
+                return endpoint
+        if spec.endpoint is None and spec.control is None and spec.mode != "manual":
+            raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
+        endpoint = ReceiveEndpoint(
+            spec, self.context.system, receiver_id=self._take_receiver_id(), tag=parameters.group_tag
+        )
+        address = ""
+        transport = None
+        if spec.mode != "manual":
+            transport = self._open_transport(endpoint, spec, parameters, registration_id)
+            address = format_address(transport.channel.local_address)
+        endpoint.status = self.context.channel_counter(
+            TYPE_RECEIVE_CHANNEL, "rcv-channel", spec.text, registration_id, address, STATUS_ACTIVE
+        )
+        if transport is not None:
+            self._add_transport(endpoint, transport)
+        self.endpoints.append(endpoint)
+        return endpoint
+
+    def _take_receiver_id(self) -> int:
+        taken = self._next_receiver_id
+        self._next_receiver_id = taken + 1 if taken < (1 << 63) - 1 else -(1 << 63)
+        return taken
+
+    def _open_transport(
+        self, endpoint: ReceiveEndpoint, spec: UdpChannelSpec, parameters: SubscriptionParameters, registration_id: int
+    ) -> ReceiveTransport:
+        network = self.context.network
+        buffers = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
+        control = spec.control
+        if spec.is_multicast:
+            assert spec.endpoint is not None
+            control = spec.control_group
+            channel = network.open(
+                (spec.wildcard, spec.endpoint[1]),
+                group=spec.endpoint,
+                interface=spec.interface,
+                ttl=spec.uri.integer("ttl", self.context.config.multicast_ttl),
+                reuse=True,
+                **buffers,
+            )
+        else:
+            channel = network.open(spec.endpoint or (spec.interface or spec.wildcard, 0), **buffers)
+        return ReceiveTransport(
+            channel,
+            spec,
+            endpoint,
+            registration_id=registration_id,
+            is_multicast=spec.is_multicast,
+            has_explicit_control=spec.control is not None,
+            control=packed(control),
+            now_ns=self.context.clock.now(),
+        )
+
+    def _add_transport(self, endpoint: ReceiveEndpoint, transport: ReceiveTransport) -> None:
+        transport.local_address_counter = self.context.address_counter(
+            "rcv-local-sockaddr",
+            endpoint.status.counter_id,
+            format_address(transport.channel.local_address),
+            transport.registration_id,
+        )
+        endpoint.add_transport(transport)
+        self.context.receiver.add_transport(transport)
+
+    def _remove_transport(self, endpoint: ReceiveEndpoint, transport: ReceiveTransport) -> None:
+        for image in self.images.all:
+            if image.endpoint is endpoint:
+                image.drop_connection(transport)
+        for setup in self.context.receiver.setups:
+            if setup.transport is transport:
+                endpoint.unmark(setup.session_id, setup.stream_id)
+        self.context.receiver.remove_transport(transport)
+        endpoint.remove_transport(transport)
+        self.context.free_counter(transport.local_address_counter)
+
+    def _close_endpoint(self, endpoint: ReceiveEndpoint) -> None:
+        endpoint.status.set(STATUS_CLOSING)
+        for transport in list(endpoint.transports):
+            self._remove_transport(endpoint, transport)
+        self.endpoints.remove(endpoint)
+        self.context.free_counter(endpoint.status)
+
+    # --- receive destinations -------------------------------------------------------------------------------------
+
+    def add_destination(self, registration_id: int, correlation_id: int, channel: str) -> None:
+        """A source of a multi-destination subscription: a socket, or an IPC or spy link."""
+        link = self._manual_link(registration_id, channel)
+        uri = ChannelUri.parse(channel).check_destination(receive=True)
+        refuse_unsupported(uri)
+        if channel in link.destinations:
+            return
+        if _kind(uri) != KIND_NETWORK:
+            self._add_local_destination(link, uri, correlation_id)
+            return
+        assert link.endpoint is not None
+        spec = parse_udp(uri, self.context.network)
+        transport = self._open_transport(link.endpoint, spec, link.parameters, correlation_id)
+        self._add_transport(link.endpoint, transport)
+        link.destinations[channel] = correlation_id
+
+    def _add_local_destination(self, link: SubscriptionLink, uri: ChannelUri, correlation_id: int) -> None:
+        extra = SubscriptionLink(
+            _kind(uri), link.registration_id, link.client_id, link.stream_id, str(uri), link.parameters
+        )
+        if extra.kind == KIND_SPY:
+            extra.spec = parse_udp(uri, self.context.network)
+        link.destinations[str(uri)] = correlation_id
+        self.links.append(extra)
+        self._join_existing(extra)
+
+    def remove_destination(self, registration_id: int, channel: str) -> None:
+        link = self._manual_link(registration_id, channel)
+        correlation_id = link.destinations.pop(channel, None)
+        if correlation_id is None:
+            raise RegistrationError(
+                f"no destination {channel!r} at subscription registration_id={registration_id}",
+                code=ErrorCode.GENERIC_ERROR,
+            )
+        for extra in self.links:
+            if extra.registration_id == registration_id and extra.kind != KIND_NETWORK and extra.channel == channel:
+                self._drop(extra)
+                return
+        assert link.endpoint is not None
+        for transport in list(link.endpoint.transports):
+            if transport.registration_id == correlation_id:
+                self._remove_transport(link.endpoint, transport)
+
+    def _manual_link(self, registration_id: int, channel: str) -> SubscriptionLink:
+        link = self.find(registration_id)
+        if link.endpoint is None or link.endpoint.spec.mode != "manual":
+            raise ChannelError(
+                f"destination {channel!r}: the subscription's channel {link.channel!r} has no control-mode=manual, "
+                "only then destinations are added and removed"
+            )
+        return link
+
+    def find(self, registration_id: int) -> SubscriptionLink:
+        """The subscription's own link. Raises RegistrationError when there is none."""
+        for link in self.links:
+            if link.registration_id == registration_id:
+                return link
+        raise RegistrationError(
+            f"unknown subscription registration_id={registration_id}", code=ErrorCode.UNKNOWN_SUBSCRIPTION
+        )
+
+    # --- removing and life ----------------------------------------------------------------------------------------
+
+    def remove(self, registration_id: int) -> None:
+        """Removes a subscription with its IPC and spy destinations."""
+        self.find(registration_id)
+        for link in [link for link in self.links if link.registration_id == registration_id]:
+            self._drop(link)
+
+    def remove_client(self, client_id: int) -> None:
+        for link in [link for link in self.links if link.client_id == client_id]:
+            self._drop(link)
+
+    def _drop(self, link: SubscriptionLink) -> None:
+        self.links.remove(link)
+        for resource in list(link.positions):
+            if link.kind != KIND_NETWORK:
+                self.announce_unavailable(link, resource)
+            self.detach(link, resource)
+        if link.endpoint is None:
+            return
+        link.endpoint.remove_interest(link.stream_id, link.parameters.session_id)
+        if link.endpoint.release():
+            self.images.on_endpoint_closing(link.endpoint)
+            self._close_endpoint(link.endpoint)
+
+    def detach(self, link: SubscriptionLink, resource: Resource) -> None:
+        """The link's position no longer counts; its counter is freed."""
+        counter, tether = link.positions.pop(resource)
+        if tether.holds_window:
+            remove_position(resource, counter)
+        self.context.free_counter(counter)
+
+    def on_publication_lingers(self, publication: NetworkPublication | IpcPublication) -> None:
+        """Its subscribers have read all: the image becomes unavailable."""
+        for link in self.links:
+            if publication in link.positions:
+                self.announce_unavailable(link, publication)
+
+    def on_publication_done(self, publication: NetworkPublication | IpcPublication) -> None:
+        for link in self.links:
+            if publication in link.positions:
+                self.detach(link, publication)
+
+    def on_time_event(self, now_ns: int, epoch_ms: int) -> None:
+        for link in self.links:
+            for resource, (counter, tether) in list(link.positions.items()):
+                self._tether(link, resource, counter, tether, now_ns)
+        self.images.on_time_event(now_ns, epoch_ms)
+
+    def _tether(self, link: SubscriptionLink, resource: Resource, counter: Counter, tether: Tether, now_ns: int) -> None:
+        """Untethered subscriptions that hold the window up are let go, and may come back (transport-wire.md §6.4)."""
+        step = tether.check(counter.value, resource.untethered_limit, now_ns)
+        if step == "linger":
+            self.announce_unavailable(link, resource)
+        elif step == "rest":
+            remove_position(resource, counter)
+        elif step == "close":
+            self.detach(link, resource)
+        elif step == "rejoin":
+            position = (
+                resource.consumer_position if isinstance(resource, NetworkPublication) else resource.join_position
+            )
+            counter.set(position)
+            add_position(resource, counter)
+            self.announce(link, resource, counter)
+
+    def close(self) -> None:
+        for endpoint in self.endpoints:
+            endpoint.close()
+        self.images.close()
+
+
+def resource_id(resource: Resource) -> int:
+    """The image's correlation id; the publication's registration id for IPC and spies."""
+    return resource.correlation_id if isinstance(resource, PublicationImage) else resource.registration_id
+
+
+def add_position(resource: Resource, counter: Counter) -> None:
+    """Lets a subscriber position hold the resource's window."""
+    if isinstance(resource, NetworkPublication):
+        resource.add_spy(counter)
+    else:
+        resource.add_subscriber(counter)
+
+
+def remove_position(resource: Resource, counter: Counter) -> None:
+    if isinstance(resource, NetworkPublication):
+        resource.remove_spy(counter)
+    else:
+        resource.remove_subscriber(counter)
+
+
+def _kind(uri: ChannelUri) -> str:
+    if uri.is_spy:
+        return KIND_SPY
+    return KIND_IPC if uri.is_ipc else KIND_NETWORK
+
+
+def _check_shared(uri: ChannelUri, endpoint: ReceiveEndpoint, parameters: SubscriptionParameters) -> None:
+    existing = endpoint.spec.uri
+    for key in ("so-sndbuf", "so-rcvbuf"):
+        if uri.has(key) and uri.value(key) != existing.value(key):
+            raise ChannelError(
+                f"channel {str(uri)!r} has {key}={uri.get(key)}, its socket exists with "
+                f"{key}={existing.get(key, 'default')}: ask for the same"
+            )

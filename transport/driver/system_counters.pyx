@@ -1,0 +1,82 @@
+"""The driver's system counters (cnc-and-driver-protocol.md §5.4): type 0, id = key = place in this list."""
+
+import struct
+
+from runtime.counters cimport Counter, CountersManager
+from transport.driver.frames cimport COUNTER_PROTOCOL_VERSION, COUNTER_SOFTWARE_VERSION
+
+SYSTEM_TYPE_ID = 0
+OWNER_NONE = -1
+PROTOCOL_VERSION = 0x010000
+SOFTWARE_VERSION = 0x000100
+_VERSION_TEXT = "version=0.1.0 commit=ordo"
+
+LABELS = (
+    "Bytes sent",
+    "Bytes received",
+    "Failed offers to ReceiverProxy",
+    "Failed offers to SenderProxy",
+    "Failed offers to DriverConductorProxy",
+    "NAKs sent",
+    "NAKs received",
+    "Status Messages sent",
+    "Status Messages received",
+    "Heartbeats sent",
+    "Heartbeats received",
+    "Retransmits sent",
+    "Flow control under runs",
+    "Flow control over runs",
+    "Invalid packets",
+    f"Errors: {_VERSION_TEXT}",
+    "Short sends",
+    "Failed attempts to free log buffers",
+    "Sender flow control limits, i.e. back-pressure events",
+    "Unblocked Publications",
+    "Unblocked Control Commands",
+    "Possible TTL Asymmetry",
+    "ControllableIdleStrategy status",
+    "Loss gap fills",
+    "Client liveness timeouts",
+    "Resolution changes: driverName=null",
+    "Conductor max cycle time doing its work in ns: INVOKER",
+    "Conductor work cycle exceeded threshold count: threshold=100ms INVOKER",
+    "Sender max cycle time doing its work in ns: INVOKER",
+    "Sender work cycle exceeded threshold count: threshold=100ms INVOKER",
+    "Receiver max cycle time doing its work in ns: INVOKER",
+    "Receiver work cycle exceeded threshold count: threshold=100ms INVOKER",
+    "NameResolver max time in ns",
+    "NameResolver exceeded threshold count: threshold=5s",
+    f"Aeron software: {_VERSION_TEXT}",
+    "Bytes currently mapped",
+    "Retransmitted bytes",
+    "Retransmit Pool Overflow count",
+    "Error Frames received",
+    "Error Frames sent",
+    "Publications Revoked",
+    "Publication Images Revoked",
+    "Images rejected",
+    "Control protocol version",
+    "Status Messages rejected",
+    "Failed offers to NativeResourceAgentProxy",
+)
+
+
+cdef class SystemCounters:
+    """Allocates them all; `manager` must be fresh, so that ids equal keys."""
+
+    def __init__(self, CountersManager manager not None):
+        cdef Counter counter
+        self.counters = []
+        for index, label in enumerate(LABELS):
+            counter = manager.allocate(SYSTEM_TYPE_ID, label, struct.pack("<i", index), registration_id=index,
+                                       owner_id=OWNER_NONE)
+            self.at[<int> index] = counter.address
+            self.counters.append(counter)
+        self.counters[COUNTER_SOFTWARE_VERSION].set(SOFTWARE_VERSION)
+        self.counters[COUNTER_PROTOCOL_VERSION].set(PROTOCOL_VERSION)
+
+    def value(self, int index):
+        return self.counters[index].value
+
+    def add(self, int index, int64_t delta=1):
+        return self.counters[index].increment(delta)

@@ -1,0 +1,61 @@
+"""UDP sockets behind the datagram seam (runtime/datagram.pxd): one epoll for all of them, batches in and out."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from runtime.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
+
+cdef extern from "<sys/socket.h>" nogil:
+    cdef struct iovec:
+        void* iov_base
+        size_t iov_len
+    cdef struct msghdr:
+        void* msg_name
+        uint32_t msg_namelen
+        iovec* msg_iov
+        size_t msg_iovlen
+        void* msg_control
+        size_t msg_controllen
+        int msg_flags
+    cdef struct mmsghdr:
+        msghdr msg_hdr
+        unsigned int msg_len
+
+cdef enum:
+    SEND_BATCH = 64                    # messages of one sendmmsg
+    RECEIVE_BATCH = 16                 # messages of one recvmmsg
+    RECEIVE_SLOT_LENGTH = 65536        # a coalesced receive is at most this long
+    CONTROL_LENGTH = 64                # room for one ancillary message
+
+cdef class UdpNetwork(DatagramNetwork):
+    """Real sockets. Receive buffers are shared: what `receive` gave is valid until the next receive of any channel."""
+    cdef int _epoll
+    cdef int _event
+    cdef int _wake_socket
+    cdef object _wake_path
+    cdef object _channels                      # slot -> UdpChannel, keeps them alive
+    cdef void** _by_slot
+    cdef int _slot_capacity
+    cdef object _free_slots
+    cdef bint _has_pwait2
+    cdef readonly bint segmentation            # the kernel knows UDP_SEGMENT
+    cdef readonly bint coalescing              # the kernel knows UDP_GRO
+    cdef mmsghdr* _messages
+    cdef iovec* _vectors
+    cdef uint8_t* _controls
+    cdef int* _item_of_message                 # which SendItem a message ends, or -1
+    cdef uint8_t* _buffers
+    cdef int _wait(self, void* events, int64_t timeout_ns) noexcept nogil
+    cdef void _drain_wakers(self, int fd) noexcept nogil
+
+cdef class UdpChannel(DatagramChannel):
+    """One non-blocking UDP socket of a UdpNetwork."""
+    cdef int _fd
+    cdef int _slot
+    cdef UdpNetwork _network
+    cdef bint _segmentation
+    cdef readonly tuple local_address          # (host, port) as bound
+    cdef readonly int receive_buffer_bytes
+    cdef readonly int send_buffer_bytes
+    cdef int _prepare(self, SendItem* items, int count) noexcept nogil
+    cdef int _fill(self, int message, const uint8_t* data, uint32_t length, uint32_t segment, const SocketAddress* to,
+                   int item) noexcept nogil
+    cdef int _send_alone(self, SendItem* items, int count) noexcept nogil

@@ -1,0 +1,585 @@
+"""UDP sockets: `sendmmsg` with UDP_SEGMENT, `recvmmsg` with UDP_GRO, one `epoll_pwait2` for all of them.
+
+Errors of a single destination (a refused or unreachable peer) are losses, as on any network: the datagram counts as
+sent. A full socket buffer is not: `send` answers how many items went out whole.
+"""
+
+import errno
+import fcntl
+import ipaddress
+import os
+import re
+import socket
+import struct
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+from runtime.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
+
+from runtime.errors import TransportError
+
+cdef extern from "<errno.h>" nogil:
+    int c_errno "errno"
+    int EAGAIN, EINTR, ECONNREFUSED, EINVAL, EMSGSIZE, EIO, ENOSYS, ENOBUFS, EWOULDBLOCK, EBADF, EPIPE
+
+cdef extern from "<sys/socket.h>" nogil:
+    cdef struct cmsghdr:
+        size_t cmsg_len
+        int cmsg_level
+        int cmsg_type
+    int sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags)
+    int recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, void* timeout)
+    ssize_t c_recv "recv"(int fd, void* buffer, size_t length, int flags)
+    cmsghdr* CMSG_FIRSTHDR(msghdr* message)
+    cmsghdr* CMSG_NXTHDR(msghdr* message, cmsghdr* control)
+    uint8_t* CMSG_DATA(cmsghdr* control)
+    size_t CMSG_LEN(size_t length)
+    size_t CMSG_SPACE(size_t length)
+    int MSG_DONTWAIT, MSG_NOSIGNAL, MSG_TRUNC
+
+cdef extern from "<sys/epoll.h>" nogil:
+    ctypedef union epoll_data_t:
+        uint32_t u32
+        uint64_t u64
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_create1(int flags)
+    int epoll_ctl(int epfd, int op, int fd, epoll_event* event)
+    int epoll_wait(int epfd, epoll_event* events, int capacity, int timeout_ms)
+    int EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLIN, EPOLL_CLOEXEC
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int eventfd(unsigned int initial, int flags)
+    int EFD_NONBLOCK, EFD_CLOEXEC
+
+cdef extern from "<unistd.h>" nogil:
+    int c_close "close"(int fd)
+    ssize_t c_read "read"(int fd, void* buffer, size_t length)
+    ssize_t c_write "write"(int fd, const void* buffer, size_t length)
+    long syscall(long number, ...)
+
+cdef extern from "<time.h>" nogil:
+    cdef struct timespec:
+        long tv_sec
+        long tv_nsec
+
+cdef enum:
+    IPPROTO_UDP_LEVEL = 17
+    UDP_SEGMENT = 103
+    UDP_GRO = 104
+    SEGMENTS_MAX = 64                  # of one segmented send
+    SEGMENTED_LENGTH_MAX = 65000
+    SYS_EPOLL_PWAIT2 = 441
+    EVENTS_MAX = 64
+    SLOT_EVENT = 0x7FFFFFFE
+    SLOT_WAKE_SOCKET = 0x7FFFFFFF
+
+_SIOCGIFADDR = 0x8915
+_SIOCGIFNETMASK = 0x891B
+_SO_RCVBUFFORCE = 33
+_SO_SNDBUFFORCE = 32
+
+
+def pack_address(str host, int port):
+    """The kernel's form (sockaddr_in or sockaddr_in6) of a numeric address; raises TransportError for a name."""
+    text, _, scope = host.partition("%")
+    if ":" not in text:
+        try:
+            return struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_pton(
+                socket.AF_INET, text) + bytes(8)
+        except OSError:
+            raise TransportError(f"not a numeric address: host={host!r}; resolve the name first") from None
+    try:
+        address = socket.inet_pton(socket.AF_INET6, text)
+    except OSError:
+        raise TransportError(f"not a numeric address: host={host!r}; resolve the name first") from None
+    scope_id = 0
+    if scope:
+        scope_id = int(scope) if scope.isdigit() else socket.if_nametoindex(scope)
+    return struct.pack("=H", socket.AF_INET6) + struct.pack("!HI", port, 0) + address + struct.pack("=I", scope_id)
+
+
+def unpack_address(bytes packed):
+    """(host, port) of the kernel's form."""
+    family, port = struct.unpack_from("=H", packed)[0], struct.unpack_from("!H", packed, 2)[0]
+    if family == socket.AF_INET:
+        return socket.inet_ntop(socket.AF_INET, packed[4:8]), port
+    return socket.inet_ntop(socket.AF_INET6, packed[8:24]), port
+
+
+def _interface_address(text):
+    name = re.fullmatch(r"\{([^{}]+)\}(:\d+)?", text)
+    if name:
+        found = [str(address.ip) for owner, address in _interfaces() if owner == name[1]]
+    else:
+        parts = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^\[\]:/]+))(?::\d+)?(?:/(\d+))?", text)
+        host = parts[1] or parts[2]
+        if not parts[3]:
+            return host
+        wanted = ipaddress.ip_interface(f"{host}/{parts[3]}").network
+        found = sorted((str(address.ip) for _, address in _interfaces() if address.ip in wanted),
+                       key=lambda ip: ipaddress.ip_address(ip).is_loopback)
+    if not found:
+        raise TransportError(f"no interface of this machine matches interface={text}; use the address of one")
+    return found[0]
+
+
+def _interfaces():
+    """(name, address with prefix) of the IPv4 and IPv6 interfaces."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode())
+            try:
+                address = fcntl.ioctl(probe, _SIOCGIFADDR, request)[20:24]
+                mask = fcntl.ioctl(probe, _SIOCGIFNETMASK, request)[20:24]
+            except OSError:
+                continue
+            found.append((name, ipaddress.ip_interface(f"{socket.inet_ntoa(address)}/{socket.inet_ntoa(mask)}")))
+    try:
+        with open("/proc/net/if_inet6") as lines:
+            for line in lines:
+                digits, _, prefix, _, _, name = line.split()
+                found.append((name, ipaddress.ip_interface((int(digits, 16).to_bytes(16, "big"), int(prefix, 16)))))
+    except OSError:
+        pass
+    return found
+
+
+def _bind_error(error: OSError, address: tuple) -> TransportError:
+    where = f"{address[0]}:{address[1]}"
+    if error.errno == errno.EADDRINUSE:
+        return TransportError(f"address in use: {where}; another socket holds this port: stop its process or choose "
+                              "another port (0 picks a free one)")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return TransportError(f"not an address of this machine: {where}; use one of its interfaces or 0.0.0.0")
+    return TransportError(f"cannot open a UDP socket on {where}: {error.strerror}")
+
+
+cdef class UdpChannel(DatagramChannel):
+
+    def __init__(self):
+        raise TypeError("opened by UdpNetwork.open")
+
+    def fileno(self):
+        return self._fd
+
+    def close(self):
+        """Closes the socket; a second call does nothing."""
+        if self._fd >= 0:
+            self._network._forget(self)
+            c_close(self._fd)
+            self._fd = -1
+            self.ready = False
+
+    def __dealloc__(self):
+        if self._fd >= 0:
+            c_close(self._fd)
+
+    cdef int _fill(self, int message, const uint8_t* data, uint32_t length, uint32_t segment, const SocketAddress* to,
+                   int item) noexcept nogil:
+        cdef mmsghdr* m = &self._network._messages[message]
+        cdef cmsghdr* control
+        self._network._vectors[message].iov_base = <void*> data
+        self._network._vectors[message].iov_len = length
+        m.msg_hdr.msg_iov = &self._network._vectors[message]
+        m.msg_hdr.msg_iovlen = 1
+        m.msg_hdr.msg_name = <void*> to.storage if to != NULL else NULL
+        m.msg_hdr.msg_namelen = to.length_bytes if to != NULL else 0
+        m.msg_hdr.msg_control = NULL
+        m.msg_hdr.msg_controllen = 0
+        m.msg_hdr.msg_flags = 0
+        self._network._item_of_message[message] = item
+        if segment != 0 and segment < length:
+            m.msg_hdr.msg_control = self._network._controls + message * CONTROL_LENGTH
+            m.msg_hdr.msg_controllen = CMSG_SPACE(sizeof(uint16_t))
+            control = CMSG_FIRSTHDR(&m.msg_hdr)
+            control.cmsg_level = IPPROTO_UDP_LEVEL
+            control.cmsg_type = UDP_SEGMENT
+            control.cmsg_len = CMSG_LEN(sizeof(uint16_t))
+            (<uint16_t*> CMSG_DATA(control))[0] = <uint16_t> segment
+        return message + 1
+
+    cdef int _prepare(self, SendItem* items, int count) noexcept nogil:
+        """Lays items out as messages, at most SEND_BATCH; an item that does not fit whole is left for the next batch."""
+        cdef int message = 0, i, needed
+        cdef uint32_t offset, length, segment
+        for i in range(count):
+            segment = items[i].segment_length_bytes
+            length = items[i].length_bytes
+            if segment == 0 or segment >= length:
+                if message == SEND_BATCH:
+                    break
+                message = self._fill(message, items[i].data, length, 0, items[i].to, i)
+                continue
+            needed = <int> ((length + segment - 1) / segment)
+            if self._segmentation and needed <= SEGMENTS_MAX and length <= SEGMENTED_LENGTH_MAX:
+                if message == SEND_BATCH:
+                    break
+                message = self._fill(message, items[i].data, length, segment, items[i].to, i)
+                continue
+            if message + needed > SEND_BATCH:
+                break
+            offset = 0
+            while offset < length:
+                needed = segment if length - offset > segment else length - offset
+                message = self._fill(message, items[i].data + offset, needed, 0, items[i].to,
+                                     i if offset + needed == length else -1)
+                offset += needed
+        return message
+
+    cdef int _send_alone(self, SendItem* items, int count) noexcept nogil:
+        """One item that has more segments than a batch holds: in pieces. 1 when whole."""
+        cdef SendItem piece = items[0]
+        cdef uint32_t segment = items[0].segment_length_bytes
+        cdef uint32_t left = items[0].length_bytes
+        cdef uint32_t step = segment * (SEND_BATCH / 2)
+        cdef int sent
+        while left > 0:
+            piece.length_bytes = step if left > step else left
+            sent = self.send(&piece, 1)
+            if sent <= 0:
+                return sent
+            piece.data += piece.length_bytes
+            left -= piece.length_bytes
+        return 1
+
+    cdef int send(self, SendItem* items, int count) noexcept nogil:
+        cdef int done = 0, messages, base = 0, sent, error, i, attempts = 0
+        if self._fd < 0:
+            return -EBADF
+        while done < count:
+            messages = self._prepare(items + done, count - done)
+            if messages == 0:
+                sent = self._send_alone(items + done, 1)
+                if sent <= 0:
+                    return done if done > 0 else sent
+                done += 1
+                continue
+            base = done
+            i = 0
+            while i < messages:
+                sent = sendmmsg(self._fd, self._network._messages + i, messages - i, MSG_DONTWAIT | MSG_NOSIGNAL)
+                if sent < 0:
+                    error = c_errno
+                    if error == EINTR:
+                        continue
+                    if error == EAGAIN or error == EWOULDBLOCK or error == ENOBUFS:
+                        return done if done > 0 else -EAGAIN
+                    if error == EBADF:
+                        return -EBADF
+                    if error == ECONNREFUSED and attempts < 2:
+                        attempts += 1              # an earlier datagram's error: this one was not tried
+                        continue
+                    if self._network._messages[i].msg_hdr.msg_control != NULL and (
+                            error == EINVAL or error == EMSGSIZE or error == EIO):
+                        self._segmentation = False  # the device cannot: one datagram each from now on
+                        break
+                    sent = 1                        # lost on its way
+                attempts = 0
+                while sent > 0:
+                    if self._network._item_of_message[i] >= 0:
+                        done = base + self._network._item_of_message[i] + 1
+                    i += 1
+                    sent -= 1
+        return done
+
+    cdef int receive(self, ReceiveItem* items, int capacity) noexcept nogil:
+        cdef int slots = capacity if capacity < RECEIVE_BATCH else RECEIVE_BATCH
+        cdef int i, count, filled = 0
+        cdef mmsghdr* m
+        cdef cmsghdr* control
+        if self._fd < 0:
+            return -EBADF
+        for i in range(slots):
+            m = &self._network._messages[i]
+            self._network._vectors[i].iov_base = self._network._buffers + i * RECEIVE_SLOT_LENGTH
+            self._network._vectors[i].iov_len = RECEIVE_SLOT_LENGTH
+            m.msg_hdr.msg_iov = &self._network._vectors[i]
+            m.msg_hdr.msg_iovlen = 1
+            m.msg_hdr.msg_name = items[i].source.storage
+            m.msg_hdr.msg_namelen = sizeof(items[i].source.storage)
+            m.msg_hdr.msg_control = self._network._controls + i * CONTROL_LENGTH
+            m.msg_hdr.msg_controllen = CONTROL_LENGTH if self._network.coalescing else 0
+            m.msg_hdr.msg_flags = 0
+        count = recvmmsg(self._fd, self._network._messages, slots, MSG_DONTWAIT, NULL)
+        if count < 0:
+            if c_errno == ECONNREFUSED or c_errno == EINTR:
+                return 0                            # the next look finds what is there
+            self.ready = False
+            return 0 if c_errno == EAGAIN or c_errno == EWOULDBLOCK else -c_errno
+        if count < slots:
+            self.ready = False
+        for i in range(count):
+            m = &self._network._messages[i]
+            items[i].data = self._network._buffers + i * RECEIVE_SLOT_LENGTH
+            items[i].length_bytes = m.msg_len
+            items[i].segment_length_bytes = m.msg_len
+            items[i].source.length_bytes = m.msg_hdr.msg_namelen
+            if m.msg_hdr.msg_controllen != 0:
+                control = CMSG_FIRSTHDR(&m.msg_hdr)
+                if control != NULL and control.cmsg_level == IPPROTO_UDP_LEVEL and control.cmsg_type == UDP_GRO:
+                    items[i].segment_length_bytes = (<int*> CMSG_DATA(control))[0]
+        return count
+
+
+cdef class UdpNetwork(DatagramNetwork):
+
+    def __cinit__(self):
+        self._epoll = self._event = self._wake_socket = -1
+
+    def __init__(self):
+        cdef epoll_event event
+        self._channels = {}
+        self._free_slots = []
+        self._has_pwait2 = True
+        self._messages = <mmsghdr*> calloc(SEND_BATCH, sizeof(mmsghdr))
+        self._vectors = <iovec*> calloc(SEND_BATCH, sizeof(iovec))
+        self._controls = <uint8_t*> calloc(SEND_BATCH, CONTROL_LENGTH)
+        self._item_of_message = <int*> calloc(SEND_BATCH, sizeof(int))
+        self._buffers = <uint8_t*> malloc(RECEIVE_BATCH * RECEIVE_SLOT_LENGTH)
+        if (self._messages == NULL or self._vectors == NULL or self._controls == NULL
+                or self._item_of_message == NULL or self._buffers == NULL):
+            raise MemoryError
+        self._epoll = epoll_create1(EPOLL_CLOEXEC)
+        self._event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+        if self._epoll < 0 or self._event < 0:
+            raise TransportError("cannot create epoll or eventfd: raise the limit of open files (ulimit -n)")
+        event.events = EPOLLIN
+        event.data.u64 = SLOT_EVENT
+        epoll_ctl(self._epoll, EPOLL_CTL_ADD, self._event, &event)
+        self._probe()
+
+    def __dealloc__(self):
+        for fd in (self._epoll, self._event):
+            if fd >= 0:
+                c_close(fd)
+        free(self._messages)
+        free(self._vectors)
+        free(self._controls)
+        free(self._item_of_message)
+        free(self._buffers)
+        free(self._by_slot)
+
+    def _probe(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            self.segmentation = self._accepts(probe, UDP_SEGMENT, 0)
+            self.coalescing = self._accepts(probe, UDP_GRO, 1)
+
+    @staticmethod
+    def _accepts(probe, option, value):
+        try:
+            probe.setsockopt(IPPROTO_UDP_LEVEL, option, value)
+        except OSError:
+            return False
+        return True
+
+    def fileno(self):
+        """The epoll descriptor: readable when a channel or a waker is."""
+        return self._epoll
+
+    def resolve(self, str host, int port):
+        """(numeric host, port) of a name; raises TransportError when it has none."""
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        except OSError as error:
+            raise TransportError(f"cannot resolve host={host!r}: {error.strerror or error}; check the name in the "
+                                 "channel") from None
+        found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+        return found[0][4][0], port
+
+    def open(self, tuple bind=("0.0.0.0", 0), *, connect=None, group=None, interface=None, int ttl=0, bint reuse=False,
+             int rcvbuf=0, int sndbuf=0):
+        """A channel bound to `bind` (host, port), connected or joined to a multicast `group` when given.
+
+        `rcvbuf` and `sndbuf` are bytes, 0 for the system's default; `interface` is the address multicast leaves from
+        and joins on. Raises TransportError in one line when the address cannot be had.
+        """
+        family = socket.AF_INET6 if ":" in (connect or group or bind)[0] else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            self._set_up(sock, family, connect, group, interface, ttl, reuse, rcvbuf, sndbuf)
+            sock.bind(bind)
+            if connect is not None:
+                sock.connect(connect)
+            return self._adopt(sock, rcvbuf, sndbuf)
+        except OSError as error:
+            raise _bind_error(error, bind) from None
+        finally:
+            sock.close()
+
+    def _set_up(self, sock, family, connect, group, interface, ttl, reuse, rcvbuf, sndbuf):
+        if reuse:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for size, option, force in ((rcvbuf, socket.SO_RCVBUF, _SO_RCVBUFFORCE),
+                                    (sndbuf, socket.SO_SNDBUF, _SO_SNDBUFFORCE)):
+            if size > 0:
+                sock.setsockopt(socket.SOL_SOCKET, option, size)
+                if sock.getsockopt(socket.SOL_SOCKET, option) < 2 * size:
+                    try:
+                        sock.setsockopt(socket.SOL_SOCKET, force, size)
+                    except PermissionError:
+                        pass                        # the channel tells what it got: receive_buffer_bytes
+        if self.coalescing:
+            sock.setsockopt(IPPROTO_UDP_LEVEL, UDP_GRO, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if group is not None:
+            self._join(sock, family, group[0], interface)
+        if interface is not None or ttl > 0:
+            self._set_multicast_out(sock, family, interface, ttl)
+
+    @staticmethod
+    def _join(sock, family, group, interface):
+        if family == socket.AF_INET:
+            request = socket.inet_aton(group) + socket.inet_aton(interface or "0.0.0.0")
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
+            sock.setsockopt(socket.IPPROTO_IP, 49, 0)          # IP_MULTICAST_ALL: only the groups joined here
+            return
+        index = UdpNetwork._interface_index(interface)
+        request = socket.inet_pton(socket.AF_INET6, group) + struct.pack("=I", index)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
+
+    @staticmethod
+    def _interface_index(interface):
+        scope = (interface or "").partition("%")[2]
+        if interface == "::1":
+            return socket.if_nametoindex("lo")
+        return 0 if not scope else int(scope) if scope.isdigit() else socket.if_nametoindex(scope)
+
+    @staticmethod
+    def _set_multicast_out(sock, family, interface, ttl):
+        if family == socket.AF_INET:
+            if interface is not None:
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
+            if ttl > 0:
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
+            return
+        if interface is not None:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, UdpNetwork._interface_index(interface))
+        if ttl > 0:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
+
+    def _adopt(self, sock, rcvbuf, sndbuf):
+        cdef UdpChannel channel = UdpChannel.__new__(UdpChannel)
+        cdef epoll_event event
+        channel._fd = -1
+        channel._network = self
+        channel._segmentation = self.segmentation
+        channel.local_address = tuple(sock.getsockname()[:2])
+        # Linux answers twice what was asked for, its bookkeeping included
+        channel.receive_buffer_bytes = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+        channel.send_buffer_bytes = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2
+        channel._slot = self._take_slot(channel)
+        channel._fd = sock.detach()
+        event.events = EPOLLIN
+        event.data.u64 = channel._slot
+        if epoll_ctl(self._epoll, EPOLL_CTL_ADD, channel._fd, &event) != 0:
+            raise TransportError("cannot watch the socket: raise the limit of open files (ulimit -n)")
+        return channel
+
+    def _take_slot(self, UdpChannel channel):
+        cdef void** grown
+        cdef int slot, capacity
+        slot = self._free_slots.pop() if self._free_slots else len(self._channels)
+        if slot >= self._slot_capacity:
+            capacity = max(16, 2 * self._slot_capacity)
+            grown = <void**> realloc(self._by_slot, capacity * sizeof(void*))
+            if grown == NULL:
+                raise MemoryError
+            memset(grown + self._slot_capacity, 0, (capacity - self._slot_capacity) * sizeof(void*))
+            self._by_slot = grown
+            self._slot_capacity = capacity
+        self._channels[slot] = channel
+        self._by_slot[slot] = <void*> channel
+        return slot
+
+    def _forget(self, UdpChannel channel):
+        epoll_ctl(self._epoll, EPOLL_CTL_DEL, channel._fd, NULL)
+        self._by_slot[channel._slot] = NULL
+        self._free_slots.append(channel._slot)
+        del self._channels[channel._slot]
+
+    cdef int _wait(self, void* events, int64_t timeout_ns) noexcept nogil:
+        cdef timespec timeout
+        cdef int count
+        if timeout_ns == 0:
+            return epoll_wait(self._epoll, <epoll_event*> events, EVENTS_MAX, 0)
+        if self._has_pwait2 and timeout_ns > 0:
+            timeout.tv_sec = timeout_ns / 1000000000
+            timeout.tv_nsec = timeout_ns % 1000000000
+            count = <int> syscall(SYS_EPOLL_PWAIT2, self._epoll, events, <int> EVENTS_MAX, &timeout, NULL, <size_t> 0)
+            if count >= 0 or c_errno != ENOSYS:
+                return count
+            self._has_pwait2 = False
+        return epoll_wait(self._epoll, <epoll_event*> events, EVENTS_MAX,
+                          -1 if timeout_ns < 0 else <int> ((timeout_ns + 999999) / 1000000))
+
+    cdef void _drain_wakers(self, int fd) noexcept nogil:
+        cdef uint8_t scratch[64]
+        if fd == self._event:
+            c_read(fd, scratch, 8)
+            return
+        while c_recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT) > 0:
+            pass
+
+    cdef int select(self, int64_t timeout_ns) noexcept nogil:
+        cdef epoll_event events[EVENTS_MAX]
+        cdef int i, count, marked = 0
+        cdef uint64_t slot
+        count = self._wait(events, timeout_ns)
+        if count < 0:
+            return 0 if c_errno == EINTR else -c_errno
+        for i in range(count):
+            slot = events[i].data.u64
+            if slot == SLOT_EVENT:
+                self._drain_wakers(self._event)
+            elif slot == SLOT_WAKE_SOCKET:
+                self._drain_wakers(self._wake_socket)
+            elif self._by_slot[slot] != NULL:
+                (<UdpChannel> self._by_slot[slot]).ready = True
+                marked += 1
+        return marked
+
+    def interface_address(self, str text):
+        """The numeric address of an `interface` parameter: address[:port][/prefix] or {name}[:port]."""
+        return _interface_address(text)
+
+    def wake(self):
+        """Ends a `select` that waits, from any thread."""
+        cdef uint64_t one = 1
+        c_write(self._event, &one, 8)
+
+    def open_wake_socket(self, str path):
+        """A unix datagram socket at `path`: a byte sent to it ends a `select` that waits."""
+        cdef epoll_event event
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            sock.bind(path)
+        except OSError as error:
+            sock.close()
+            raise TransportError(f"cannot open the wake socket path={path!r}: {error.strerror or error}; a path over "
+                                 "107 bytes is too long, choose a shorter driver folder") from None
+        self._wake_socket = sock.detach()
+        self._wake_path = path
+        event.events = EPOLLIN
+        event.data.u64 = SLOT_WAKE_SOCKET
+        epoll_ctl(self._epoll, EPOLL_CTL_ADD, self._wake_socket, &event)
+
+    def close(self):
+        """Closes every channel and the wakers; the network cannot be used afterwards."""
+        for channel in list(self._channels.values()):
+            channel.close()
+        if self._wake_socket >= 0:
+            c_close(self._wake_socket)
+            self._wake_socket = -1
+            try:
+                os.unlink(self._wake_path)
+            except FileNotFoundError:
+                pass
+        for fd in (self._epoll, self._event):
+            if fd >= 0:
+                c_close(fd)
+        self._epoll = self._event = -1
