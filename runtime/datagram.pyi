@@ -1,9 +1,9 @@
-Address = tuple[str, int]
+_Address = tuple[str, int]
 
 class DatagramChannel:
     ready: bool
     @property
-    def local_address(self) -> Address: ...
+    def local_address(self) -> _Address: ...
     def close(self) -> None: ...
     def send_bytes(self, payload: bytes, to: bytes = b"", segment_length_bytes: int = 0) -> int: ...
     def receive_bytes(self, capacity: int = 16) -> list[tuple[bytes, bytes]]: ...
@@ -11,17 +11,17 @@ class DatagramChannel:
 class DatagramNetwork:
     def open(
         self,
-        bind: Address = ("0.0.0.0", 0),
+        bind: _Address = ("0.0.0.0", 0),
         *,
-        connect: Address | None = None,
-        group: Address | None = None,
+        connect: _Address | None = None,
+        group: _Address | None = None,
         interface: str | None = None,
         ttl: int = 0,
         reuse: bool = False,
         rcvbuf: int = 0,
         sndbuf: int = 0,
     ) -> DatagramChannel: ...
-    def resolve(self, host: str, port: int) -> Address: ...
+    def resolve(self, host: str, port: int) -> _Address: ...
     def select_channels(self, timeout_ns: int) -> int: ...
     def close(self) -> None: ...
 

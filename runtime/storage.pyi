@@ -52,7 +52,7 @@ class DirectoryLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-MetadataFactory = Callable[[str, bool], MetadataStore]
+_MetadataFactory = Callable[[str, bool], MetadataStore]
 
 class Storage:
     def open_segment(
@@ -74,6 +74,6 @@ class FileDirectoryLock(DirectoryLock):
     def __init__(self, directory: str) -> None: ...
 
 class FileStorage(Storage):
-    def __init__(self, metadata_factory: MetadataFactory | None = None) -> None: ...
+    def __init__(self, metadata_factory: _MetadataFactory | None = None) -> None: ...
 
 def storage_error(code: int, action: str, path: str) -> StorageError: ...
