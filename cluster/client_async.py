@@ -130,8 +130,8 @@ class AsyncClusterClient:
                 raise self._failure
             await self._change()
         message = self._messages.popleft()
-        if len(self._messages) == self._waiting_messages_max - 1:
-            self._loop and self._loop.call_soon(self._cycle)
+        if len(self._messages) == self._waiting_messages_max - 1 and self._loop is not None:
+            self._loop.call_soon(self._cycle)
         return message
 
     def close(self) -> None:
@@ -165,7 +165,8 @@ class AsyncClusterClient:
                 room = self._waiting_messages_max - len(self._messages)
         except OrdoError as error:
             self._failure = error
-            self._loop.remove_reader(self._client.descriptor) if self._client.descriptor is not None else None
+            if self._client.descriptor is not None:
+                self._loop.remove_reader(self._client.descriptor)
         self._announce()
         if self._failure is None:
             self._schedule()

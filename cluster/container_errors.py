@@ -30,17 +30,19 @@ class ContainerErrors:
             cluster_id=0,
             service_name=service_name,
         )
-        self._log = DistinctErrorLog(self._mark_file.error_log_memory, clock)
+        self._log: DistinctErrorLog | None = DistinctErrorLog(self._mark_file.error_log_memory, clock)
 
     def record(self, error: BaseException, where: str) -> None:
-        """Keeps an error with its traceback; one that was met before is counted."""
-        self._log.record(f"{where}\n{''.join(traceback.format_exception(error)).rstrip()}")
+        """Keeps an error with its traceback; one that was met before is counted. Nothing once closed."""
+        if self._log is not None:
+            self._log.record(f"{where}\n{''.join(traceback.format_exception(error)).rstrip()}")
 
     def work(self, now_ns: int) -> None:
-        if now_ns >= self._next_activity_ns:
+        if now_ns >= self._next_activity_ns and self._log is not None:
             self._next_activity_ns = now_ns + ACTIVITY_INTERVAL_NS
             self._mark_file.set_activity(self._clock.epoch_ms())
 
     def close(self) -> None:
-        del self._log
+        """Again is harmless."""
+        self._log = None
         self._mark_file.close()

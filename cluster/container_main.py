@@ -1,0 +1,133 @@
+"""The service container as a process of its own: started and watched by its node, dies with it.
+
+Exit status: 0 ended in order, 70 the service raised (see the error log in the cluster folder), 1 anything else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from archive.lmdb_store import open_lmdb
+from cluster.container import ServiceContainer, open_recording_in
+from cluster.counter_types import CounterType
+from cluster.service_loader import load_service
+from runtime.clock import SystemClock
+from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, ServiceError
+from runtime.idle import BackoffIdle, FutexParker
+from runtime.memory import FileMemoryProvider
+from runtime.storage import FileStorage
+from runtime.wake import ParkFlag
+from transport.client import TransportClient
+
+SERVICE_FAILED_STATUS = 70
+FAILED_STATUS = 1
+USAGE_STATUS = 2
+PR_SET_PDEATHSIG = 1
+PARK_NS_MAX = 10_000_000
+NODE_TIMEOUT_NS = 10_000_000_000
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """SIGTERM for this process when its parent ends, also when it ended before this call."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent_pid:
+        raise ClusterTimeoutError("the node that started this container is gone")
+
+
+class ContainerRunner:
+    """Runs a container on this thread until it has terminated or `stop` is called."""
+
+    def __init__(self, container: ServiceContainer, client: TransportClient, clock: SystemClock) -> None:
+        self._container = container
+        self._client = client
+        self._clock = clock
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def run(self) -> None:
+        idle = BackoffIdle(FutexParker(self._find_park_flag()), park_ns_max=PARK_NS_MAX)
+        container, client, clock = self._container, self._client, self._clock
+        container.on_start()
+        try:
+            while not self._stopping and not container.terminated:
+                now_ns = clock.now()
+                work_count = container.do_work(now_ns) + client.do_work(now_ns)
+                idle.after(work_count, container.park_timeout_ns)
+        finally:
+            container.on_close()
+
+    def _find_park_flag(self) -> ParkFlag:
+        """The node allocates it before it starts the container; waits a little for a container started by hand."""
+        deadline_ns = self._clock.now() + NODE_TIMEOUT_NS
+        idle = BackoffIdle()
+        while not self._stopping:
+            counter_id = self._client.counters.find(CounterType.CONTAINER_PARK_FLAG)
+            if counter_id >= 0:
+                return ParkFlag(self._client.counters.counter(counter_id))
+            if self._clock.now() > deadline_ns:
+                break
+            self._client.do_work(self._clock.now())
+            idle.after(0)
+        raise ClusterTimeoutError(f"no consensus module runs on the driver in {self._client.directory!r}")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m cluster.container_main", description=__doc__)
+    parser.add_argument("--cluster-dir", required=True, help="the node's cluster folder, for the mark file")
+    parser.add_argument("--archive-dir", required=True, help="the node's archive folder, read only")
+    parser.add_argument("--aeron-dir", required=True, help="folder of the node's media driver")
+    parser.add_argument("--service", required=True, help="module:Class")
+    parser.add_argument("--member-id", type=int, default=0)
+    parser.add_argument("--service-id", type=int, default=0)
+    parser.add_argument("--parent-pid", type=int, default=os.getppid(), help="end when this process ends")
+    return parser.parse_args(arguments)
+
+
+def run_container(options: argparse.Namespace) -> None:
+    """Builds and runs the container; raises what ended it."""
+    die_with_parent(options.parent_pid)
+    service = load_service(options.service)()
+    clock, memory = SystemClock(), FileMemoryProvider()
+    with TransportClient(options.aeron_dir, clock=clock, memory=memory, name=f"service-{options.service_id}") as client:
+        container = ServiceContainer(
+            service,
+            cluster_dir=options.cluster_dir,
+            client=client,
+            clock=clock,
+            open_recording=open_recording_in(FileStorage(open_lmdb), options.archive_dir),
+            member_id=options.member_id,
+            service_id=options.service_id,
+            memory=memory,
+        )
+        runner = ContainerRunner(container, client, clock)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: runner.stop())
+        runner.run()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        run_container(parse_arguments(arguments))
+    except ServiceError as error:
+        return _report(error, SERVICE_FAILED_STATUS)
+    except ConfigurationError as error:
+        return _report(error, USAGE_STATUS)
+    except OrdoError as error:
+        return _report(error, FAILED_STATUS)
+    return 0
+
+
+def _report(error: OrdoError, status: int) -> int:
+    print(f"ordo service container: {error.message}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

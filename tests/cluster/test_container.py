@@ -1,0 +1,639 @@
+"""The service container over a recorded log: callbacks, egress, control, snapshots, failures (cluster-service-api.md)."""
+
+import json
+
+import pytest
+
+from cluster import codecs
+from cluster.container import ContainerState
+from cluster.mark_file import read_mark_file
+from runtime.error_log import read_errors
+from runtime.errors import ClusterError, ServiceError, SnapshotError
+from service_api.service import (
+    CLOSED,
+    MESSAGE_TOO_LONG,
+    MOCKED_OFFER,
+    NOT_CONNECTED,
+    ClusteredService,
+    CloseReason,
+    Role,
+    TimeUnit,
+)
+from tests.cluster.service_node import CLIENT_ID, ServiceNode
+
+
+class Recorder(ClusteredService):
+    """Writes down every callback; messages that are commands do something."""
+
+    def __init__(self):
+        self.calls = []
+        self.results = []
+        self.state = {}
+
+    def on_start(self, cluster, snapshot):
+        self.cluster = cluster
+        if snapshot is not None:
+            self.state = json.loads(snapshot.read())
+        self.calls.append(("start", cluster.log_position, [session.id for session in cluster.client_sessions]))
+
+    def on_session_open(self, session, timestamp):
+        self.calls.append(("open", session.id, timestamp, self.cluster.role))
+        self.results.append(session.offer(b"welcome"))
+
+    def on_session_close(self, session, timestamp, close_reason):
+        self.calls.append(("close", session.id, close_reason))
+        self.results.append(session.offer(b"late"))
+
+    def on_session_message(self, session, timestamp, payload, header):
+        self.calls.append(("message", session and session.id, timestamp, payload, header.position))
+        self.state[str(len(self.state))] = payload.decode("latin-1")[:8]
+        if payload == b"timer":
+            assert self.cluster.schedule_timer(9, timestamp + 50)
+            assert self.cluster.cancel_timer(8)
+        elif payload == b"offer":
+            self.results.append(self.cluster.offer(b"to the log"))
+        elif payload == b"bye":
+            session.close()
+            session.close()
+        elif payload == b"raise":
+            raise KeyError("no such order")
+        elif session is not None:
+            self.results.append(session.offer(payload))
+
+    def on_timer_event(self, correlation_id, timestamp):
+        self.calls.append(("timer", correlation_id, timestamp))
+
+    def on_take_snapshot(self, writer):
+        writer.write(json.dumps(self.state).encode())
+
+    def on_role_change(self, role):
+        self.calls.append(("role", role))
+
+    def on_terminate(self, cluster):
+        self.calls.append(("terminate", cluster.log_position))
+
+    def on_new_leadership_term(self, event):
+        self.calls.append(("term", event.leadership_term_id, event.term_base_log_position, event.time_unit))
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = ServiceNode(tmp_path)
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def start(node):
+    """Starts a container without a snapshot; closes it at the end."""
+    containers = []
+
+    def start_one(service=None, **options):
+        if node.recovery is None:
+            node.set_recovery()
+        container = node.container(service or Recorder(), **options)
+        containers.append(container)
+        return container
+
+    yield start_one
+    for container in containers:
+        container.on_close()
+
+
+def test_nothing_starts_before_the_node_says_where(node, start):
+    container = node.container(service := Recorder())
+    for _ in range(20):
+        node.cycle(container)
+    assert service.calls == []
+    assert container.state is ContainerState.AWAITING
+    node.set_recovery()
+    node.run(container, lambda: container.state is ContainerState.RUNNING)
+    assert service.calls == [("start", 0, [])]
+    [(name, ack)] = node.asked()
+    assert (name, ack.ack_id, ack.log_position, ack.relevant_id) == ("ServiceAck", 0, 0, CLIENT_ID)
+    container.on_close()
+
+
+def test_every_record_reaches_its_callback_in_order_with_its_position(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    first = node.message(1, b"hello", timestamp=1001)
+    service_message = node.message(-(2**63) + 1, b"from a service", timestamp=1002)
+    node.timer(55)
+    node.close_session(1, CloseReason.TIMEOUT)
+    node.commit()
+    node.run(container)
+    assert service.calls == [
+        ("start", 0, []),
+        ("term", 0, 0, TimeUnit.MILLIS),
+        ("open", 1, 1000, Role.FOLLOWER),
+        ("message", 1, 1001, b"hello", first),
+        ("message", None, 1002, b"from a service", service_message),
+        ("timer", 55, 1000),
+        ("close", 1, CloseReason.TIMEOUT),
+    ]
+    assert service.results == [MOCKED_OFFER, MOCKED_OFFER, CLOSED]
+    assert container.cluster.log_position == node.log.position
+    assert container.cluster.time_unit is TimeUnit.MILLIS
+    assert container.cluster.client_sessions == []
+
+
+def test_only_committed_records_are_executed(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    committed = node.message(1, b"first")
+    node.message(1, b"second")
+    node.commit(committed)
+    node.run(container)
+    assert [call[3] for call in service.calls if call[0] == "message"] == [b"first"]
+    node.commit()
+    node.run(container)
+    assert [call[3] for call in service.calls if call[0] == "message"] == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("length", [0, 1, 1376 - 32, 1376 - 31, 5000, 100_000])
+def test_payloads_of_every_length_arrive_whole(node, start, length):
+    container = start(service := Recorder())
+    payload = bytes(index * 7 % 256 for index in range(length))
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    node.message(1, payload)
+    node.commit()
+    node.run(container)
+    assert service.calls[-1][3] == payload
+
+
+def test_a_duty_cycle_is_bounded(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    for number in range(300):
+        node.message(1, b"%d" % number)
+    node.commit()
+    node.run(container, lambda: container.messages_executed > 0)
+    assert container.messages_executed <= container.record_limit
+    node.run(container)
+    assert [call[3] for call in service.calls if call[0] == "message"] == [b"%d" % number for number in range(300)]
+
+
+def test_only_the_leader_answers(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=True)
+    node.open_session(1)
+    node.message(1, b"hello", timestamp=1234)
+    node.commit()
+    node.run(container)
+    assert service.calls[1:4] == [("role", Role.LEADER), ("term", 0, 0, TimeUnit.MILLIS), ("open", 1, 1000, Role.LEADER)]
+    (opened, welcome), (header, payload) = node.egress()
+    assert (welcome, payload) == (b"welcome", b"hello")
+    assert (header.leadership_term_id, header.cluster_session_id, header.timestamp) == (0, 1, 1234)
+    assert opened.timestamp == 1000
+    assert all(result > 0 for result in service.results)
+    assert node.client.wakes > 0
+
+
+def test_records_of_an_earlier_term_get_no_answer_from_the_new_leader(node, start):
+    """cluster-client.md §6.1: what a leader inherits is executed in role FOLLOWER."""
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    node.message(1, b"inherited")
+    node.begin_term(1, leads=True)
+    node.message(1, b"own")
+    node.commit()
+    container = start(service := Recorder())
+    node.run(container)
+    assert service.results == [MOCKED_OFFER, MOCKED_OFFER, service.results[2]]
+    assert [payload for _, payload in node.egress()] == [b"own"]
+    assert [call for call in service.calls if call[0] in ("role", "term")] == [
+        ("term", 0, 0, TimeUnit.MILLIS),
+        ("role", Role.LEADER),
+        ("term", 1, service.calls[-2][2], TimeUnit.MILLIS),
+    ]
+
+
+def test_leadership_may_be_announced_after_the_first_record_was_executed(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    node.commit()
+    node.run(container)
+    node.leader_term.set(0)
+    node.run(container, lambda: container.is_leading)
+    node.message(1, b"hello")
+    node.commit()
+    node.run(container)
+    assert [payload for _, payload in node.egress()] == [b"hello"]
+    assert ("role", Role.LEADER) in service.calls
+
+
+def test_a_lost_leadership_ends_the_answers(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=True)
+    node.open_session(1)
+    node.commit()
+    node.run(container)
+    publication = node.client.egress["aeron:udp?endpoint=client:1", 102].publication
+    node.leader_term.set(-1)
+    node.run(container, lambda: ("role", Role.FOLLOWER) in service.calls)
+    node.message(1, b"hello")
+    node.commit()
+    node.run(container)
+    assert service.results[-1] == MOCKED_OFFER
+    assert publication.is_closed
+
+
+def test_the_first_message_of_a_session_waits_for_its_publication(node, start):
+    node.client.answer_after = 5
+    container = start(service := Recorder())
+    node.begin_term(0, leads=True)
+    node.open_session(1)
+    node.message(1, b"hello")
+    node.commit()
+    node.run(container)
+    assert [payload for _, payload in node.egress()] == [b"welcome", b"hello"]
+    assert service.calls.index(("open", 1, 1000, Role.LEADER)) < len(service.calls) - 1
+
+
+def test_a_driver_that_does_not_answer_holds_the_log_for_a_second_only(node, start):
+    node.client.answer_after = 1 << 40
+    container = start(service := Recorder())
+    node.begin_term(0, leads=True)
+    node.open_session(1)
+    node.commit()
+    node.run(container, cycles_max=20_000)
+    assert service.results == [NOT_CONNECTED]
+
+
+def test_a_refused_channel_leaves_its_session_unconnected_and_is_recorded(node, start):
+    node.client.refused.add("aeron:udp?endpoint=bad:1")
+    container = start(service := Recorder())
+    node.begin_term(0, leads=True)
+    node.open_session(1, "aeron:udp?endpoint=bad:1")
+    node.open_session(2)
+    node.commit()
+    node.run(container)
+    assert service.results[0] == NOT_CONNECTED
+    assert service.results[1] > 0
+    assert any("refused: aeron:udp?endpoint=bad:1" in error.text for error in errors_of(node, container))
+
+
+def test_sessions_of_one_channel_share_a_publication(node, start):
+    container = start()
+    node.begin_term(0, leads=True)
+    node.open_session(1)
+    node.open_session(2)
+    node.commit()
+    node.run(container)
+    assert len(node.client.egress) == 1
+    publication = next(iter(node.client.egress.values())).publication
+    node.close_session(1)
+    node.commit()
+    node.run(container)
+    assert not publication.is_closed
+    node.close_session(2)
+    node.commit()
+    node.run(container)
+    assert publication.is_closed
+
+
+def test_a_message_too_long_for_the_client_is_a_code(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=True)
+    node.open_session(1)
+    node.message(1, bytes(128 * 1024 // 8 - 31))
+    node.message(1, bytes(128 * 1024 // 8 - 32))
+    node.commit()
+    node.run(container)
+    assert service.results[1] == MESSAGE_TOO_LONG
+    assert service.results[2] > 0
+
+
+def test_offers_take_any_buffer(node, start):
+    class Buffers(Recorder):
+        def on_session_message(self, session, timestamp, payload, header):
+            for buffer in (payload, bytearray(payload), memoryview(payload)[2:], b""):
+                self.results.append(session.offer(buffer))
+
+    container = start(service := Buffers())
+    node.begin_term(0, leads=True)
+    node.open_session(1)
+    node.message(1, b"abcd")
+    node.commit()
+    node.run(container)
+    assert [payload for _, payload in node.egress()] == [b"welcome", b"abcd", b"abcd", b"cd", b""]
+    assert all(result > 0 for result in service.results)
+
+
+# Control
+
+
+def test_timers_service_messages_and_closes_reach_the_consensus_module(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    for command in (b"timer", b"offer", b"bye"):
+        node.message(1, command, timestamp=2000)
+    node.commit()
+    node.run(container)
+    (_, _), (timer, schedule), (cancel, cancelled), (_, payload), (close, closed) = node.asked()
+    assert (timer, schedule.correlation_id, schedule.deadline) == ("ScheduleTimer", 9, 2050)
+    assert (cancel, cancelled.correlation_id) == ("CancelTimer", 8)
+    assert payload == b"to the log"
+    assert (close, closed.cluster_session_id) == ("CloseSession", 1)
+    assert container.cluster.get_client_session(1).is_closing
+    assert service.results[1] == 1
+
+
+def test_a_blocked_control_stream_holds_the_log_and_loses_nothing(node, start):
+    class Chatty(Recorder):
+        def on_session_message(self, session, timestamp, payload, header):
+            for number in range(3000):
+                self.cluster.schedule_timer(number, int(payload))
+
+    container = start(service := Chatty())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    node.message(1, b"1")
+    last = node.message(1, b"2")
+    node.commit()
+    node.run(container, lambda: container.hold)
+    assert node.service_position.value < last
+    found = []
+    node.run(container, lambda: found.extend(node.asked()) or len(found) == 6001)
+    node.run(container)
+    timers = [(values.deadline, values.correlation_id) for name, values in found if name == "ScheduleTimer"]
+    assert timers == [(deadline, number) for deadline in (1, 2) for number in range(3000)]
+    assert service.cluster.log_position == last
+
+
+def test_requested_acks_are_given_at_their_position(node, start):
+    container = start()
+    node.begin_term(0, leads=False)
+    position = node.open_session(1)
+    node.tell(codecs.REQUEST_SERVICE_ACK.encode(log_position=position))
+    for _ in range(30):
+        node.cycle(container)
+    assert [values.ack_id for _, values in node.asked()] == [0]
+    node.commit()
+    found = []
+    node.run(container, lambda: found.extend(node.asked()) or found)
+    [(_, ack)] = found
+    assert (ack.ack_id, ack.log_position, ack.relevant_id, ack.service_id) == (1, position, -1, 0)
+
+
+def test_termination_at_its_position(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    position = node.open_session(1)
+    node.tell(codecs.SERVICE_TERMINATION_POSITION.encode(log_position=position, ack_required=1))
+    for _ in range(30):
+        node.cycle(container)
+    assert not container.terminated
+    node.commit()
+    node.run(container, lambda: container.terminated)
+    assert service.calls[-1] == ("terminate", position)
+    assert [values.log_position for _, values in node.asked()] == [0, position]
+    node.message(1, b"after")
+    node.commit()
+    for _ in range(30):
+        node.cycle(container)
+    assert service.calls[-1] == ("terminate", position)
+
+
+def test_closing_ends_a_running_service_once(node, start):
+    container = start(service := Recorder())
+    node.run(container, lambda: container.state is ContainerState.RUNNING)
+    container.on_close()
+    container.on_close()
+    assert [call for call in service.calls if call[0] == "terminate"] == [("terminate", 0)]
+
+
+@pytest.mark.parametrize("callback", ["on_start", "on_role_change", "do_background_work", "on_terminate"])
+def test_calls_from_where_they_are_not_allowed_end_the_service(node, start, callback):
+    class Eager(Recorder):
+        def call(self, *arguments):
+            cluster = arguments[0] if callback == "on_start" else self.cluster
+            cluster.schedule_timer(1, 2)
+
+    setattr(Eager, callback, Eager.call)
+    container = start(Eager())
+    node.begin_term(0, leads=True)
+    node.commit()
+    if callback == "on_terminate":
+        node.run(container)
+        container.on_close()
+        assert any("not allowed from" in error.text for error in errors_of(node, container))
+        return
+    with pytest.raises(ServiceError, match=f"schedule_timer is not allowed from {callback}"):
+        node.run(container)
+
+
+# Snapshots
+
+
+def record_snapshot(node, container, stream_id=106):
+    """What the node's archive does for every snapshot stream; the recording of it."""
+    node.run(container, lambda: stream_id in node.client.by_stream)
+    stream = node.client.by_stream.pop(stream_id)
+    node.client.egress["snapshot", len(node.client.egress)] = stream
+    return node.archive.record(stream.image)
+
+
+def take_snapshot(node, container):
+    position = node.snapshot_action()
+    node.commit()
+    recording = record_snapshot(node, container)
+    found = []
+    node.run(container, lambda: found.extend(node.asked()) or any(v.relevant_id == recording.recording_id for _, v in found))
+    while node.archive.do_work(0):
+        pass
+    node.archive.stop(recording)
+    return position, recording.recording_id, found[-1][1]
+
+
+def test_a_snapshot_restores_state_and_sessions_and_the_log_goes_on(node, start):
+    container = start(service := Recorder())
+    node.begin_term(3, leads=False)
+    node.open_session(1)
+    node.open_session(2, "aeron:udp?endpoint=other:2", 103)
+    node.message(1, b"before")
+    node.commit()
+    node.run(container)
+    position, recording_id, ack = take_snapshot(node, container)
+    assert (ack.ack_id, ack.log_position, ack.timestamp) == (1, position, 1000)
+    node.message(2, b"after")
+    node.commit()
+    node.run(container)
+    container.on_close()
+
+    node.set_recovery(term_id=3, position=position, timestamp=1000, recording_id=recording_id)
+    restarted = start(again := Recorder())
+    node.run(restarted, lambda: restarted.state is ContainerState.RUNNING)
+    assert again.calls[0] == ("start", position, [1, 2])
+    session = again.cluster.get_client_session(2)
+    assert (session.response_channel, session.response_stream_id) == ("aeron:udp?endpoint=other:2", 103)
+    assert session.encoded_principal == b"principal"
+    assert again.cluster.time_unit is TimeUnit.MILLIS
+    node.run(restarted)
+    assert again.state == service.state
+    assert [call[3] for call in again.calls if call[0] == "message"] == [b"after"]
+
+
+def test_nothing_is_executed_while_a_snapshot_is_being_recorded(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    position = node.snapshot_action()
+    node.message(1, b"after")
+    node.commit()
+    node.run(container, lambda: 106 in node.client.by_stream)
+    for _ in range(50):
+        node.cycle(container)
+    assert node.service_position.value < position
+    record_snapshot(node, container)
+    node.run(container)
+    assert service.calls[-1][3] == b"after"
+
+
+def test_a_large_snapshot_goes_over_many_duty_cycles(node, start):
+    class Large(Recorder):
+        size = 3_000_000
+
+        def on_start(self, cluster, snapshot):
+            self.cluster = cluster
+            self.restored = b"" if snapshot is None else snapshot.read()
+
+        def on_take_snapshot(self, writer):
+            writer.write(bytes(range(250)) * (self.size // 250))
+
+    container = start(Large())
+    node.begin_term(0, leads=False)
+    node.commit()
+    node.run(container)
+    position, recording_id, _ = take_snapshot(node, container)
+    container.on_close()
+    node.set_recovery(term_id=0, position=position, timestamp=1000, recording_id=recording_id)
+    restarted = start(again := Large())
+    node.run(restarted, lambda: restarted.state is ContainerState.RUNNING)
+    assert again.restored == bytes(range(250)) * (Large.size // 250)
+
+
+def test_a_failing_snapshot_is_refused_and_the_service_goes_on(node, start):
+    class Broken(Recorder):
+        def on_take_snapshot(self, writer):
+            raise OSError("disk on fire")
+
+    container = start(service := Broken())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    position = node.snapshot_action()
+    node.message(1, b"after")
+    node.commit()
+    node.run(container)
+    acks = [values for name, values in node.asked() if name == "ServiceAck"]
+    assert [(ack.log_position, ack.relevant_id) for ack in acks[1:]] == [(position, -1)]
+    assert service.calls[-1][3] == b"after"
+    assert any("disk on fire" in error.text for error in errors_of(node, container))
+
+
+def test_standby_snapshots_are_not_for_us(node, start):
+    container = start()
+    node.begin_term(0, leads=False)
+    node.snapshot_action(flags=1)
+    node.commit()
+    node.run(container)
+    assert 106 not in node.client.by_stream
+
+
+def test_a_snapshot_of_another_position_is_refused(node, start):
+    container = start()
+    node.begin_term(0, leads=False)
+    node.commit()
+    node.run(container)
+    position, recording_id, _ = take_snapshot(node, container)
+    container.on_close()
+    node.set_recovery(term_id=0, position=position + 32, timestamp=1000, recording_id=recording_id)
+    restarted = start()
+    with pytest.raises(SnapshotError, match=f"snapshot at position {position}, the node recovers from {position + 32}"):
+        node.run(restarted, lambda: restarted.state is ContainerState.RUNNING)
+    assert node.asked()[-1][1].relevant_id == -1
+
+
+# Failures
+
+
+def errors_of(node, container):
+    memory = node.memory.open(f"{node.directory}/cluster/cluster-mark-service-0.dat", False)
+    return read_errors(memory.slice(8192, len(memory) - 8192, False))
+
+
+def test_a_service_that_raises_ends_the_container_and_says_where(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    position = node.message(1, b"raise")
+    node.message(1, b"never")
+    node.commit()
+    with pytest.raises(ServiceError, match=f"Recorder raised in on_session_message at position {position}: KeyError"):
+        node.run(container)
+    assert container.state is ContainerState.FAILED
+    [error] = errors_of(node, container)
+    assert f"at position {position}" in error.text
+    assert "Traceback" in error.text
+    assert "no such order" in error.text
+    before = list(service.calls)
+    node.cycle(container)
+    assert service.calls == before
+    assert node.service_position.value < position
+
+
+def test_a_log_of_another_application_version_is_refused(node, start):
+    container = start()
+    node.begin_term(0, leads=False, app_version=0x020000)
+    node.commit()
+    with pytest.raises(ClusterError, match="application version 0x020000"):
+        node.run(container)
+
+
+def test_a_change_of_the_time_unit_is_refused(node, start):
+    container = start()
+    node.begin_term(0, leads=False)
+    node.begin_term(1, leads=False, time_unit=TimeUnit.NANOS)
+    node.commit()
+    with pytest.raises(ClusterError, match="time unit NANOS"):
+        node.run(container)
+
+
+def test_a_message_of_no_open_session_is_skipped_and_recorded(node, start):
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    node.message(7, b"ghost")
+    node.commit()
+    node.run(container)
+    assert [call for call in service.calls if call[0] == "message"] == []
+    assert any("session_id=7" in error.text for error in errors_of(node, container))
+
+
+def test_background_work_runs_every_duty_cycle(node, start):
+    class Busy(Recorder):
+        cycles = 0
+
+        def do_background_work(self, now_ns):
+            self.cycles += 1
+            return 1
+
+    container = start(service := Busy())
+    node.run(container, lambda: container.state is ContainerState.RUNNING)
+    before = service.cycles
+    assert [node.cycle(container) for _ in range(10)] >= [1] * 10
+    assert service.cycles == before + 10
+
+
+def test_the_mark_file_says_who_runs(node, start):
+    start()
+    path = f"{node.directory}/cluster/cluster-mark-service-0.dat"
+    mark = read_mark_file(node.memory, path)
+    assert (mark.component_type, mark.service_id, mark.service_name) == (2, 0, "Recorder")
+    assert mark.activity_timestamp == node.clock.epoch_ms()
