@@ -25,6 +25,13 @@ cdef extern from "<pthread.h>" nogil:
     int pthread_create(pthread_t* thread, const void* attributes, void* (*start)(void*) noexcept nogil, void* argument)
     int pthread_join(pthread_t thread, void** result)
 
+cdef extern from "<signal.h>" nogil:
+    ctypedef struct sigset_t:
+        pass
+    int SIG_SETMASK
+    int sigfillset(sigset_t* signals)
+    int pthread_sigmask(int how, const sigset_t* signals, sigset_t* old)
+
 cdef enum:
     TRIES_MAX = 64              # of one write interrupted by signals or cut short
     RING_CAPACITY = 4096        # sync requests that are not done
@@ -229,6 +236,16 @@ cdef void* _run_sync_thread(void* argument) noexcept nogil:
             return NULL
 
 
+cdef int _start_without_signals(SyncThread* self) noexcept nogil:
+    """Starts the thread with every signal blocked: signals are for threads that Python can interrupt."""
+    cdef sigset_t all_signals, before
+    sigfillset(&all_signals)
+    pthread_sigmask(SIG_SETMASK, &all_signals, &before)
+    cdef int code = pthread_create(&self.handle, NULL, _run_sync_thread, self)
+    pthread_sigmask(SIG_SETMASK, &before, NULL)
+    return code
+
+
 cdef class ThreadSyncQueue(SyncQueue):
     """`flag` and `wake_descriptor` say how the owner parks: a completion takes the flag and wakes the futex, or writes
     eight bytes to the descriptor. With a descriptor alone every completion writes. Takes FileSegments only.
@@ -244,7 +261,7 @@ cdef class ThreadSyncQueue(SyncQueue):
             raise MemoryError
         self._thread.park_word = NULL if flag is None else flag.word
         self._thread.wake_descriptor = wake_descriptor
-        code = pthread_create(&self._thread.handle, NULL, _run_sync_thread, self._thread)
+        code = _start_without_signals(self._thread)
         if code != 0:
             free(self._thread)
             self._thread = NULL

@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,17 @@ def test_sync_thread_wakes_a_parked_futex(tmp_path: Path) -> None:
         assert flag.parked == 0
         queue.close()
         assert ticket == 1
+
+
+def test_sync_thread_takes_no_signals(tmp_path: Path) -> None:
+    before = set(os.listdir("/proc/self/task"))
+    queue = ThreadSyncQueue()
+    (thread,) = set(os.listdir("/proc/self/task")) - before
+    status = Path(f"/proc/self/task/{thread}/status").read_text()
+    blocked = int(next(line for line in status.splitlines() if line.startswith("SigBlk:")).split()[1], 16)
+    queue.close()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        assert blocked >> (number - 1) & 1
 
 
 def test_file_closed_with_a_sync_pending_is_still_synced(tmp_path: Path) -> None:
