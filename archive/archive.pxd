@@ -26,6 +26,7 @@ cdef class Archive(Agent):
     cdef object _lock
     cdef SyncQueue _queue
     cdef bint _owns_queue
+    cdef object _checkpoints                       # None: sync = "none"
     cdef int64_t _low_space_bytes
     cdef int64_t _connect_timeout_ns
     cdef int64_t _next_replay_id

@@ -21,12 +21,26 @@ from transport.image cimport Image
 from transport.logbuffer cimport HEADER_LENGTH
 
 from archive.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDescriptor, RecordingState
+from archive.checkpoints import CHECKPOINTS_NAME, Checkpoints
 from archive.channels import replay_channel, strip_channel
-from archive.positions import check_extension, check_replay, check_truncation, recording_counter_key, recording_counter_label
+from archive.positions import (
+    check_extension,
+    check_replay,
+    check_truncation,
+    recording_counter_key,
+    recording_counter_label,
+)
 from archive.reader import RecordingReader
 from archive.recovery import base_of, clear_from, recover, remove_files
 from archive.segments import SEGMENT_LENGTH_DEFAULT, SEGMENT_LENGTH_MAX, SEGMENT_LENGTH_MIN, segment_name
-from runtime.errors import ArchiveError, ConfigurationError, StorageFullError, StorageMissingError, UnknownRecordingError
+from runtime.errors import (
+    ArchiveError,
+    ConfigurationError,
+    CorruptFrameError,
+    StorageFullError,
+    StorageMissingError,
+    UnknownRecordingError,
+)
 
 RECORDING_POSITION_TYPE_ID = 100
 LOW_SPACE_BYTES_DEFAULT = 128 * 1024 * 1024
@@ -99,12 +113,16 @@ cdef class Archive(Agent):
         self._lock = storage.lock_directory(directory)
         try:
             self.catalog = Catalog.open(storage, directory)
-            self.recovered = recover(storage, directory, self.catalog, self._now_ms())
+            self.recovered = recover(storage, directory, self.catalog, self._now_ms(), is_durable=sync == "commit")
         except BaseException:
             self._lock.close()
             raise
-        self._owns_queue = sync == "commit" and sync_queue is None
-        self._queue = storage.sync_queue() if self._owns_queue else (sync_queue if sync == "commit" else None)
+        if sync == "commit":
+            self._owns_queue = sync_queue is None
+            self._queue = storage.sync_queue() if self._owns_queue else sync_queue
+            self._checkpoints = Checkpoints(storage, directory, self._queue)
+        else:
+            storage.remove(f"{directory}/{CHECKPOINTS_NAME}")
         self.archive_id = archive_id if archive_id is not None else client.next_correlation_id() if client else 0
 
     @property
@@ -147,6 +165,8 @@ cdef class Archive(Agent):
         cdef int work
         with nogil:
             work = self.record_work(now_ns) + self.replay_work(now_ns)
+        if self._checkpoints is not None and self._recording_count:
+            self._checkpoints.note(self._recordings, now_ns)
         if self.needs_attention():
             work += self._close_ended()
         return work
@@ -214,7 +234,13 @@ cdef class Archive(Agent):
         descriptor = self._stopped(recording_id)
         check_extension(descriptor, position=image.position, initial_term_id=image.log.initial_term_id,
                         term_length=image.log.term_length, mtu=image.log.mtu, stream_id=image.stream_id)
-        clear_from(self._storage, self.directory, descriptor, descriptor.stop_position)
+        if descriptor.state is RecordingState.INVALID:
+            position = descriptor.stop_position
+            raise CorruptFrameError(
+                f"recording {recording_id} is damaged at position={position}, which had been acknowledged; truncate it "
+                "there to accept the loss, or restore the segment", recording_id=recording_id, position=position)
+        clear_from(self._storage, self.directory, descriptor, descriptor.stop_position,
+                   is_durable=self.sync == "commit")
         return self.catalog.update(recording_id, session_id=image.session_id, stop_position=NULL_POSITION,
                                    stop_timestamp=NULL_TIMESTAMP)
 
@@ -370,10 +396,12 @@ cdef class Archive(Agent):
         check_truncation(self._storage, self.directory, descriptor, position)
         for replay in self.replays(recording_id):
             self.stop_replay(replay)
-        self.catalog.update(recording_id, stop_position=position)
+        if self._checkpoints is not None:
+            self._checkpoints.forget(recording_id)
+        self.catalog.update(recording_id, stop_position=position, state=RecordingState.VALID)
         if position == descriptor.start_position:
             return remove_files(self._storage, self.directory, recording_id)
-        return clear_from(self._storage, self.directory, descriptor, position)
+        return clear_from(self._storage, self.directory, descriptor, position, is_durable=self.sync == "commit")
 
     def purge(self, recording_id):
         """Deletes a stopped recording that is not being replayed: the count of files. Its id is not given again."""
@@ -399,6 +427,8 @@ cdef class Archive(Agent):
                 failure = failure or error
         for subscription in list(self._subscriptions):
             subscription.close()
+        if self._checkpoints is not None:
+            self._checkpoints.close()
         if self._owns_queue:
             self._queue.close()
         self.catalog.close()

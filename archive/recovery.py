@@ -1,14 +1,18 @@
 """What the archive does on start: finds the true end of recordings that were never stopped (archive.md B4).
 
 A crash may leave the last writes torn in any way. Every frame has a checksum, so the end is found, not guessed: frames
-are checked from the start of the last segment but one (a sync of a segment is over before the next but one begins), and
-the recording ends before the first that is not whole. What lies behind is cleared, so that no later scan takes a stale
-frame for a new one.
+are checked from the start of the last segment but one (the sync of a segment is over before the next but one begins),
+and the recording ends before the first that is not whole. What lies behind is cleared, so that no later scan takes a
+stale frame for a new one.
+
+A frame that is not whole below the checkpoint (checkpoints.py) was not torn: it had been acknowledged. Such a recording
+becomes INVALID and nothing of it is changed, until somebody truncates it to accept the loss, or restores the segment.
 """
 
 from typing import Any, NamedTuple
 
-from archive.catalog import Catalog, RecordingDescriptor, RecordingState
+from archive.catalog import NULL_POSITION, Catalog, RecordingDescriptor, RecordingState
+from archive.checkpoints import Checkpoints
 from archive.cursor import SegmentCursor
 from archive.erase import erase_tail
 from archive.scan import FrameScanner
@@ -17,12 +21,16 @@ from runtime.errors import CorruptFrameError
 
 
 class RecoveredRecording(NamedTuple):
-    """One recording brought to an end. `torn` is what was found behind the end, None when nothing was."""
+    """One recording brought to an end. `found` is what was behind the end: None when nothing was written there.
+
+    `is_damaged`: the end lies below a position that was acknowledged; the recording is INVALID now.
+    """
 
     recording_id: int
     stop_position: int
     frame_count: int
-    torn: CorruptFrameError | None
+    found: CorruptFrameError | None
+    is_damaged: bool = False
 
 
 def segment_bases(storage: Any, directory: str, recording_id: int) -> list[int]:
@@ -38,21 +46,30 @@ def base_of(descriptor: RecordingDescriptor, position: int) -> int:
     )
 
 
-def find_end(storage: Any, directory: str, descriptor: RecordingDescriptor) -> RecoveredRecording:
-    """Scans the last two segments for the position after the last whole frame. Changes nothing."""
-    bases = segment_bases(storage, directory, descriptor.recording_id)
-    if not bases:
-        return RecoveredRecording(descriptor.recording_id, descriptor.start_position, 0, None)
+def find_end(
+    storage: Any, directory: str, descriptor: RecordingDescriptor, checkpoint: int = NULL_POSITION
+) -> RecoveredRecording:
+    """Scans the last two segments for the position after the last whole frame. Changes nothing.
+
+    `checkpoint` is a position that was on the device; an end below it is damage.
+    """
+    bases = segment_bases(storage, directory, descriptor.recording_id) or [
+        base_of(descriptor, descriptor.start_position)
+    ]
     from_position = max(descriptor.start_position, bases[-2:][0])
     scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
-    end, frame_count, damage = scanner.run(from_position, bases[-1] + descriptor.segment_length)
-    return RecoveredRecording(descriptor.recording_id, end, frame_count, None if scanner.ended_in_hole else damage)
+    end, frame_count, found = scanner.run(from_position, bases[-1] + descriptor.segment_length)
+    if end < checkpoint:
+        return RecoveredRecording(descriptor.recording_id, end, frame_count, found, is_damaged=True)
+    return RecoveredRecording(descriptor.recording_id, end, frame_count, None if scanner.ended_in_hole else found)
 
 
-def clear_from(storage: Any, directory: str, descriptor: RecordingDescriptor, position: int) -> int:
-    """Removes everything a recording has at and after `position`; what is before it becomes durable, too.
+def clear_from(
+    storage: Any, directory: str, descriptor: RecordingDescriptor, position: int, *, is_durable: bool
+) -> int:
+    """Removes everything a recording has at and after `position`: the count of files removed.
 
-    The count of files removed. Raises StorageError.
+    With `is_durable` that, and what is before the position, is on the device when it returns. Raises StorageError.
     """
     keep = base_of(descriptor, position)
     bases = segment_bases(storage, directory, descriptor.recording_id)
@@ -64,8 +81,10 @@ def clear_from(storage: Any, directory: str, descriptor: RecordingDescriptor, po
         with storage.open_segment(path, descriptor.segment_length) as file:
             if base == keep:
                 erase_tail(file, position - keep)
-            file.sync_now()
-    storage.sync_directory(directory)
+            if is_durable:
+                file.sync_now()
+    if is_durable:
+        storage.sync_directory(directory)
     return len(doomed)
 
 
@@ -78,17 +97,26 @@ def remove_files(storage: Any, directory: str, recording_id: int) -> int:
     return len(bases)
 
 
-def recover(storage: Any, directory: str, catalog: Catalog, now_ms: int) -> list[RecoveredRecording]:
+def recover(
+    storage: Any, directory: str, catalog: Catalog, now_ms: int, *, is_durable: bool
+) -> list[RecoveredRecording]:
     """Brings every recording that was never stopped to its true end, and finishes purges that were cut short."""
+    checkpoints = Checkpoints.load(storage, directory)
     recovered = []
     for descriptor in list(catalog):
         if descriptor.state is RecordingState.DELETED:
             remove_files(storage, directory, descriptor.recording_id)
             catalog.remove(descriptor.recording_id)
         elif descriptor.is_active:
-            result = find_end(storage, directory, descriptor)
-            clear_from(storage, directory, descriptor, result.stop_position)
-            with_end = {"stop_position": result.stop_position, "stop_timestamp": now_ms}
-            catalog.update(descriptor.recording_id, **with_end)
+            checkpoint = checkpoints.get(descriptor.recording_id, NULL_POSITION)
+            result = find_end(storage, directory, descriptor, checkpoint)
+            if not result.is_damaged:
+                clear_from(storage, directory, descriptor, result.stop_position, is_durable=is_durable)
+            catalog.update(
+                descriptor.recording_id,
+                stop_position=result.stop_position,
+                stop_timestamp=now_ms,
+                state=RecordingState.INVALID if result.is_damaged else RecordingState.VALID,
+            )
             recovered.append(result)
     return recovered
