@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from runtime.errors import OrdoError
+from runtime.errors import MemoryInUseError, OrdoError
 from runtime.memory import MemoryProvider
 from transport.client_core import ClientCounter
 from transport.logbuffer import LogBuffers, open_log
@@ -44,6 +44,14 @@ class _Mapped:
     users: int = 0
 
 
+def _closed(log: LogBuffers) -> bool:
+    try:
+        log.close()
+    except MemoryInUseError:
+        return False
+    return True
+
+
 class LogCache:
     """Logs mapped once each, however many publications and images of this client use them.
 
@@ -72,13 +80,11 @@ class LogCache:
             self._lingering.append((unmap_at_ns, log))
 
     def unmap_due(self, now_ns: int) -> int:
-        """Unmaps what has lingered long enough; how many."""
-        due = [log for unmap_at_ns, log in self._lingering if unmap_at_ns <= now_ns]
-        if due:
-            self._lingering = [entry for entry in self._lingering if entry[0] > now_ns]
-        for log in due:
-            log.close()
-        return len(due)
+        """Unmaps what has lingered long enough and is not viewed by anybody; how many."""
+        kept = [(unmap_at_ns, log) for unmap_at_ns, log in self._lingering if unmap_at_ns > now_ns or not _closed(log)]
+        count = len(self._lingering) - len(kept)
+        self._lingering = kept
+        return count
 
     def close(self) -> None:
         """Lets go of everything: a log is unmapped with the last publication, claim or image that refers to it."""

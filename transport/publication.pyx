@@ -1,8 +1,7 @@
 """Publications: the writing side of a log buffer (log-buffer.md §3-§5)."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
@@ -214,7 +213,8 @@ cdef class Publication:
         claim.position = self.claim(length_bytes, &claim._claim)
         claim._open = claim.position > 0
         if claim._open:
-            claim._view = PyMemoryView_FromMemory(<char*> claim._claim.payload, length_bytes, PyBUF_WRITE)
+            start = claim._claim.payload - self.log.memory.data
+            claim._view = memoryview(self.log.memory)[start:start + length_bytes]
         return claim
 
     @property
