@@ -72,15 +72,20 @@ class ClientTransport:
             socket_sndbuf=SOCKET_BUFFER_BYTES,
             image_liveness_timeout_ns=IMAGE_LIVENESS_TIMEOUT_NS,
         )
-        random = RandomSource().stream("driver")
+        random = RandomSource()
         network = UdpNetwork()
         driver = MediaDriver(config, clock=clock, network=network, memory=memory, random=random)
+        driver.on_start()
         try:
             client = TransportClient(
-                config.directory, clock=clock, memory=memory, invoker=driver.invoke, name="cluster-client"
+                config.directory,
+                clock=clock,
+                memory=memory,
+                invoker=lambda: driver.do_work(clock.now()),
+                name="cluster-client",
             )
         except BaseException:
-            driver.close()
+            driver.on_close()
             raise
         return cls(client, clock, driver, network.fileno())
 
@@ -106,5 +111,5 @@ class ClientTransport:
             self.client.close()
         finally:
             if self._driver is not None:
-                self._driver.close()
+                self._driver.on_close()
                 self._driver = None

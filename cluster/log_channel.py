@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LOG_STREAM_ID = 100
 LIVE_JOIN_WINDOW_BYTES_MAX = 32 * 1024 * 1024
 NULL_VALUE = -1
+SPY_ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,18 @@ class LeaderLog:
         return publication
 
     def _record(self, recording_id: int, base_position: int) -> Recording:
-        images: list[Image] = self._spy.images
-        if not images:
-            raise ClusterError("the spy on the log publication has no image: the driver did not link it")
-        if images[0].join_position != base_position:
-            raise ClusterError(f"the log joined at position={images[0].join_position}, expected {base_position=}")
+        image = self._await_spy_image()
+        if image.join_position != base_position:
+            raise ClusterError(f"the log joined at position={image.join_position}, expected {base_position=}")
         existing = None if recording_id == NULL_VALUE else recording_id
-        return self._archive.record(images[0], recording_id=existing, on_stop=self._on_stop)
+        return self._archive.record(image, recording_id=existing, on_stop=self._on_stop)
+
+    def _await_spy_image(self) -> Image:
+        for _ in range(SPY_ATTEMPTS):
+            if self._spy.images:
+                return self._spy.images[0]
+            self._client.invoke()
+        raise ClusterError("the spy on the log publication has no image: the driver did not link it")
 
     def _on_stop(self, recording: Recording, error: Exception | None) -> None:
         self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
@@ -117,10 +123,10 @@ class LeaderLog:
         """Ends publication, replays and recording; the position where the log of this member ends, durable."""
         for member_id in list(self._replays):
             self.stop_replay(member_id)
-        self.publication.close()
         self._archive.stop(self.recording)
         self._spy.close()
-        return self._archive.descriptor(self.recording.recording_id).stop_position
+        self.publication.close()
+        return int(self._archive.descriptor(self.recording.recording_id).stop_position)
 
 
 class FollowerLog:
@@ -172,7 +178,7 @@ class FollowerLog:
             self._image = image
 
     def _on_image_gone(self, image: Image) -> None:
-        if image is self._image:
+        if self._image is not None and image is self._image:
             self._on_lost("the log image has gone", image.is_end_of_stream)
 
     def try_join(self) -> bool:
@@ -208,8 +214,9 @@ class FollowerLog:
 
     def close(self) -> int | None:
         """Ends subscription and recording; where the log ends, or None when nothing was recorded."""
+        if self.recording is not None:
+            self._archive.stop(self.recording)
         self._subscription.close()
         if self.recording is None:
             return None
-        self._archive.stop(self.recording)
-        return self._archive.descriptor(self.recording.recording_id).stop_position
+        return int(self._archive.descriptor(self.recording.recording_id).stop_position)

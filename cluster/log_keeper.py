@@ -89,7 +89,7 @@ class LogKeeper:
     def append_first_record(self, term_id: int, base_position: int, cluster_time: int) -> int:
         """Appends the NewLeadershipTermEvent; the position after it."""
         assert self._leader_log is not None
-        end = self._sequencer.position_after(codecs.NEW_LEADERSHIP_TERM_EVENT.block_length_bytes + 8)
+        end = self._sequencer.position_after(codecs.NEW_LEADERSHIP_TERM_EVENT.block_length + codecs.HEADER_LENGTH_BYTES)
         record = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
             leadership_term_id=term_id,
             log_position=end,

@@ -34,6 +34,8 @@ from consensus.states import ElectionState
 from runtime.errors import DecodeError, OrdoError
 
 if TYPE_CHECKING:
+    from random import Random
+
     from archive.archive import Archive
     from cluster.config import ModuleConfig
     from cluster.state_store import StateStore
@@ -46,6 +48,16 @@ if TYPE_CHECKING:
 CONSENSUS_STREAM_ID = 108
 INGRESS_STREAM_ID = 101
 MILLISECOND_NS = 1_000_000
+
+
+class UniformDraws:
+    """Seeded randomness in the form that the consensus core takes."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def uniform_int(self, low: int, high: int) -> int:
+        return self._random.randint(low, high)
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,7 @@ class ConsensusModule:
             DurableState(
                 recovery.state.candidate_term_id, recovery.terms, recovery.append_position, recovery.log_position
             ),
-            seams.random.stream("election"),
+            UniformDraws(seams.random.stream("election")),
         )
         self.sequencer = Sequencer(
             self,
@@ -109,6 +121,7 @@ class ConsensusModule:
         self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
         self.termination = Termination(self)
         self._recovery = recovery
+        self._terms_known_to = recovery.append_position
         self._link: ServiceLink | None = None
         self._publications: dict[int, Any] = {}
 
@@ -172,7 +185,7 @@ class ConsensusModule:
     @property
     def cluster_time(self) -> int:
         """Milliseconds since 1970."""
-        return self._seams.clock.epoch_time_ms()
+        return self._seams.clock.epoch_ms()
 
     def append(self, record: bytes) -> bool:
         return self.is_leader and self.sequencer.append(record) > 0
@@ -258,9 +271,10 @@ class ConsensusModule:
         """A record other than a session message became durable in this member's log."""
         log_record = self.executor.add(position, record)
         self.sequencer.next_record_position = self.executor.next_position
-        if log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT:
+        is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT
+        if is_new_term and position > self._terms_known_to:
             self.core.on_new_term(log_record.values.leadership_term_id, log_record.values.term_base_log_position)
-            self._carry_out(self._seams.clock.time_ns())
+            self._carry_out(self._seams.clock.now())
 
     def on_appended(self, append_position: int, now_ns: int) -> None:
         """The log grew during an election."""
@@ -394,7 +408,7 @@ class ConsensusModule:
 
     def append_action(self, action: ClusterAction) -> int:
         """Appends a ClusterActionRequest; the log position after it, or a negative result code."""
-        position = self.sequencer.position_after(codecs.CLUSTER_ACTION_REQUEST.block_length_bytes + 8)
+        position = self.sequencer.position_after(codecs.CLUSTER_ACTION_REQUEST.block_length + codecs.HEADER_LENGTH_BYTES)
         record = codecs.CLUSTER_ACTION_REQUEST.encode(
             leadership_term_id=self.term_id, log_position=position, timestamp=self.cluster_time, action=action, flags=0
         )
@@ -488,6 +502,7 @@ class ConsensusModule:
                 self._leave_log(now_ns)
             case commands.TruncateLog(position):
                 self.log.truncate(position)
+                self._terms_known_to = min(self._terms_known_to, position)
                 self.executor.truncate(position)
                 self.sequencer.next_record_position = self.executor.next_position
                 self.core.on_truncated(position, now_ns)
@@ -529,4 +544,6 @@ class ConsensusModule:
             return
         if isinstance(message, messages.NewLeadershipTerm):
             message = message._replace(timestamp=self.cluster_time, leader_recording_id=self.log.recording_id)
+        elif isinstance(message, messages.AppendPosition):
+            message = message._replace(flags=self.sequencer.append_flags)
         publication.offer(consensus_codec.encode(message))

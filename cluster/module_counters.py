@@ -43,7 +43,7 @@ class ModuleCounters:
         self.leader_term = counter(CounterType.LEADER_TERM, "ordo leader term", NULL_VALUE)
         self.log_recording = counter(CounterType.LOG_RECORDING, "ordo log recording", NULL_VALUE)
         park_flag = counter(CounterType.CONTAINER_PARK_FLAG, "ordo container park flag")
-        self.container_park_flag = ParkFlag.over(park_flag)
+        self.container_park_flag = ParkFlag(park_flag)
         snapshot = recovery.snapshot
         recovery_key = struct.pack(
             "<qqqii",

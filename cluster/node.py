@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,23 +16,28 @@ from archive.lmdb_store import open_lmdb
 from cluster.config import NodeConfig
 from cluster.container import ServiceContainer
 from cluster.container_process import ContainerProcess
+from cluster.counter_types import CounterType
 from cluster.module import ConsensusModule, ModuleSeams
 from cluster.node_cycle import NodeCycle
+from cluster.service_loader import load_service
 from cluster.state_store import StateStore
 from runtime.clock import Clock, SystemClock
 from runtime.errors import ConfigurationError, OrdoError
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from runtime.random import RandomSource
-from runtime.storage import FileStorage, Storage
+from runtime.storage import FileStorage, Storage, SyncQueue
+from runtime.wake import ParkFlag
 from transport.client import TransportClient
-from transport.driver.media_driver import MediaDriver, MediaDriverConfig
+from transport.driver.config import MediaDriverConfig
+from transport.driver.directory import WAKE_SOCKET_NAME
+from transport.driver.media_driver import MediaDriver
 from transport.udp import UdpNetwork
 
 if TYPE_CHECKING:
     from runtime.datagram import DatagramNetwork
-    from service_api.service import ClusteredService
+    from service_api.service import Service
 
-ARCHIVE_STREAM_OPTIONS = "term-length=64k"
+TIMER_INTERVAL_NS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class NodeSeams:
 
 def real_seams() -> NodeSeams:
     return NodeSeams(
-        SystemClock(), UdpNetwork(), FileMemoryProvider(), FileStorage(open_lmdb), RandomSource.from_entropy()
+        SystemClock(), UdpNetwork(), FileMemoryProvider(), FileStorage(open_lmdb), RandomSource()
     )
 
 
@@ -61,7 +68,7 @@ class Node:
         self,
         config: NodeConfig,
         seams: NodeSeams,
-        service: ClusteredService | None = None,
+        service: Service | None = None,
         on_tick: Callable[[int], None] | None = None,
     ) -> None:
         self.config = config
@@ -73,7 +80,7 @@ class Node:
             self.close()
             raise
 
-    def _build(self, service: ClusteredService | None, on_tick: Callable[[int], None] | None) -> None:
+    def _build(self, service: Service | None, on_tick: Callable[[int], None] | None) -> None:
         config, seams = self.config, self._seams
         for directory in (config.node.data_dir, config.archive_dir, config.cluster_dir):
             seams.storage.make_directory(str(directory))
@@ -83,10 +90,10 @@ class Node:
         self._closers.append(store.close)
         self.driver = self._start_driver()
         self.client = TransportClient(
-            str(config.aeron_dir), clock=seams.clock, memory=seams.memory, invoker=self.driver.invoke, name="node"
+            str(config.aeron_dir), clock=seams.clock, memory=seams.memory, invoker=self._invoke_driver, name="node"
         )
         self._closers.append(self.client.close)
-        sync_queue = seams.storage.sync_queue(self.driver.park_flag, self.driver.wake_descriptor)
+        sync_queue = self._make_sync_queue()
         self._closers.append(sync_queue.close)
         self.archive = Archive(
             str(config.archive_dir),
@@ -118,28 +125,44 @@ class Node:
     def _start_driver(self) -> MediaDriver:
         config, seams = self.config, self._seams
         driver = MediaDriver(
-            MediaDriverConfig(directory=str(config.aeron_dir), delete_on_shutdown=True),
+            MediaDriverConfig(directory=str(config.aeron_dir), timer_interval_ns=TIMER_INTERVAL_NS),
             clock=seams.clock,
             network=seams.network,
             memory=seams.memory,
-            random=seams.random.stream("driver"),
+            random=seams.random,
         )
-        self._closers.append(driver.close)
+        driver.on_start()
+        self._closers.append(driver.on_close)
         return driver
 
-    def _inline_container(self, service: ClusteredService) -> ServiceContainer:
+    def _invoke_driver(self) -> None:
+        self.driver.do_work(self._seams.clock.now())
+
+    def _make_sync_queue(self) -> SyncQueue:
+        """A completed sync wakes the parked node through the driver's wake socket, as any process does."""
+        park_flag = ParkFlag(self.client.counters.counter(self.client.counters.find(CounterType.DRIVER_PARK_FLAG)))
+        path = f"{self.config.aeron_dir}/{WAKE_SOCKET_NAME}"
+        if not os.path.exists(path):
+            return self._seams.storage.sync_queue(park_flag, -1)
+        waker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        waker.connect(path)
+        self._closers.append(waker.close)
+        return self._seams.storage.sync_queue(park_flag, waker.fileno())
+
+    def _inline_container(self, service: Service) -> ServiceContainer:
         config = self.config
         return ServiceContainer(
             service,
+            cluster_dir=str(config.cluster_dir),
             client=self.client,
+            clock=self._seams.clock,
             open_recording=self.archive.reader,
             member_id=config.node.member_id,
-            errors=self._container_errors(),
-            clock=self._seams.clock,
+            memory=self._seams.memory,
         )
 
     def start(self) -> None:
-        now_ns = self._seams.clock.time_ns()
+        now_ns = self._seams.clock.now()
         self.module.on_start(now_ns)
         self._closers.append(self.module.on_close)
         if self.container is not None:
@@ -164,24 +187,6 @@ class Node:
                 failures.append(error)
         if failures:
             raise failures[0]
-
-
-def load_service(name: str) -> type[ClusteredService]:
-    """The class that `module:Class` names. Raises ConfigurationError when there is none."""
-    from importlib import import_module
-
-    module_name, separator, class_name = name.partition(":")
-    if not separator or not module_name or not class_name:
-        raise ConfigurationError(f"service={name!r}: must be module:Class, as mypackage.counter:Counter")
-    sys.path.insert(0, "") if "" not in sys.path else None
-    try:
-        module = import_module(module_name)
-    except ImportError as error:
-        raise ConfigurationError(f"service={name!r}: module {module_name!r} cannot be imported: {error}") from error
-    service = getattr(module, class_name, None)
-    if not isinstance(service, type):
-        raise ConfigurationError(f"service={name!r}: module {module_name!r} has no class {class_name!r}")
-    return service
 
 
 def run_node(config: NodeConfig, service_name: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cluster import snapshots
+from cluster.sequencer import find_terms
 from cluster.service_messages import PendingServiceMessages
 from cluster.sessions import NULL_VALUE, OpenSessions
 from cluster.state_store import SnapshotEntry, StateStore
@@ -25,12 +26,23 @@ class Recovery:
         if self.state.log_recording_id != NULL_VALUE:
             self.append_position = archive.descriptor(self.state.log_recording_id).stop_position
         self.terms = [(term, base) for term, base in self.state.terms if base < self.append_position]
+        if self.append_position > 0:
+            self._add_unstored_terms(archive, store)
         self.snapshot: SnapshotEntry | None = self._newest_snapshot()
         self.contents: snapshots.ModuleSnapshot | None = None
         if self.snapshot is not None:
             reader = archive.reader(self.snapshot.module_recording_id, 0)
             self.contents = snapshots.decode(reader.messages())
             self._check(self.contents, self.snapshot, config)
+
+    def _add_unstored_terms(self, archive: Archive, store: StateStore) -> None:
+        """A crash between recording a term's first record and storing its row leaves the row to be found again."""
+        base = self.terms[-1][1] if self.terms else 0
+        reader = archive.reader(self.state.log_recording_id, base)
+        for term_id, base_position in find_terms(reader, self.append_position):
+            if not self.terms or term_id > self.terms[-1][0]:
+                store.put_term(term_id, base_position)
+                self.terms.append((term_id, base_position))
 
     def _newest_snapshot(self) -> SnapshotEntry | None:
         valid = [entry for entry in self.state.snapshots if entry.is_valid]

@@ -19,6 +19,9 @@ from cluster.layout cimport (
     COMMIT_POSITION_LOG_POSITION,
     COMMIT_POSITION_MEMBER_ID,
     COMMIT_POSITION_TERM_ID,
+    NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION,
+    NEW_LEADERSHIP_TERM_EVENT_ID,
+    NEW_LEADERSHIP_TERM_EVENT_TERM_ID,
     SESSION_HEADER_LENGTH,
     SESSION_HEADER_SESSION_ID,
     SESSION_HEADER_TERM_ID,
@@ -457,3 +460,14 @@ cdef class Sequencer:
             if publication is not None:
                 (<ExclusivePublication> publication).append(message, APPEND_POSITION_LENGTH, NULL, 0)
         return 0
+
+
+def find_terms(RecordingReader reader not None, int64_t limit_position):
+    """(term id, base position) of each NewLeadershipTermEvent from where the reader stands up to a position."""
+    cdef Fragment fragment
+    cdef list terms = []
+    while reader.next(&fragment, limit_position):
+        if template_id(fragment.payload, fragment.length_bytes) == NEW_LEADERSHIP_TERM_EVENT_ID:
+            terms.append((ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_TERM_ID),
+                          ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION)))
+    return terms

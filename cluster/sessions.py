@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,15 +10,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster import codecs
 from cluster.codecs import CloseReason, EventCode
+from cluster.counter_types import CounterType
 from runtime.errors import OrdoError
 
 if TYPE_CHECKING:
     from cluster.sequencer import SessionTable
+    from transport.client_core import ClientCounter
     from transport.client import TransportClient
     from transport.image import Image
     from transport.publication import Publication
 
 NULL_VALUE = -1
+LABEL_LENGTH_MAX = 380
 
 
 class Leadership(Protocol):
@@ -45,6 +49,7 @@ class ClusterSession:
     response_channel: str
     encoded_principal: bytes = b""
 
+    counter: ClientCounter | None = field(default=None, compare=False)
     publication: Publication | None = None
     events: deque[bytes] = field(default_factory=deque)
     ingress_image: Image | None = None
@@ -109,11 +114,22 @@ class OpenSessions:
     def execute_close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         self._table.remove(session_id)
-        if session is not None and session.publication is not None:
+        if session is None:
+            return
+        if session.counter is not None:
+            session.counter.close()
+        if session.publication is not None:
             self._closed.append(session)
 
     def restore(self, session: ClusterSession) -> None:
+        """A session of a snapshot, or one just opened; it gets its counter."""
         self._sessions[session.id] = session
+        session.counter = self._client.add_counter(
+            int(CounterType.SESSION),
+            f"cluster-session: sessionId={session.id} channel={session.response_channel}"[:LABEL_LENGTH_MAX],
+            struct.pack("<iq", 0, session.id),
+        )
+        session.counter.set(session.id)
         self.next_session_id = max(self.next_session_id, session.id + 1)
 
     # -- the leader

@@ -181,7 +181,7 @@ class SnapshotWriter:
             return False
         if self._counter_id == NULL_VALUE and not self._find_recording():
             return False
-        if self._counters.get(self._counter_id) < publication.position:
+        if self._counters.get_value(self._counter_id) < publication.position:
             return False
         publication.close()
         return True
