@@ -20,6 +20,7 @@ cdef enum:
 
 
 @cython.no_gc_clear      # a slice must still know its parent when the garbage collector lets both go together
+@cython.no_gc       # cannot be in a cycle of its own, and its parent must outlive it when a cycle that holds it is cleared
 cdef class Memory:
     def __cinit__(self):
         self.data = NULL

@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 
+cimport cython
 from libc.errno cimport EBADF, EINTR, EINVAL, ENOSYS, errno as c_errno
 from libc.stdlib cimport calloc, free
 from posix.unistd cimport close as c_close, fdatasync, pread, pwrite, write as c_write
@@ -246,6 +247,7 @@ cdef int _start_without_signals(SyncThread* self) noexcept nogil:
     return code
 
 
+@cython.no_gc_clear     # the flag and the files stay until the thread has ended
 cdef class ThreadSyncQueue(SyncQueue):
     """`flag` and `wake_descriptor` say how the owner parks: a completion takes the flag and wakes the futex, or writes
     eight bytes to the descriptor. With a descriptor alone every completion writes. Takes FileSegments only.

@@ -1,5 +1,6 @@
 """Memory with a stable address, and where it comes from."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,17 @@ def test_close_refuses_while_views_or_slices_are_out(length_bytes: int) -> None:
     assert memory.closed
     with pytest.raises(BufferError):
         memoryview(memory)
+
+
+def test_slice_in_a_cycle_is_collected_without_its_parent_going_first() -> None:
+    parent = allocate(100)
+    cycle: list[object] = [parent.slice(0, 10)]
+    cycle.append(cycle)
+    with pytest.raises(MemoryInUseError):
+        parent.close()
+    del cycle
+    gc.collect()
+    parent.close()
 
 
 def test_slice_keeps_its_parent_alive_and_its_bounds() -> None:
