@@ -3,6 +3,8 @@
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runtime.clock import VirtualClock
 from runtime.counters import NULL_COUNTER_ID, CountersManager, CountersReader, local_counter
@@ -111,3 +113,33 @@ def test_ids_outside_the_file_are_refused() -> None:
 def test_local_counter_is_outside_every_file() -> None:
     counter = local_counter(3)
     assert (counter.counter_id, counter.value) == (NULL_COUNTER_ID, 3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["allocate", "free", "wait"]), st.integers(0, 1500)), max_size=60))
+def test_ids_follow_the_obvious_model(steps: list[tuple[str, int]]) -> None:
+    """The model: a set of live ids, a list of freed ones with their deadlines, and a high-water mark."""
+    manager, _, _, clock = make_manager(6)
+    now_ms, high_water = 0, 0
+    live: set[int] = set()
+    freed: list[tuple[int, int]] = []
+    for action, number in steps:
+        if action == "wait":
+            now_ms += number
+            clock.advance(number * 1_000_000)
+        elif action == "free" and live:
+            counter_id = sorted(live)[number % len(live)]
+            manager.free(counter_id)
+            live.remove(counter_id)
+            freed.append((counter_id, now_ms + 1000))
+        elif action == "allocate":
+            ready = [counter_id for counter_id, deadline in freed if deadline <= now_ms]
+            if not ready and high_water == 6:
+                with pytest.raises(CountersFullError):
+                    manager.allocate(1, "x")
+                continue
+            counter_id = manager.allocate(1, "x").counter_id
+            assert counter_id == (ready[0] if ready else high_water)
+            high_water += not ready
+            freed = [entry for entry in freed if entry[0] != counter_id]
+            live.add(counter_id)
+        assert {found.counter_id for found in manager} == live
