@@ -38,7 +38,6 @@ from runtime.errors import (
     ConfigurationError,
     CorruptFrameError,
     StorageFullError,
-    StorageMissingError,
     UnknownRecordingError,
 )
 
@@ -212,7 +211,7 @@ cdef class Archive(Agent):
         else:
             descriptor = self._extend(recording_id, image)
         try:
-            recording = self._open(descriptor, image, on_stop)
+            recording = self._open(descriptor, image, recording_id is None, on_stop)
         except BaseException:
             self.catalog.update(descriptor.recording_id, stop_position=image.position, stop_timestamp=self._now_ms())
             raise
@@ -244,15 +243,12 @@ cdef class Archive(Agent):
         return self.catalog.update(recording_id, session_id=image.session_id, stop_position=NULL_POSITION,
                                    stop_timestamp=NULL_TIMESTAMP)
 
-    def _open(self, descriptor, Image image, on_stop):
+    def _open(self, descriptor, Image image, is_new, on_stop):
         position = image.position
         path = f"{self.directory}/{segment_name(descriptor.recording_id, base_of(descriptor, position))}"
-        create = not (position > descriptor.start_position and self._storage.exists(path))
-        file = self._storage.open_segment(path, descriptor.segment_length, create=create)
-        try:
-            folder = self._storage.open_segment(self.directory, 0, writable=False)
-        except StorageMissingError:
-            folder = None
+        file = self._storage.open_segment(path, descriptor.segment_length,
+                                          create=is_new or not self._storage.exists(path))
+        folder = self._storage.open_segment(self.directory, 0, writable=False)
         counter = self._add_counter(descriptor)
         return Recording(self._storage, self.directory, descriptor, position, image, file, folder, self._queue,
                          counter, on_stop)

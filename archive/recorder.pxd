@@ -41,5 +41,4 @@ cdef class Recording:
     cdef int _stage(self, const Block* block) noexcept nogil
     cdef void _advance(self) noexcept nogil
     cdef int _roll(self) noexcept with gil
-    cdef void _sync_names(self) noexcept with gil
     cdef void _request(self, SegmentFile file) noexcept with gil

@@ -30,8 +30,7 @@ cdef class Recording:
     """See recorder.pxd. Made by the archive.
 
     `descriptor` is the catalog's, `position` where the image joins, `file` the segment file that holds the position,
-    `folder` the archive's folder as a file to sync, or None where the storage has no such handle (names are synced in
-    line then), `queue` the sync queue or None for `sync = "none"`.
+    `folder` the archive's folder as a file to sync, `queue` the sync queue or None for `sync = "none"`.
     """
 
     def __cinit__(self):
@@ -62,7 +61,7 @@ cdef class Recording:
         if counter is not None:
             counter.set_release(position)
         if queue is not None:
-            self._sync_names()
+            self._request(folder)           # the name of the file counts before anything in it does
 
     cdef int work(self) noexcept nogil:
         """Records what the image has, at most 2 MiB: blocks recorded."""
@@ -168,19 +167,8 @@ cdef class Recording:
         self._file = file
         self._segment_base = base
         if self._queue is not None and self.failure == 0:
-            self._sync_names()
-        return self.failure
-
-    cdef void _sync_names(self) noexcept with gil:
-        """Makes the name of a new segment file durable before anything in it counts as durable."""
-        if self._folder is not None:
             self._request(self._folder)
-            return
-        try:
-            self._storage.sync_directory(self._directory)
-        except Exception as error:
-            self.error = error
-            self.failure = -EILSEQ
+        return self.failure
 
     cdef void _request(self, SegmentFile file) noexcept with gil:
         """Asks for a sync of `file`; when it is done, everything written until now is durable."""
@@ -213,7 +201,7 @@ cdef class Recording:
         try:
             if self._flight_ticket and self._previous is not None:
                 self._previous.sync_now()
-            if self._flight_ticket and self._folder is not None:
+            if self._flight_ticket:
                 self._folder.sync_now()
             self._file.sync_now()
         except StorageError as error:

@@ -69,7 +69,8 @@ def clear_from(
 ) -> int:
     """Removes everything a recording has at and after `position`: the count of files removed.
 
-    With `is_durable` that, and what is before the position, is on the device when it returns. Raises StorageError.
+    With `is_durable` that, and what is before the position, is on the device when it returns; without, the removed
+    names are. Raises StorageError.
     """
     keep = base_of(descriptor, position)
     bases = segment_bases(storage, directory, descriptor.recording_id)
@@ -83,7 +84,7 @@ def clear_from(
                 erase_tail(file, position - keep)
             if is_durable:
                 file.sync_now()
-    if is_durable:
+    if is_durable or doomed:
         storage.sync_directory(directory)
     return len(doomed)
 

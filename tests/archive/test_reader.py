@@ -125,7 +125,7 @@ def record_some(archive: Archive, payloads: list[bytes]) -> list[Any]:
         send(archive, stream, payload)
     archive.do_work(0)
     archive.stop(recording)
-    frames = frames_of(archive, recording)
+    frames = frames_of(archive, 0, recording.written_position)
     archive.close()
     return frames
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from archive.archive import Archive
 from archive.recorder import Recording
 from runtime.errors import ArchiveError, StorageExistsError
-from tests.archive.model import TYPE_DATA, TYPE_PAD, crc32c, messages_of, read_frames
+from tests.archive.model import TYPE_DATA, TYPE_PAD, Frame, crc32c, messages_of, read_frames
 from tests.archive.streams import BACK_PRESSURED, MTU, TERM_LENGTH, Stream, payload_of
 
 LENGTHS = [0, 1, 31, 32, 33, 64, 100, MTU - 33, MTU - 32, MTU - 31, 2 * (MTU - 32), 5000, TERM_LENGTH // 8]
@@ -39,13 +39,13 @@ def send_many(archive: Archive, stream: Stream, count: int, seed: int = 1) -> li
     return sent
 
 
-def frames_of(archive: Archive, recording: Recording) -> list[Any]:
-    descriptor = archive.descriptor(recording.recording_id)
+def frames_of(archive: Archive, recording_id: int, end: int) -> list[Frame]:
+    descriptor = archive.descriptor(recording_id)
     return read_frames(
         archive.directory,
-        recording.recording_id,
+        recording_id,
         descriptor.start_position,
-        recording.written_position,
+        end,
         descriptor.segment_length,
         descriptor.term_length,
     )
@@ -61,7 +61,7 @@ def test_segments_hold_what_was_sent(
     stream = Stream(position=start * 32)
     recording = archive.record(stream.image)
     sent = send_many(archive, stream, count, seed)
-    frames = frames_of(archive, recording)
+    frames = frames_of(archive, recording.recording_id, recording.written_position)
     assert recording.written_position == stream.position == recording.durable_position
     assert messages_of(frames) == sent
     for frame in frames:
@@ -78,7 +78,7 @@ def test_data_frames_carry_their_checksum_and_pads_their_session(open_archive: C
     send_many(archive, stream, 12, seed=5)
     stream.pad(512)
     archive.do_work(0)
-    frames = frames_of(archive, recording)
+    frames = frames_of(archive, 0, recording.written_position)
     assert {frame.type for frame in frames} == {TYPE_DATA, TYPE_PAD}
     for frame in frames:
         if frame.type == TYPE_DATA:

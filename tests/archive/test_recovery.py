@@ -32,7 +32,7 @@ def crash(tmp_path: Path, open_archive: Callable[..., Archive]) -> Callable[...,
             stream.pad(pad)
         while archive.do_work(0):
             pass
-        frames = frames_of(archive, recording)
+        frames = frames_of(archive, 0, recording.written_position)
         saved = tmp_path / "saved"
         shutil.copytree(tmp_path / "archive", saved)
         archive.close()
@@ -173,7 +173,7 @@ def test_damage_below_the_checkpoint_is_not_a_torn_end(
         now_ns += CHECKPOINT_INTERVAL_NS
         archive.do_work(now_ns)
     archive.do_work(now_ns + CHECKPOINT_INTERVAL_NS)
-    frames = frames_of(archive, recording)
+    frames = frames_of(archive, 0, recording.written_position)
     saved = tmp_path / "saved"
     shutil.copytree(tmp_path / "archive", saved)
     archive.close()
