@@ -1,4 +1,4 @@
-"""The disk of one simulated member: entries, of which only the durable ones survive a crash, and small durable state."""
+"""The disk of one simulated member: entries, of which only the durable ones survive a crash, and small state."""
 
 from random import Random
 from typing import NamedTuple

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from tests.consensus.world import MILLISECOND_NS, SECOND_NS, Faults, World
+from tests.consensus.world import MILLISECOND_NS, SECOND_NS, World
 
 FIRST_SEED = int(os.environ.get("ORDO_CONSENSUS_FIRST", "0"))
 SEEDS = int(os.environ.get("ORDO_CONSENSUS_SEEDS", "120"))

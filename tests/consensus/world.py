@@ -131,6 +131,9 @@ class World:
             node.crash()
         elif kind == "restart":
             node.restart()
+        elif kind == "bounce":
+            node.crash()
+            node.restart()
         elif kind == "pause":
             node.pause(self.rng.choice((20, 600, 3000)) * MILLISECOND_NS)
         elif kind == "close":

@@ -1,0 +1,208 @@
+"""One core under test: events in, commands out, with the other members played by the test."""
+
+from typing import TypeVar
+
+from consensus import commands
+from consensus.config import ConsensusConfig, DurableState
+from consensus.core import ConsensusCore
+from consensus.messages import (
+    NULL_POSITION,
+    AppendPosition,
+    CanvassPosition,
+    CommitPosition,
+    Message,
+    NewLeadershipTerm,
+    RequestVote,
+    Vote,
+)
+from consensus.states import ElectionState, Role
+
+MS = 1_000_000
+FIRST_RECORD = 96
+
+CommandT = TypeVar("CommandT")
+MessageT = TypeVar("MessageT")
+
+
+class FixedInts:
+    """A random source that always gives the lowest number."""
+
+    def uniform_int(self, low: int, high: int) -> int:
+        return low
+
+
+class Harness:
+    """A core at virtual time `now_ns`; `taken` are the commands of the last step, in order."""
+
+    def __init__(
+        self,
+        member_count: int = 3,
+        member_id: int = 0,
+        terms: tuple[tuple[int, int], ...] = (),
+        append_position: int = 0,
+        commit_position: int = 0,
+        candidate_term_id: int = -1,
+        appointed_leader_id: int = -1,
+        app_version: int = 1,
+    ) -> None:
+        self.config = ConsensusConfig(
+            member_id,
+            tuple(range(member_count)),
+            appointed_leader_id=appointed_leader_id,
+            app_version=app_version,
+        )
+        durable = DurableState(candidate_term_id, list(terms), append_position, commit_position)
+        self.core = ConsensusCore(self.config, durable, FixedInts())
+        self.now_ns = 0
+        self.taken: list[commands.Command] = []
+        self.core.start(0)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def after(self) -> "Harness":
+        self.taken = self.core.take_commands()
+        self.core.invariants()
+        return self
+
+    def tick(self, ms: float = 0) -> "Harness":
+        """Let time pass and tick once."""
+        self.now_ns += int(ms * MS)
+        self.core.tick(self.now_ns)
+        return self.after()
+
+    def receive(self, message: Message) -> "Harness":
+        self.core.on_message(message, self.now_ns)
+        return self.after()
+
+    def appended(self, position: int) -> "Harness":
+        self.core.on_appended(position, self.now_ns)
+        return self.after()
+
+    # -- what came out --------------------------------------------------------------------------------------------
+
+    def of(self, kind: type[CommandT]) -> list[CommandT]:
+        """Commands of one kind, in order."""
+        return [command for command in self.taken if isinstance(command, kind)]
+
+    def sent(self, kind: type[MessageT]) -> list[tuple[int | None, MessageT]]:
+        """Messages of one kind as (target, message); a target of None means all others."""
+        out: list[tuple[int | None, MessageT]] = []
+        for command in self.taken:
+            if isinstance(command, commands.Send) and isinstance(command.message, kind):
+                out.append((command.member_id, command.message))
+            elif isinstance(command, commands.Broadcast) and isinstance(command.message, kind):
+                out.append((None, command.message))
+        return out
+
+    @property
+    def state(self) -> ElectionState:
+        return self.core.state
+
+    @property
+    def term(self) -> int:
+        return self.core.candidate_term_id
+
+    # -- the others -----------------------------------------------------------------------------------------------
+
+    def others(self) -> list[int]:
+        return [member_id for member_id in self.config.member_ids if member_id != self.config.member_id]
+
+    def canvass_from(self, *member_ids: int, log_term: int = -1, position: int = 0, bound: int = -1) -> "Harness":
+        for member_id in member_ids:
+            self.receive(CanvassPosition(log_term, position, bound, member_id))
+        return self
+
+    def vote_from(self, *member_ids: int, vote: bool = True) -> "Harness":
+        for member_id in member_ids:
+            self.receive(Vote(self.term, -1, 0, self.config.member_id, member_id, vote))
+        return self
+
+    def request_from(self, member_id: int, term_id: int, log_term: int = -1, position: int = 0) -> "Harness":
+        return self.receive(RequestVote(log_term, position, term_id, member_id))
+
+    def ack_from(self, member_id: int, position: int, term_id: int | None = None) -> "Harness":
+        return self.receive(AppendPosition(self.term if term_id is None else term_id, position, member_id))
+
+    def commit_from(self, member_id: int, position: int, term_id: int | None = None) -> "Harness":
+        return self.receive(CommitPosition(self.term if term_id is None else term_id, position, member_id))
+
+    def announce(
+        self,
+        leader_id: int,
+        term_id: int,
+        base: int,
+        log_term: int = -1,
+        next_term: int | None = None,
+        next_base: int | None = None,
+        next_end: int = NULL_POSITION,
+        position: int | None = None,
+        commit: int = 0,
+        app_version: int = 1,
+    ) -> "Harness":
+        """NewLeadershipTerm of a leader whose row after `log_term` is, unless told, that of its new term."""
+        return self.receive(
+            NewLeadershipTerm(
+                log_leadership_term_id=log_term,
+                next_leadership_term_id=term_id if next_term is None else next_term,
+                next_term_base_log_position=base if next_base is None else next_base,
+                next_log_position=next_end,
+                leadership_term_id=term_id,
+                term_base_log_position=base,
+                log_position=base if position is None else position,
+                leader_recording_id=-1,
+                timestamp=0,
+                leader_member_id=leader_id,
+                log_session_id=77,
+                app_version=app_version,
+                is_startup=True,
+                commit_position=commit,
+            )
+        )
+
+    # -- ready-made situations ------------------------------------------------------------------------------------
+
+    def canvassing(self) -> "Harness":
+        self.tick()
+        assert self.state is ElectionState.CANVASS
+        return self
+
+    def balloting(self) -> "Harness":
+        """Candidate, with all others known to have an empty log."""
+        self.canvassing().canvass_from(*self.others()).tick(1).tick(1)
+        assert self.state is ElectionState.CANDIDATE_BALLOT
+        return self
+
+    def elected(self) -> "Harness":
+        """Announcing its term; its first record is appended but durable nowhere."""
+        self.balloting().vote_from(*self.others())
+        assert self.state is ElectionState.LEADER_INIT
+        self.core.on_log_ready(55, self.core.append_position + FIRST_RECORD, self.now_ns)
+        self.after()
+        assert self.state is ElectionState.LEADER_READY
+        return self
+
+    def serving(self) -> "Harness":
+        """Leader of its term with every member's log at its own end."""
+        self.elected()
+        base = self.core.term_base_position
+        self.core.on_new_term(self.term, base)
+        self.appended(base + FIRST_RECORD)
+        for member_id in self.others():
+            self.ack_from(member_id, base + FIRST_RECORD)
+        assert self.state is ElectionState.CLOSED
+        assert self.core.role is Role.LEADER
+        return self
+
+    def following(self, leader_id: int = 1, term_id: int = 0) -> "Harness":
+        """Follower of a leader whose log began with the own, joined and live; the term's first record is durable."""
+        self.canvassing()
+        base, log_term = self.core.append_position, self.core.log_term_id
+        self.announce(leader_id, term_id, base, log_term=log_term)
+        assert self.state is ElectionState.FOLLOWER_CATCHUP_AWAIT
+        self.core.on_joined(base, self.now_ns)
+        self.core.on_new_term(term_id, base)
+        self.core.on_appended(base + FIRST_RECORD, self.now_ns)
+        self.core.on_live(self.now_ns)
+        self.after()
+        assert self.state is ElectionState.CLOSED
+        return self

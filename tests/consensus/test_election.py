@@ -1,0 +1,447 @@
+"""Elections as the protocol has them: cluster-consensus.md §4 and §5, state by state."""
+
+import pytest
+
+from consensus.commands import ChangeRole, JoinLog, LeaveLog, PersistCandidateTerm, PrepareLog, Serve, TruncateLog
+from consensus.config import ConsensusConfig
+from consensus.messages import AppendPosition, CanvassPosition, CommitPosition, NewLeadershipTerm, RequestVote, Vote
+from consensus.states import STATE_DOCS, TRANSITIONS, ElectionState, Role
+from runtime.errors import ConfigurationError, ConsensusError
+from tests.consensus.harness import FIRST_RECORD, Harness
+
+LOG = ((0, 0), (2, 400))
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+
+
+def test_transition_table_is_total_and_connected() -> None:
+    assert set(TRANSITIONS) == set(ElectionState) == set(STATE_DOCS)
+    reached = {ElectionState.INIT}
+    while True:
+        further = reached.union(*(TRANSITIONS[state] for state in reached))
+        if further == reached:
+            break
+        reached = further
+    assert reached == set(ElectionState)
+    for state in ElectionState:
+        back = {other for other in ElectionState if ElectionState.INIT in TRANSITIONS[other]}
+        assert state in back or TRANSITIONS[state] & back, f"{state.name} has no way back"
+
+
+def test_illegal_transition_is_refused() -> None:
+    node = Harness().canvassing()
+    with pytest.raises(AssertionError, match="CANVASS -> CLOSED"):
+        node.core._ctx.transition(ElectionState.CLOSED, "by force")
+
+
+# -- start and canvass -------------------------------------------------------------------------------------------------
+
+
+def test_single_member_leads_at_once_and_commits_what_is_durable() -> None:
+    node = Harness(member_count=1, terms=LOG, append_position=800).tick()
+    assert node.of(PrepareLog) == [PrepareLog(3, 800)]
+    node.core.on_log_ready(5, 896, 0)
+    node.core.on_new_term(3, 800)
+    node.appended(896)
+    assert node.of(Serve) == [Serve(3)]
+    assert node.appended(1000).core.commit_position == 1000
+
+
+def test_single_member_is_not_shaken_by_a_stall() -> None:
+    node = Harness(member_count=1).tick()
+    node.core.on_log_ready(5, 96, 0)
+    node.core.on_new_term(0, 0)
+    node.appended(96)
+    assert node.tick(3_600_000).state is ElectionState.CLOSED
+    assert node.taken == []
+
+
+def test_positions_are_canvassed_every_interval_before_anybody_stands() -> None:
+    node = Harness(terms=LOG, append_position=800).canvassing()
+    assert node.sent(CanvassPosition) == [(None, CanvassPosition(2, 800, 2, 0))]
+    assert not node.tick(19).sent(CanvassPosition)
+    assert node.tick(1).sent(CanvassPosition)
+    assert node.canvass_from(1, 2).tick(1).state is ElectionState.NOMINATE
+
+
+def test_all_positions_are_enough_at_once_but_a_quorum_waits_for_the_startup_timeout() -> None:
+    node = Harness().canvassing()
+    for _ in range(499):
+        assert node.tick(10).canvass_from(1).state is ElectionState.CANVASS
+    assert node.tick(10).state is ElectionState.NOMINATE
+
+
+def test_a_better_log_elsewhere_is_not_challenged() -> None:
+    node = Harness(terms=LOG, append_position=800).canvassing()
+    node.canvass_from(1, log_term=2, position=832).canvass_from(2, log_term=0, position=100)
+    assert node.tick(1).state is ElectionState.CANVASS
+    node.tick(5000).canvass_from(1, log_term=2, position=832).canvass_from(2, log_term=0, position=100)
+    assert node.tick(1).state is ElectionState.NOMINATE, "a quorum would vote for this log"
+
+
+def test_after_the_loss_of_a_leader_a_quorum_is_enough_at_once() -> None:
+    node = Harness().following().tick(500).tick()
+    assert node.state is ElectionState.CANVASS
+    node.canvass_from(2, log_term=0, position=FIRST_RECORD)
+    assert node.tick(1).state is ElectionState.NOMINATE
+
+
+def test_gracefully_closed_leader_is_not_waited_for() -> None:
+    node = Harness().following()
+    node.tick(40).commit_from(1, 96).tick(10)
+    node.core.on_log_lost("image closed", True, node.now_ns)
+    node.after().tick()
+    assert node.state is ElectionState.CANVASS
+    assert node.canvass_from(2, log_term=0, position=96).tick(1).state is ElectionState.NOMINATE
+    assert node.tick(1).vote_from(2).state is ElectionState.LEADER_INIT, "no ballot timeout either"
+    assert node.now_ns < 60e6
+
+
+def test_leader_lost_without_end_of_stream_is_waited_for() -> None:
+    node = Harness().following()
+    node.core.on_log_lost("image closed", False, node.now_ns)
+    node.after().tick().canvass_from(2, log_term=0, position=96)
+    assert node.tick(1).state is ElectionState.CANVASS
+    assert node.tick(498).canvass_from(2, log_term=0, position=96).state is ElectionState.CANVASS
+    assert node.tick(2).state is ElectionState.NOMINATE
+
+
+def test_a_leader_that_canvasses_has_given_up() -> None:
+    node = Harness().following().canvass_from(1, bound=0)
+    assert node.state is ElectionState.INIT
+    assert node.of(LeaveLog)[0].reason == "leader member 1 looks for a leader"
+    assert Harness().following(term_id=4).canvass_from(1, bound=3).state is ElectionState.CLOSED, "from before its term"
+
+
+def test_only_the_appointed_leader_stands() -> None:
+    node = Harness(appointed_leader_id=1).canvassing().canvass_from(1, 2)
+    assert node.tick(1).state is ElectionState.CANVASS
+    assert node.request_from(1, 0).sent(Vote)[0][1].vote is True
+    node = Harness(appointed_leader_id=0).balloting().vote_from(1, 2)
+    assert node.state is ElectionState.LEADER_INIT
+
+
+@pytest.mark.parametrize("member_id", [0, 3, 99])
+def test_strangers_and_echoes_are_ignored(member_id: int) -> None:
+    node = Harness().canvassing()
+    node.request_from(member_id, 5)
+    assert node.taken == []
+    assert node.term == -1
+
+
+def test_init_is_deaf() -> None:
+    node = Harness().request_from(1, 5).canvass_from(1, 2).announce(1, 5, 0)
+    assert node.taken == []
+    assert node.state is ElectionState.INIT
+
+
+# -- nomination and ballots --------------------------------------------------------------------------------------------
+
+
+def test_votes_for_an_earlier_candidate_during_nomination() -> None:
+    node = Harness().canvassing().canvass_from(1, 2).tick(1)
+    assert node.state is ElectionState.NOMINATE
+    node.request_from(2, 0)
+    assert node.state is ElectionState.FOLLOWER_BALLOT
+    assert node.sent(Vote)[0][1].vote is True
+
+
+def test_full_vote_elects_without_waiting() -> None:
+    node = Harness().balloting().vote_from(1)
+    assert node.state is ElectionState.CANDIDATE_BALLOT
+    node.vote_from(2)
+    assert node.of(PrepareLog) == [PrepareLog(0, 0)]
+    assert node.of(ChangeRole) == [ChangeRole(Role.LEADER)]
+
+
+def test_majority_elects_when_the_ballot_ends() -> None:
+    node = Harness().balloting().vote_from(1)
+    assert node.tick(249).state is ElectionState.CANDIDATE_BALLOT
+    assert node.tick(1).state is ElectionState.LEADER_INIT
+
+
+def test_candidate_without_a_majority_canvasses_again() -> None:
+    node = Harness().balloting()
+    assert node.tick(250).state is ElectionState.CANVASS
+    assert node.core.role is Role.FOLLOWER
+
+
+def test_one_explicit_no_prevents_a_quorum_leader() -> None:
+    node = Harness(member_count=5).balloting().vote_from(1, 2, 3).vote_from(4, vote=False)
+    assert node.tick(250).state is ElectionState.CANVASS
+
+
+def test_split_vote_succeeds_in_a_later_term() -> None:
+    node = Harness().balloting().vote_from(1, 2, vote=False)
+    first = node.term
+    node.tick(250).canvass_from(1, 2, bound=first).tick(1).tick(1)
+    assert node.of(PersistCandidateTerm)[0].candidate_term_id == first + 1
+    assert node.vote_from(1, 2).state is ElectionState.LEADER_INIT
+
+
+def test_requests_are_repeated_to_those_that_have_not_answered() -> None:
+    node = Harness(member_count=4).balloting().vote_from(2)
+    assert [target for target, _ in node.tick(20).sent(RequestVote)] == [1, 3]
+
+
+def test_voter_canvasses_again_when_no_leader_emerges() -> None:
+    node = Harness().canvassing().request_from(1, 3)
+    assert node.tick(249).state is ElectionState.FOLLOWER_BALLOT
+    assert node.tick(1).state is ElectionState.CANVASS
+
+
+def test_refusing_candidate_moves_on_to_the_higher_term() -> None:
+    node = Harness(terms=LOG, append_position=800).canvassing()
+    node.canvass_from(1, 2, log_term=0, position=10).tick(1).tick(1)
+    assert node.state is ElectionState.CANDIDATE_BALLOT
+    node.request_from(1, 9, log_term=0, position=10)
+    assert node.state is ElectionState.CANVASS
+    assert node.term == 9
+
+
+# -- leading -----------------------------------------------------------------------------------------------------------
+
+
+def test_leader_that_cannot_prepare_its_log_gives_up() -> None:
+    node = Harness().balloting().vote_from(1, 2)
+    assert node.tick(499).state is ElectionState.LEADER_INIT
+    assert node.tick(1).state is ElectionState.INIT
+    assert node.of(LeaveLog)
+
+
+def test_late_log_of_a_leadership_that_was_given_up_is_ignored() -> None:
+    node = Harness().balloting().vote_from(1, 2).tick(500)
+    node.core.on_log_ready(5, 96, node.now_ns)
+    assert node.after().taken == []
+
+
+def test_messages_of_one_term_never_name_another() -> None:
+    node = Harness(terms=LOG, append_position=800).serving()
+    node.appended(2000).ack_from(1, 2000).tick(60).canvass_from(2)
+    assert {m.leadership_term_id for _, m in node.sent(NewLeadershipTerm) + node.sent(CommitPosition)} == {node.term}
+
+
+def test_established_leader_announces_itself_only_to_those_that_have_not_joined() -> None:
+    node = Harness().serving().canvass_from(2)
+    assert [target for target, _ in node.tick(50).sent(NewLeadershipTerm)] == [2]
+
+
+def test_leader_of_a_node_start_says_so_in_its_first_term_only() -> None:
+    node = Harness().elected()
+    assert node.sent(NewLeadershipTerm)[0][1].is_startup is True
+    node = Harness().serving()
+    node.core.on_log_lost("recording stopped", False, node.now_ns)
+    node.after().tick().canvass_from(1, 2, log_term=0).tick(1).tick(1).vote_from(1, 2)
+    node.core.on_log_ready(6, 2 * FIRST_RECORD, node.now_ns)
+    assert node.after().sent(NewLeadershipTerm)[0][1].is_startup is False
+
+
+def test_quorum_position_may_go_back_but_commit_does_not() -> None:
+    node = Harness().serving()
+    node.appended(900).ack_from(1, 900)
+    node.canvass_from(1, log_term=0, position=900)
+    assert node.core.progress.compute_quorum_position(node.now_ns) == FIRST_RECORD
+    assert node.core.commit_position == 900
+    assert node.ack_from(1, 700).core.commit_position == 900
+
+
+def test_leader_whose_recording_stops_gives_up() -> None:
+    node = Harness().serving()
+    node.core.on_log_lost("recording stopped", False, node.now_ns)
+    assert node.after().state is ElectionState.INIT
+
+
+def test_higher_term_seen_natively_is_noticed_at_the_next_tick() -> None:
+    node = Harness().serving()
+    node.core.progress.append_position_received(1, 7, 100, node.now_ns)
+    assert node.tick(1).of(LeaveLog)[0].reason == "term 7 was seen"
+
+
+def test_steady_state_needs_ticks_only() -> None:
+    node = Harness().serving()
+    progress = node.core.progress
+    progress.advance_leader_commit(5000, node.now_ns)
+    progress.append_position_received(2, node.term, 4000, node.now_ns)
+    assert progress.advance_leader_commit(5000, node.now_ns) == 4000
+    progress.sent(4000, node.now_ns)
+    node.tick(10)
+    assert node.core.commit_position == node.core.append_position - 1000 == 4000
+    assert not node.sent(CommitPosition), "the shell has sent it"
+    assert node.tick(50).sent(CommitPosition)
+
+
+# -- following ---------------------------------------------------------------------------------------------------------
+
+
+def test_first_node_ever_joins_at_zero() -> None:
+    node = Harness().canvassing().announce(1, 0, 0)
+    assert node.of(JoinLog) == [JoinLog(0, 1, 77, 0, 0)]
+
+
+def test_message_for_another_log_term_is_not_acted_on() -> None:
+    node = Harness(terms=LOG, append_position=800).canvassing().announce(1, 5, 300, log_term=0, next_term=1)
+    assert node.state is ElectionState.CANVASS
+    assert not node.of(TruncateLog)
+    assert not node.of(JoinLog)
+    assert node.of(PersistCandidateTerm)[0].candidate_term_id == 5
+
+
+def test_joining_acknowledges_with_the_catchup_flag_until_live() -> None:
+    node = Harness(terms=LOG, append_position=800).canvassing().announce(1, 5, 1200, log_term=2)
+    assert node.sent(AppendPosition) == [(1, AppendPosition(5, 800, 0, 1))]
+    node.core.on_joined(800, node.now_ns)
+    assert node.appended(1000).sent(AppendPosition) == [(1, AppendPosition(5, 1000, 0, 1))]
+    node.core.on_live(node.now_ns)
+    assert node.after().sent(AppendPosition) == [(1, AppendPosition(5, 1000, 0, 0))]
+    assert node.state is ElectionState.CLOSED
+
+
+def test_joining_without_progress_is_given_up() -> None:
+    for is_joined in (False, True):
+        node = Harness().canvassing().announce(1, 0, 0, position=5000)
+        if is_joined:
+            node.core.on_joined(0, node.now_ns)
+        for _ in range(4):
+            node.tick(100).announce(1, 0, 0, position=5000)
+        assert node.core.is_leader_startup
+        assert node.tick(100).of(LeaveLog)[0].reason == "no progress in joining the log"
+
+
+def test_joining_goes_on_as_long_as_the_log_grows() -> None:
+    node = Harness().canvassing().announce(1, 0, 0, position=50000)
+    node.core.on_joined(0, node.now_ns)
+    node.core.on_new_term(0, 0)
+    for step in range(1, 30):
+        node.tick(100).announce(1, 0, 0).appended(100 * step)
+    assert node.state is ElectionState.FOLLOWER_CATCHUP
+
+
+def test_notified_commit_position_does_not_go_back() -> None:
+    node = Harness().following().appended(1000)
+    node.commit_from(1, 800).commit_from(1, 300).announce(1, 0, 0, commit=200)
+    assert node.core.progress.notified_position == 800
+    assert node.core.commit_position == 800
+
+
+def test_commit_position_of_another_member_is_ignored() -> None:
+    node = Harness().following().appended(1000).commit_from(2, 900)
+    assert node.core.commit_position == 0
+
+
+def test_announcement_keeps_a_follower_alive() -> None:
+    node = Harness().following()
+    for _ in range(20):
+        node.tick(100).announce(1, 0, 0)
+    assert node.state is ElectionState.CLOSED
+
+
+def test_other_major_application_version_stops_the_node() -> None:
+    node = Harness(app_version=0x010000).canvassing()
+    with pytest.raises(ConsensusError, match="major=1, but leader member 1 has major=2"):
+        node.announce(1, 0, 0, app_version=0x020100)
+
+
+def test_leader_whose_known_terms_begin_too_late_stops_the_node() -> None:
+    node = Harness(terms=LOG, append_position=800).canvassing()
+    with pytest.raises(ConsensusError, match="restore this member from a peer"):
+        node.announce(1, 9, 90000, log_term=-1, next_term=7, next_base=50000)
+
+
+def test_clock_that_leaps_ends_in_a_new_election_not_in_an_error() -> None:
+    for node in (Harness().serving(), Harness().following()):
+        node.tick(3_600_000).tick().tick(3_600_000)
+        assert node.state is ElectionState.CANVASS
+        node.canvass_from(1, 2).tick(1).tick(3_600_000).tick(3_600_000)
+        assert node.state is ElectionState.CANVASS
+
+
+def test_clock_that_goes_back_is_held() -> None:
+    node = Harness().following()
+    node.core.tick(node.now_ns - 10**9)
+    assert node.after().state is ElectionState.CLOSED
+
+
+# -- the shell's mistakes are refused ----------------------------------------------------------------------------------
+
+
+def test_log_that_grows_while_none_is_joined_is_refused() -> None:
+    node = Harness(terms=LOG, append_position=800).canvassing()
+    with pytest.raises(ConsensusError, match="while no log is joined"):
+        node.core.on_appended(900, node.now_ns)
+
+
+def test_position_in_a_term_without_a_row_is_refused() -> None:
+    node = Harness().elected()
+    with pytest.raises(ConsensusError, match="report on_new_term before on_appended"):
+        node.core.on_appended(FIRST_RECORD, node.now_ns)
+
+
+@pytest.mark.parametrize(("term_id", "base"), [(1, 800), (5, 700), (5, 1300), (3, 1200), (6, 1200), (3, 1300)])
+def test_terms_that_cannot_be_in_the_leaders_log_are_refused(term_id: int, base: int) -> None:
+    node = Harness(terms=LOG, append_position=800).canvassing().announce(1, 5, 1200, log_term=2)
+    node.core.on_joined(800, node.now_ns)
+    with pytest.raises(ConsensusError, match=f"record of term_id={term_id}"):
+        node.core.on_new_term(term_id, base)
+
+
+def test_position_that_goes_back_is_refused() -> None:
+    node = Harness().serving()
+    with pytest.raises(ConsensusError, match="went back"):
+        node.core.on_appended(10, node.now_ns)
+
+
+def test_join_at_another_position_is_refused() -> None:
+    node = Harness(terms=LOG, append_position=800).canvassing().announce(1, 5, 1200, log_term=2)
+    with pytest.raises(ConsensusError, match="position=700"):
+        node.core.on_joined(700, node.now_ns)
+
+
+def test_end_of_a_left_log_is_taken_until_the_next_tick() -> None:
+    node = Harness().following().tick(500)
+    node.appended(700)
+    assert node.tick().sent(CanvassPosition)[0][1].log_position == 700
+
+
+# -- what the disk holds at the start ----------------------------------------------------------------------------------
+
+
+def test_row_whose_record_did_not_survive_is_removed_first() -> None:
+    node = Harness(terms=((0, 0), (3, 800)), append_position=800)
+    assert node.core.log_term_id == 0
+    assert node.tick().of(TruncateLog) == [TruncateLog(800)]
+    node.core.on_truncated(800, 0)
+    assert node.tick().sent(CanvassPosition)[0][1] == CanvassPosition(0, 800, 3, 0)
+    assert node.core.terms == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("terms", "append", "commit"), [((), 100, 0), (((0, 100),), 100, 0), (((0, 0),), 100, 101), (((0, 0),), 100, -1)]
+)
+def test_contradictions_on_disk_are_refused(terms: tuple[tuple[int, int], ...], append: int, commit: int) -> None:
+    with pytest.raises(ConsensusError, match="restore this member from a peer"):
+        Harness(terms=terms, append_position=append, commit_position=commit)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"member_ids": ()}, "member_ids"),
+        ({"member_ids": tuple(range(8))}, "1 to 7"),
+        ({"member_ids": (1, 1)}, "different"),
+        ({"member_id": 4}, "member_id=4"),
+        ({"appointed_leader_id": 9}, "appointed_leader_id=9"),
+        ({"election_timeout_ns": 0}, "election_timeout_ns=0"),
+        ({"leader_heartbeat_interval_ns": 300_000_000}, "at most half of leader_heartbeat_timeout_ns"),
+        ({"election_status_interval_ns": 200_000_000}, "at most half of election_timeout_ns"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(change: dict[str, int], match: str) -> None:
+    with pytest.raises(ConfigurationError, match=match):
+        ConsensusConfig(**{"member_id": 1, "member_ids": (0, 1, 2), **change})  # type: ignore[arg-type]
+
+
+def test_describe_is_one_stable_line() -> None:
+    assert Harness(terms=LOG, append_position=800).core.describe() == (
+        "member=0 state=INIT role=FOLLOWER term=2 leader=-1 candidateTerm=2 logTerm=2 append=800 commit=0"
+    )
