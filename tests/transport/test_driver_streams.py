@@ -1,0 +1,225 @@
+"""Streams between drivers over a simulated network: delivery under faults, loss recovery, joining, ending."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.network import Faults
+from tests.transport.driver_world import MS, S, Collector, Feeder, World, transfer
+
+A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+CHANNEL = f"aeron:udp?endpoint={B}:4000"
+NAK, SM, SETUP, DATA = 2, 3, 5, 1
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.close()
+
+
+def stream(world: World, channel: str = CHANNEL, stream_id: int = 10):
+    """A publication at A and a subscription at B, connected."""
+    a, b = world.node(A), world.node(B)
+    subscription = b.client.add_subscription(channel, stream_id)
+    publication = a.client.add_exclusive_publication(channel, stream_id)
+    world.until(lambda: publication.is_connected and len(subscription.images) == 1)
+    return publication, subscription
+
+
+@pytest.mark.parametrize("length", [0, 1, 32, 100, 1376, 1377, 5000, 30000])
+def test_messages_of_every_length_arrive_in_order(world: World, length: int) -> None:
+    publication, subscription = stream(world)
+    feeder = Feeder(publication, 200, length=length)
+    feeder.messages = [m[:length] for m in feeder.messages]
+    assembled: list[bytes] = []
+
+    def step() -> bool:
+        feeder.feed()
+        subscription.poll_messages(lambda payload, header: assembled.append(bytes(payload)), 100)
+        return len(assembled) == len(feeder.messages)
+
+    world.until(step, 60 * S)
+    assert assembled == feeder.messages
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_loss_both_ways_reordering_duplication_and_corruption_change_nothing(seed: int) -> None:
+    faults = Faults(
+        loss=0.1,
+        duplication=0.05,
+        corruption=0.0,
+        reordering=0.1,
+        delay_min_ns=20_000,
+        delay_max_ns=120_000,
+    )
+    world = World(seed, faults)
+    try:
+        publication, subscription = stream(world)
+        feeder, collector = Feeder(publication, 3000), Collector(subscription)
+        transfer(world, feeder, [collector], 120 * S)
+        assert collector.messages == feeder.messages
+        assert world.network.statistics.lost > 40
+        assert world.nodes[1].driver.system_counter(5) > 0, "NAKs sent"
+        assert world.nodes[0].driver.system_counter(11) > 0, "retransmits"
+    finally:
+        world.close()
+
+
+def test_the_same_seed_gives_the_same_datagrams() -> None:
+    def run(seed: int) -> int:
+        world = World(seed, Faults(loss=0.1, delay_min_ns=10_000, delay_max_ns=90_000))
+        publication, subscription = stream(world)
+        transfer(world, Feeder(publication, 500), [Collector(subscription)])
+        digest = world.network.digest
+        world.close()
+        return int(digest)
+
+    assert run(7) == run(7)
+    assert run(7) != run(8)
+
+
+def test_a_publication_waits_for_its_first_receiver(world: World) -> None:
+    """transport-wire.md §4.2: nothing is sent before the first status message; SETUP goes every 100 ms."""
+    a = world.node(A)
+    publication = a.client.add_publication(CHANNEL, 10)
+    world.run(1 * S, 1 * MS)
+    assert publication.offer(b"x") == -1
+    assert not world.frames(DATA)
+    assert 8 <= len(world.frames(SETUP)) <= 11
+
+
+def test_heartbeats_every_100_ms_when_nothing_is_sent(world: World) -> None:
+    publication, _ = stream(world)
+    world.packets.clear()
+    world.run(2 * S, 1 * MS)
+    beats = world.frames(DATA)
+    assert 18 <= len(beats) <= 21
+    assert all(len(b) == 32 and b[:4] == bytes(4) and b[5] == 0xC0 for b in beats)
+    assert 9 <= len(world.frames(SM)) <= 11, "status messages every 200 ms"
+    assert publication.is_connected
+
+
+def test_a_lost_tail_is_found_by_the_heartbeat(world: World) -> None:
+    publication, subscription = stream(world)
+    collector = Collector(subscription)
+    world.network.block(A, B)
+    assert publication.offer(b"the last one") > 0
+    world.run(1 * MS)
+    world.network.heal()
+    world.until(lambda: collector.poll() and collector.messages == [b"the last one"], 1 * S)
+    assert len(world.frames(NAK)) >= 1
+
+
+def test_a_late_subscriber_joins_at_the_sender_position(world: World) -> None:
+    publication, subscription = stream(world)
+    first = Collector(subscription)
+    transfer(world, Feeder(publication, 100), [first])
+    later = Collector(world.nodes[1].client.add_subscription(CHANNEL, 10))
+    world.until(lambda: later.subscription.images)
+    feeder = Feeder(publication, 100, first=100)
+    world.until(lambda: feeder.feed() or (first.poll() + later.poll() >= 0 and len(later.messages) == 100))
+    assert later.messages == feeder.messages
+
+
+def test_a_slow_subscriber_holds_the_publisher_back_and_nothing_is_lost(world: World) -> None:
+    publication, subscription = stream(world)
+    feeder, collector = Feeder(publication, 20_000), Collector(subscription)
+    for _ in range(10):
+        feeder.feed()
+        world.run(20 * MS)
+    held = feeder.sent
+    assert publication.offer(b"") == -2
+    world.run(1 * S, 1 * MS)
+    feeder.feed()
+    assert feeder.sent == held < len(feeder.messages)
+    assert world.nodes[0].counter(13) == 1, "one stall is counted once"
+    transfer(world, feeder, [collector])
+    assert collector.messages == feeder.messages
+
+
+def test_the_end_of_a_stream_reaches_its_subscriber(world: World) -> None:
+    """§4.6, §6.3: EOS heartbeats, the end position in the log, then the image goes."""
+    publication, subscription = stream(world)
+    collector = Collector(subscription)
+    feeder = Feeder(publication, 50)
+    feeder.feed()
+    publication.close()
+    image = subscription.images[0]
+    world.until(lambda: collector.poll() + 1 and image.is_end_of_stream, 5 * S, 1 * MS)
+    assert collector.messages == feeder.messages
+    world.until(lambda: not subscription.images, 10 * S, 1 * MS)
+    assert any(f[5] == 0xE0 for f in world.frames(DATA))
+    world.run(15 * S, 1 * MS)
+    driver = world.nodes[0].driver
+    assert not [p for p in world.nodes[0].memory.list_files(f"/sim/{A}/publications")]
+    assert driver.counters.find(2) == -1, "counters are given back"
+
+
+def test_a_new_publication_of_the_same_channel_is_a_new_image(world: World) -> None:
+    publication, subscription = stream(world)
+    publication.close()
+    again = world.nodes[0].client.add_exclusive_publication(CHANNEL, 10)
+    world.until(lambda: again.is_connected)
+    collector = Collector(subscription)
+    transfer(world, Feeder(again, 10), [collector])
+    assert list(collector.by_session) == [again.session_id]
+
+
+def test_a_vanished_publisher_ends_the_image_after_the_liveness_timeout(world: World) -> None:
+    _, subscription = stream(world)
+    world.nodes[0].crash()
+    world.run(9 * S, 10 * MS)
+    assert len(subscription.images) == 1
+    world.until(lambda: not subscription.images, 6 * S, 10 * MS)
+
+
+def test_a_publisher_behind_a_partition_comes_back(world: World) -> None:
+    publication, subscription = stream(world)
+    collector = Collector(subscription)
+    feeder = Feeder(publication, 10)
+    transfer(world, feeder, [collector])
+    world.network.partition([A], [B])
+    world.until(lambda: not publication.is_connected, 8 * S, 5 * MS)
+    world.until(lambda: not subscription.images, 16 * S, 5 * MS)
+    world.network.heal()
+    world.until(lambda: publication.is_connected and subscription.images, 10 * S, 1 * MS)
+    more = Feeder(publication, 10, first=10)
+    world.until(lambda: more.feed() or (collector.poll() >= 0 and len(collector.messages) == 20))
+    assert collector.messages == feeder.messages + more.messages
+
+
+def test_a_closed_subscription_tells_the_sender_at_once(world: World) -> None:
+    publication, subscription = stream(world)
+    subscription.close()
+    world.until(lambda: not publication.is_connected, 1 * S)
+    assert any(f[5] & 0x40 for f in world.frames(SM))
+
+
+def test_an_unreliable_subscription_skips_what_was_lost(world: World) -> None:
+    publication, subscription = stream(world, CHANNEL + "|reliable=false")
+    collector = Collector(subscription)
+    feeder = Feeder(publication, 500)
+    world.network.faults = Faults(loss=0.2)
+    world.until(lambda: feeder.feed(5) or (collector.poll() >= 0 and feeder.done), 20 * S)
+    world.network.faults = Faults()
+    publication.offer(b"last")
+    world.until(lambda: collector.poll() >= 0 and collector.messages[-1:] == [b"last"], 20 * S)
+    assert not world.frames(NAK)
+    assert world.nodes[1].driver.system_counter(23) > 0, "gap fills"
+    received = collector.messages[:-1]
+    assert len(received) < 500
+    assert received == [m for m in feeder.messages if m in set(received)], "in order, none twice"
+
+
+def test_positions_of_both_ends_agree(world: World) -> None:
+    publication, subscription = stream(world)
+    feeder, collector = Feeder(publication, 1000, length=300), Collector(subscription)
+    transfer(world, feeder, [collector])
+    world.run(300 * MS, 1 * MS)
+    a, b = world.nodes
+    end = publication.position
+    assert a.counter(12) == a.counter(2) == end, "pub-pos, snd-pos"
+    assert b.counter(3) == b.counter(5) == b.counter(4) == end, "rcv-hwm, rcv-pos, sub-pos"
+    assert a.counter(9) == end + (128 << 10), "snd-lmt: consumption and window"
