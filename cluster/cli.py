@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from cluster.cli_archive import archive_app
 from cluster.cli_bench import bench_app
 from cluster.cli_cluster import cluster_app
 from cluster.cli_look import errors, stat
@@ -36,6 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(cluster_app)
+app.add_typer(archive_app)
 app.add_typer(bench_app)
 app.command()(stat)
 app.command()(errors)

@@ -293,10 +293,16 @@ class ClusterClient(ClientLoop):
             self.state = ClientState.AWAIT_NEW_LEADER
             timeout_ns = max(self.settings.new_leader_timeout_ns, 2 * self.leader_heartbeat_timeout_ns)
             self._deadline_ns = now_ns + timeout_ns
-            self.set_ingress(None)
+            self._open_ingress()
         elif now_ns >= self._next_keep_alive_ns:
             if self.take_sent() or self._send_keep_alive():
                 self._next_keep_alive_ns = now_ns + self.settings.keep_alive_interval_ns
+
+    def _open_ingress(self) -> None:
+        """A new publication to the leader: members do not take up one again that they lost."""
+        self.set_ingress(None)
+        self._ingress_publications.close()
+        self._ingress_publications.open({self.leader_member_id: self.ingress_endpoints.get(self.leader_member_id, "")})
 
     def _send_keep_alive(self) -> bool:
         publication = self._ingress_publications.get(self.leader_member_id)
@@ -357,15 +363,10 @@ class ClusterClient(ClientLoop):
         self._image = image
         self._enter_term(event.leadership_term_id, self.session_id)
         self.leader_member_id = event.leader_member_id
-        self.set_ingress(None)
         self.reset_assemblies(image)
-        if self.ingress_endpoints and event.ingress_endpoints:
+        if event.ingress_endpoints and NULL_VALUE not in self.ingress_endpoints:
             self.ingress_endpoints = parse_endpoints(event.ingress_endpoints)
-            endpoint = self.ingress_endpoints.get(self.leader_member_id, "")
-        else:
-            endpoint = ""
-        self._ingress_publications.close()
-        self._ingress_publications.open({self.leader_member_id: endpoint})
+        self._open_ingress()
         self.state = ClientState.AWAIT_NEW_LEADER_CONNECTION
         self._deadline_ns = self._transport.clock.now() + self.settings.message_timeout_ns
         self._next_tick_ns = 0

@@ -42,6 +42,7 @@ class ModuleCounters:
         self.leadership_term = counter(CounterType.LEADERSHIP_TERM_ID, "Cluster leadership term id", NULL_VALUE)
         self.leader_term = counter(CounterType.LEADER_TERM, "ordo leader term", NULL_VALUE)
         self.log_recording = counter(CounterType.LOG_RECORDING, "ordo log recording", NULL_VALUE)
+        self.service_position = counter(CounterType.SERVICE_POSITION, "ordo service position", recovery.log_position)
         park_flag = counter(CounterType.CONTAINER_PARK_FLAG, "ordo container park flag")
         self.container_park_flag = ParkFlag(park_flag)
         snapshot = recovery.snapshot
