@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from cluster import codecs
-from cluster.client_ingress import IngressPublications, parse_endpoints
+from cluster.client_ingress import NULL_MEMBER_ID, IngressPublications, parse_endpoints
 from cluster.codecs import EventCode
 from runtime.errors import ClusterTimeoutError, SessionRejectedError
 
@@ -156,6 +156,7 @@ class SessionConnect:
         if event.code == EventCode.OK:
             self.state, self.opened, self.image = ConnectState.DONE, event, image
             self._ingress.close_others(self.member_id)
+            self._learn_member_id(event.leader_member_id)
         elif event.code == EventCode.REDIRECT:
             self._redirect(event, now_ns)
         elif event.code == EventCode.AUTHENTICATION_REJECTED:
@@ -165,6 +166,16 @@ class SessionConnect:
         else:
             self._last = f"member {self.member_id} closed the session: {event.detail}"
             self._try_all(now_ns)
+
+    def _learn_member_id(self, member_id: int) -> None:
+        """Endpoints given as a list are in any order: the leader says which member it is."""
+        self._ingress.rename(self.member_id, member_id)
+        if self.member_id in self.endpoints and NULL_MEMBER_ID not in self.endpoints:
+            self.endpoints[self.member_id], self.endpoints[member_id] = (
+                self.endpoints.get(member_id, ""),
+                self.endpoints[self.member_id],
+            )
+            self.member_id = member_id
 
     def _redirect(self, event: Any, now_ns: int) -> None:
         endpoints = parse_endpoints(event.detail)

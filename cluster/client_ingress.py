@@ -77,6 +77,11 @@ class IngressPublications:
         ingress = self._ingresses.get(member_id)
         return None if ingress is None else ingress.publication
 
+    def rename(self, member_id: int, to: int) -> None:
+        """A member turned out to have another id than the caller thought; that of no endpoint (-1) stays."""
+        if member_id not in (to, NULL_MEMBER_ID):
+            self._ingresses[to] = self._ingresses.pop(member_id)
+
     def close_others(self, member_id: int) -> None:
         for other in [other for other in self._ingresses if other != member_id]:
             self._close(other)

@@ -1,0 +1,406 @@
+"""The cluster client against members in virtual time (cluster-client.md §4 to §6)."""
+
+import asyncio
+import os
+
+import pytest
+
+from cluster.client_async import AsyncClusterClient
+from cluster.client_session import ClientState, ClusterClient
+from cluster.codecs import EventCode
+from runtime.errors import (
+    ClusterError,
+    ClusterTimeoutError,
+    ConfigurationError,
+    SessionClosedError,
+    SessionRejectedError,
+)
+from tests.cluster.session_members import RealWorld, SessionWorld
+
+SECOND_NS = 1_000_000_000
+
+
+@pytest.fixture
+def world():
+    world = SessionWorld()
+    yield world
+    world.close()
+
+
+class Inbox:
+    def __init__(self):
+        self.messages = []
+        self.events = []
+        self.leaders = []
+
+    def options(self):
+        return {
+            "on_message": lambda session_id, timestamp, payload: self.messages.append((session_id, timestamp, payload)),
+            "on_session_event": lambda code, detail: self.events.append((code, detail)),
+            "on_new_leader": lambda term_id, member_id, endpoints: self.leaders.append((term_id, member_id, endpoints)),
+        }
+
+
+def test_a_session_opens_with_the_leader(world):
+    client = world.client(client_name="me")
+    assert client.is_connected
+    assert (client.session_id, client.leadership_term_id, client.leader_member_id) == (1, 4, 0)
+    request = world.members[0].received[0][1]
+    assert request.version == 0x000300
+    assert request.response_stream_id == 102
+    assert request.response_channel.startswith("aeron:udp?endpoint=10.0.1.1:")
+    assert not request.response_channel.startswith("aeron:udp?endpoint=10.0.1.1:0|")
+    assert request.client_info.startswith("name=me ")
+
+
+@pytest.mark.parametrize("leader_id", [1, 2])
+def test_a_follower_redirects_to_the_leader(world, leader_id):
+    world.leader_id = leader_id
+    client = world.client()
+    assert client.leader_member_id == leader_id
+    client.send(b"hello")
+    world.run(client, lambda: "SessionMessageHeader" in world.leader.names_received())
+
+
+def test_endpoints_may_be_a_list_and_some_members_may_be_down(world):
+    world.down = {0, 2}
+    world.leader_id = 1
+    client = world.client(ingress_endpoints=[world.endpoints[member_id] for member_id in (1, 2, 0)])
+    assert client.leader_member_id == 1
+    assert client.ingress_endpoints[1] == world.endpoints[1]
+    client.send(b"x")
+    world.run(client, lambda: "SessionMessageHeader" in world.leader.names_received())
+
+
+def test_a_member_that_does_not_answer_is_passed_over(world):
+    world.members[0].silent = True
+    world.leader_id = 1
+    client = world.client(connect_attempt_timeout_ns=SECOND_NS // 10)
+    assert client.leader_member_id == 1
+    assert "SessionConnectRequest" in world.members[0].names_received()
+
+
+def test_without_any_member_the_client_says_so_in_time(world):
+    world.down = {0, 1, 2}
+    before_ns = world.clock.now()
+    with pytest.raises(ClusterTimeoutError, match=r"endpoints=0=10.0.0.1:9000.*no member's ingress is connected"):
+        world.client(connect_timeout_ns=2 * SECOND_NS)
+    assert 2 * SECOND_NS <= world.clock.now() - before_ns < 3 * SECOND_NS
+
+
+@pytest.mark.parametrize(
+    ("code", "detail", "words"),
+    [
+        (EventCode.ERROR, "concurrent session limit", "refused the session: concurrent session limit"),
+        (EventCode.AUTHENTICATION_REJECTED, "session failed authentication", "rejected the credentials"),
+    ],
+)
+def test_a_refusal_is_an_error_with_the_clusters_words(world, code, detail, words):
+    world.refusal = code, detail
+    with pytest.raises(SessionRejectedError, match=words):
+        world.client()
+
+
+def test_a_challenge_is_answered(world):
+    world.challenge = b"who are you?"
+    client = world.client(credentials=b"me", on_challenge=lambda challenge: challenge + b" me")
+    assert client.is_connected
+    (_, request), (_, response) = world.leader.received[:2]
+    assert request.encoded_credentials == b"me"
+    assert response.encoded_credentials == b"who are you? me"
+
+
+def test_messages_go_there_and_back_in_order(world):
+    inbox = Inbox()
+    client = world.client(**inbox.options())
+    sent = [bytes([index % 256]) * (index * 37 % 3000) for index in range(300)]
+    for payload in sent:
+        client.send(payload)
+    world.run(client, lambda: len(inbox.messages) == len(sent))
+    assert inbox.messages == [(1, 77, payload) for payload in sent]
+
+
+def test_offers_report_back_pressure_and_lose_nothing(world):
+    inbox = Inbox()
+    client = world.client(**inbox.options(), ingress_channel="aeron:udp?term-length=64k")
+    taken = 0
+    refused = 0
+    while taken < 400:
+        if client.offer(b"%04d" % taken + bytes(996)) > 0:
+            taken += 1
+        else:
+            refused += 1
+            client.poll()
+    world.run(client, lambda: len(inbox.messages) == 400)
+    assert refused > 0
+    assert [payload[:4] for _, _, payload in inbox.messages] == [b"%04d" % number for number in range(400)]
+
+
+def test_egress_of_other_sessions_is_not_ours(world):
+    inbox = Inbox()
+    client = world.client(**inbox.options())
+    world.sessions[99] = world.sessions[1]
+    world.leader.send_message(99, b"not ours")
+    world.leader.send_message(1, b"ours")
+    world.run(client, lambda: inbox.messages)
+    assert inbox.messages == [(1, 77, b"ours")]
+
+
+def test_a_quiet_session_is_kept_alive_and_a_busy_one_needs_no_help(world):
+    client = world.client(keep_alive_interval_ns=SECOND_NS // 10)
+    end_ns = world.clock.now() + SECOND_NS
+    world.run(client, lambda: world.clock.now() > end_ns)
+    keep_alives = [values for name, values in world.leader.received if name == "SessionKeepAlive"]
+    assert 8 <= len(keep_alives) <= 11
+    assert {(values.leadership_term_id, values.cluster_session_id) for values in keep_alives} == {(4, 1)}
+    end_ns = world.clock.now() + SECOND_NS
+    while world.clock.now() < end_ns:
+        client.send(b"x")
+    assert len([name for name in world.leader.names_received() if name == "SessionKeepAlive"]) <= len(keep_alives) + 1
+
+
+def test_failover_with_the_old_leader_gone(world):
+    inbox = Inbox()
+    client = world.client(**inbox.options())
+    client.send(b"before")
+    world.run(client, lambda: inbox.messages)
+    world.fail_over(2)
+    world.run(client, lambda: inbox.leaders)
+    assert client.is_connected
+    assert inbox.leaders == [(5, 2, world.endpoints)]
+    assert (EventCode.OK, "") in inbox.events
+    client.send(b"after")
+    world.run(client, lambda: len(inbox.messages) == 2)
+    assert world.leader.names_received() == ["SessionKeepAlive", "SessionMessageHeader"]
+    assert inbox.messages[-1] == (1, 77, b"after")
+    _, header = world.leader.received[-1]
+    assert header.leadership_term_id == 5
+
+
+def test_send_waits_through_a_failover(world):
+    """The old leader dies silently; the new one announces itself three seconds after the client noticed."""
+    inbox = Inbox()
+    client = world.client(**inbox.options())
+    world.fail_over(1, announce=False)
+    world.run(client, lambda: client.state is ClientState.AWAIT_NEW_LEADER)
+    assert client.offer(b"nobody there") < 0
+    announce_ns = world.clock.now() + 3 * SECOND_NS
+    world.at(announce_ns, world.announce)
+    client.send(b"after", timeout_ns=10 * SECOND_NS)
+    assert world.clock.now() >= announce_ns
+    world.run(client, lambda: inbox.messages)
+    assert inbox.messages == [(1, 77, b"after")]
+    assert inbox.leaders == [(5, 1, world.endpoints)]
+
+
+def test_a_leader_that_comes_back_into_sight_goes_on(world):
+    """No status message reaches the client for longer than its publication stays connected, but its egress is whole."""
+    inbox = Inbox()
+    client = world.client(**inbox.options())
+    world.network.block("10.0.1.1", "10.0.0.1")
+    world.run(client, lambda: client.offer(b"lost on the way") < 0 and client.state is ClientState.AWAIT_NEW_LEADER)
+    world.network.heal()
+    world.run(client, lambda: client.is_connected)
+    client.send(b"again")
+    world.run(client, lambda: inbox.messages and inbox.messages[-1][2] == b"again")
+    assert inbox.leaders == []
+    assert client.session_id == 1
+
+
+def test_the_old_leader_is_left_for_the_new_one_though_it_still_lives(world):
+    inbox = Inbox()
+    client = world.client(**inbox.options())
+    world.fail_over(1, stop=False)
+    world.run(client, lambda: inbox.leaders)
+    client.send(b"again")
+    world.run(client, lambda: inbox.messages)
+    assert "SessionMessageHeader" in world.members[1].names_received()
+    assert "SessionMessageHeader" not in world.members[0].names_received()
+
+
+def test_without_a_new_leader_the_session_ends_in_time(world):
+    client = world.client(new_leader_timeout_ns=3 * SECOND_NS)
+    world.fail_over(1, announce=False)
+    before_ns = world.clock.now()
+    with pytest.raises(SessionClosedError, match="no new one was announced"):
+        world.run(client, lambda: False)
+    assert 3 * SECOND_NS <= world.clock.now() - before_ns < 9 * SECOND_NS
+    with pytest.raises(SessionClosedError):
+        client.offer(b"late")
+    with pytest.raises(SessionClosedError):
+        client.send(b"late")
+
+
+def test_a_session_closed_by_the_cluster_is_over(world):
+    inbox = Inbox()
+    client = world.client(**inbox.options())
+    request = world.sessions[1]
+    world.leader.send_event(request.response_channel, 1, request.correlation_id, EventCode.CLOSED, "TIMEOUT")
+    with pytest.raises(SessionClosedError, match="session 1 is over: TIMEOUT"):
+        world.run(client, lambda: False)
+    assert inbox.events == [(EventCode.CLOSED, "TIMEOUT")]
+
+
+def test_closing_tells_the_cluster(world):
+    with world.client() as client:
+        session_id = client.session_id
+    for _ in range(100):
+        world.step()
+    name, values = world.leader.received[-1]
+    assert (name, values.cluster_session_id) == ("SessionCloseRequest", session_id)
+    assert client.is_closed
+    client.close()
+
+
+def test_send_gives_up_after_its_timeout(world):
+    client = world.client()
+    world.down.add(0)
+    with pytest.raises(ClusterTimeoutError, match="not taken in time"):
+        for _ in range(10_000):
+            client.send(bytes(1000), timeout_ns=SECOND_NS // 2)
+
+
+def test_a_message_too_long_is_an_error(world):
+    client = world.client(ingress_channel="aeron:udp?term-length=64k")
+    assert client.send(bytes(8192 - 32)) > 0
+    with pytest.raises(ClusterError, match="longer than the ingress takes"):
+        client.send(bytes(8192 - 31))
+
+
+def test_a_callback_may_offer_and_poll(world):
+    answers = []
+
+    def on_message(session_id, timestamp, payload):
+        answers.append(payload)
+        if len(answers) < 5:
+            client.offer(payload + b".")
+            assert client.poll() == 0
+
+    client = world.client(on_message=on_message)
+    client.send(b"x")
+    world.run(client, lambda: len(answers) == 5)
+    assert answers == [b"x", b"x.", b"x..", b"x...", b"x...."]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ingress_endpoints": []}, "ingress_endpoints is empty"),
+        ({"ingress_endpoints": ["localhost"]}, "'localhost', must be host:port"),
+        ({"ingress_endpoints": ["a:99999"]}, "must be host:port"),
+        ({"ingress_endpoints": ["a:1"], "keep_alive_interval_ns": 0}, "keep_alive_interval_ns=0: must be above 0"),
+        ({"ingress_endpoints": ["a:1"], "ingress_channel": "aeron:ipc"}, "must be empty for an IPC ingress"),
+        ({"ingress_endpoints": ["a:1"], "egress_channel": "udp://x"}, "must begin with aeron:udp or aeron:ipc"),
+    ],
+)
+def test_mistakes_in_the_settings_are_one_clear_line(options, words):
+    with pytest.raises(ConfigurationError, match=words):
+        ClusterClient(**options)
+
+
+# asyncio
+
+
+def run_async(world, scenario, **options):
+    """Runs `scenario(client)` with an AsyncClusterClient of the world."""
+    process, transport = world.client_process()
+
+    async def main():
+        async with AsyncClusterClient(
+            world.endpoints, "aeron:udp?endpoint=10.0.1.1:0", transport=transport, **options
+        ) as client:
+            return await asyncio.wait_for(scenario(client), 30)
+
+    return asyncio.run(main())
+
+
+def test_asyncio_sends_and_iterates(world):
+    async def scenario(client):
+        for number in range(20):
+            assert await client.send(b"%d" % number) > 0
+        received = []
+        async for message in client:
+            received.append(message.payload)
+            if len(received) == 20:
+                return received
+        return None
+
+    assert run_async(world, scenario) == [b"%d" % number for number in range(20)]
+
+
+def test_asyncio_ends_the_iteration_when_it_is_closed(world):
+    async def scenario(client):
+        async def drain():
+            return [message.payload async for message in client]
+
+        task = asyncio.create_task(drain())
+        await client.send(b"one")
+        while not world.leader.received or world.leader.received[-1][0] != "SessionMessageHeader":
+            await asyncio.sleep(0)
+        client.close()
+        return await task
+
+    assert run_async(world, scenario) in ([], [b"one"])
+
+
+def test_asyncio_raises_what_the_cluster_says(world):
+    async def scenario(client):
+        request = world.sessions[1]
+        world.leader.send_event(request.response_channel, 1, request.correlation_id, EventCode.CLOSED, "TIMEOUT")
+        with pytest.raises(SessionClosedError, match="TIMEOUT"):
+            async for _ in client:
+                pass
+        with pytest.raises(SessionClosedError):
+            await client.send(b"late")
+        return True
+
+    assert run_async(world, scenario)
+
+
+def test_asyncio_refused_session(world):
+    world.refusal = EventCode.ERROR, "concurrent session limit"
+
+    async def scenario(client):
+        raise AssertionError("must not open")
+
+    with pytest.raises(SessionRejectedError, match="concurrent session limit"):
+        run_async(world, scenario)
+
+
+def test_asyncio_reads_no_further_than_it_may_keep(world):
+    async def scenario(client):
+        world.leader.echoes = False
+        for number in range(50):
+            world.leader.send_message(1, b"%d" % number)
+        await client.send(b"go")
+        received = []
+        async for message in client:
+            assert len(client._messages) <= 7
+            received.append(message.payload)
+            if len(received) == 50:
+                return received
+        return None
+
+    assert run_async(world, scenario, waiting_messages_max=8) == [b"%d" % number for number in range(50)]
+
+
+def test_over_real_sockets_with_a_driver_of_its_own(tmp_path):
+    """The client embeds its driver and waits on its sockets; the member runs beside it in this thread."""
+    world = RealWorld(tmp_path)
+    inbox = Inbox()
+    try:
+        client = ClusterClient(world.endpoints, **inbox.options(), wait=False)
+        try:
+            assert client.descriptor is not None
+            world.run(client, lambda: client.is_connected)
+            for number in range(200):
+                while client.offer(b"%d" % number) < 0:
+                    world.step()
+                    client.poll()
+            world.run(client, lambda: len(inbox.messages) == 200)
+            assert [int(payload) for _, _, payload in inbox.messages] == list(range(200))
+        finally:
+            client.close()
+    finally:
+        world.close()
+    assert not os.path.exists(client._transport.client.directory)
