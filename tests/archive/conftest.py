@@ -44,3 +44,17 @@ def open_archive(tmp_path: Path, storage: FileStorage, sink: Sink) -> Iterator[C
     yield open_one
     for archive in opened:
         archive.close()
+
+
+@pytest.fixture
+def fresh_archive(open_archive: Callable[..., Archive]) -> Callable[..., Archive]:
+    """As `open_archive`, for tests with many examples: closes the archive of the example before, failed or not."""
+    last: list[Archive] = []
+
+    def open_next(**options: Any) -> Archive:
+        while last:
+            last.pop().close()
+        last.append(open_archive(**options))
+        return last[-1]
+
+    return open_next

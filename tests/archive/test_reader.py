@@ -25,8 +25,8 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 30), count=st.integers(1, 100), start=st.integers(0, 3000))
-def test_reads_what_was_sent(open_archive: Callable[..., Archive], seed: int, count: int, start: int) -> None:
-    archive = open_archive()
+def test_reads_what_was_sent(fresh_archive: Callable[..., Archive], seed: int, count: int, start: int) -> None:
+    archive = fresh_archive()
     stream = Stream(position=start * 32)
     recording = archive.record(stream.image)
     sent = send_many(archive, stream, count, seed)
@@ -35,16 +35,15 @@ def test_reads_what_was_sent(open_archive: Callable[..., Archive], seed: int, co
     assert messages[-1].position <= recording.written_position
     for before, after in zip(messages, messages[1:], strict=False):
         assert before.position <= after.start_position
-    archive.close()
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 30), step=st.integers(1, 400))
 def test_a_limit_that_moves_gives_every_message_once(
-    open_archive: Callable[..., Archive], seed: int, step: int
+    fresh_archive: Callable[..., Archive], seed: int, step: int
 ) -> None:
     """Nothing ends above the limit, and following in small steps gives what one pass gives."""
-    archive = open_archive()
+    archive = fresh_archive()
     stream = Stream()
     recording = archive.record(stream.image)
     sent = send_many(archive, stream, 40, seed)
@@ -55,7 +54,6 @@ def test_a_limit_that_moves_gives_every_message_once(
             assert message.position <= limit
             got.append(message.payload)
     assert got == sent
-    archive.close()
 
 
 def test_follows_a_live_recording_without_a_limit(open_archive: Callable[..., Archive]) -> None:

@@ -54,10 +54,10 @@ def frames_of(archive: Archive, recording_id: int, end: int) -> list[Frame]:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 30), count=st.integers(1, 120), start=st.integers(0, 5000), shift=st.integers(0, 2))
 def test_segments_hold_what_was_sent(
-    open_archive: Callable[..., Archive], seed: int, count: int, start: int, shift: int
+    fresh_archive: Callable[..., Archive], seed: int, count: int, start: int, shift: int
 ) -> None:
     """archive.md B3: frames as in the term, over term wraps and segment rolls, from any start."""
-    archive = open_archive(segment_length_bytes=(64 * 1024) << shift)
+    archive = fresh_archive(segment_length_bytes=(64 * 1024) << shift)
     stream = Stream(position=start * 32)
     recording = archive.record(stream.image)
     sent = send_many(archive, stream, count, seed)
@@ -67,7 +67,6 @@ def test_segments_hold_what_was_sent(
     for frame in frames:
         assert (frame.term_offset, frame.stream_id) == (frame.position % TERM_LENGTH, 100)
         assert frame.term_id == 7 + frame.position // TERM_LENGTH
-    archive.close()
 
 
 def test_data_frames_carry_their_checksum_and_pads_their_session(open_archive: Callable[..., Archive]) -> None:
