@@ -35,10 +35,12 @@ build/.built: .venv/.base $(SOURCES)
 	@touch $@
 
 verify: build .venv/.all ## check style, types and the rules of the house; writes nothing
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python -m tools.verify
+	@status=0; \
+	$(BIN)/ruff check . || status=1; \
+	$(BIN)/ruff format --check . || status=1; \
+	$(BIN)/mypy || status=1; \
+	$(BIN)/python -m tools.verify || status=1; \
+	exit $$status
 
 fix: build ## format and repair what can be repaired
 	$(BIN)/ruff check --fix .
