@@ -78,6 +78,11 @@ class Harness:
         self.core.on_appended(position, self.now_ns)
         return self.after()
 
+    def expect(self, state: ElectionState) -> "Harness":
+        """Demand a state."""
+        assert self.core.state is state, self.core.describe()
+        return self
+
     # -- what came out --------------------------------------------------------------------------------------------
 
     def of(self, kind: type[CommandT]) -> list[CommandT]:
@@ -163,22 +168,22 @@ class Harness:
 
     def canvassing(self) -> "Harness":
         self.tick()
-        assert self.state is ElectionState.CANVASS
+        self.expect(ElectionState.CANVASS)
         return self
 
     def balloting(self) -> "Harness":
         """Candidate, with all others known to have an empty log."""
         self.canvassing().canvass_from(*self.others()).tick(1).tick(1)
-        assert self.state is ElectionState.CANDIDATE_BALLOT
+        self.expect(ElectionState.CANDIDATE_BALLOT)
         return self
 
     def elected(self) -> "Harness":
         """Announcing its term; its first record is appended but durable nowhere."""
         self.balloting().vote_from(*self.others())
-        assert self.state is ElectionState.LEADER_INIT
+        self.expect(ElectionState.LEADER_INIT)
         self.core.on_log_ready(55, self.core.append_position + FIRST_RECORD, self.now_ns)
         self.after()
-        assert self.state is ElectionState.LEADER_READY
+        self.expect(ElectionState.LEADER_READY)
         return self
 
     def serving(self) -> "Harness":
@@ -189,7 +194,7 @@ class Harness:
         self.appended(base + FIRST_RECORD)
         for member_id in self.others():
             self.ack_from(member_id, base + FIRST_RECORD)
-        assert self.state is ElectionState.CLOSED
+        self.expect(ElectionState.CLOSED)
         assert self.core.role is Role.LEADER
         return self
 
@@ -198,11 +203,11 @@ class Harness:
         self.canvassing()
         base, log_term = self.core.append_position, self.core.log_term_id
         self.announce(leader_id, term_id, base, log_term=log_term)
-        assert self.state is ElectionState.FOLLOWER_CATCHUP_AWAIT
+        self.expect(ElectionState.FOLLOWER_CATCHUP_AWAIT)
         self.core.on_joined(base, self.now_ns)
         self.core.on_new_term(term_id, base)
         self.core.on_appended(base + FIRST_RECORD, self.now_ns)
         self.core.on_live(self.now_ns)
         self.after()
-        assert self.state is ElectionState.CLOSED
+        self.expect(ElectionState.CLOSED)
         return self

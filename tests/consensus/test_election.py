@@ -53,7 +53,7 @@ def test_single_member_is_not_shaken_by_a_stall() -> None:
     node.core.on_log_ready(5, 96, 0)
     node.core.on_new_term(0, 0)
     node.appended(96)
-    assert node.tick(3_600_000).state is ElectionState.CLOSED
+    node.tick(3_600_000).expect(ElectionState.CLOSED)
     assert node.taken == []
 
 
@@ -62,29 +62,29 @@ def test_positions_are_canvassed_every_interval_before_anybody_stands() -> None:
     assert node.sent(CanvassPosition) == [(None, CanvassPosition(2, 800, 2, 0))]
     assert not node.tick(19).sent(CanvassPosition)
     assert node.tick(1).sent(CanvassPosition)
-    assert node.canvass_from(1, 2).tick(1).state is ElectionState.NOMINATE
+    node.canvass_from(1, 2).tick(1).expect(ElectionState.NOMINATE)
 
 
 def test_all_positions_are_enough_at_once_but_a_quorum_waits_for_the_startup_timeout() -> None:
     node = Harness().canvassing()
     for _ in range(499):
-        assert node.tick(10).canvass_from(1).state is ElectionState.CANVASS
-    assert node.tick(10).state is ElectionState.NOMINATE
+        node.tick(10).canvass_from(1).expect(ElectionState.CANVASS)
+    node.tick(10).expect(ElectionState.NOMINATE)
 
 
 def test_a_better_log_elsewhere_is_not_challenged() -> None:
     node = Harness(terms=LOG, append_position=800).canvassing()
     node.canvass_from(1, log_term=2, position=832).canvass_from(2, log_term=0, position=100)
-    assert node.tick(1).state is ElectionState.CANVASS
+    node.tick(1).expect(ElectionState.CANVASS)
     node.tick(5000).canvass_from(1, log_term=2, position=832).canvass_from(2, log_term=0, position=100)
     assert node.tick(1).state is ElectionState.NOMINATE, "a quorum would vote for this log"
 
 
 def test_after_the_loss_of_a_leader_a_quorum_is_enough_at_once() -> None:
     node = Harness().following().tick(500).tick()
-    assert node.state is ElectionState.CANVASS
+    node.expect(ElectionState.CANVASS)
     node.canvass_from(2, log_term=0, position=FIRST_RECORD)
-    assert node.tick(1).state is ElectionState.NOMINATE
+    node.tick(1).expect(ElectionState.NOMINATE)
 
 
 def test_gracefully_closed_leader_is_not_waited_for() -> None:
@@ -92,8 +92,8 @@ def test_gracefully_closed_leader_is_not_waited_for() -> None:
     node.tick(40).commit_from(1, 96).tick(10)
     node.core.on_log_lost("image closed", True, node.now_ns)
     node.after().tick()
-    assert node.state is ElectionState.CANVASS
-    assert node.canvass_from(2, log_term=0, position=96).tick(1).state is ElectionState.NOMINATE
+    node.expect(ElectionState.CANVASS)
+    node.canvass_from(2, log_term=0, position=96).tick(1).expect(ElectionState.NOMINATE)
     assert node.tick(1).vote_from(2).state is ElectionState.LEADER_INIT, "no ballot timeout either"
     assert node.now_ns < 60e6
 
@@ -102,24 +102,24 @@ def test_leader_lost_without_end_of_stream_is_waited_for() -> None:
     node = Harness().following()
     node.core.on_log_lost("image closed", False, node.now_ns)
     node.after().tick().canvass_from(2, log_term=0, position=96)
-    assert node.tick(1).state is ElectionState.CANVASS
-    assert node.tick(498).canvass_from(2, log_term=0, position=96).state is ElectionState.CANVASS
-    assert node.tick(2).state is ElectionState.NOMINATE
+    node.tick(1).expect(ElectionState.CANVASS)
+    node.tick(498).canvass_from(2, log_term=0, position=96).expect(ElectionState.CANVASS)
+    node.tick(2).expect(ElectionState.NOMINATE)
 
 
 def test_a_leader_that_canvasses_has_given_up() -> None:
     node = Harness().following().canvass_from(1, bound=0)
-    assert node.state is ElectionState.INIT
+    node.expect(ElectionState.INIT)
     assert node.of(LeaveLog)[0].reason == "leader member 1 looks for a leader"
     assert Harness().following(term_id=4).canvass_from(1, bound=3).state is ElectionState.CLOSED, "from before its term"
 
 
 def test_only_the_appointed_leader_stands() -> None:
     node = Harness(appointed_leader_id=1).canvassing().canvass_from(1, 2)
-    assert node.tick(1).state is ElectionState.CANVASS
+    node.tick(1).expect(ElectionState.CANVASS)
     assert node.request_from(1, 0).sent(Vote)[0][1].vote is True
     node = Harness(appointed_leader_id=0).balloting().vote_from(1, 2)
-    assert node.state is ElectionState.LEADER_INIT
+    node.expect(ElectionState.LEADER_INIT)
 
 
 @pytest.mark.parametrize("member_id", [0, 3, 99])
@@ -133,7 +133,7 @@ def test_strangers_and_echoes_are_ignored(member_id: int) -> None:
 def test_init_is_deaf() -> None:
     node = Harness().request_from(1, 5).canvass_from(1, 2).announce(1, 5, 0)
     assert node.taken == []
-    assert node.state is ElectionState.INIT
+    node.expect(ElectionState.INIT)
 
 
 # -- nomination and ballots --------------------------------------------------------------------------------------------
@@ -141,15 +141,15 @@ def test_init_is_deaf() -> None:
 
 def test_votes_for_an_earlier_candidate_during_nomination() -> None:
     node = Harness().canvassing().canvass_from(1, 2).tick(1)
-    assert node.state is ElectionState.NOMINATE
+    node.expect(ElectionState.NOMINATE)
     node.request_from(2, 0)
-    assert node.state is ElectionState.FOLLOWER_BALLOT
+    node.expect(ElectionState.FOLLOWER_BALLOT)
     assert node.sent(Vote)[0][1].vote is True
 
 
 def test_full_vote_elects_without_waiting() -> None:
     node = Harness().balloting().vote_from(1)
-    assert node.state is ElectionState.CANDIDATE_BALLOT
+    node.expect(ElectionState.CANDIDATE_BALLOT)
     node.vote_from(2)
     assert node.of(PrepareLog) == [PrepareLog(0, 0)]
     assert node.of(ChangeRole) == [ChangeRole(Role.LEADER)]
@@ -157,19 +157,19 @@ def test_full_vote_elects_without_waiting() -> None:
 
 def test_majority_elects_when_the_ballot_ends() -> None:
     node = Harness().balloting().vote_from(1)
-    assert node.tick(249).state is ElectionState.CANDIDATE_BALLOT
-    assert node.tick(1).state is ElectionState.LEADER_INIT
+    node.tick(249).expect(ElectionState.CANDIDATE_BALLOT)
+    node.tick(1).expect(ElectionState.LEADER_INIT)
 
 
 def test_candidate_without_a_majority_canvasses_again() -> None:
     node = Harness().balloting()
-    assert node.tick(250).state is ElectionState.CANVASS
+    node.tick(250).expect(ElectionState.CANVASS)
     assert node.core.role is Role.FOLLOWER
 
 
 def test_one_explicit_no_prevents_a_quorum_leader() -> None:
     node = Harness(member_count=5).balloting().vote_from(1, 2, 3).vote_from(4, vote=False)
-    assert node.tick(250).state is ElectionState.CANVASS
+    node.tick(250).expect(ElectionState.CANVASS)
 
 
 def test_split_vote_succeeds_in_a_later_term() -> None:
@@ -177,7 +177,7 @@ def test_split_vote_succeeds_in_a_later_term() -> None:
     first = node.term
     node.tick(250).canvass_from(1, 2, bound=first).tick(1).tick(1)
     assert node.of(PersistCandidateTerm)[0].candidate_term_id == first + 1
-    assert node.vote_from(1, 2).state is ElectionState.LEADER_INIT
+    node.vote_from(1, 2).expect(ElectionState.LEADER_INIT)
 
 
 def test_requests_are_repeated_to_those_that_have_not_answered() -> None:
@@ -187,16 +187,16 @@ def test_requests_are_repeated_to_those_that_have_not_answered() -> None:
 
 def test_voter_canvasses_again_when_no_leader_emerges() -> None:
     node = Harness().canvassing().request_from(1, 3)
-    assert node.tick(249).state is ElectionState.FOLLOWER_BALLOT
-    assert node.tick(1).state is ElectionState.CANVASS
+    node.tick(249).expect(ElectionState.FOLLOWER_BALLOT)
+    node.tick(1).expect(ElectionState.CANVASS)
 
 
 def test_refusing_candidate_moves_on_to_the_higher_term() -> None:
     node = Harness(terms=LOG, append_position=800).canvassing()
     node.canvass_from(1, 2, log_term=0, position=10).tick(1).tick(1)
-    assert node.state is ElectionState.CANDIDATE_BALLOT
+    node.expect(ElectionState.CANDIDATE_BALLOT)
     node.request_from(1, 9, log_term=0, position=10)
-    assert node.state is ElectionState.CANVASS
+    node.expect(ElectionState.CANVASS)
     assert node.term == 9
 
 
@@ -205,8 +205,8 @@ def test_refusing_candidate_moves_on_to_the_higher_term() -> None:
 
 def test_leader_that_cannot_prepare_its_log_gives_up() -> None:
     node = Harness().balloting().vote_from(1, 2)
-    assert node.tick(499).state is ElectionState.LEADER_INIT
-    assert node.tick(1).state is ElectionState.INIT
+    node.tick(499).expect(ElectionState.LEADER_INIT)
+    node.tick(1).expect(ElectionState.INIT)
     assert node.of(LeaveLog)
 
 
@@ -249,7 +249,7 @@ def test_quorum_position_may_go_back_but_commit_does_not() -> None:
 def test_leader_whose_recording_stops_gives_up() -> None:
     node = Harness().serving()
     node.core.on_log_lost("recording stopped", False, node.now_ns)
-    assert node.after().state is ElectionState.INIT
+    node.after().expect(ElectionState.INIT)
 
 
 def test_higher_term_seen_natively_is_noticed_at_the_next_tick() -> None:
@@ -281,7 +281,7 @@ def test_first_node_ever_joins_at_zero() -> None:
 
 def test_message_for_another_log_term_is_not_acted_on() -> None:
     node = Harness(terms=LOG, append_position=800).canvassing().announce(1, 5, 300, log_term=0, next_term=1)
-    assert node.state is ElectionState.CANVASS
+    node.expect(ElectionState.CANVASS)
     assert not node.of(TruncateLog)
     assert not node.of(JoinLog)
     assert node.of(PersistCandidateTerm)[0].candidate_term_id == 5
@@ -294,7 +294,7 @@ def test_joining_acknowledges_with_the_catchup_flag_until_live() -> None:
     assert node.appended(1000).sent(AppendPosition) == [(1, AppendPosition(5, 1000, 0, 1))]
     node.core.on_live(node.now_ns)
     assert node.after().sent(AppendPosition) == [(1, AppendPosition(5, 1000, 0, 0))]
-    assert node.state is ElectionState.CLOSED
+    node.expect(ElectionState.CLOSED)
 
 
 def test_joining_without_progress_is_given_up() -> None:
@@ -314,7 +314,7 @@ def test_joining_goes_on_as_long_as_the_log_grows() -> None:
     node.core.on_new_term(0, 0)
     for step in range(1, 30):
         node.tick(100).announce(1, 0, 0).appended(100 * step)
-    assert node.state is ElectionState.FOLLOWER_CATCHUP
+    node.expect(ElectionState.FOLLOWER_CATCHUP)
 
 
 def test_notified_commit_position_does_not_go_back() -> None:
@@ -333,7 +333,7 @@ def test_announcement_keeps_a_follower_alive() -> None:
     node = Harness().following()
     for _ in range(20):
         node.tick(100).announce(1, 0, 0)
-    assert node.state is ElectionState.CLOSED
+    node.expect(ElectionState.CLOSED)
 
 
 def test_other_major_application_version_stops_the_node() -> None:
@@ -351,15 +351,15 @@ def test_leader_whose_known_terms_begin_too_late_stops_the_node() -> None:
 def test_clock_that_leaps_ends_in_a_new_election_not_in_an_error() -> None:
     for node in (Harness().serving(), Harness().following()):
         node.tick(3_600_000).tick().tick(3_600_000)
-        assert node.state is ElectionState.CANVASS
+        node.expect(ElectionState.CANVASS)
         node.canvass_from(1, 2).tick(1).tick(3_600_000).tick(3_600_000)
-        assert node.state is ElectionState.CANVASS
+        node.expect(ElectionState.CANVASS)
 
 
 def test_clock_that_goes_back_is_held() -> None:
     node = Harness().following()
     node.core.tick(node.now_ns - 10**9)
-    assert node.after().state is ElectionState.CLOSED
+    node.after().expect(ElectionState.CLOSED)
 
 
 # -- the shell's mistakes are refused ----------------------------------------------------------------------------------

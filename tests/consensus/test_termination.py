@@ -27,7 +27,7 @@ def test_leader_waits_until_all_followers_have_left() -> None:
 def test_leader_leaves_at_the_deadline_and_does_not_mind_silent_followers() -> None:
     node = Harness().serving()
     node.core.begin_termination(500, node.now_ns)
-    assert node.tick(9_999).state is ElectionState.CLOSED
+    node.tick(9_999).expect(ElectionState.CLOSED)
     assert not node.core.termination_is_complete
     assert node.tick(1).core.termination_is_complete
 
@@ -49,7 +49,7 @@ def test_follower_leaves_when_it_has_executed_up_to_the_position() -> None:
 
 def test_follower_told_to_stop_starts_no_election() -> None:
     node = Harness().following().receive(TerminationPosition(0, 500)).tick(2000)
-    assert node.state is ElectionState.CLOSED
+    node.expect(ElectionState.CLOSED)
 
 
 def test_order_of_another_term_is_ignored() -> None:
