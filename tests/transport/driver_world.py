@@ -33,6 +33,7 @@ class Node:
         self.address = address
         self.memory = HeapMemoryProvider()
         self.errors: list[BaseException | str] = []
+        self.client_errors: list[BaseException] = []
         self.host = world.network.host(address)
         self.driver = MediaDriver(
             MediaDriverConfig(directory=f"/sim/{address}", **{**DEFAULTS, **settings}),
@@ -47,7 +48,11 @@ class Node:
 
     def new_client(self) -> TransportClient:
         return TransportClient(
-            f"/sim/{self.address}", clock=self.world.clock, memory=self.memory, invoker=self.world.turn
+            f"/sim/{self.address}",
+            clock=self.world.clock,
+            memory=self.memory,
+            invoker=self.world.turn,
+            error_handler=self.client_errors.append,
         )
 
     def counter(self, type_id: int, registration_id: int | None = None) -> int:

@@ -141,8 +141,7 @@ cdef class MediaDriver(Agent):
         self.system = None
         if self.network is not None:
             self.network.close()
-        for memory in reversed(self._memories):
-            memory.close()
+        # not closed but let go: counters that somebody in this process still holds keep the mapping alive
         self._memories = []
 
     def _collect_ipc(self):

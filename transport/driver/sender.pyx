@@ -65,6 +65,8 @@ cdef class Sender:
             work += count
             for i in range(count):
                 offset = 0
+                if items[i].length_bytes == 0:
+                    count_event(self.system, COUNTER_INVALID_PACKETS, 1)
                 while offset < items[i].length_bytes:
                     length = items[i].length_bytes - offset
                     if 0 < items[i].segment_length_bytes < length:
