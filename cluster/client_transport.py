@@ -50,9 +50,10 @@ class ClientTransport:
     @classmethod
     def embedded(cls) -> ClientTransport:
         """With a driver of its own in a new folder below /dev/shm, which goes when it is closed."""
-        from transport.driver.config import MediaDriverConfig
         from transport.driver.media_driver import MediaDriver
         from transport.udp import UdpNetwork
+
+        from transport.driver.config import MediaDriverConfig
 
         clock = SystemClock()
         memory = FileMemoryProvider()
@@ -92,11 +93,11 @@ class ClientTransport:
     def drive(self) -> int:
         """One duty cycle; the time at which it began, monotonic ns."""
         now_ns = self.clock.now()
+        self.client.do_work(now_ns)  # before its driver, which looks at the client's heartbeat
         if self._driver is not None:
             self._driver.do_work(now_ns)
         else:
             self.client.wake_driver()
-        self.client.do_work(now_ns)
         return int(now_ns)
 
     def park(self, timeout_ns: int) -> None:

@@ -19,6 +19,7 @@ from cluster.service_loader import load_service
 from runtime.clock import SystemClock
 from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, ServiceError
 from runtime.idle import BackoffIdle, FutexParker
+from runtime.logging import configure_logging
 from runtime.memory import FileMemoryProvider
 from runtime.storage import FileStorage
 from runtime.wake import ParkFlag
@@ -92,6 +93,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def run_container(options: argparse.Namespace) -> None:
     """Builds and runs the container; raises what ended it."""
+    configure_logging()
     die_with_parent(options.parent_pid)
     service = load_service(options.service)()
     clock, memory = SystemClock(), FileMemoryProvider()
