@@ -174,6 +174,10 @@ cdef class UdpChannel(DatagramChannel):
             self._fd = -1
             self.ready = False
 
+    def disable_segmentation(self):
+        """One datagram a message from now on, as on a device that cannot do better."""
+        self._segmentation = False
+
     def __dealloc__(self):
         if self._fd >= 0:
             c_close(self._fd)
