@@ -93,10 +93,14 @@ def decode_descriptor(value: bytes) -> RecordingDescriptor:
         state = RecordingState(fields[0])
     except (struct.error, ValueError) as error:
         raise ArchiveError(f"a catalog entry is damaged: {error}; restore {CATALOG_NAME} from a copy") from error
-    _, _, recording_id, _, start_ms, stop_ms, start, stop, initial_term_id, segment, term, mtu, _, session, stream = fields
-    return RecordingDescriptor(
-        recording_id, start, stop, start_ms, stop_ms, initial_term_id, segment, term, mtu, session, stream, *texts, state
+    _, _, recording_id, _, start_ms, stop_ms, start, stop, initial_term_id, segment, term, mtu, _, session, stream = (
+        fields
     )
+    stripped, original, source = texts
+    return RecordingDescriptor(
+        recording_id, start, stop, start_ms, stop_ms, initial_term_id, segment, term, mtu, session, stream,
+        stripped, original, source, state,
+    )  # fmt: skip
 
 
 def _key(recording_id: int) -> bytes:
@@ -118,7 +122,8 @@ class Catalog:
                 txn.put(_FORMAT_KEY, CATALOG_FORMAT.to_bytes(4, "little"))
         elif version not in (None, CATALOG_FORMAT):
             raise ConfigurationError(
-                f"{CATALOG_NAME} has format {version}, this version reads {CATALOG_FORMAT}; use the version that wrote it"
+                f"{CATALOG_NAME} has format {version}, this version reads {CATALOG_FORMAT}; use the version that "
+                "wrote it"
             )
 
     @classmethod

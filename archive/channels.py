@@ -3,10 +3,12 @@
 from transport.uri import ChannelUri
 
 _KEPT = frozenset(
-    "endpoint interface control control-mode tags rejoin group tether fc gtag cc so-rcvbuf so-sndbuf rcv-wnd "
-    "channel-snd-ts-offset channel-rcv-ts-offset media-rcv-ts-offset session-id alias response-correlation-id "
-    "response-endpoint ttl stream-id".split()
-)
+    {
+        "endpoint", "interface", "control", "control-mode", "tags", "rejoin", "group", "tether", "fc", "gtag", "cc",
+        "so-rcvbuf", "so-sndbuf", "rcv-wnd", "channel-snd-ts-offset", "channel-rcv-ts-offset", "media-rcv-ts-offset",
+        "session-id", "alias", "response-correlation-id", "response-endpoint", "ttl", "stream-id",
+    }
+)  # fmt: skip
 
 
 def strip_channel(channel: str) -> str:

@@ -87,7 +87,9 @@ class Checkpoints:
 def _decode(content: bytes) -> list[tuple[int, int, int, int]]:
     """(slot, recording id, position, sequence) of every whole slot."""
     found = []
-    for slot, (recording_id, position, sequence, checksum, _) in enumerate(_SLOT.iter_unpack(content.ljust(_LENGTH, b"\0"))):
+    for slot, (recording_id, position, sequence, checksum, _) in enumerate(
+        _SLOT.iter_unpack(content.ljust(_LENGTH, b"\0"))
+    ):
         if sequence and checksum == zlib.crc32(_BODY.pack(recording_id, position, sequence)):
             found.append((slot, recording_id, position, sequence))
     return found

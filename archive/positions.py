@@ -78,8 +78,8 @@ def check_truncation(storage: Any, directory: str, descriptor: RecordingDescript
         raise damage
     if end != position:
         raise ArchiveError(
-            f"position={position} of recording {descriptor.recording_id} is within a frame that ends at position={end}; "
-            "truncate where a frame begins",
+            f"position={position} of recording {descriptor.recording_id} is within a frame that ends at position={end}"
+            "; truncate where a frame begins",
             code=ERROR_INVALID_POSITION,
         )
 

@@ -41,9 +41,7 @@ def segment_bases(storage: Any, directory: str, recording_id: int) -> list[int]:
 
 def base_of(descriptor: RecordingDescriptor, position: int) -> int:
     """Base position of the segment that holds `position`."""
-    return segment_base_position(
-        descriptor.start_position, position, descriptor.term_length, descriptor.segment_length
-    )
+    return segment_base_position(descriptor.start_position, position, descriptor.term_length, descriptor.segment_length)
 
 
 def find_end(

@@ -1,7 +1,9 @@
-"""What `ordo archive list | describe | verify` stand on. Read-only: they may run beside the process that owns the folder.
+"""What `ordo archive list | describe | verify` stand on.
 
-    for result in verify("/data/node0/archive"):
-        print(result)
+Read-only: they may run beside the process that owns the folder.
+
+for result in verify("/data/node0/archive"):
+    print(result)
 """
 
 from collections.abc import Iterator

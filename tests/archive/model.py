@@ -37,7 +37,9 @@ def align(length: int) -> int:
     return (length + 31) // 32 * 32
 
 
-def read_frames(directory: str, recording_id: int, start: int, stop: int, segment_length: int, term: int) -> list[Frame]:
+def read_frames(
+    directory: str, recording_id: int, start: int, stop: int, segment_length: int, term: int
+) -> list[Frame]:
     """Every frame of a recording from `start` to `stop`, unchecked."""
     frames, position, first_base = [], start, start // term * term
     while position < stop:
@@ -60,7 +62,8 @@ def read_frames(directory: str, recording_id: int, start: int, stop: int, segmen
 
 def messages_of(frames: list[Frame]) -> list[bytes]:
     """Whole messages in order."""
-    messages, parts = [], []
+    messages: list[bytes] = []
+    parts: list[bytes] = []
     for frame in frames:
         if frame.type == TYPE_PAD:
             continue

@@ -1,7 +1,6 @@
 """Streams to record without a driver: real log buffers, one publication and one image, cleaned by hand."""
 
 import random
-from types import SimpleNamespace
 from typing import Any
 
 from runtime.clock import VirtualClock
@@ -11,6 +10,7 @@ from transport.client_core import make_client_counter
 from transport.image import Image
 from transport.logbuffer import LOG_TYPE_EXCLUSIVE, create_log
 from transport.publication import ExclusivePublication
+from transport.subscription import Subscription
 from transport.uri import ChannelUri
 
 TERM_LENGTH = 64 * 1024
@@ -54,7 +54,7 @@ class Stream:
             self.log,
             self.position_counter,
             source_identity="aeron:ipc",
-            subscription=SimpleNamespace(channel="aeron:ipc?alias=log|term-length=64k"),
+            subscription=Subscription("aeron:ipc?alias=log|term-length=64k", stream_id, 1),
         )
 
     @property

@@ -3,9 +3,8 @@
 import os
 import random
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
 from archive.recorder import Recording
 from runtime.clock import VirtualClock
-from runtime.errors import OrdoError, StorageError, StorageFullError
+from runtime.errors import StorageError, StorageFullError
 from runtime.storage import FileStorage
 from tests.archive.streams import BACK_PRESSURED, Sink, Stream
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage
@@ -49,6 +48,11 @@ class Node:
         self.clock.advance(duration_ns)
 
 
+def counter_of(recording: Recording) -> int:
+    assert recording.counter is not None
+    return recording.counter.value
+
+
 @pytest.fixture
 def node() -> Iterator[Node]:
     node = Node()
@@ -73,10 +77,10 @@ def test_durable_is_never_ahead_of_a_completed_sync(node: Node) -> None:
     node.wait(1)
     node.work()
     assert recording.durable_position == first
-    assert recording.counter.value == first
+    assert counter_of(recording) == first
     node.wait()
     node.work()
-    assert recording.durable_position == recording.counter.value == later
+    assert recording.durable_position == counter_of(recording) == later
 
 
 def test_a_new_segment_counts_only_after_the_one_before(node: Node) -> None:
@@ -102,7 +106,7 @@ def test_without_syncs_written_is_durable() -> None:
     recording = node.archive.record(stream.image)
     stream.offer(bytes(100))
     node.work()
-    assert recording.durable_position == recording.written_position == recording.counter.value == 160
+    assert recording.durable_position == recording.written_position == counter_of(recording) == 160
     node.archive.close()
 
 
@@ -214,7 +218,7 @@ def test_a_real_full_file_system(tmp_path: Path) -> None:
             str(mount / "archive"), storage=FileStorage(open_lmdb), clock=VirtualClock(), low_space_bytes=0,
             segment_length_bytes=64 * 1024,
         )  # fmt: skip
-        ended: list[OrdoError | None] = []
+        ended: list[Exception | None] = []
         stream = Stream()
         recording = archive.record(stream.image, on_stop=lambda _, error: ended.append(error))
         sent = 0

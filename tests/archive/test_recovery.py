@@ -180,7 +180,9 @@ def test_damage_below_the_checkpoint_is_not_a_torn_end(
     shutil.rmtree(tmp_path / "archive")
     saved.rename(tmp_path / "archive")
     victim = next(frame for frame in frames[10:] if frame.type == 1 and frame.length > 100)
-    path = next(path for path in (tmp_path / "archive").glob("0-*.rec") if path.stem == f"0-{victim.position // 65536 * 65536}")
+    path = next(
+        path for path in (tmp_path / "archive").glob("0-*.rec") if path.stem == f"0-{victim.position // 65536 * 65536}"
+    )
     content = bytearray(path.read_bytes())
     content[victim.position % 65536 + 40] ^= 0x10
     path.write_bytes(content)

@@ -28,9 +28,7 @@ class Subscriber:
         self.frames: list[tuple[int, int, int, int, bytes]] = []
 
     def take(self, payload: Any, header: Any) -> None:
-        self.frames.append(
-            (header.start_position, header.flags, header.session_id, header.stream_id, bytes(payload))
-        )
+        self.frames.append((header.start_position, header.flags, header.session_id, header.stream_id, bytes(payload)))
 
     def drain(self, archive: Archive, *, cycles: int = 10_000) -> "Subscriber":
         """Lets the archive work and reads, until neither has anything to do."""
@@ -44,7 +42,8 @@ class Subscriber:
 
     @property
     def payloads(self) -> list[bytes]:
-        messages, parts = [], []
+        messages: list[bytes] = []
+        parts: list[bytes] = []
         for _, flags, _, _, payload in self.frames:
             if flags & 0x80:
                 parts = []
@@ -161,8 +160,8 @@ def test_a_length_ends_the_replay_after_the_frame_that_reaches_it(
 
 def test_many_replays_at_once(open_archive: Callable[..., Archive], sink: Sink) -> None:
     archive = open_archive()
-    _, _, sent = recorded(archive, 80)
-    messages = list(archive.reader(0).messages(archive.recording(0).written_position))
+    _, recording, sent = recorded(archive, 80)
+    messages = list(archive.reader(0).messages(recording.written_position))
     subscribers = [replay_of(archive, sink, 0, messages[index].start_position)[1] for index in range(0, 80, 10)]
     for index, subscriber in zip(range(0, 80, 10), subscribers, strict=True):
         assert subscriber.drain(archive).payloads == sent[index:]
@@ -171,17 +170,15 @@ def test_many_replays_at_once(open_archive: Callable[..., Archive], sink: Sink) 
 
 def test_a_slow_subscriber_holds_back_only_its_own_replay(open_archive: Callable[..., Archive], sink: Sink) -> None:
     archive = open_archive()
-    _, _, sent = recorded(archive, 200)
+    _, recording, sent = recorded(archive, 200)
     slow, slow_subscriber = replay_of(archive, sink, 0)
     _, subscriber = replay_of(archive, sink, 0)
     assert subscriber.drain(archive).payloads == sent
-    assert slow.position < archive.recording(0).written_position
+    assert slow.position < recording.written_position
     assert slow_subscriber.drain(archive).payloads == sent
 
 
-def test_a_subscriber_that_goes_away_ends_the_replay_in_order(
-    open_archive: Callable[..., Archive], sink: Sink
-) -> None:
+def test_a_subscriber_that_goes_away_ends_the_replay_in_order(open_archive: Callable[..., Archive], sink: Sink) -> None:
     archive = open_archive()
     recorded(archive, 200)
     replay, subscriber = replay_of(archive, sink, 0)
@@ -216,7 +213,7 @@ def test_damage_is_never_replayed(open_archive: Callable[..., Archive], sink: Si
     archive.do_work(0)
     flip(Path(archive.directory, "0-0.rec"), 4 * 160 + 50)
     _, subscriber = replay_of(archive, sink, 0)
-    with pytest.raises(CorruptFrameError, match="recording 0 is damaged at position=640 .*checksum expected"):
+    with pytest.raises(CorruptFrameError, match=r"recording 0 is damaged at position=640 .*checksum expected"):
         subscriber.drain(archive)
     subscriber.stream.image.poll(subscriber.take, 100)
     assert len(subscriber.payloads) == 4
@@ -226,13 +223,15 @@ def test_damage_is_never_replayed(open_archive: Callable[..., Archive], sink: Si
 def test_a_pad_longer_than_a_message_goes_out(open_archive: Callable[..., Archive], sink: Sink) -> None:
     archive = open_archive()
     stream = Stream(mtu=8192)
-    archive.record(stream.image)
+    recording = archive.record(stream.image)
     send(archive, stream, b"before")
     archive.do_work(0)
     with stream.log.view() as view:
-        view[64:96] = (40_000).to_bytes(4, "little") + bytes([0, 0xC0, 0, 0]) + (64).to_bytes(4, "little") + bytes(view[12:32])
+        view[64:96] = (
+            (40_000).to_bytes(4, "little") + bytes([0, 0xC0, 0, 0]) + (64).to_bytes(4, "little") + bytes(view[12:32])
+        )
     archive.do_work(0)
-    assert archive.recording(0).written_position == 64 + 40_000
+    assert recording.written_position == 64 + 40_000
     replay, subscriber = replay_of(archive, sink, 0)
     assert subscriber.drain(archive).payloads == [b"before"]
     assert replay.position == 64 + 40_000

@@ -1,0 +1,101 @@
+from collections.abc import Callable
+from typing import Any
+
+from archive.catalog import Catalog, RecordingDescriptor
+from archive.reader import RecordingReader
+from archive.recorder import Recording
+from archive.recovery import RecoveredRecording
+from archive.replay import Replay
+from runtime.agent import Agent
+from runtime.clock import Clock
+from runtime.counters import Counter
+from runtime.storage import Storage, SyncQueue
+from transport.image import Image
+
+RECORDING_POSITION_TYPE_ID: int
+LOW_SPACE_BYTES_DEFAULT: int
+CONNECT_TIMEOUT_NS_DEFAULT: int
+ERROR_ACTIVE_RECORDING: int
+ERROR_MAX_REPLAYS: int
+ERROR_MAX_RECORDINGS: int
+
+class RecordingSubscription:
+    recordings: list[Recording]
+    subscription: Any
+    def __init__(
+        self,
+        archive: Archive,
+        channel: str,
+        stream_id: int,
+        on_record: Callable[[Recording], object] | None,
+        on_stop: Callable[[Recording, Exception | None], object] | None,
+    ) -> None: ...
+    def close(self) -> None: ...
+
+class Archive(Agent):
+    @property
+    def directory(self) -> str: ...
+    @property
+    def catalog(self) -> Catalog: ...
+    @property
+    def recovered(self) -> list[RecoveredRecording]: ...
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def archive_id(self) -> int: ...
+    @property
+    def segment_length(self) -> int: ...
+    @property
+    def sync(self) -> str: ...
+    def __init__(
+        self,
+        directory: str,
+        *,
+        storage: Storage,
+        clock: Clock,
+        client: Any = None,
+        sync: str = "commit",
+        segment_length_bytes: int = ...,
+        sync_queue: SyncQueue | None = None,
+        archive_id: int | None = None,
+        low_space_bytes: int = ...,
+        connect_timeout_ns: int = ...,
+    ) -> None: ...
+    def do_work(self, now_ns: int) -> int: ...
+    def record(
+        self,
+        image: Image,
+        *,
+        recording_id: int | None = None,
+        on_stop: Callable[[Recording, Exception | None], object] | None = None,
+    ) -> Recording: ...
+    def stop(self, recording: Recording) -> None: ...
+    def recording(self, recording_id: int) -> Recording | None: ...
+    def record_subscription(
+        self,
+        channel: str,
+        stream_id: int,
+        *,
+        on_record: Callable[[Recording], object] | None = None,
+        on_stop: Callable[[Recording, Exception | None], object] | None = None,
+    ) -> RecordingSubscription: ...
+    def replay(
+        self,
+        recording_id: int,
+        position: int | None = None,
+        length: int | None = None,
+        *,
+        channel: str,
+        stream_id: int,
+        session_id: int | None = None,
+        limit: Counter | None = None,
+        on_end: Callable[[Replay, Exception | None], object] | None = None,
+    ) -> Replay: ...
+    def stop_replay(self, replay: Replay) -> None: ...
+    def replays(self, recording_id: int | None = None) -> list[Replay]: ...
+    def reader(self, recording_id: int, position: int | None = None) -> RecordingReader: ...
+    def descriptor(self, recording_id: int) -> RecordingDescriptor: ...
+    def recordings(self) -> list[RecordingDescriptor]: ...
+    def truncate(self, recording_id: int, position: int) -> int: ...
+    def purge(self, recording_id: int) -> int: ...
+    def close(self) -> None: ...

@@ -1,0 +1,3 @@
+from runtime.storage import SegmentFile
+
+def erase_tail(file: SegmentFile, offset: int) -> int: ...
