@@ -129,7 +129,11 @@ class LocalCluster:
         return self
 
     def start_member(self, member_id: int) -> None:
-        """Starts a node process; it stops by itself when this process is gone."""
+        """Starts a node process; it stops by itself when this process is gone.
+
+        What a killed predecessor left in shared memory is removed first, so that it need not time out.
+        """
+        shutil.rmtree(self.aeron_dir(member_id), ignore_errors=True)
         command = [sys.executable, "-m", "cluster.cli", "node", "--die-with-parent"]
         command += ["--config", str(self.config_path(member_id)), "--service", self.service]
         search_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

@@ -65,7 +65,9 @@ def run_demo(
     requests, count = _requests(itch, orders)
     with LocalCluster(SERVICE, keep=keep) as cluster:
         leader = cluster.await_leader()
-        console.print(f"three nodes run in {cluster.root}, member {leader} leads; sequencing {count:,} requests")
+        console.print(
+            f"three nodes run in {cluster.root}, member {leader} leads; sequencing {count:,} requests", soft_wrap=True
+        )
         runner = _Runner(cluster, count, kill_leader)
         outcome = runner.run(requests, console)
         expected = _expected_state(_requests(itch, orders)[0], count)
@@ -116,27 +118,23 @@ class _Runner:
     def run(self, requests: Iterable[bytes], console: Console) -> Outcome:
         with ClusterClient(
             self.cluster.ingress_endpoints, on_message=self._on_message, on_new_leader=self._on_new_leader
-        ) as connection, _progress(console) as progress:  # fmt: skip
-            task = progress.add_task("sequencing", total=self.count)
+        ) as connection:
             self.orders = OrderClient(connection, time.monotonic_ns, self._on_answer, window=WINDOW)
+            seconds = self._send(requests, console)
+            self.orders.run([_report(self.count)])
+        self._restart_killed()
+        replicas = self.cluster.await_value(self._replicas, "the report of every replica")
+        leader, resent = self.cluster.await_leader(), self.orders.resent_count
+        return Outcome(self.count, seconds, self.refused, self.fills, resent, self.round_trips_ns, leader, replicas)
+
+    def _send(self, requests: Iterable[bytes], console: Console) -> float:
+        """Seconds until every request had its answer."""
+        with _progress(console) as progress:
+            task = progress.add_task("sequencing", total=self.count)
             start_ns = time.monotonic_ns()
             self.orders.run(requests, self._cycle(lambda: progress.update(task, completed=self.answered)))
-            seconds = (time.monotonic_ns() - start_ns) / 1e9
-            progress.update(task, completed=self.answered)
-            self._restart_killed()
-            self.orders.run([_report(self.count)])
-            leader = self.cluster.await_leader()
-            replicas = self.cluster.await_value(self._replicas, "the report of every replica")
-        return Outcome(
-            self.count,
-            seconds,
-            self.refused,
-            self.fills,
-            self.orders.resent_count,
-            self.round_trips_ns,
-            leader,
-            replicas,
-        )
+            progress.update(task, completed=self.count)
+            return (time.monotonic_ns() - start_ns) / 1e9
 
     def _cycle(self, show: Callable[[], None]) -> Callable[[], None]:
         def cycle() -> None:
@@ -204,7 +202,7 @@ def _show(console: Console, outcome: Outcome, cluster: LocalCluster, keep: bool)
         value_ns = outcome.round_trips_ns.get_value_at_percentile(percentile)
         table.add_row(f"round trip p{percentile:g}", f"{value_ns / 1000:,.0f} us")
     table.add_row("executions", f"{outcome.fills:,}")
-    table.add_row("requests refused", f"{outcome.refused:,} (cancels that came too late)")
+    table.add_row("requests refused", f"{outcome.refused:,}, whose order was gone")
     table.add_row("requests sent again", f"{outcome.resent:,}")
     table.add_row("sync", cluster.sync)
     table.add_row("leader", f"member {outcome.leader}")

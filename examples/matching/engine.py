@@ -25,6 +25,7 @@ ANSWERS_KEPT = 1024
 """Last answers kept for each client, so that a request sent again is answered as it was the first time."""
 
 _ANSWER_KIND = int(Kind.ANSWER)
+_NEW = int(Kind.NEW)
 _ACCEPTED = int(Status.ACCEPTED)
 _EXECUTION_KIND = int(Kind.EXECUTION)
 
@@ -84,7 +85,9 @@ class MatchingCore:
         self.applied += 1
         book = self.books.get(instrument)
         if book is None:
-            book = self.books[instrument] = OrderBook()
+            book = OrderBook()
+            if kind == _NEW:
+                self.books[instrument] = book
         handler = self._handlers.get(kind, self._unknown_kind)
         answer = handler(book, flags, instrument, client_id, sequence, order_id, quantity, price, request)
         client.answers.append(answer)
