@@ -30,7 +30,7 @@ class ServiceMessage(NamedTuple):
 
 
 class AsyncClusterClient:
-    """`async with AsyncClusterClient(endpoints) as client`: then `await client.send(...)`, `async for message in client`.
+    """`async with AsyncClusterClient(endpoints) as client`, then `await client.send()`, `async for message in client`.
 
     Arguments are those of ClusterClient, without `on_message`. Messages that nobody iterates over wait in memory; at
     `waiting_messages_max` the client reads no further, so that the service sees back-pressure. Belongs to one event

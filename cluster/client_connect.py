@@ -135,7 +135,10 @@ class SessionConnect:
 
     def on_event(self, table: Any, values: Any, image: Any, now_ns: int) -> None:
         """An egress message; those of other requests are ignored."""
-        if self.state is not ConnectState.AWAIT_RESPONSE or getattr(values, "correlation_id", None) != self._correlation_id:
+        if (
+            self.state is not ConnectState.AWAIT_RESPONSE
+            or getattr(values, "correlation_id", None) != self._correlation_id
+        ):
             return
         if table is codecs.CHALLENGE:
             self._answer_challenge(values, now_ns)

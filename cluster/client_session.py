@@ -78,11 +78,11 @@ class ClientSettings:
 class ClusterClient(ClientLoop):
     """A session with a cluster.
 
-    `ingress_endpoints`: every member's `host:port` by member id, or in the order of their ids; empty for an IPC ingress.
+    `ingress_endpoints`: every member's `host:port` by member id, or in any order; empty for an IPC ingress.
     `on_message(session_id, timestamp, payload)` gets what the service sends, timestamp in cluster time;
     `on_session_event(code, detail)` what the cluster says of the session; `on_new_leader(leadership_term_id,
-    leader_member_id, endpoints)` follows a failover, when offers are taken again; `on_challenge(challenge) -> credentials`
-    answers an authenticator. Callbacks come from `poll` and `send`.
+    leader_member_id, endpoints)` follows a failover, when offers are taken again; `on_challenge(challenge)` answers an
+    authenticator with credentials. Callbacks come from `poll` and `send`.
 
     A message that was taken may be lost with a leader: the cluster acknowledges nothing by itself (cluster-client.md
     §6.1). Send again what the service has not answered, and let it recognise repetitions.
@@ -207,7 +207,9 @@ class ClusterClient(ClientLoop):
         deadline_ns = self._transport.clock.now() + (timeout_ns or self.settings.message_timeout_ns)
         while (result := self.offer(payload)) < 0:
             if result == MESSAGE_TOO_LONG:
-                raise ClusterError(f"message of {len(payload)} bytes; longer than the ingress takes: see ingress_channel")
+                raise ClusterError(
+                    f"message of {len(payload)} bytes; longer than the ingress takes: see ingress_channel"
+                )
             if self._transport.clock.now() > deadline_ns:
                 raise ClusterTimeoutError(f"message not taken in time: result={result} state={self.state.name}")
             if self.poll() == 0:
@@ -294,9 +296,8 @@ class ClusterClient(ClientLoop):
             timeout_ns = max(self.settings.new_leader_timeout_ns, 2 * self.leader_heartbeat_timeout_ns)
             self._deadline_ns = now_ns + timeout_ns
             self._open_ingress()
-        elif now_ns >= self._next_keep_alive_ns:
-            if self.take_sent() or self._send_keep_alive():
-                self._next_keep_alive_ns = now_ns + self.settings.keep_alive_interval_ns
+        elif now_ns >= self._next_keep_alive_ns and (self.take_sent() or self._send_keep_alive()):
+            self._next_keep_alive_ns = now_ns + self.settings.keep_alive_interval_ns
 
     def _open_ingress(self) -> None:
         """A new publication to the leader: members do not take up one again that they lost."""

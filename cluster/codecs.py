@@ -118,7 +118,10 @@ SESSION_EVENT = _message(
 )
 CHALLENGE = _message("Challenge", 7, "correlation_id i64; cluster_session_id i64", "encoded_challenge bytes")
 NEW_LEADER_EVENT = _message(
-    "NewLeaderEvent", 6, "leadership_term_id i64; cluster_session_id i64; leader_member_id i32", "ingress_endpoints ascii"
+    "NewLeaderEvent",
+    6,
+    "leadership_term_id i64; cluster_session_id i64; leader_member_id i32",
+    "ingress_endpoints ascii",
 )
 ADMIN_RESPONSE = _message(
     "AdminResponse",
@@ -170,7 +173,8 @@ BACKUP_QUERY = _message(
     "response_channel ascii; encoded_credentials bytes",
 )
 _SNAPSHOT_COLUMNS = (
-    "recording_id i64; leadership_term_id i64; term_base_log_position i64; log_position i64; timestamp i64; service_id i32"
+    "recording_id i64; leadership_term_id i64; term_base_log_position i64; log_position i64; timestamp i64;"
+    "service_id i32"
 )
 BACKUP_RESPONSE = _message(
     "BackupResponse",
@@ -234,9 +238,7 @@ JOIN_LOG = _message(
 )
 SERVICE_TERMINATION_POSITION = _message("ServiceTerminationPosition", 42, "log_position i64; ack_required i32 17")
 REQUEST_SERVICE_ACK = _message("RequestServiceAck", 108, "log_position i64")
-SERVICE_ACK = _message(
-    "ServiceAck", 33, "log_position i64; timestamp i64; ack_id i64; relevant_id i64; service_id i32"
-)
+SERVICE_ACK = _message("ServiceAck", 33, "log_position i64; timestamp i64; ack_id i64; relevant_id i64; service_id i32")
 SCHEDULE_TIMER = _message("ScheduleTimer", 31, "correlation_id i64; deadline i64")
 CANCEL_TIMER = _message("CancelTimer", 32, "correlation_id i64")
 CLOSE_SESSION = _message("CloseSession", 30, "cluster_session_id i64")
@@ -249,7 +251,8 @@ CLUSTER_MEMBERS_RESPONSE = _message(
 )
 _MEMBER_COLUMNS = "leadership_term_id i64; log_position i64; time_of_last_append_ns i64; member_id i32"
 _MEMBER_DATA = (
-    "ingress_endpoint ascii; consensus_endpoint ascii; log_endpoint ascii; catchup_endpoint ascii; archive_endpoint ascii"
+    "ingress_endpoint ascii; consensus_endpoint ascii; log_endpoint ascii; catchup_endpoint ascii;"
+    "archive_endpoint ascii"
 )
 CLUSTER_MEMBERS_EXTENDED_RESPONSE = _message(
     "ClusterMembersExtendedResponse",

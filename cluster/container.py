@@ -98,7 +98,7 @@ class ServiceContainer(ContainerLoop):
     ) -> None:
         super().__init__(service)
         self.cluster = ContainerCluster(self, member_id)
-        self.control: ContainerControl | None = None
+        self._started = False
         self.state = ContainerState.AWAITING
         self.member_id = member_id
         self.service_id = service_id
@@ -137,7 +137,10 @@ class ServiceContainer(ContainerLoop):
     def role_name(self) -> str:
         return f"service-container-{self.service_id}"
 
+    control: ContainerControl
+
     def on_start(self) -> None:
+        self._started = True
         self.control = ContainerControl(self._client, self.service_id, self)
 
     def on_close(self) -> None:
@@ -147,7 +150,7 @@ class ServiceContainer(ContainerLoop):
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
-        if self.control is not None:
+        if self._started:
             self.control.close()
         self._errors.close()
 
@@ -202,7 +205,9 @@ class ServiceContainer(ContainerLoop):
         ids = [counters.find(kind) for kind in NODE_COUNTERS]
         if min(ids) < 0:
             return 0
-        key = counters.describe(ids[0]).key
+        recovery = counters.describe(ids[0])
+        assert recovery is not None
+        key = recovery.key
         self._log_recording = counters.counter(ids[1])
         self._positions = [counters.counter(counter_id) for counter_id in ids[2:]]
         term_id, log_position, timestamp, _, service_count = _RECOVERY_KEY.unpack_from(key)
@@ -248,6 +253,7 @@ class ServiceContainer(ContainerLoop):
 
     def _follow_log(self) -> int:
         """Opens the log once the node records it: 1 when it did."""
+        assert self._log_recording is not None
         recording_id = self._log_recording.value
         if recording_id < 0:
             return 0

@@ -14,7 +14,14 @@ class ContainerErrors:
     """The container's mark file and its distinct error log. Raises StorageInUseError while another one is alive."""
 
     def __init__(
-        self, memory: MemoryProvider, cluster_dir: str, clock: Clock, *, service_id: int, member_id: int, service_name: str
+        self,
+        memory: MemoryProvider,
+        cluster_dir: str,
+        clock: Clock,
+        *,
+        service_id: int,
+        member_id: int,
+        service_name: str,
     ) -> None:
         self._clock = clock
         self._next_activity_ns = 0

@@ -94,12 +94,8 @@ cdef class ContainerLoop(Agent):
             session.is_closed = True
         return session
 
-    def take_wrote(self):
-        """True when something was sent since the last call."""
-        wrote, self._wrote = self._wrote, False
-        return wrote
-
     def note_written(self):
+        """The driver is to be woken at the end of this duty cycle."""
         self._wrote = True
 
     def check_allowed(self, str call):

@@ -14,18 +14,19 @@ from collections.abc import Sequence
 
 from archive.lmdb_store import open_lmdb
 from cluster.container import ServiceContainer, open_recording_in
+from cluster.container_process import SERVICE_FAILED_STATUS
 from cluster.counter_types import CounterType
 from cluster.service_loader import load_service
 from runtime.clock import SystemClock
-from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, ServiceError
+from runtime.errors import Category, ClusterTimeoutError, ConfigurationError, OrdoError, ServiceError
 from runtime.idle import BackoffIdle, FutexParker
 from runtime.logging import configure_logging
 from runtime.memory import FileMemoryProvider
 from runtime.storage import FileStorage
 from runtime.wake import ParkFlag
+from service_api.service import Service
 from transport.client import TransportClient
 
-SERVICE_FAILED_STATUS = 70
 FAILED_STATUS = 1
 USAGE_STATUS = 2
 PR_SET_PDEATHSIG = 1
@@ -91,11 +92,21 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def make_service(name: str) -> Service:
+    """An instance of `module:Class`. Raises ConfigurationError, or ServiceError when its constructor raised."""
+    service_class = load_service(name)
+    try:
+        return service_class()
+    except Exception as error:
+        text = f"{service_class.__qualname__}() raised {type(error).__name__}: {error}"
+        raise ServiceError(text, category=Category.FATAL) from error
+
+
 def run_container(options: argparse.Namespace) -> None:
     """Builds and runs the container; raises what ended it."""
     configure_logging()
     die_with_parent(options.parent_pid)
-    service = load_service(options.service)()
+    service = make_service(options.service)
     clock, memory = SystemClock(), FileMemoryProvider()
     with TransportClient(options.aeron_dir, clock=clock, memory=memory, name=f"service-{options.service_id}") as client:
         container = ServiceContainer(

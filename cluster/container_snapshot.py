@@ -1,4 +1,4 @@
-"""The service's snapshot stream (cluster-consensus.md §16.3): markers and sessions of the container, then its own data."""
+"""The service's snapshot stream (cluster-consensus.md §16.3): markers and sessions first, then the service's own data."""
 
 from __future__ import annotations
 
@@ -58,13 +58,17 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     begin: Any = None
     sessions: list[Any] = []
     for message in messages:
+        table: Any
+        values: Any
         table, values = codecs.decode(message) or (None, None)
         if table is codecs.CLIENT_SESSION and begin is not None:
             sessions.append(values)
         elif table is not codecs.SNAPSHOT_MARKER:
             raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
         elif values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:
-            raise SnapshotError(f"snapshot: type_id={values.type_id}, expected {codecs.SNAPSHOT_TYPE_SERVICE} (a service)")
+            raise SnapshotError(
+                f"snapshot: type_id={values.type_id}, expected {codecs.SNAPSHOT_TYPE_SERVICE} (a service)"
+            )
         elif (values.mark == SnapshotMark.BEGIN) == (begin is not None):
             raise SnapshotError(f"snapshot: marker {values.mark} out of order")
         elif begin is None:

@@ -170,9 +170,7 @@ class ClusteredService:
     def on_session_close(self, session: ClientSession, timestamp: int, close_reason: CloseReason) -> None:
         """A session is gone; it is no longer in `cluster.client_sessions`."""
 
-    def on_session_message(
-        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
-    ) -> None:
+    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
         """A client's message, or a service's (then `session` is None). `payload` may be kept, `header` may not."""
         raise NotImplementedError(f"{type(self).__name__} must implement on_session_message")
 

@@ -282,7 +282,11 @@ def check_service(
 
 
 def _check_restored(
-    make_service: Callable[[], Service], items: list[Input], point: int, expected: HarnessSnapshot, effects: list[Effect]
+    make_service: Callable[[], Service],
+    items: list[Input],
+    point: int,
+    expected: HarnessSnapshot,
+    effects: list[Effect],
 ) -> None:
     before = ServiceHarness(make_service).execute(*items[:point])
     restored = ServiceHarness(make_service, snapshot=before.take_snapshot()).execute(*items[point:])
@@ -292,9 +296,7 @@ def _check_restored(
         raise SnapshotError(f"{where} ends in another snapshot; something is missing from on_take_snapshot")
 
 
-def _compare_effects(
-    expected: list[Effect], actual: list[Effect], error: type[ServiceError], where: str
-) -> None:
+def _compare_effects(expected: list[Effect], actual: list[Effect], error: type[ServiceError], where: str) -> None:
     for index, (left, right) in enumerate(zip(expected, actual, strict=False)):
         if left != right:
             raise error(f"{where} differs at effect {index}: expected={left} actual={right}")

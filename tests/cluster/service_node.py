@@ -29,7 +29,7 @@ TERM_BASE = 0
 
 
 class StreamClient(Sink):
-    """A transport client whose publications are read by the test. Asynchronous ones are there after `answer_after` asks."""
+    """A transport client whose publications are read by the test. Asynchronous ones need `answer_after` more asks."""
 
     client_id = CLIENT_ID
 
@@ -125,7 +125,9 @@ class ServiceNode:
         counter.set(value)
         return counter
 
-    def set_recovery(self, term_id: int = -1, position: int = 0, timestamp: int = 0, recording_id: int | None = None) -> None:
+    def set_recovery(
+        self, term_id: int = -1, position: int = 0, timestamp: int = 0, recording_id: int | None = None
+    ) -> None:
         """Counter 204, without which no service starts."""
         if self.recovery is not None:
             self.client.counters.free(self.recovery.counter_id)
@@ -149,7 +151,9 @@ class ServiceNode:
     def commit(self, position: int | None = None) -> None:
         self.commit_position.set(self.log.position if position is None else position)
 
-    def begin_term(self, term_id: int, *, leads: bool, time_unit: int = ClusterTimeUnit.MILLIS, app_version: int = 1) -> int:
+    def begin_term(
+        self, term_id: int, *, leads: bool, time_unit: int = ClusterTimeUnit.MILLIS, app_version: int = 1
+    ) -> int:
         self.term_id = term_id
         base = self.log.position
         position = self.append(
@@ -241,14 +245,18 @@ class ServiceNode:
         self.archive.do_work(self.clock.now())
         return work_count
 
-    def run(self, container: ServiceContainer, until: Callable[[], object] | None = None, cycles_max: int = 2000) -> None:
+    def run(
+        self, container: ServiceContainer, until: Callable[[], object] | None = None, cycles_max: int = 2000
+    ) -> None:
         """Cycles until the condition holds (default: everything committed is executed); asserts that it does."""
         done = until or (lambda: self.service_position.value == self.commit_position.value)
         for _ in range(cycles_max):
             if done():
                 return
             self.cycle(container)
-        raise AssertionError(f"not reached after {cycles_max} duty cycles: state={container.state} hold={container.hold}")
+        raise AssertionError(
+            f"not reached after {cycles_max} duty cycles: state={container.state} hold={container.hold}"
+        )
 
     def asked(self) -> list[tuple[str, Any]]:
         """What the container sent to the consensus module: (message name, values), payload for service messages."""

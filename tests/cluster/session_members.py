@@ -12,6 +12,9 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
+from transport.driver.media_driver import MediaDriver
+from transport.udp import UdpNetwork
+
 from cluster import codecs
 from cluster.client_session import ClusterClient
 from cluster.client_transport import ClientTransport
@@ -23,8 +26,6 @@ from runtime.random import RandomSource
 from tests.simulation.network import SimulatedNetwork
 from transport.client import TransportClient
 from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.udp import UdpNetwork
 
 STEP_NS = 50_000
 PORT = 9000
@@ -49,7 +50,11 @@ class SimulatedProcess:
             publication_connection_timeout_ns=1_000_000_000,
         )
         self.driver = MediaDriver(
-            config, clock=world.clock, network=world.host(address), memory=self.memory, random=RandomSource(crc32(name.encode()))
+            config,
+            clock=world.clock,
+            network=world.host(address),
+            memory=self.memory,
+            random=RandomSource(crc32(name.encode())),
         )
         self.driver.on_start()
         self.client = TransportClient(

@@ -303,7 +303,7 @@ def test_mistakes_in_the_settings_are_one_clear_line(options, words):
 
 def run_async(world, scenario, **options):
     """Runs `scenario(client)` with an AsyncClusterClient of the world."""
-    process, transport = world.client_process()
+    _, transport = world.client_process()
 
     async def main():
         async with AsyncClusterClient(

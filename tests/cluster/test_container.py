@@ -1,4 +1,4 @@
-"""The service container over a recorded log: callbacks, egress, control, snapshots, failures (cluster-service-api.md)."""
+"""The service container over a recorded log: callbacks, egress, control, snapshots, failures."""
 
 import json
 
@@ -14,8 +14,8 @@ from service_api.service import (
     MESSAGE_TOO_LONG,
     MOCKED_OFFER,
     NOT_CONNECTED,
-    ClusteredService,
     CloseReason,
+    ClusteredService,
     Role,
     TimeUnit,
 )
@@ -185,7 +185,11 @@ def test_only_the_leader_answers(node, start):
     node.message(1, b"hello", timestamp=1234)
     node.commit()
     node.run(container)
-    assert service.calls[1:4] == [("role", Role.LEADER), ("term", 0, 0, TimeUnit.MILLIS), ("open", 1, 1000, Role.LEADER)]
+    assert service.calls[1:4] == [
+        ("role", Role.LEADER),
+        ("term", 0, 0, TimeUnit.MILLIS),
+        ("open", 1, 1000, Role.LEADER),
+    ]
     (opened, welcome), (header, payload) = node.egress()
     assert (welcome, payload) == (b"welcome", b"hello")
     assert (header.leadership_term_id, header.cluster_session_id, header.timestamp) == (0, 1, 1234)
@@ -446,7 +450,9 @@ def take_snapshot(node, container):
     node.commit()
     recording = record_snapshot(node, container)
     found = []
-    node.run(container, lambda: found.extend(node.asked()) or any(v.relevant_id == recording.recording_id for _, v in found))
+    node.run(
+        container, lambda: found.extend(node.asked()) or any(v.relevant_id == recording.recording_id for _, v in found)
+    )
     while node.archive.do_work(0):
         pass
     node.archive.stop(recording)
