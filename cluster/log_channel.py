@@ -63,8 +63,8 @@ class LeaderLog:
             initial_term_id, term_length, mtu = 0, parameters.term_length_bytes, parameters.mtu_bytes
         else:
             descriptor = self._archive.descriptor(recording_id)
-            initial_term_id, term_length = descriptor.initial_term_id, descriptor.term_buffer_length
-            mtu = descriptor.mtu_length
+            initial_term_id, term_length = descriptor.initial_term_id, descriptor.term_length
+            mtu = descriptor.mtu
         tag = self._client.next_correlation_id()
         options = (
             f"tags={tag}|mtu={mtu}|term-length={term_length}|init-term-id={initial_term_id}"

@@ -125,7 +125,7 @@ class Node:
     def _start_driver(self) -> MediaDriver:
         config, seams = self.config, self._seams
         driver = MediaDriver(
-            MediaDriverConfig(directory=str(config.aeron_dir), timer_interval_ns=TIMER_INTERVAL_NS),
+            MediaDriverConfig(directory=str(config.aeron_dir), timer_interval_ns=TIMER_INTERVAL_NS, pid_is_local=True),
             clock=seams.clock,
             network=seams.network,
             memory=seams.memory,

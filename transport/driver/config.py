@@ -28,6 +28,8 @@ class MediaDriverConfig:
     directory: str
     delete_directory_on_start: bool = False
     delete_directory_on_shutdown: bool = True
+    pid_is_local: bool = False
+    """The folder is only ever used from this pid namespace: a driver whose process is gone is dead at once."""
     driver_timeout_ns: int = 10 * _S
     timer_interval_ns: int = 1 * _S
     client_liveness_timeout_ns: int = 10 * _S
