@@ -2,7 +2,16 @@
 
 import pytest
 
-from consensus.commands import ChangeRole, JoinLog, LeaveLog, PersistCandidateTerm, PrepareLog, Serve, TruncateLog
+from consensus.commands import (
+    ChangeRole,
+    JoinLog,
+    LeaveLog,
+    PersistCandidateTerm,
+    PersistTerm,
+    PrepareLog,
+    Serve,
+    TruncateLog,
+)
 from consensus.config import ConsensusConfig
 from consensus.messages import AppendPosition, CanvassPosition, CommitPosition, NewLeadershipTerm, RequestVote, Vote
 from consensus.states import STATE_DOCS, TRANSITIONS, ElectionState, Role
@@ -445,3 +454,49 @@ def test_describe_is_one_stable_line() -> None:
     assert Harness(terms=LOG, append_position=800).core.describe() == (
         "member=0 state=INIT role=FOLLOWER term=2 leader=-1 candidateTerm=2 logTerm=2 append=800 commit=0"
     )
+
+
+# -- catching up over terms --------------------------------------------------------------------------------------------
+
+
+def test_follower_several_terms_behind_takes_over_every_term_on_the_way() -> None:
+    node = Harness(terms=((0, 0),), append_position=300).canvassing()
+    node.announce(1, 5, 1200, log_term=0, next_term=2, next_base=400, next_end=900, position=1500)
+    assert node.of(JoinLog) == [JoinLog(5, 1, 77, 300, 1500)]
+    node.core.on_joined(300, node.now_ns)
+    for term_id, base in ((2, 400), (4, 900), (5, 1200)):
+        node.core.on_new_term(term_id, base)
+        assert node.appended(base + FIRST_RECORD).of(PersistTerm) == [PersistTerm(term_id, base)]
+    node.core.on_live(node.now_ns)
+    assert node.after().core.terms == [(0, 0), (2, 400), (4, 900), (5, 1200)]
+    assert node.core.log_term_id == 5
+
+
+def test_row_of_a_term_counts_only_once_its_record_is_durable() -> None:
+    node = Harness(terms=((0, 0),), append_position=300).canvassing()
+    node.announce(1, 5, 300, log_term=0, commit=0)
+    node.core.on_joined(300, node.now_ns)
+    node.core.on_new_term(5, 300)
+    assert node.core.log_term_id == 0
+    assert node.appended(300 + FIRST_RECORD).core.log_term_id == 5
+
+
+def test_record_of_a_new_term_lost_with_the_log_is_forgotten_durably() -> None:
+    node = Harness(terms=((0, 0),), append_position=300).canvassing().announce(1, 5, 300, log_term=0)
+    node.core.on_joined(300, node.now_ns)
+    node.core.on_new_term(5, 300)
+    node.core.on_log_lost("image closed", False, node.now_ns)
+    assert node.after().tick().of(TruncateLog) == [TruncateLog(300)]
+    node.core.on_truncated(300, node.now_ns)
+    assert node.tick().core.terms == [(0, 0)]
+
+
+def test_startup_flag_comes_from_the_leader() -> None:
+    node = Harness().canvassing()
+    node.receive(NewLeadershipTerm(-1, 0, 0, -1, 0, 0, 0, -1, 0, 1, 77, 1, False, 0))
+    assert node.core.is_leader_startup is False
+
+
+def test_wiped_member_joins_a_leader_far_ahead() -> None:
+    node = Harness().canvassing().announce(1, 9, 90_000, next_term=0, next_base=0, next_end=500, position=95_000)
+    assert node.of(JoinLog) == [JoinLog(9, 1, 77, 0, 95_000)]
