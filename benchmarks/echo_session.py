@@ -18,6 +18,7 @@ _HEAD = Struct("<qq")  # number of the message, ns at which it was meant to leav
 PAYLOAD_BYTES_MIN = _HEAD.size
 POLL_LIMIT = 512
 SPINS = 50
+TERM_LENGTH_BYTES = 4 * 1024 * 1024  # a window of requests fits into the ingress and into the egress
 PARK_NS = 1_000_000
 SILENCE_NS = 20_000_000_000
 
@@ -31,7 +32,12 @@ class EchoSession:
     def __init__(self, ingress_endpoints: Mapping[int, str], size_bytes: int, *, spins: int = SPINS) -> None:
         if size_bytes < PAYLOAD_BYTES_MIN:
             raise ValueError(f"size_bytes={size_bytes}: at least {PAYLOAD_BYTES_MIN}")
-        self._client = ClusterClient(dict(ingress_endpoints), on_message=self._on_message)
+        self._client = ClusterClient(
+            dict(ingress_endpoints),
+            on_message=self._on_message,
+            ingress_channel=f"aeron:udp?term-length={TERM_LENGTH_BYTES}",
+            egress_term_length_bytes=TERM_LENGTH_BYTES,
+        )
         self._padding = bytes(size_bytes - PAYLOAD_BYTES_MIN)
         self._spins = spins
         self._times_ns = array("q")
