@@ -34,7 +34,7 @@ cdef class Replay:
     cdef int32_t _ready_length                     # checked data frames from `position` on, in the block
     cdef int32_t _padding_length                   # of a PAD at `position`, 0: none
     cdef int work(self, int64_t now_ns) noexcept nogil
-    cdef bint _await_subscriber(self, int64_t now_ns) noexcept nogil
+    cdef bint _has_subscriber(self, int64_t now_ns) noexcept nogil
     cdef int64_t _bound(self) noexcept nogil
     cdef bint _is_done(self) noexcept nogil
     cdef void _prepare(self, int64_t bound) noexcept nogil

@@ -70,7 +70,7 @@ cdef class Replay:
         cdef int published = 0
         cdef int turn
         cdef int64_t bound
-        if self.needs_attention or not self._await_subscriber(now_ns):
+        if self.needs_attention or not self._has_subscriber(now_ns):
             return 0
         for turn in range(BLOCKS_PER_CYCLE):
             if self._ready_length == 0 and self._padding_length == 0:
@@ -91,15 +91,14 @@ cdef class Replay:
             published += 1
         return published
 
-    cdef bint _await_subscriber(self, int64_t now_ns) noexcept nogil:
-        if self.is_connected:
-            return True
+    cdef bint _has_subscriber(self, int64_t now_ns) noexcept nogil:
+        """False before the first subscriber is there, and, for good, when the last has gone."""
         if self.publication.log.is_connected():
             self.is_connected = True
             return True
         if self._connect_deadline_ns == 0:
             self._connect_deadline_ns = now_ns + self._connect_timeout_ns
-        if now_ns >= self._connect_deadline_ns:
+        if self.is_connected or now_ns >= self._connect_deadline_ns:
             self._refusal = NOT_CONNECTED
             self.needs_attention = True
         return False
