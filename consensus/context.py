@@ -39,6 +39,8 @@ class Context:
         self.progress.leadership_term_id = self.leadership_term_id
         self.announced_commit_position = durable.commit_position
 
+        self.ballot: list[Member] = []  # those that canvassed lately when this member nominated itself
+
         self.state_since_ns = 0
         self.next_send_ns = 0
         self.nominate_at_ns = 0

@@ -5,6 +5,7 @@ from consensus.commands import LeaveLog
 from consensus.context import Context
 from consensus.messages import NULL_MEMBER, NULL_POSITION, CanvassPosition, RequestVote, Vote
 from consensus.quorum import (
+    NEVER_NS,
     Member,
     compare_log,
     is_quorum_candidate,
@@ -116,6 +117,7 @@ def tick_nominate(ctx: Context) -> None:
     ctx.voted_for = ctx.own.member_id
     for member in ctx.members.values():
         member.vote = None
+    ctx.ballot = [ctx.members[member.member_id] for member in recent_members(ctx) if member.heard_ns != NEVER_NS]
     ctx.own.candidate_term_id = ctx.candidate_term_id
     ctx.own.vote = True
     ctx.become(Role.CANDIDATE)
@@ -145,11 +147,12 @@ def on_canvass_position(ctx: Context, message: CanvassPosition) -> None:
 
 
 def tick_candidate_ballot(ctx: Context) -> None:
-    """Ask whoever has not answered; lead with all votes at once, with a quorum when the ballot ends."""
+    """Ask whoever has not answered; lead with all votes of those that canvassed at once, with a quorum when the ballot
+    ends."""
     threshold, term_id = ctx.config.quorum_threshold, ctx.candidate_term_id
     members = ctx.members.values()
     is_over = ctx.now_ns >= ctx.state_since_ns + ctx.config.election_timeout_ns
-    if is_unanimous_leader(members, term_id, threshold, ctx.graceful_leader_id):
+    if is_unanimous_leader(ctx.ballot, term_id, threshold, ctx.graceful_leader_id):
         leading.become_leader(ctx, f"unanimous vote for term {term_id}")
     elif is_over and is_quorum_leader(members, term_id, threshold):
         leading.become_leader(ctx, f"quorum vote for term {term_id}")

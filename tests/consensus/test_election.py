@@ -170,6 +170,15 @@ def test_majority_elects_when_the_ballot_ends() -> None:
     node.tick(1).expect(ElectionState.LEADER_INIT)
 
 
+def test_members_that_did_not_canvass_are_not_waited_for() -> None:
+    """The leader died: its vote cannot come, and the ballot does not wait for it."""
+    node = Harness(member_count=5).following().tick(500).tick()
+    node.canvass_from(2, 3, log_term=0, position=FIRST_RECORD).tick(1).tick(1)
+    node.expect(ElectionState.CANDIDATE_BALLOT).vote_from(2).expect(ElectionState.CANDIDATE_BALLOT)
+    node.vote_from(3).expect(ElectionState.LEADER_INIT)
+    assert node.now_ns <= 502e6
+
+
 def test_candidate_without_a_majority_canvasses_again() -> None:
     node = Harness().balloting()
     node.tick(250).expect(ElectionState.CANVASS)
