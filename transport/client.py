@@ -6,8 +6,6 @@ thread) they run it until the answer is there. Callbacks are called from `do_wor
 
 from __future__ import annotations
 
-import os
-import socket
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -24,14 +22,11 @@ from runtime.errors import (
     RegistrationError,
     TransportError,
 )
-from runtime.idle import BackoffIdle
 from runtime.memory import MemoryProvider
-from runtime.wake import ParkFlag, Waker
 from transport import commands
 from transport.client_core import ClientCore, ClientCounter, make_client_counter
 from transport.client_registry import LogCache, Pending, Resources
-from transport.cnc import FILE_NAME as CNC_FILE_NAME
-from transport.cnc import CncFile, try_open_cnc
+from transport.driver_link import DriverLink
 from transport.image import Image
 from transport.publication import ExclusivePublication, Publication
 from transport.subscription import Subscription
@@ -39,14 +34,10 @@ from transport.subscription import Subscription
 DRIVER_TIMEOUT_NS: Final = 10_000_000_000
 KEEPALIVE_INTERVAL_NS: Final = 500_000_000
 RESOURCE_LINGER_NS: Final = 3_000_000_000
-INVOCATIONS_MAX: Final = 1_000
 RESPONSES_PER_CYCLE_MAX: Final = 64
 CALLBACKS_PER_CYCLE_MAX: Final = 256
-POLL_INTERVAL_NS: Final = 1_000_000
 CLIENT_HEARTBEAT_TYPE_ID: Final = 11
 LOCAL_SOCKET_ADDRESS_TYPE_ID: Final = 14
-DRIVER_PARK_FLAG_TYPE_ID: Final = 1004
-WAKE_SOCKET_NAME: Final = "wake.sock"
 NULL_COUNTER_ID: Final = -1
 
 ImageHandler = Callable[[Image], object]
@@ -80,10 +71,7 @@ class TransportClient(ClientCore):
         self.keepalive_interval_ns = keepalive_interval_ns
         self.resource_linger_ns = resource_linger_ns
         self._clock = clock
-        self._memory = memory
-        self._invoker = invoker
         self._error_handler = error_handler
-        self._idle = BackoffIdle(park_ns_max=POLL_INTERVAL_NS)
         self._resources = Resources()
         self._logs = LogCache(memory)
         self._pending: dict[int, Pending] = {}
@@ -91,15 +79,12 @@ class TransportClient(ClientCore):
         self._in_callback = False
         self._closed_because: str | None = None
         self._heartbeat: Counter | None = None
-        self._wake_socket: socket.socket | None = None
-        self._cnc = self._connect()
-        self._ring = self._cnc.to_driver
-        self._broadcast = self._cnc.receiver()
-        self.counters = CountersReader(self._cnc.counters_metadata, self._cnc.counters_values)
-        self.client_id: int = self._ring.next_correlation_id()
+        self._link = DriverLink(directory, clock=clock, memory=memory, invoker=invoker, timeout_ns=driver_timeout_ns)
+        self.counters: CountersReader = self._link.counters
+        self.client_id: int = self._link.ring.next_correlation_id()
         self._last_service_ns = clock.now()
         self._next_service_ns = 0
-        self._attach(self._broadcast, self._open_waker())
+        self._attach(self._link.receiver, self._link.open_waker())
 
     # --- adding -------------------------------------------------------------------------------------------------------
 
@@ -266,7 +251,7 @@ class TransportClient(ClientCore):
     def next_correlation_id(self) -> int:
         """An id unique for the life of the driver."""
         self._check_open()
-        return int(self._ring.next_correlation_id())
+        return int(self._link.ring.next_correlation_id())
 
     def next_available_session_id(self, stream_id: int) -> int:
         """A session id that no publication of the stream uses now; it is not reserved."""
@@ -299,16 +284,13 @@ class TransportClient(ClientCore):
 
     def invoke(self) -> int:
         """One duty cycle of the driver, when it runs in this thread, and one of the client."""
-        if self._invoker is not None:
-            self._invoker()
+        if self._link.invoker is not None:
+            self._link.invoker()
         return int(self.do_work(self._clock.now()))
 
     def idle(self) -> None:
         """Lets the driver work: runs it when it is in this thread, else gives the core away for a moment."""
-        if self._invoker is not None:
-            self._invoker()
-        else:
-            self._idle.after(0)
+        self._link.idle()
 
     def _service(self, now_ns: int) -> int:
         work_count = self._receive_responses()
@@ -320,8 +302,8 @@ class TransportClient(ClientCore):
         """Takes what the driver sent; callbacks are queued."""
         count = 0
         while count < RESPONSES_PER_CYCLE_MAX and not self.is_closed:
-            message = self._broadcast.receive()
-            if self._broadcast.lapped_count:
+            message = self._link.receiver.receive()
+            if self._link.receiver.lapped_count:
                 self._fail(
                     TransportError(f"{self.role_name} could not keep up with the driver", category=Category.FATAL)
                 )
@@ -358,26 +340,23 @@ class TransportClient(ClientCore):
         self._last_service_ns = now_ns
         self._next_service_ns = now_ns + self.keepalive_interval_ns
         self._set_next_chore(self._next_service_ns)
-        if self._invoker is None and late_ns > self._cnc.client_liveness_timeout_ns:
+        if self._link.invoker is None and late_ns > self._link.cnc.client_liveness_timeout_ns:
             self._fail(
                 ClientTimeoutError(
                     f"{self.role_name} did not run for {late_ns} ns, the driver gives clients up after "
-                    f"{self._cnc.client_liveness_timeout_ns} ns"
+                    f"{self._link.cnc.client_liveness_timeout_ns} ns"
                 )
             )
             return
         self._keep_alive()
         self._logs.unmap_due(now_ns)
         if self.waker is None and not self.is_closed:
-            self._set_waker(self._open_waker())
+            self._set_waker(self._link.open_waker())
 
     def _keep_alive(self) -> None:
-        now_ms = self._clock.epoch_ms()
-        driver_ms = self._ring.consumer_heartbeat_ms
-        is_late = self._invoker is None and now_ms - driver_ms > self.driver_timeout_ns // 1_000_000
-        if driver_ms == commands.NULL_ID or is_late:
-            state = "was closed" if driver_ms == commands.NULL_ID else f"has been silent for {now_ms - driver_ms} ms"
-            self._fail(DriverTimeoutError(f"the driver in {self.directory!r} {state}; start it again"))
+        silence = self._link.silence()
+        if silence is not None:
+            self._fail(DriverTimeoutError(f"the driver in {self.directory!r} {silence}; start it again"))
             return
         if self._heartbeat is None:
             self._find_heartbeat()
@@ -386,14 +365,14 @@ class TransportClient(ClientCore):
         if not self.counters.is_active(self._heartbeat.counter_id, self.client_id):
             self._fail(ClientTimeoutError(f"{self.role_name} has no heartbeat counter any more: the driver gave it up"))
             return
-        self._heartbeat.set(now_ms)
+        self._heartbeat.set(self._clock.epoch_ms())
 
     def _find_heartbeat(self) -> None:
         counter_id = self.counters.find(CLIENT_HEARTBEAT_TYPE_ID, struct.pack("<q", self.client_id))
         if counter_id != NULL_COUNTER_ID and self.counters.is_active(counter_id, self.client_id):
             self._heartbeat = self.counters.counter(counter_id)
             if self.name:
-                self._cnc.append_label(counter_id, f" name={self.name}")
+                self._link.cnc.append_label(counter_id, f" name={self.name}")
 
     # --- responses ----------------------------------------------------------------------------------------------------
 
@@ -537,9 +516,8 @@ class TransportClient(ClientCore):
         """Closes everything that was added, and says goodbye to the driver. Again is harmless."""
         if self.is_closed:
             return
-        self._ring.write(
-            commands.type_id_of(commands.ClientClose), commands.encode(commands.ClientClose(self.client_id, -1))
-        )
+        goodbye = commands.ClientClose(self.client_id, commands.NULL_ID)
+        self._link.ring.write(commands.type_id_of(goodbye), commands.encode(goodbye))
         self.wake_driver()
         self._force_close("it was closed")
 
@@ -564,9 +542,7 @@ class TransportClient(ClientCore):
         self._callbacks.clear()
         self._logs.close()
         self._attach(None, None)
-        if self._wake_socket is not None:
-            self._wake_socket.close()
-            self._wake_socket = None
+        self._link.close()
 
     def _fail(self, error: OrdoError) -> None:
         """The end of this client: closes everything without the driver, and reports why."""
@@ -583,32 +559,7 @@ class TransportClient(ClientCore):
     def _release_log(self, user: Publication | Image) -> None:
         self._logs.release(user.log_buffers, self._clock.now() + self.resource_linger_ns)
 
-    # --- the way to the driver ----------------------------------------------------------------------------------------
-
-    def _connect(self) -> CncFile:
-        """Waits for a live driver (cnc-and-driver-protocol.md §2.2)."""
-        path = os.path.join(self.directory, CNC_FILE_NAME)
-        timeout_ms = self.driver_timeout_ns // 1_000_000
-        deadline_ns = self._clock.now() + self.driver_timeout_ns
-        for _ in self._attempts(deadline_ns):
-            found = try_open_cnc(self._memory, path, self._clock.epoch_ms(), timeout_ms)
-            if found is not None:
-                return found
-        raise DriverTimeoutError(
-            f"no live driver in {self.directory!r} within {timeout_ms} ms; start one, or fix the folder"
-        )
-
-    def _open_waker(self) -> Waker | None:
-        """The waker of a driver in another thread or process that parks; None while it has no flag."""
-        if self._invoker is not None:
-            return None
-        counter_id = self.counters.find(DRIVER_PARK_FLAG_TYPE_ID)
-        path = os.path.join(self.directory, WAKE_SOCKET_NAME)
-        if counter_id == NULL_COUNTER_ID or not os.path.exists(path):
-            return None
-        self._wake_socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self._wake_socket.connect(path)
-        return Waker(ParkFlag(self.counters.counter(counter_id)), self._wake_socket.fileno())
+    # --- commands -----------------------------------------------------------------------------------------------------
 
     def _register(self, command: CommandT, what: str, complete: Callable[[Any], Any]) -> int:
         registration_id = int(command[1])
@@ -622,32 +573,17 @@ class TransportClient(ClientCore):
 
     def _send(self, command: tuple[Any, ...]) -> None:
         self._check_open()
-        payload = commands.encode(command)
-        for _ in self._attempts(self._clock.now() + self.driver_timeout_ns):
-            if self._ring.write(commands.type_id_of(command), payload):
-                self.wake_driver()
-                return
-        raise DriverTimeoutError(f"the driver in {self.directory!r} takes no commands: its ring is full")
+        self._link.send(command, self.wake_driver)
 
     def _await(self, registration_id: int) -> Any:
         """The resource of a pending command; runs or waits for the driver until it is there."""
         pending = self._pending[registration_id]
-        for _ in self._attempts(pending.deadline_ns):
+        for _ in self._link.attempts(pending.deadline_ns):
             self._receive_responses()
             if pending.is_done:
                 return self.get(registration_id)
         self._pending.pop(registration_id, None)
         raise self._no_answer(pending)
-
-    def _attempts(self, deadline_ns: int) -> Any:
-        """Yields, letting the driver work in between, until the deadline or the most invocations of the driver."""
-        self._idle.after(1)
-        yield 0
-        for attempt in range(1, INVOCATIONS_MAX + 1) if self._invoker is not None else iter(int, 1):
-            if self._clock.now() >= deadline_ns and self._invoker is None:
-                return
-            self.idle()
-            yield attempt
 
     def _no_answer(self, pending: Pending) -> DriverTimeoutError:
         return DriverTimeoutError(f"{pending.what}: the driver in {self.directory!r} gave no answer in time")

@@ -430,7 +430,7 @@ def test_full_ring():
     while pair.driver.cnc.to_driver.write(1, bytes(100_000)):
         pass
     client = pair.client
-    client._invoker = lambda: None
+    client._link.invoker = lambda: None
     with pytest.raises(DriverTimeoutError, match="takes no commands"):
         for _ in range(5_000):
             client.async_add_counter(1000, "x" * 300)
