@@ -68,3 +68,12 @@ LEADING_STATES = frozenset({_S.LEADER_INIT, _S.LEADER_READY})
 JOINING_STATES = frozenset(
     {_S.FOLLOWER_CATCHUP_INIT, _S.FOLLOWER_CATCHUP_AWAIT, _S.FOLLOWER_CATCHUP, _S.FOLLOWER_READY}
 )
+
+
+def describe_transitions() -> str:
+    """The states and transitions as a Markdown table, one row a state."""
+    lines = ["| state | code | what a member does in it | next |", "|---|---|---|---|"]
+    for state, targets in TRANSITIONS.items():
+        names = ", ".join(target.name for target in sorted(targets))
+        lines.append(f"| {state.name} | {state.value} | {STATE_DOCS[state]} | {names} |")
+    return "\n".join(lines)

@@ -1,5 +1,7 @@
 """Elections as the protocol has them: cluster-consensus.md §4 and §5, state by state."""
 
+from pathlib import Path
+
 import pytest
 
 from consensus.commands import (
@@ -14,8 +16,9 @@ from consensus.commands import (
 )
 from consensus.config import ConsensusConfig
 from consensus.messages import AppendPosition, CanvassPosition, CommitPosition, NewLeadershipTerm, RequestVote, Vote
-from consensus.states import STATE_DOCS, TRANSITIONS, ElectionState, Role
+from consensus.states import STATE_DOCS, TRANSITIONS, ElectionState, Role, describe_transitions
 from runtime.errors import ConfigurationError, ConsensusError
+from tests.consensus.failover import measure_ms
 from tests.consensus.harness import FIRST_RECORD, Harness
 
 LOG = ((0, 0), (2, 400))
@@ -509,3 +512,14 @@ def test_startup_flag_comes_from_the_leader() -> None:
 def test_wiped_member_joins_a_leader_far_ahead() -> None:
     node = Harness().canvassing().announce(1, 9, 90_000, next_term=0, next_base=0, next_end=500, position=95_000)
     assert node.of(JoinLog) == [JoinLog(9, 1, 77, 0, 95_000)]
+
+
+def test_documented_states_are_the_table() -> None:
+    page = Path(__file__).parents[2] / "docs" / "CONSENSUS.md"
+    assert describe_transitions() in page.read_text()
+
+
+@pytest.mark.parametrize("member_count", [3, 5])
+def test_leader_that_closes_is_replaced_within_its_heartbeat_timeout(member_count: int) -> None:
+    assert all(measure_ms(seed, member_count, is_graceful=True) < 300 for seed in range(5))
+    assert all(500 <= measure_ms(seed, member_count, is_graceful=False) < 1200 for seed in range(5))

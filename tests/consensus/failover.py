@@ -1,0 +1,54 @@
+"""Measures, in virtual time, how long the cluster is without a serving leader: `python -m tests.consensus.failover`."""
+
+from tests.consensus.world import MILLISECOND_NS, SECOND_NS, Faults, World
+
+RUNS = 60
+
+CALM = Faults(
+    loss=0.0,
+    duplication=0.0,
+    delay_ns_max=MILLISECOND_NS,
+    reorder=False,
+    crash_in_commands=0.0,
+    mean_fault_interval_ns=SECOND_NS,
+    sync_ns_max=2 * MILLISECOND_NS,
+    client_interval_ns=20 * MILLISECOND_NS,
+    native=True,
+    early_scan=True,
+    leave_discards=False,
+    startup_canvass_ns=SECOND_NS,
+)
+
+
+def measure_ms(seed: int, member_count: int, is_graceful: bool) -> float:
+    """Time from the loss of the leader until another member serves."""
+    world = World(seed, member_count, CALM)
+    world.faults_on = False
+    world.start()
+    assert world.run_until(10 * SECOND_NS, lambda: world.serving_leader() is not None)
+    world.run_until(world.now_ns + SECOND_NS + 7 * seed * MILLISECOND_NS)
+    lost = world.serving_leader()
+    assert lost is not None
+    lost_at_ns = world.now_ns
+    if is_graceful:
+        lost.close()
+    else:
+        lost.crash()
+    others = [node for node in world.nodes if node is not lost]
+    assert world.run_until(lost_at_ns + 10 * SECOND_NS, lambda: any(node.is_serving for node in others))
+    return (world.now_ns - lost_at_ns) / MILLISECOND_NS
+
+
+def main() -> None:
+    print("| members | leader | median | 90th percentile | longest |")
+    print("|---|---|---|---|---|")
+    for member_count in (3, 5):
+        for is_graceful in (False, True):
+            times = sorted(measure_ms(seed, member_count, is_graceful) for seed in range(RUNS))
+            manner = "closed in good order" if is_graceful else "killed"
+            figures = " | ".join(f"{times[int(RUNS * share)]:.0f} ms" for share in (0.5, 0.9))
+            print(f"| {member_count} | {manner} | {figures} | {times[-1]:.0f} ms |")
+
+
+if __name__ == "__main__":
+    main()
