@@ -17,7 +17,7 @@ from runtime.errors import ClusterTimeoutError
 _HEAD = Struct("<qq")  # number of the message, ns at which it was meant to leave
 PAYLOAD_BYTES_MIN = _HEAD.size
 POLL_LIMIT = 512
-SPINS = 50
+SPINS = 5
 TERM_LENGTH_BYTES = 4 * 1024 * 1024  # a window of requests fits into the ingress and into the egress
 PARK_NS = 1_000_000
 SILENCE_NS = 20_000_000_000

@@ -46,7 +46,7 @@ class NodeFailedError(OrdoError):
 
 
 class LocalCluster:
-    """`member_count` nodes of one service. `cluster` holds settings of the [cluster] table of node.toml.
+    """`member_count` nodes of one service. `cluster` and `node` hold further settings of those tables of node.toml.
 
     Files are below `root` (a new temporary folder when None): `<member id>/` data, `<member id>.toml` configuration,
     `<member id>.log` output of node and service. `close` stops everything and removes `root` unless `keep`.
@@ -61,6 +61,7 @@ class LocalCluster:
         sync: SyncMode = "commit",
         service_mode: ServiceMode = "process",
         cluster: Mapping[str, Value] | None = None,
+        node: Mapping[str, Value] | None = None,
         keep: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -72,6 +73,7 @@ class LocalCluster:
         self.root = Path(tempfile.mkdtemp(prefix="ordo-")) if root is None else root
         self.root.mkdir(parents=True, exist_ok=True)
         self._options = dict(cluster or {})
+        self._node_options = dict(node or {})
         self._environment = dict(environment or {})
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ports = find_ports(member_count)
@@ -260,6 +262,7 @@ class LocalCluster:
             "aeron_dir": str(self.aeron_dir(member_id)),
             "service_mode": self.service_mode,
             "sync": self.sync,
+            **self._node_options,
         }
         lines = ["[node]", *_settings(node)]
         for other_id in self.member_ids:
