@@ -21,6 +21,8 @@ COUNTERS_VALUES_BYTES = 64 << 10
 BUFFER_BYTES = 128 << 10
 TERM_LENGTH_BYTES = 1 << 20
 IMAGE_LIVENESS_TIMEOUT_NS = 5_000_000_000
+CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
+"""The driver lives and dies with its one client, which may be quiet as long as it likes."""
 POLL_INTERVAL_S = 0.0002
 _numbers = itertools.count()
 
@@ -72,6 +74,8 @@ class ClientTransport:
             socket_rcvbuf=SOCKET_BUFFER_BYTES,
             socket_sndbuf=SOCKET_BUFFER_BYTES,
             image_liveness_timeout_ns=IMAGE_LIVENESS_TIMEOUT_NS,
+            client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
+            publication_unblock_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS + 1_000_000_000,
         )
         random = RandomSource()
         network = UdpNetwork()

@@ -18,7 +18,14 @@ from cluster.container_process import SERVICE_FAILED_STATUS
 from cluster.counter_types import CounterType
 from cluster.service_loader import load_service
 from runtime.clock import SystemClock
-from runtime.errors import Category, ClusterTimeoutError, ConfigurationError, OrdoError, ServiceError
+from runtime.errors import (
+    Category,
+    ClusterTimeoutError,
+    ConfigurationError,
+    DriverTimeoutError,
+    OrdoError,
+    ServiceError,
+)
 from runtime.idle import BackoffIdle, FutexParker
 from runtime.logging import configure_logging
 from runtime.memory import FileMemoryProvider
@@ -26,12 +33,17 @@ from runtime.storage import FileStorage
 from runtime.wake import ParkFlag
 from service_api.service import Service
 from transport.client import TransportClient
+from transport.cnc import FILE_NAME as CNC_FILE_NAME
 
 FAILED_STATUS = 1
 USAGE_STATUS = 2
 PR_SET_PDEATHSIG = 1
 PARK_NS_MAX = 10_000_000
+SPINS_MAX = 10
+"""Few: on a machine with few cores the node needs the core that a spinning container would hold."""
 NODE_TIMEOUT_NS = 10_000_000_000
+DRIVER_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
+"""A node that was stopped for a while goes on with its container; one that died takes it along."""
 
 
 def die_with_parent(parent_pid: int) -> None:
@@ -54,7 +66,9 @@ class ContainerRunner:
         self._stopping = True
 
     def run(self) -> None:
-        idle = BackoffIdle(FutexParker(self._find_park_flag()), park_ns_max=PARK_NS_MAX)
+        idle = BackoffIdle(
+            FutexParker(self._find_park_flag()), spins_max=SPINS_MAX, yields_max=0, park_ns_max=PARK_NS_MAX
+        )
         container, client, clock = self._container, self._client, self._clock
         container.on_start()
         try:
@@ -102,13 +116,30 @@ def make_service(name: str) -> Service:
         raise ServiceError(text, category=Category.FATAL) from error
 
 
+def await_driver(aeron_dir: str, clock: SystemClock) -> None:
+    """Raises DriverTimeoutError when no driver has made its file in the folder in time."""
+    deadline_ns = clock.now() + NODE_TIMEOUT_NS
+    idle = BackoffIdle()
+    while not os.path.exists(f"{aeron_dir}/{CNC_FILE_NAME}"):
+        if clock.now() > deadline_ns:
+            raise DriverTimeoutError(f"no media driver in {aeron_dir!r}; start the node, or correct the folder")
+        idle.after(0)
+
+
 def run_container(options: argparse.Namespace) -> None:
     """Builds and runs the container; raises what ended it."""
     configure_logging()
     die_with_parent(options.parent_pid)
     service = make_service(options.service)
     clock, memory = SystemClock(), FileMemoryProvider()
-    with TransportClient(options.aeron_dir, clock=clock, memory=memory, name=f"service-{options.service_id}") as client:
+    await_driver(options.aeron_dir, clock)
+    with TransportClient(
+        options.aeron_dir,
+        clock=clock,
+        memory=memory,
+        name=f"service-{options.service_id}",
+        driver_timeout_ns=DRIVER_TIMEOUT_NS,
+    ) as client:
         container = ServiceContainer(
             service,
             cluster_dir=options.cluster_dir,

@@ -1,4 +1,4 @@
-"""The service's snapshot stream (cluster-consensus.md §16.3): markers and sessions first, then the service's own data."""
+"""The snapshot stream of a service (cluster-consensus.md §16.3): markers and sessions first, then its own data."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class Node:
                 log_session_id=1,
                 time_unit=0,
                 app_version=1,
-            )  # fmt: skip
+            )
         )
         self.append(
             codecs.SESSION_OPEN_EVENT.encode(
@@ -159,7 +159,7 @@ class Node:
                 timestamp=2,
                 response_stream_id=102,
                 response_channel=SESSION_CHANNEL,
-            )  # fmt: skip
+            )
         )
         self.run(lambda: self.egress.is_connected)
 
@@ -243,6 +243,18 @@ def test_a_service_that_raises_ends_with_status_70_and_its_traceback_is_kept(nod
     assert f"at position {position}" in error.text
     assert "in on_session_message" in error.text
     assert "services.py" in error.text
+
+
+def test_a_node_that_stood_still_finds_its_container_again(node):
+    """The driver's heartbeat stops for longer than its timeout says; the container waits."""
+    node.start()
+    node.run(lambda: node.acks)
+    node.open_session()
+    node.driver.context.cnc.to_driver.consumer_heartbeat_ms = node.clock.epoch_ms() - 60_000
+    with pytest.raises(subprocess.TimeoutExpired):
+        node.process.wait(1.2)
+    node.message(b"still there?")
+    node.run(lambda: node.answers)
 
 
 def test_it_dies_with_its_parent(node, tmp_path):
