@@ -24,6 +24,7 @@ from archive.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDes
 from archive.checkpoints import CHECKPOINTS_NAME, Checkpoints
 from archive.channels import replay_channel, strip_channel
 from archive.positions import (
+    check_detachment,
     check_extension,
     check_replay,
     check_truncation,
@@ -31,7 +32,7 @@ from archive.positions import (
     recording_counter_label,
 )
 from archive.reader import RecordingReader
-from archive.recovery import base_of, clear_from, recover, remove_files
+from archive.recovery import base_of, clear_from, recover, remove_below, remove_files
 from archive.segments import SEGMENT_LENGTH_DEFAULT, SEGMENT_LENGTH_MAX, SEGMENT_LENGTH_MIN, segment_name
 from runtime.errors import (
     ArchiveError,
@@ -398,6 +399,27 @@ cdef class Archive(Agent):
         if position == descriptor.start_position:
             return remove_files(self._storage, self.directory, recording_id)
         return clear_from(self._storage, self.directory, descriptor, position, is_durable=self.sync == "commit")
+
+    def purge_segments(self, recording_id, new_start_position):
+        """Deletes the segments of a recording, live or stopped, below a position: the count of files.
+
+        The position is the base of a segment (`segment_base(recording_id, position)` gives one) above the first, and
+        at most that of the last; it becomes the start. No replay may be below it. Raises UnknownRecordingError,
+        ArchiveError.
+        """
+        descriptor = self.descriptor(recording_id)
+        live = self.recording(recording_id)
+        stop = live.written_position if live is not None else descriptor.stop_position
+        check_detachment(descriptor, new_start_position, stop)
+        if any(replay.position < new_start_position for replay in self.replays(recording_id)):
+            raise ArchiveError(f"recording {recording_id} is being replayed below position={new_start_position}; stop "
+                               "that first", code=ERROR_ACTIVE_RECORDING)
+        self.catalog.update(recording_id, start_position=new_start_position)
+        return remove_below(self._storage, self.directory, recording_id, new_start_position)
+
+    def segment_base(self, recording_id, position):
+        """Base position of the segment file that holds a position of a recording."""
+        return base_of(self.descriptor(recording_id), position)
 
     def purge(self, recording_id):
         """Deletes a stopped recording that is not being replayed: the count of files. Its id is not given again."""

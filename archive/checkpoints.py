@@ -56,6 +56,8 @@ class Checkpoints:
             return
         self._due_ns = now_ns + CHECKPOINT_INTERVAL_NS
         moved = False
+        active = {recording.recording_id for recording in recordings}
+        self._written = {key: position for key, position in self._written.items() if key in active}
         for index, recording in enumerate(recordings):
             if recording.durable_position > self._written.get(recording.recording_id, recording.start_position):
                 self._write(index, recording.recording_id, recording.durable_position)

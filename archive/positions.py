@@ -65,6 +65,17 @@ def check_replay(
         raise ArchiveError(f"length={length} of a replay is not above 0", code=ERROR_INVALID_POSITION)
 
 
+def check_detachment(descriptor: RecordingDescriptor, new_start: int, stop: int) -> None:
+    """Raises ArchiveError unless everything below `new_start` may go (archive.md A7, valid detach)."""
+    first = base_of(descriptor, descriptor.start_position) + descriptor.segment_length
+    last = base_of(descriptor, stop)
+    if new_start != base_of(descriptor, new_start) or not first <= new_start <= last:
+        raise ArchiveError(
+            f"position={new_start} of recording {descriptor.recording_id} is not the base of a segment from {first} to "
+            f"{last}; its segments are {descriptor.segment_length} bytes long"
+        )
+
+
 def check_truncation(storage: Any, directory: str, descriptor: RecordingDescriptor, position: int) -> None:
     """Raises ArchiveError unless the recording is stopped and a frame begins at `position`, or it is the stop."""
     if descriptor.stop_position == NULL_POSITION:

@@ -96,6 +96,15 @@ def remove_files(storage: Any, directory: str, recording_id: int) -> int:
     return len(bases)
 
 
+def remove_below(storage: Any, directory: str, recording_id: int, position: int) -> int:
+    """Removes the segment files of a recording whose base is below `position`, durably; the count of files."""
+    bases = [base for base in segment_bases(storage, directory, recording_id) if base < position]
+    for base in bases:
+        storage.remove(f"{directory}/{segment_name(recording_id, base)}")
+    storage.sync_directory(directory)
+    return len(bases)
+
+
 def recover(
     storage: Any, directory: str, catalog: Catalog, now_ms: int, *, is_durable: bool
 ) -> list[RecoveredRecording]:

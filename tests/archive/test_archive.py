@@ -177,6 +177,35 @@ def test_purge_removes_everything_and_never_gives_the_id_again(open_archive: Cal
     assert [descriptor.recording_id for descriptor in reopened.recordings()] == [2]
 
 
+@pytest.mark.parametrize("is_live", [True, False])
+def test_old_segments_go_and_the_rest_stays(open_archive: Callable[..., Archive], is_live: bool) -> None:
+    """archive.md A7: detach and delete, on a live recording too; positions stay what they are."""
+    archive = open_archive()
+    stream = Stream(position=320)
+    recording = archive.record(stream.image)
+    send_many(archive, stream, 150)
+    messages = list(archive.reader(0).messages(recording.written_position))
+    if not is_live:
+        archive.stop(recording)
+    new_start = archive.segment_base(0, recording.written_position) - 65536
+    for wrong in (0, new_start + 32, archive.segment_base(0, recording.written_position) + 65536, -65536):
+        with pytest.raises(ArchiveError, match="is not the base of a segment"):
+            archive.purge_segments(0, wrong)
+    assert archive.purge_segments(0, new_start) == new_start // 65536
+    assert archive.descriptor(0).start_position == new_start
+    kept = [message for message in messages if message.start_position >= new_start]
+    assert list(archive.reader(0).messages(recording.written_position)) == kept
+    if is_live:
+        send(archive, stream, b"goes on")
+        archive.do_work(0)
+        archive.stop(recording)
+        assert payloads(archive)[-1] == b"goes on"
+    archive.close()
+    reopened = open_archive()
+    record_messages(reopened, 60, recording_id=0, seed=4)
+    assert payloads(reopened)[: len(kept)] == [message.payload for message in kept]
+
+
 def test_a_folder_has_one_owner(open_archive: Callable[..., Archive]) -> None:
     archive = open_archive()
     with pytest.raises(StorageInUseError, match="archive"):
