@@ -59,7 +59,7 @@ class NodeSection(Settings):
     aeron_dir: Path | None = None
     service_mode: Literal["process", "inline"] = "process"
     sync: Literal["commit", "none"] = "commit"
-    spins: Annotated[int, Field(ge=0)] = 20
+    spins: Annotated[int, Field(ge=0)] = 3
 
 
 class ClusterSection(Settings):

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from service_api.service import Service
 
 TIMER_INTERVAL_NS = 100_000_000
+CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
+"""The container's process is watched; a callback may sit at a breakpoint for hours."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,13 @@ class Node:
     def _start_driver(self) -> MediaDriver:
         config, seams = self.config, self._seams
         driver = MediaDriver(
-            MediaDriverConfig(directory=str(config.aeron_dir), timer_interval_ns=TIMER_INTERVAL_NS, pid_is_local=True),
+            MediaDriverConfig(
+                directory=str(config.aeron_dir),
+                timer_interval_ns=TIMER_INTERVAL_NS,
+                client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
+                publication_unblock_timeout_ns=2 * CLIENT_LIVENESS_TIMEOUT_NS,
+                pid_is_local=True,
+            ),
             clock=seams.clock,
             network=seams.network,
             memory=seams.memory,
