@@ -31,6 +31,7 @@ cdef class UdpNetwork(DatagramNetwork):
     cdef int _event
     cdef int _wake_socket
     cdef object _wake_path
+    cdef object _resolver
     cdef object _channels                      # slot -> UdpChannel, keeps them alive
     cdef void** _by_slot
     cdef int _slot_capacity

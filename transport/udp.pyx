@@ -17,7 +17,9 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 from runtime.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
 
+from runtime.clock import SystemClock
 from runtime.errors import TransportError
+from transport.resolver import NameResolver, resolve
 
 cdef extern from "<errno.h>" nogil:
     int c_errno "errno"
@@ -173,6 +175,15 @@ cdef class UdpChannel(DatagramChannel):
             c_close(self._fd)
             self._fd = -1
             self.ready = False
+
+    def reconnect(self, tuple address):
+        """Sends to, and hears, another (host, port) from now on."""
+        with socket.fromfd(self._fd, socket.AF_INET6 if ":" in address[0] else socket.AF_INET,
+                           socket.SOCK_DGRAM) as alias:
+            try:
+                alias.connect(address)
+            except OSError as error:
+                raise TransportError(f"cannot connect to {address[0]}:{address[1]}: {error.strerror}") from None
 
     def disable_segmentation(self):
         """One datagram a message from now on, as on a device that cannot do better."""
@@ -385,14 +396,18 @@ cdef class UdpNetwork(DatagramNetwork):
         return self._epoll
 
     def resolve(self, str host, int port):
-        """(numeric host, port) of a name; raises TransportError when it has none."""
+        """(numeric host, port) of a name, waiting for it; raises TransportError when it has none."""
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
-        except OSError as error:
-            raise TransportError(f"cannot resolve host={host!r}: {error.strerror or error}; check the name in the "
+            return resolve(host), port
+        except TransportError as error:
+            raise TransportError(f"cannot resolve host={host!r}: {error.message}; check the name in the "
                                  "channel") from None
-        found.sort(key=lambda entry: entry[0] != socket.AF_INET)
-        return found[0][4][0], port
+
+    def lookup(self, str host):
+        """The numeric address of a name without waiting: None while it is looked up, then `select` ends."""
+        if self._resolver is None:
+            self._resolver = NameResolver(SystemClock(), self.wake)
+        return self._resolver.lookup(host)
 
     def open(self, tuple bind=("0.0.0.0", 0), *, connect=None, group=None, interface=None, int ttl=0, bint reuse=False,
              int rcvbuf=0, int sndbuf=0):
@@ -574,6 +589,8 @@ cdef class UdpNetwork(DatagramNetwork):
 
     def close(self):
         """Closes every channel and the wakers; the network cannot be used afterwards."""
+        if self._resolver is not None:
+            self._resolver.close()
         for channel in list(self._channels.values()):
             channel.close()
         if self._wake_socket >= 0:

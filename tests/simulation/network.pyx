@@ -72,6 +72,7 @@ class SimulatedNetwork:
         self.random = random
         self.faults = faults or Faults()
         self.names = dict(names or {})
+        self.pending_names = set()
         self.capture = capture
         self.statistics = Statistics()
         self.hosts = {}
@@ -244,6 +245,12 @@ cdef class SimulatedHost(DatagramNetwork):
             raise TransportError(f"cannot resolve host={host!r}: not a name of the simulated network")
         return self.network.names[host], port
 
+    def lookup(self, str host):
+        """As `resolve`, the address alone; None, as long as the name is in `pending_names`."""
+        if host in self.network.pending_names:
+            return None
+        return self.resolve(host, 0)[0]
+
     def interface_address(self, str text):
         """The host has one address, whatever the interface asked for."""
         return self.address
@@ -334,6 +341,9 @@ class SimulatedChannel(PythonDatagramChannel):
         if destination[1] != self.local_address[1] or destination[0] != self.local_address[0]:
             return False
         return self.connected_to is None or self.connected_to == source
+
+    def reconnect(self, address):
+        self.connected_to = address
 
     def enqueue(self, source, payload):
         if self.queued_bytes + len(payload) > self.receive_buffer_bytes:

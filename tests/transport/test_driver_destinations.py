@@ -6,7 +6,7 @@ import pytest
 
 from runtime.errors import RegistrationError
 from tests.simulation.network import Faults
-from tests.transport.driver_world import MS, S, Collector, Feeder, World, transfer
+from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 MANUAL = f"aeron:udp?control-mode=manual|control={A}:3000"

@@ -1,4 +1,4 @@
-"""What a driver says to clients, files and peers: commands, refusals, liveness, directory, reports, invalid datagrams."""
+"""What a driver says to clients, files and peers: refusals, liveness, folder, reports, invalid datagrams."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.clock import SystemClock, VirtualClock
-from runtime.datagram import DatagramChannel
+from runtime.clock import VirtualClock
 from runtime.error_log import read_errors
 from runtime.errors import ConfigurationError, DriverInUseError, RegistrationError
-from runtime.memory import FileMemoryProvider, HeapMemoryProvider
+from runtime.memory import HeapMemoryProvider
 from tests.simulation.network import Faults, write_pcap
-from tests.transport.driver_world import MS, S, Collector, Feeder, World, transfer
+from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
 from transport import commands
 from transport.commands import ErrorCode
 from transport.driver.config import MediaDriverConfig
@@ -270,7 +269,11 @@ def test_stream_counters_say_what_they_count(world: World) -> None:
     assert f"rcv-channel: {CHANNEL} {B}:4000" in labels
     found = a.driver.counters.describe(a.driver.counters.find(2))
     assert struct.unpack_from("<qiii", found.key) == (
-        publication.registration_id, publication.session_id, 10, len(CHANNEL))
+        publication.registration_id,
+        publication.session_id,
+        10,
+        len(CHANNEL),
+    )
     assert found.key[20 : 20 + len(CHANNEL)].decode() == CHANNEL
 
 
@@ -369,7 +372,7 @@ def inject(world: World, datagram: bytes, to: str, name: tuple[str, int], port: 
 def test_garbage_never_hurts(data: st.DataObject) -> None:
     """Random bytes and damaged valid frames, at both ends: dropped or harmless, and the stream goes on."""
     world = World(3)
-    publication, collector, feeder = connected(world)
+    publication, collector, _ = connected(world)
     valid = sorted({p[3] for p in world.packets})
     a_port = world.nodes[0].host.channels[0].local_address[1]
     for _ in range(20):
@@ -389,9 +392,7 @@ def garbage(valid: list[bytes]) -> st.SearchStrategy[bytes]:
         at = position % max(1, len(datagram))
         return datagram[:at] + value + datagram[at + len(value) :]
 
-    damaged = st.builds(
-        damage, st.sampled_from(valid), st.integers(0, 2000), st.binary(min_size=1, max_size=8)
-    )
+    damaged = st.builds(damage, st.sampled_from(valid), st.integers(0, 2000), st.binary(min_size=1, max_size=8))
     cut = st.builds(lambda d, n: d[: n % (len(d) + 1)], st.sampled_from(valid), st.integers(0, 2000))
     return st.one_of(st.binary(max_size=200), damaged, cut)
 
@@ -436,8 +437,7 @@ def test_status_messages_out_of_bounds_are_refused(world: World) -> None:
 
 def status_message(publication, term_offset: int, window: int, terms: int = 0) -> bytes:
     term_id = (publication.initial_term_id + terms + (1 << 31)) % (1 << 32) - (1 << 31)
-    return struct.pack(
-        "<iBBHiiiiiq", 36, 0, 0, 3, publication.session_id, 10, term_id, term_offset, window, 99)
+    return struct.pack("<iBBHiiiiiq", 36, 0, 0, 3, publication.session_id, 10, term_id, term_offset, window, 99)
 
 
 def test_a_round_trip_measurement_is_answered(world: World) -> None:
@@ -462,12 +462,95 @@ def test_wireshark_decodes_every_frame(world: World, tmp_path: Path) -> None:
     kinds = ("pad", "data", "heartbeat", "nak", "sm", "setup")
     fields = [part for kind in kinds for part in ("-e", f"aeron.{kind}.type")]
     out = subprocess.run(
-        ["tshark", "-r", str(tmp_path / "stream.pcap"), "-d", "udp.port==4000,aeron", "-T", "fields", *fields,
-         "-e", "_ws.malformed"],
-        capture_output=True, text=True, check=True, timeout=60)
+        [
+            "tshark",
+            "-r",
+            str(tmp_path / "stream.pcap"),
+            "-d",
+            "udp.port==4000,aeron",
+            "-T",
+            "fields",
+            *fields,
+            "-e",
+            "_ws.malformed",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     rows = [line.split("\t") for line in out.stdout.splitlines()]
     assert len(rows) == len(world.packets)
     for index, kind in enumerate(kinds):
         assert any(row[index] for row in rows), f"no {kind} frame was decoded"
     assert all(any(row[: len(kinds)]) for row in rows), "a datagram was not taken for Aeron"
     assert not [row for row in rows if row[len(kinds)]], "a datagram was malformed"
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_slow_name_server_holds_up_commands_and_nothing_else(world: World) -> None:
+    publication, collector, _ = connected(world)
+    node = world.nodes[0]
+    world.network.names["late"] = B
+    world.network.pending_names.add("late")
+    waiting = node.client.async_add_publication("aeron:udp?endpoint=late:4000", 12)
+    after = node.client.async_add_publication("aeron:ipc", 13)
+    more = Feeder(publication, 500, first=20)
+    collector.messages.clear()
+    transfer(world, more, [collector])
+    world.run(500 * MS, 1 * MS)
+    assert node.client.get(waiting) is None and node.client.get(after) is None, "order is kept"
+    world.network.pending_names.clear()
+    found: dict[int, object] = {}
+
+    def got(registration_id: int) -> object:
+        found[registration_id] = found.get(registration_id) or node.client.get(registration_id)
+        return found[registration_id]
+
+    world.until(lambda: got(waiting) and got(after), 1 * S)
+
+
+def test_a_publication_follows_a_name_that_moves(world: World) -> None:
+    a, b, c = world.node(A), world.node(B), world.node("10.0.0.3")
+    world.network.names["service"] = B
+    subscription = b.client.add_subscription(CHANNEL, 10)
+    publication = a.client.add_publication("aeron:udp?endpoint=service:4000", 10)
+    world.until(lambda: publication.is_connected and subscription.images)
+    b.crash()
+    moved = Collector(c.client.add_subscription("aeron:udp?endpoint=10.0.0.3:4000", 10))
+    world.network.names["service"] = "10.0.0.3"
+    world.until(lambda: moved.subscription.images and publication.is_connected, 20 * S, 5 * MS)
+    assert a.driver.system_counter(25) == 1
+    transfer(world, Feeder(publication, 50), [moved])
+
+
+def test_a_manual_destination_follows_a_name_that_moves(world: World) -> None:
+    a, b, c = world.node(A), world.node(B), world.node("10.0.0.3")
+    world.network.names["member"] = B
+    b.client.add_subscription(CHANNEL, 10)
+    publication = a.client.add_publication("aeron:udp?control-mode=manual", 10)
+    a.client.add_destination(publication, "aeron:udp?endpoint=member:4000")
+    world.until(lambda: publication.is_connected)
+    b.crash()
+    moved = Collector(c.client.add_subscription("aeron:udp?endpoint=10.0.0.3:4000", 10))
+    world.network.names["member"] = "10.0.0.3"
+    world.until(lambda: moved.subscription.images and publication.is_connected, 20 * S, 5 * MS)
+    transfer(world, Feeder(publication, 50), [moved])
+    a.client.remove_destination(publication, "aeron:udp?endpoint=member:4000")
+    assert a.counter(18) == 0
+
+
+def test_no_counter_left_leaves_nothing_behind() -> None:
+    world = World(counters_values_length=1 << 16)
+    node = world.node(A)
+    before = node.driver.system_counter(35)
+    publications = []
+    with pytest.raises(RegistrationError, match="no counter is free"):
+        for stream_id in range(1000):
+            publications.append(node.client.add_publication(CHANNEL, stream_id))
+    files = node.memory.list_files(f"/sim/{A}/publications")
+    assert len(files) == len(publications) == len(node.driver.conductor.publications.network)
+    assert node.driver.system_counter(35) - before == len(files) * (3 * (256 << 10) + 4096)
+    world.close()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.simulation.network import Faults
-from tests.transport.driver_world import MS, S, Collector, Feeder, World, transfer
+from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"
@@ -153,7 +153,7 @@ def test_the_end_of_a_stream_reaches_its_subscriber(world: World) -> None:
     assert any(f[5] == 0xE0 for f in world.frames(DATA))
     world.run(15 * S, 1 * MS)
     driver = world.nodes[0].driver
-    assert not [p for p in world.nodes[0].memory.list_files(f"/sim/{A}/publications")]
+    assert world.nodes[0].memory.list_files(f"/sim/{A}/publications") == []
     assert driver.counters.find(2) == -1, "counters are given back"
 
 

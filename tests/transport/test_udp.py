@@ -130,9 +130,7 @@ def test_buffers_are_as_asked(network: UdpNetwork) -> None:
 
 def test_multicast_on_loopback(network: UdpNetwork, free_port: Callable[[], int]) -> None:
     group = ("239.255.77.1", free_port())
-    members = [
-        network.open(("0.0.0.0", group[1]), group=group, interface="127.0.0.1", reuse=True) for _ in range(2)
-    ]
+    members = [network.open(("0.0.0.0", group[1]), group=group, interface="127.0.0.1", reuse=True) for _ in range(2)]
     sender = network.open(("0.0.0.0", 0), connect=group, interface="127.0.0.1", ttl=1)
     assert sender.send_bytes(b"to all") == 1
     assert [received(network, member, 1)[0][0] for member in members] == [b"to all"] * 2

@@ -1,5 +1,4 @@
-"""What a UDP channel means for sockets: addresses, roles, and which channels are the same (transport-wire.md §4.1, §11).
-"""
+"""What a UDP channel means for sockets: addresses, roles, which are the same (transport-wire.md §4.1, §11)."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from runtime.errors import ChannelError
+from runtime.errors import ChannelError, TransportError
 from transport.udp import pack_address
 from transport.uri import Address, ChannelUri
 
@@ -21,6 +20,10 @@ _UNSUPPORTED_KEYS = (
     "channel-snd-ts-offset",
     "ats",
 )
+
+
+class ResolutionPending(TransportError):
+    """A name of the channel is being looked up: the same command works, or fails for good, a moment later."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,10 @@ def refuse_unsupported(uri: ChannelUri) -> None:
 
 
 def parse_udp(uri: ChannelUri, network: Any, text: str = "") -> UdpChannelSpec:
-    """Resolves a checked `aeron:udp` URI. Raises ChannelError or TransportError (unknown host) in one line."""
+    """Resolves a checked `aeron:udp` URI.
+
+    Raises ChannelError or TransportError (unknown host) in one line, ResolutionPending while a name is looked up.
+    """
     refuse_unsupported(uri)
     endpoint = _resolve(uri.endpoint, network)
     control = _resolve(uri.control, network)
@@ -119,9 +125,22 @@ def _resolve(address: Address | None, network: Any) -> SocketName | None:
     try:
         ipaddress.ip_address(address.host.split("%")[0])
     except ValueError:
-        host, port = network.resolve(address.host, address.port)
-        return host, port
+        found = network.lookup(address.host)
+        if found is None:
+            raise ResolutionPending(f"host={address.host!r} is being resolved") from None
+        return found, address.port
     return address.host, address.port
+
+
+def is_name(address: Address | None) -> bool:
+    """Whether the host is a name, which may get another address."""
+    if address is None:
+        return False
+    try:
+        ipaddress.ip_address(address.host.split("%")[0])
+    except ValueError:
+        return True
+    return False
 
 
 def _canonical(uri: ChannelUri) -> str:

@@ -109,8 +109,8 @@ class Clients:
             found = counters.describe(counter_id)
             if found is None or found.owner_id != OWNER_NONE:
                 raise RegistrationError(
-                    f"counter type_id={type_id} registration_id={registration_id} exists and is not static: use another "
-                    "registration id",
+                    f"counter type_id={type_id} registration_id={registration_id} exists and is not static: use "
+                    "another registration id",
                     code=ErrorCode.GENERIC_ERROR,
                 )
         self.context.transmit(OnStaticCounter(correlation_id, counter_id))

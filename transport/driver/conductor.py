@@ -15,6 +15,7 @@ from runtime.errors import (
 )
 from transport import commands
 from transport.commands import ErrorCode, OnError, OnNextAvailableSessionId, OnOperationSuccess
+from transport.driver.channel import ResolutionPending
 from transport.driver.clients import Clients
 from transport.driver.context import DriverContext
 from transport.driver.publications import Publications
@@ -39,6 +40,7 @@ class Conductor:
         self.publications = Publications(context, ipc_changed)
         self.subscriptions = Subscriptions(context, self.publications)
         self._on_terminate = on_terminate
+        self.waiting: tuple[int, bytes] | None = None
         self._reresolve_ns = 0
         self._blocked_head = -1
         self._blocked_ns = 0
@@ -73,13 +75,24 @@ class Conductor:
             self._refuse(_NO_CORRELATION_ID, ErrorCode.MALFORMED_COMMAND, error)
             return
         if command is None:
-            error = TransportError(f"unknown command type_id={type_id}: a newer client, or not one of ours")
-            self._refuse(_NO_CORRELATION_ID, ErrorCode.UNKNOWN_COMMAND_TYPE_ID, error)
+            unknown = TransportError(f"unknown command type_id={type_id}: a newer client, or not one of ours")
+            self._refuse(_NO_CORRELATION_ID, ErrorCode.UNKNOWN_COMMAND_TYPE_ID, unknown)
             return
         try:
             self._handlers[type(command)](command)
+        except ResolutionPending:
+            self.waiting = (type_id, payload)
         except Exception as error:
             self._refuse(command.correlation_id, error_code(error), error)
+
+    def retry(self) -> int:
+        """The command that waits for a name again; 1 when it is answered. No other is taken meanwhile."""
+        if self.waiting is None:
+            return 0
+        type_id, payload = self.waiting
+        self.waiting = None
+        self.on_command(type_id, payload)
+        return int(self.waiting is None)
 
     def _refuse(self, correlation_id: int, code: ErrorCode, error: Exception) -> None:
         self.context.record_error(error)
@@ -132,9 +145,7 @@ class Conductor:
 
     def _add_counter(self, command: Any) -> None:
         self.clients.ensure(command.client_id)
-        self.clients.add_counter(
-            command.client_id, command.correlation_id, command.type_id, command.key, command.label
-        )
+        self.clients.add_counter(command.client_id, command.correlation_id, command.type_id, command.key, command.label)
 
     def _add_static_counter(self, command: Any) -> None:
         self.clients.ensure(command.client_id)
@@ -178,10 +189,11 @@ class Conductor:
             self._reresolve(now_ns)
 
     def _reresolve(self, now_ns: int) -> None:
-        try:
-            self.publications.reresolve(now_ns)
-        except OrdoError as error:
-            self.context.record_error(error)
+        for resolve in (self.publications.reresolve, self.subscriptions.reresolve):
+            try:
+                resolve(now_ns)
+            except OrdoError as error:
+                self.context.record_error(error)
 
     def _check_commands(self, now_ns: int) -> None:
         """A client that died while it wrote a command must not block the others for ever."""

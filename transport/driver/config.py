@@ -1,4 +1,4 @@
-"""Configuration of the media driver. Defaults follow defaults.md, but for the counters buffers, which are kept small."""
+"""Configuration of the media driver. Defaults follow defaults.md, but the counters buffers are kept small."""
 
 from __future__ import annotations
 

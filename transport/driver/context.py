@@ -6,11 +6,10 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from runtime.clock import Clock
 from runtime.counters import Counter, CountersManager
-from runtime.datagram import DatagramNetwork
 from runtime.memory import MemoryProvider
 from transport.cnc import CncFile
 from transport.commands import encode, type_id_of
@@ -18,6 +17,7 @@ from transport.driver.config import MediaDriverConfig
 from transport.driver.receiver import Receiver
 from transport.driver.sender import Sender
 from transport.driver.system_counters import SystemCounters
+from transport.udp import UdpChannel
 
 OWNER_NONE = -1
 TYPE_PUBLISHER_LIMIT = 1
@@ -46,6 +46,33 @@ _CHANNEL_MAX = 108
 _ADDRESS_MAX = 104
 
 
+class DriverNetwork(Protocol):
+    """What a driver needs of a DatagramNetwork beside its native calls."""
+
+    def open(
+        self,
+        bind: tuple[str, int] = ...,
+        *,
+        connect: tuple[str, int] | None = None,
+        group: tuple[str, int] | None = None,
+        interface: str | None = None,
+        ttl: int = 0,
+        reuse: bool = False,
+        rcvbuf: int = 0,
+        sndbuf: int = 0,
+    ) -> UdpChannel:
+        """A channel; see DatagramNetwork.open."""
+        ...
+
+    def lookup(self, host: str) -> str | None:
+        """The numeric address of a name without waiting, None while it is looked up; raises TransportError."""
+        ...
+
+    def interface_address(self, text: str) -> str:
+        """The numeric address of an `interface` parameter."""
+        ...
+
+
 @dataclass
 class DriverContext:
     """The seams and the shared structures of one driver; made by MediaDriver when it starts."""
@@ -53,7 +80,7 @@ class DriverContext:
     config: MediaDriverConfig
     directory: str
     clock: Clock
-    network: DatagramNetwork
+    network: DriverNetwork
     memory: MemoryProvider
     random: Random
     cnc: CncFile

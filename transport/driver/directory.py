@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from runtime.clock import Clock
-from runtime.errors import DriverInUseError, OrdoError
 from runtime.error_log import read_errors
+from runtime.errors import DriverInUseError, OrdoError
 from runtime.memory import MemoryProvider
 from transport.cnc import FILE_NAME, map_cnc, try_open_cnc
 from transport.driver.config import MediaDriverConfig

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.counters import Counter
 from runtime.errors import RegistrationError
 from transport.commands import ErrorCode
 from transport.driver.context import (
@@ -18,7 +19,7 @@ from transport.driver.loss import LossDetector
 from transport.driver.publication_image import PublicationImage
 from transport.driver.receive_endpoint import ReceiveEndpoint
 from transport.driver.receiver import Setup
-from transport.logbuffer import LOG_TYPE_IMAGE, create_log, log_length_bytes
+from transport.logbuffer import LOG_TYPE_IMAGE, LogBuffers, create_log, log_length_bytes
 from transport.udp import unpack_address
 
 BYTES_MAPPED = 35
@@ -69,7 +70,10 @@ class Images:
             return
         self._check_ttl(setup, links[0])
         for older in self.all:
-            if older.endpoint is endpoint and (older.session_id, older.stream_id) == (setup.session_id, setup.stream_id):
+            if older.endpoint is endpoint and (older.session_id, older.stream_id) == (
+                setup.session_id,
+                setup.stream_id,
+            ):
                 older.supersede()
         image = self._create(setup, links, window)
         self.all.append(image)
@@ -94,6 +98,11 @@ class Images:
         terms = (setup.active_term_id - setup.initial_term_id) & 0xFFFFFFFF
         position = terms * setup.term_length + setup.term_offset
         stream = StreamName(correlation_id, setup.session_id, setup.stream_id, links[0].channel)
+        try:
+            counters = self._counters(stream, links[0].client_id, position)
+        except BaseException:
+            self._free_log(log)
+            raise
         image = PublicationImage(
             log=log,
             endpoint=setup.transport.endpoint,
@@ -101,7 +110,7 @@ class Images:
             system=context.system,
             correlation_id=correlation_id,
             source_identity=format_address(unpack_address(setup.source)),
-            counters=self._counters(stream, links[0].client_id, position),
+            counters=counters,
             join_position=position,
             window=window,
             rejoins=parameters.rejoins,
@@ -132,9 +141,7 @@ class Images:
             seed=self.context.random.getrandbits(64),
         )
 
-    def _create_log(
-        self, setup: Setup, correlation_id: int, parameters: Any, window: int, is_group: bool
-    ) -> Any:
+    def _create_log(self, setup: Setup, correlation_id: int, parameters: Any, window: int, is_group: bool) -> Any:
         config = self.context.config
         log = create_log(
             self.context.memory,
@@ -163,13 +170,27 @@ class Images:
         self.context.system.add(BYTES_MAPPED, log_length_bytes(log.term_length, config.page_size))
         return log
 
-    def _counters(self, stream: StreamName, client_id: int, position: int) -> dict[str, Any]:
-        make = self.context.stream_counter
-        return {
-            "rcv-hwm": make(TYPE_RECEIVER_HWM, "rcv-hwm", stream, owner_id=client_id, value=position),
-            "rcv-pos": make(TYPE_RECEIVER_POSITION, "rcv-pos", stream, owner_id=client_id, value=position),
-            "rcv-naks-sent": make(TYPE_NAKS_SENT, "rcv-naks-sent", stream, owner_id=client_id),
-        }
+    def _counters(self, stream: StreamName, client_id: int, position: int) -> dict[str, Counter]:
+        """All three, or none and an error."""
+        counters: dict[str, Counter] = {}
+        try:
+            for type_id, name, value in (
+                (TYPE_RECEIVER_HWM, "rcv-hwm", position),
+                (TYPE_RECEIVER_POSITION, "rcv-pos", position),
+                (TYPE_NAKS_SENT, "rcv-naks-sent", 0),
+            ):
+                counters[name] = self.context.stream_counter(type_id, name, stream, owner_id=client_id, value=value)
+        except BaseException:
+            for counter in counters.values():
+                self.context.free_counter(counter)
+            raise
+        return counters
+
+    def _free_log(self, log: LogBuffers) -> None:
+        path, length = log.path, log_length_bytes(log.term_length, self.context.config.page_size)
+        log.close()
+        self.context.memory.remove(path)
+        self.context.system.add(BYTES_MAPPED, -length)
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -217,10 +238,7 @@ class Images:
         image.endpoint.remove_image(image, image.session_id, image.stream_id)
         for counter in image.counters.values():
             self.context.free_counter(counter)
-        path, length = image.log.path, log_length_bytes(image.log.term_length, self.context.config.page_size)
-        image.log.close()
-        self.context.memory.remove(path)
-        self.context.system.add(BYTES_MAPPED, -length)
+        self._free_log(image.log)
 
     def on_endpoint_closing(self, endpoint: ReceiveEndpoint) -> None:
         """Its socket goes: the images say so at once and end."""

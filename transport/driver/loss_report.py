@@ -86,7 +86,7 @@ def read_losses(memory: Memory) -> list[LossEntry]:
                 break
             channel, end = _text(view, offset + _FIXED)
             source, end = _text(view, offset + _FIXED + _align(4 + len(channel), 4))
-            entries.append(LossEntry(*fields, channel, source))
+            entries.append(LossEntry._make((*fields, channel, source)))
             offset += _align(end - offset, ENTRY_ALIGNMENT)
     return entries
 

@@ -111,7 +111,9 @@ def flow_control(uri: ChannelUri, config: MediaDriverConfig, has_group_semantics
     asked = uri.flow_control
     if not has_group_semantics:
         if asked is not None:
-            raise ChannelError(f"channel {str(uri)!r} has fc={uri.get('fc')}, which is for multicast and multi-destination")
+            raise ChannelError(
+                f"channel {str(uri)!r} has fc={uri.get('fc')}, which is for multicast and multi-destination"
+            )
         return FlowControl(
             "unicast",
             receiver_timeout_ns=config.flow_control_receiver_timeout_ns,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from transport.commands import (
     OnPublicationError,
     OnPublicationReady,
 )
-from transport.driver.channel import UdpChannelSpec, packed, parse_udp, refuse_unsupported
+from transport.driver.channel import UdpChannelSpec, is_name, packed, parse_udp, refuse_unsupported
 from transport.driver.context import (
     OWNER_NONE,
     STATUS_ACTIVE,
@@ -33,13 +34,14 @@ from transport.driver.context import (
     StreamName,
     format_address,
 )
+from transport.driver.flow_control import FlowControl
 from transport.driver.ipc_publication import IpcPublication
 from transport.driver.network_publication import NetworkPublication
 from transport.driver.parameters import PublicationParameters, check_same, flow_control, publication_parameters
 from transport.driver.send_endpoint import SendEndpoint
 from transport.logbuffer import LOG_TYPE_CONCURRENT, LOG_TYPE_EXCLUSIVE, create_log, log_length_bytes
 from transport.udp import unpack_address
-from transport.uri import ChannelUri
+from transport.uri import Address, ChannelUri
 
 Publication = NetworkPublication | IpcPublication
 NO_STATUS = -1
@@ -125,6 +127,9 @@ class Publications:
         parameters, log = self._create_log(correlation_id, stream_id, session_id, parameters, exclusive, group=False)
         position = _start_position(parameters)
         stream = StreamName(correlation_id, session_id, stream_id, str(uri))
+        counters: dict[str, Any] = {}
+        with self._undone_on_error(log, counters):
+            self._position_counters(counters, stream, client_id, position, exclusive)
         publication = IpcPublication(
             log=log,
             system=self.context.system,
@@ -132,7 +137,7 @@ class Publications:
             client_id=client_id,
             is_exclusive=exclusive,
             parameters=parameters,
-            counters=self._position_counters(stream, client_id, position, exclusive),
+            counters=counters,
             start_position=position,
             unblock_timeout_ns=self.context.config.publication_unblock_timeout_ns,
             now_ns=self.context.clock.now(),
@@ -186,6 +191,9 @@ class Publications:
         )
         position = _start_position(parameters)
         stream = StreamName(correlation_id, session_id, stream_id, spec.text)
+        counters: dict[str, Any] = {}
+        with self._undone_on_error(log, counters):
+            self._network_counters(counters, stream, client_id, position, exclusive, flow)
         publication = NetworkPublication(
             log=log,
             endpoint=endpoint,
@@ -195,7 +203,7 @@ class Publications:
             client_id=client_id,
             is_exclusive=exclusive,
             parameters=parameters,
-            counters=self._network_counters(stream, client_id, position, exclusive, flow),
+            counters=counters,
             start_position=position,
             connection_timeout_ns=config.publication_connection_timeout_ns,
             resend_delay_ns=config.retransmit_delay_ns,
@@ -295,22 +303,38 @@ class Publications:
 
     # --- counters -------------------------------------------------------------------------------------------------
 
-    def _position_counters(self, stream: StreamName, client_id: int, position: int, exclusive: bool) -> dict[str, Any]:
+    @contextmanager
+    def _undone_on_error(self, log: Any, counters: dict[str, Any]) -> Iterator[None]:
+        """Gives log and counters back when not all counters can be had."""
+        try:
+            yield
+        except BaseException:
+            for counter in counters.values():
+                self.context.free_counter(counter)
+            self._free_log(log)
+            raise
+
+    def _position_counters(
+        self, counters: dict[str, Any], stream: StreamName, client_id: int, position: int, exclusive: bool
+    ) -> None:
         make = self.context.stream_counter
         name = "pub-pos (exclusive)" if exclusive else "pub-pos (concurrent)"
-        return {
-            "pub-pos": make(TYPE_PUBLISHER_POSITION, name, stream, owner_id=client_id, value=position),
-            "pub-lmt": make(TYPE_PUBLISHER_LIMIT, "pub-lmt", stream, owner_id=client_id, value=position),
-        }
+        counters["pub-pos"] = make(TYPE_PUBLISHER_POSITION, name, stream, owner_id=client_id, value=position)
+        counters["pub-lmt"] = make(TYPE_PUBLISHER_LIMIT, "pub-lmt", stream, owner_id=client_id, value=position)
 
     def _network_counters(
-        self, stream: StreamName, client_id: int, position: int, exclusive: bool, flow: Any
-    ) -> dict[str, Any]:
+        self,
+        counters: dict[str, Any],
+        stream: StreamName,
+        client_id: int,
+        position: int,
+        exclusive: bool,
+        flow: FlowControl,
+    ) -> None:
         make = self.context.stream_counter
-        counters: dict[str, Any] = {}
         if flow.tracks_receivers:
             counters["fc-receivers"] = make(TYPE_FLOW_RECEIVERS, "fc-receivers", stream, owner_id=OWNER_NONE)
-        counters.update(self._position_counters(stream, client_id, position, exclusive))
+        self._position_counters(counters, stream, client_id, position, exclusive)
         for type_id, name, value in (
             (TYPE_SENDER_POSITION, "snd-pos", position),
             (TYPE_SENDER_LIMIT, "snd-lmt", position),
@@ -318,7 +342,6 @@ class Publications:
             (TYPE_NAKS_RECEIVED, "snd-naks-received", 0),
         ):
             counters[name] = make(type_id, name, stream, owner_id=client_id, value=value)
-        return counters
 
     # --- endpoints ------------------------------------------------------------------------------------------------
 
@@ -357,7 +380,7 @@ class Publications:
     def _open_endpoint(self, spec: UdpChannelSpec, parameters: PublicationParameters) -> SendEndpoint:
         config, network = self.context.config, self.context.network
         ttl = spec.uri.integer("ttl", config.multicast_ttl)
-        buffers = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
+        buffers: dict[str, Any] = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
         bind = spec.control or (spec.interface or spec.wildcard, 0)
         if spec.is_multicast:
             assert spec.endpoint is not None
@@ -417,16 +440,19 @@ class Publications:
         self.destinations[correlation_id] = (endpoint, uri)
 
     def remove_destination(self, registration_id: int, channel: str) -> None:
+        """Removes the destination with this endpoint; its name need not resolve to the same address any more."""
         endpoint = self._manual_endpoint(registration_id, channel)
         uri = ChannelUri.parse(channel).check_destination()
+        for key, (owner, known) in list(self.destinations.items()):
+            if owner is endpoint and known.endpoint == uri.endpoint:
+                del self.destinations[key]
+                endpoint.remove_destination_by_id(key)
+                return
         if not endpoint.remove_destination(packed(parse_udp(uri, self.context.network).endpoint)):
             raise RegistrationError(
                 f"no destination {channel!r} at publication registration_id={registration_id}",
                 code=ErrorCode.GENERIC_ERROR,
             )
-        for key, (owner, known) in list(self.destinations.items()):
-            if owner is endpoint and known.endpoint == uri.endpoint:
-                del self.destinations[key]
 
     def remove_destination_by_id(self, registration_id: int, destination_id: int) -> None:
         endpoint = self._manual_endpoint(registration_id, str(destination_id))
@@ -494,15 +520,24 @@ class Publications:
             self._close_endpoint(publication.endpoint)
 
     def reresolve(self, now_ns: int) -> None:
-        """Names of manual destinations that fell silent may have moved."""
+        """Names whose address fell silent may have moved: manual destinations and unicast endpoints."""
         for endpoint in self.endpoints:
             for registration_id in endpoint.silent_destinations(now_ns):
-                if registration_id not in self.destinations:
-                    continue
-                _, uri = self.destinations[registration_id]
-                spec = parse_udp(uri, self.context.network)
-                if endpoint.replace_destination(registration_id, packed(spec.endpoint)):
+                if registration_id in self.destinations:
+                    address = self._moved(self.destinations[registration_id][1].endpoint)
+                    if address is not None and endpoint.replace_destination(registration_id, packed(address)):
+                        self.context.system.add(RESOLUTION_CHANGES)
+            if endpoint.is_silent(now_ns) and not endpoint.spec.is_multicast:
+                address = self._moved(endpoint.spec.uri.endpoint)
+                if address is not None and endpoint.reconnect(address):
                     self.context.system.add(RESOLUTION_CHANGES)
+
+    def _moved(self, address: Address | None) -> tuple[str, int] | None:
+        """The address a name has now; None for what is no name, or not known yet."""
+        if address is None or not is_name(address):
+            return None
+        host = self.context.network.lookup(address.host)
+        return None if host is None else (host, address.port)
 
     def publish_errors(self) -> None:
         """Tells clients of ERR frames: a receiver refused a publication."""

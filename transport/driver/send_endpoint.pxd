@@ -21,6 +21,8 @@ cdef class SendEndpoint:
     cdef readonly object spec                  # UdpChannelSpec
     cdef readonly DatagramChannel channel      # data out; control in, but for multicast
     cdef readonly DatagramChannel control      # control in
+    cdef readonly tuple connected_to           # (host, port) of a unicast endpoint
+    cdef int64_t last_heard_ns
     cdef int mode
     cdef readonly int ttl                      # multicast TTL told in SETUP
     cdef bint has_group_semantics              # multicast or multi-destination

@@ -21,6 +21,7 @@ cdef class SendEndpoint:
     def __init__(self, spec, DatagramChannel channel not None, DatagramChannel control not None, *, str mode,
                  bint group_semantics, int64_t destination_timeout_ns, int ttl=0):
         self.spec = spec
+        self.connected_to = spec.endpoint
         self.channel = channel
         self.control = control
         self.mode = _MODES[mode]
@@ -101,6 +102,18 @@ cdef class SendEndpoint:
                 return True
         return False
 
+    def is_silent(self, int64_t now_ns):
+        """A unicast endpoint that was not heard for the destination timeout."""
+        return self.mode == MODE_SINGLE and now_ns - self.last_heard_ns > self.destination_timeout_ns
+
+    def reconnect(self, tuple address):
+        """Sends to another (host, port); True when it differs from the one in use."""
+        if address == self.connected_to:
+            return False
+        self.channel.reconnect(address)
+        self.connected_to = address
+        return True
+
     def silent_destinations(self, int64_t now_ns):
         """Registration ids of the manual destinations that were not heard for the destination timeout."""
         return [self.destinations[i].registration_id for i in range(self.destination_count)
@@ -161,6 +174,7 @@ cdef class SendEndpoint:
     cdef void on_status_source(self, int64_t receiver_id, const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """Any valid status message keeps its destination, and makes a new one in dynamic mode."""
         cdef int i
+        self.last_heard_ns = now_ns
         if self.mode == MODE_SINGLE:
             return
         i = self._find(receiver_id, source)

@@ -1,5 +1,4 @@
-"""Subscriptions of a driver: links, receive endpoints and destinations, images, IPC and spies (transport-wire.md §5, §9).
-"""
+"""Subscriptions of a driver: links, endpoints, destinations, images, IPC and spies (transport-wire.md §5, §9)."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from typing import Any
 from runtime.counters import Counter
 from runtime.errors import ChannelError, RegistrationError
 from transport.commands import ErrorCode, OnAvailableImage, OnSubscriptionReady, OnUnavailableImage
-from transport.driver.channel import UdpChannelSpec, packed, parse_udp, refuse_unsupported
+from transport.driver.channel import UdpChannelSpec, is_name, packed, parse_udp, refuse_unsupported
 from transport.driver.context import (
     STATUS_ACTIVE,
     STATUS_CLOSING,
@@ -225,7 +224,7 @@ class Subscriptions:
         self, endpoint: ReceiveEndpoint, spec: UdpChannelSpec, parameters: SubscriptionParameters, registration_id: int
     ) -> ReceiveTransport:
         network = self.context.network
-        buffers = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
+        buffers: dict[str, Any] = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
         control = spec.control
         if spec.is_multicast:
             assert spec.endpoint is not None
@@ -391,7 +390,9 @@ class Subscriptions:
                 self._tether(link, resource, counter, tether, now_ns)
         self.images.on_time_event(now_ns, epoch_ms)
 
-    def _tether(self, link: SubscriptionLink, resource: Resource, counter: Counter, tether: Tether, now_ns: int) -> None:
+    def _tether(
+        self, link: SubscriptionLink, resource: Resource, counter: Counter, tether: Tether, now_ns: int
+    ) -> None:
         """Untethered subscriptions that hold the window up are let go, and may come back (transport-wire.md §6.4)."""
         step = tether.check(counter.value, resource.untethered_limit, now_ns)
         if step == "linger":
@@ -407,6 +408,18 @@ class Subscriptions:
             counter.set(position)
             add_position(resource, counter)
             self.announce(link, resource, counter)
+
+    def reresolve(self, now_ns: int) -> None:
+        """Publishers' control addresses by name may have moved: looked up while nothing comes from them."""
+        for endpoint in self.endpoints:
+            if endpoint.images:
+                continue
+            for transport in endpoint.transports:
+                control = transport.spec.uri.control
+                if control is not None and is_name(control):
+                    host = self.context.network.lookup(control.host)
+                    if host is not None:
+                        transport.replace_control(packed((host, control.port)))
 
     def close(self) -> None:
         for endpoint in self.endpoints:

@@ -1,0 +1,110 @@
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from runtime.clock import Clock
+from runtime.datagram import DatagramNetwork, PythonDatagramChannel
+
+SocketName = tuple[str, int]
+Packet = tuple[int, SocketName, SocketName, bytes]
+
+NEVER_NS: int
+EPHEMERAL_FIRST: int
+RECEIVE_BUFFER_DEFAULT: int
+
+@dataclass
+class Faults:
+    loss: float = 0.0
+    duplication: float = 0.0
+    corruption: float = 0.0
+    reordering: float = 0.0
+    delay_min_ns: int = 20_000
+    delay_max_ns: int = 20_000
+    reorder_delay_ns: int = 200_000
+
+@dataclass
+class Statistics:
+    sent: int = 0
+    delivered: int = 0
+    lost: int = 0
+    blocked: int = 0
+    duplicated: int = 0
+    corrupted: int = 0
+    reordered: int = 0
+    overflowed: int = 0
+    unreachable: int = 0
+
+class SimulatedNetwork:
+    clock: Clock
+    random: Random
+    faults: Faults
+    names: dict[str, str]
+    pending_names: set[str]
+    statistics: Statistics
+    hosts: dict[str, SimulatedHost]
+    def __init__(
+        self,
+        clock: Clock,
+        random: Random,
+        faults: Faults | None = None,
+        names: dict[str, str] | None = None,
+        capture: Callable[[int, SocketName, SocketName, bytes], object] | None = None,
+    ) -> None: ...
+    def host(self, address: str) -> SimulatedHost: ...
+    def block(self, source: str, destination: str) -> None: ...
+    def partition(self, *groups: Iterable[str]) -> None: ...
+    def heal(self) -> None: ...
+    @property
+    def digest(self) -> int: ...
+    def send(self, source_host: str, source: SocketName, destination: SocketName, payload: bytes) -> None: ...
+    def deliver(self) -> int: ...
+    @property
+    def next_arrival_ns(self) -> int: ...
+    def join(self, group: SocketName, address: str) -> None: ...
+    def leave(self, group: SocketName, address: str) -> None: ...
+
+class SimulatedHost(DatagramNetwork):
+    network: SimulatedNetwork
+    address: str
+    closed: bool
+    channels: list[SimulatedChannel]
+    def __init__(self, network: SimulatedNetwork, address: str) -> None: ...
+    def fileno(self) -> int: ...
+    def resolve(self, host: str, port: int) -> SocketName: ...
+    def lookup(self, host: str) -> str | None: ...
+    def interface_address(self, text: str) -> str: ...
+    def open_wake_socket(self, path: str) -> None: ...
+    def wake(self) -> None: ...
+    def open(
+        self,
+        bind: SocketName = ...,
+        *,
+        connect: SocketName | None = None,
+        group: SocketName | None = None,
+        interface: str | None = None,
+        ttl: int = 0,
+        reuse: bool = False,
+        rcvbuf: int = 0,
+        sndbuf: int = 0,
+    ) -> SimulatedChannel: ...
+    def accept(self, source: SocketName, destination: SocketName, payload: bytes) -> bool: ...
+    def forget(self, channel: SimulatedChannel) -> None: ...
+    def close(self) -> None: ...
+
+class SimulatedChannel(PythonDatagramChannel):
+    local_address: SocketName
+    connected_to: SocketName | None
+    group: SocketName | None
+    receive_buffer_bytes: int
+    send_buffer_bytes: int
+    closed: bool
+    ready: bool
+    def hears(self, source: SocketName, destination: SocketName) -> bool: ...
+    def enqueue(self, source: SocketName, payload: bytes) -> None: ...
+    def reconnect(self, address: SocketName) -> None: ...
+    def send_datagram(self, payload: bytes, to: bytes) -> bool: ...
+    def receive_datagram(self) -> tuple[bytes, bytes] | None: ...
+    def close(self) -> None: ...
+
+def write_pcap(path: str | Path, packets: Iterable[Packet]) -> None: ...

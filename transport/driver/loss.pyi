@@ -1,0 +1,23 @@
+from runtime.memory import Memory
+from transport.logbuffer import LogBuffers
+
+class LossDetector:
+    is_multicast: bool
+    is_reliable: bool
+    def __init__(
+        self,
+        *,
+        is_multicast: bool,
+        is_reliable: bool,
+        delay_ns: int,
+        retry_delay_ns: int,
+        backoff_max_ns: int,
+        group_size: int,
+        seed: int,
+    ) -> None: ...
+    def scan_log(self, log: LogBuffers, position: int, high_water: int, now_ns: int) -> tuple[int, int | None, int]: ...
+    def is_due(self, now_ns: int) -> bool: ...
+    @property
+    def deadline_ns(self) -> int | None: ...
+
+def add_release(memory: Memory, offset: int, value: int, replace: bool = False) -> None: ...

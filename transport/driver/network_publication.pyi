@@ -1,0 +1,63 @@
+from runtime.counters import Counter
+from transport.driver.flow_control import FlowControl
+from transport.driver.parameters import PublicationParameters
+from transport.driver.send_endpoint import SendEndpoint
+from transport.driver.system_counters import SystemCounters
+from transport.logbuffer import LogBuffers
+
+STATE_NAMES: tuple[str, ...]
+
+class NetworkPublication:
+    log: LogBuffers
+    endpoint: SendEndpoint
+    flow_control: FlowControl
+    session_id: int
+    stream_id: int
+    registration_id: int
+    client_id: int
+    is_exclusive: bool
+    mtu: int
+    window: int
+    signal_eos: bool
+    spies_simulate_connection: bool
+    parameters: PublicationParameters
+    counters: dict[str, Counter]
+    sender_position: int
+    receiver_count: int
+    spy_count: int
+    state: int
+    reference_count: int
+    def __init__(
+        self,
+        *,
+        log: LogBuffers,
+        endpoint: SendEndpoint,
+        flow_control: FlowControl,
+        system: SystemCounters,
+        registration_id: int,
+        client_id: int,
+        is_exclusive: bool,
+        parameters: PublicationParameters,
+        counters: dict[str, Counter],
+        start_position: int,
+        connection_timeout_ns: int,
+        resend_delay_ns: int,
+        resend_linger_ns: int,
+        unblock_timeout_ns: int,
+        now_ns: int,
+    ) -> None: ...
+    @property
+    def state_name(self) -> str: ...
+    @property
+    def is_active(self) -> bool: ...
+    @property
+    def consumer_position(self) -> int: ...
+    @property
+    def untethered_limit(self) -> int: ...
+    @property
+    def accepts_subscriptions(self) -> bool: ...
+    def add_spy(self, position: Counter) -> None: ...
+    def remove_spy(self, position: Counter) -> None: ...
+    def spies_have_drained(self) -> bool: ...
+    def begin_draining(self, now_ns: int, revoke: bool = False) -> None: ...
+    def on_time_event(self, now_ns: int, epoch_ms: int) -> str | None: ...

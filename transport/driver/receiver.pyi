@@ -1,0 +1,27 @@
+from typing import NamedTuple
+
+from transport.driver.publication_image import PublicationImage
+from transport.driver.receive_endpoint import ReceiveTransport
+from transport.driver.system_counters import SystemCounters
+
+class Setup(NamedTuple):
+    transport: ReceiveTransport
+    source: bytes
+    session_id: int
+    stream_id: int
+    initial_term_id: int
+    active_term_id: int
+    term_offset: int
+    term_length: int
+    mtu: int
+    ttl: int
+    flags: int
+
+class Receiver:
+    setups: list[Setup]
+    def __init__(self, system: SystemCounters) -> None: ...
+    def add_transport(self, transport: ReceiveTransport) -> None: ...
+    def remove_transport(self, transport: ReceiveTransport) -> None: ...
+    def add_image(self, image: PublicationImage) -> None: ...
+    def remove_image(self, image: PublicationImage) -> None: ...
+    def take_setups(self) -> list[Setup]: ...

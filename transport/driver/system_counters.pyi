@@ -1,0 +1,13 @@
+from runtime.counters import Counter, CountersManager
+
+SYSTEM_TYPE_ID: int
+OWNER_NONE: int
+PROTOCOL_VERSION: int
+SOFTWARE_VERSION: int
+LABELS: tuple[str, ...]
+
+class SystemCounters:
+    counters: list[Counter]
+    def __init__(self, manager: CountersManager) -> None: ...
+    def value(self, index: int) -> int: ...
+    def add(self, index: int, delta: int = 1) -> int: ...

@@ -1,0 +1,89 @@
+"""Names to addresses without holding up the one who asks: a slow name server must not delay a heartbeat."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from runtime.clock import Clock
+from runtime.errors import TransportError
+
+FRESH_NS: Final = 2_000_000_000
+_WAITING_MAX: Final = 256
+
+
+@dataclass
+class _Answer:
+    """The last answer for a name; `address` None: it has none, `reason` says why."""
+
+    address: str | None
+    reason: str
+    answered_ns: int
+
+
+class NameResolver:
+    """Looks names up on a thread of its own, started with the first name; `on_answer` is called there.
+
+    An answer is good for two seconds; a question after that asks again.
+    """
+
+    def __init__(self, clock: Clock, on_answer: Callable[[], object]) -> None:
+        self._clock = clock
+        self._on_answer = on_answer
+        self._answers: dict[str, _Answer] = {}
+        self._asked: set[str] = set()
+        self._questions: queue.Queue[str | None] = queue.Queue(_WAITING_MAX)
+        self._thread: threading.Thread | None = None
+
+    def lookup(self, host: str) -> str | None:
+        """The numeric address of a name, None while it is being looked up. Raises TransportError when it has none."""
+        answer = self._answers.get(host)
+        if answer is not None and self._clock.now() - answer.answered_ns <= FRESH_NS:
+            if answer.address is None:
+                raise TransportError(f"cannot resolve host={host!r}: {answer.reason}; check the name in the channel")
+            return answer.address
+        if host not in self._asked and not self._questions.full():
+            self._asked.add(host)
+            self._start()
+            self._questions.put_nowait(host)
+        return None
+
+    def close(self) -> None:
+        """Ends the thread; a question that is being asked is not waited for."""
+        if self._thread is not None:
+            self._on_answer = lambda: None
+            try:
+                self._questions.put_nowait(None)
+            except queue.Full:
+                return
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="name resolver", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while (host := self._questions.get()) is not None:
+            self._answers[host] = self._ask(host)
+            self._asked.discard(host)
+            self._on_answer()
+
+    def _ask(self, host: str) -> _Answer:
+        try:
+            return _Answer(resolve(host), "", self._clock.now())
+        except TransportError as error:
+            return _Answer(None, error.message, self._clock.now())
+
+
+def resolve(host: str) -> str:
+    """The numeric address of a name, IPv4 before IPv6; waits for it. Raises TransportError with the reason."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError) as error:
+        raise TransportError(getattr(error, "strerror", None) or str(error)) from None
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    return str(found[0][4][0])
