@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from examples.matching.engine import ANSWERS_KEPT
-from examples.matching.protocol import REQUEST, Answer, Kind, Status, decode_answer
+from examples.matching.protocol import ANSWER, REQUEST, Kind, Status
 from runtime.errors import ClusterTimeoutError, ConfigurationError
 
 RESEND_AFTER_NS = 500_000_000
 GIVE_UP_AFTER_NS = 30_000_000_000
 PARK_NS = 1_000_000
 POLL_LIMIT = 256
+_ANSWER_KIND = int(Kind.ANSWER)
+_GAP = int(Status.GAP)
 
 
 class Connection(Protocol):
@@ -37,7 +39,8 @@ class Connection(Protocol):
 class OrderClient:
     """Keeps up to `window` requests on the way. `on_message` is to be called with every message of the session.
 
-    `on_answer(answer, round_trip_ns)` is called once for each request; round trips are counted from the first attempt.
+    `on_answer(answer, round_trip_ns)` is called once for each request, with the answer as it came (`decode_answer`);
+    round trips are counted from the first attempt.
     `resent_count` counts requests sent again, `repeated_count` answers that came again.
     """
 
@@ -45,7 +48,7 @@ class OrderClient:
         self,
         connection: Connection,
         clock_ns: Callable[[], int],
-        on_answer: Callable[[Answer, int], None],
+        on_answer: Callable[[bytes, int], None],
         *,
         window: int = 256,
         resend_after_ns: int = RESEND_AFTER_NS,
@@ -101,18 +104,18 @@ class OrderClient:
 
     def on_message(self, payload: bytes) -> None:
         """Takes one message of the session; those that are no answers to this client's requests are ignored."""
-        if not payload or payload[0] != Kind.ANSWER:
+        if len(payload) < ANSWER.size or payload[0] != _ANSWER_KIND:
             return
-        answer = decode_answer(payload)
-        if answer.status is Status.GAP:
+        sequence = ANSWER.unpack_from(payload)[4]
+        if payload[1] == _GAP:
             self._gap_seen = True
             return
-        entry = self._pending.pop(answer.sequence, None)
+        entry = self._pending.pop(sequence, None)
         if entry is None:
             self.repeated_count += 1
             return
         self._progress_ns = self._clock_ns()
-        self._on_answer(answer, self._progress_ns - entry[1])
+        self._on_answer(payload, self._progress_ns - entry[1])
 
     def _send(self, request: bytes, now_ns: int) -> bool:
         if self._connection.offer(request) <= 0:

@@ -57,7 +57,7 @@ class LossyConnection:
 def run(connection: LossyConnection, requests: list[bytes], window: int) -> tuple[OrderClient, list[Answer]]:
     answers: list[Answer] = []
     client = OrderClient(
-        connection, lambda: connection.now_ns, lambda answer, _: answers.append(answer), window=window,
+        connection, lambda: connection.now_ns, lambda answer, _: answers.append(decode_answer(answer)), window=window,
         resend_after_ns=20 * TICK_NS,
     )  # fmt: skip
     connection.client = client

@@ -1,0 +1,117 @@
+"""The command line and the launcher on three real nodes."""
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.echo_session import EchoSession
+from benchmarks.node_cost import family, measure_idle_cpu_percent, measure_rss_mb
+from cluster.cli import run
+from cluster.counter_types import CounterType
+from cluster.launcher import LocalCluster
+from cluster.node_counters import counter_value
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster("examples.echo:Echo", sync="none") as started:
+        leader = started.await_leader()
+        with EchoSession(started.ingress_endpoints, 64) as session:
+            session.pipelined(1_000, 100)
+        assert started.leader() == leader
+        yield started
+
+
+def config_of(cluster: LocalCluster, member_id: int) -> list[str]:
+    return ["--config", str(cluster.config_path(member_id))]
+
+
+def test_status_of_leader_and_follower(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    leader = cluster.await_leader()
+    for member_id in cluster.member_ids:
+        assert run(["cluster", "status", *config_of(cluster, member_id)]) == 0
+        shown = dict(line.strip().rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+        assert shown["state"] == "ACTIVE"
+        assert shown["role"] == ("LEADER" if member_id == leader else "FOLLOWER")
+        assert shown["election"] == "CLOSED"
+        assert int(shown["commit position"].replace(",", "")) > 1_000 * 64
+
+
+def test_a_snapshot_is_taken_by_the_leader_only(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    leader = cluster.await_leader()
+    follower = next(member_id for member_id in cluster.member_ids if member_id != leader)
+    assert run(["cluster", "snapshot", *config_of(cluster, follower)]) == 1
+    assert f"member {follower} does not lead" in capsys.readouterr().err
+    assert run(["cluster", "snapshot", *config_of(cluster, leader)]) == 0
+    assert capsys.readouterr().out == "snapshot taken\n"
+    for member_id in cluster.member_ids:
+        cluster.await_value(
+            lambda member_id=member_id: (
+                counter_value(cluster.aeron_dir(member_id), CounterType.SNAPSHOT_COUNT) >= 1 or None
+            ),
+            f"a snapshot of member {member_id}",
+        )
+
+
+def test_archive_of_a_running_node(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(cluster.data_dir(0) / "archive")
+    assert run(["archive", "list", folder]) == 0
+    assert "active" in capsys.readouterr().out
+    assert run(["archive", "describe", folder, "--recording", "0"]) == 0
+    assert capsys.readouterr().out.startswith("recording 0: stream=100 ")
+    assert run(["archive", "verify", folder, "--recording", "0"]) == 0
+    assert "recording 0: OK" in capsys.readouterr().out
+    assert run(["archive", "describe", folder, "--recording", "999"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_stat_and_errors(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stat", *config_of(cluster, 0), "--type", "203"]) == 0
+    assert "commit-pos" in capsys.readouterr().out
+    assert run(["errors", *config_of(cluster, 0)]) == 0
+
+
+def test_memory_and_idle_time_of_nodes(cluster: LocalCluster) -> None:
+    rss_mb = measure_rss_mb(cluster)
+    assert 10 < rss_mb["node"] < 500
+    assert 10 < rss_mb["container"] < 500
+    idle = measure_idle_cpu_percent(cluster, 1.0)
+    assert 0 <= idle["leader"] < 100
+
+
+def test_round_trips_and_open_loop(cluster: LocalCluster) -> None:
+    with EchoSession(cluster.ingress_endpoints, 32) as session:
+        assert session.round_trips(50).get_total_count() == 50
+        histogram = session.open_loop(rate=500, seconds=0.2)
+    assert histogram.get_total_count() == 100
+    assert histogram.get_min_value() > 1_000
+
+
+def test_failover_restart_and_wipe(cluster: LocalCluster) -> None:
+    """A killed node takes its service container with it, and comes back from nothing."""
+    leader = cluster.await_leader()
+    processes = family(cluster.pid(leader))
+    assert len(processes) == 2
+    assert cluster.kill(leader) == -signal.SIGKILL
+    assert cluster.await_leader(other_than=leader) != leader
+    cluster.wipe(leader)
+    cluster.restart(leader)
+    target = counter_value(cluster.aeron_dir(cluster.await_leader()), CounterType.COMMIT_POSITION)
+    cluster.await_value(
+        lambda: counter_value(cluster.aeron_dir(leader), CounterType.SERVICE_POSITION) >= target or None,
+        "the wiped member's service position",
+    )
+
+
+def test_shutdown_ends_every_node(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last test of this module: nothing runs after it."""
+    leader = cluster.await_leader()
+    assert run(["cluster", "shutdown", *config_of(cluster, leader)]) == 0
+    assert capsys.readouterr().out == "cluster ended\n"
+    cluster.await_value(
+        lambda: not any(cluster.is_running(member_id) for member_id in cluster.member_ids) or None,
+        "the end of every node",
+    )
