@@ -137,7 +137,7 @@ cdef class MessageCursor:
         fault = check_header(frame, position, &self.layout)
         if fault == FAULT_ABSENT and not self.exact:
             return NULL
-        if fault == FAULT_NONE and frame[5] & 0x0F:
+        if fault == FAULT_NONE and frame[5] & ~(FLAG_BEGIN | FLAG_END):
             fault = FAULT_FLAGS
         if fault != FAULT_NONE:
             self.fail(fault, position, frame)

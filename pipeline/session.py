@@ -28,7 +28,7 @@ def check_java() -> None:
 def local_session(
     name: str, cores: int | None = None, folder: str | None = None, memory: str = "2g", master: str | None = None
 ) -> SparkSession:
-    """A session on this machine (or on `master`) with format `ordo` and filter push-down.
+    """A session on this machine (or on `master`) with format `ordo`.
 
     Its scratch files go below `folder`. Raises PipelineError without Java.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from pipeline.options import ReadOptions
 from pipeline.planner import plan
 from pipeline.predicates import Predicates
 from pipeline.recordings import open_recordings
-from pipeline.source import OrdoLog
+from pipeline.source import OrdoLog, register
 
 pytestmark = pytest.mark.spark
 FIRST = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
@@ -28,6 +29,13 @@ FIRST = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 
 def load(spark: SparkSession, path: str | list[str], **options: Any) -> DataFrame:
     return spark.read.format("ordo").options(**options).load(path)
+
+
+@pytest.fixture
+def pushdown(spark: SparkSession) -> Iterator[None]:
+    register(spark, pushdown=True)
+    yield
+    register(spark)
 
 
 def log_hash(frame: DataFrame) -> str:
@@ -76,25 +84,26 @@ def test_any_number_of_partitions_gives_the_same_rows(spark: SparkSession, archi
         "payload_length > 280",
     ],
 )
-def test_a_filter_gives_what_spark_itself_would(spark: SparkSession, archive: str, condition: str) -> None:
-    """The right side evaluates in Spark alone: nothing is pushed through a cache boundary."""
-    frame = load(spark, archive)
-    whole = frame.localCheckpoint()
-    assert log_hash(frame.where(condition)) == log_hash(whole.where(condition))
+@pytest.mark.usefixtures("pushdown")
+def test_a_pushed_filter_gives_what_spark_itself_would(spark: SparkSession, archive: str, condition: str) -> None:
+    """The right side evaluates in Spark alone: nothing is pushed through a checkpoint."""
+    whole = load(spark, archive).localCheckpoint()
+    assert log_hash(load(spark, archive).where(condition)) == log_hash(whole.where(condition))
 
 
+@pytest.mark.usefixtures("pushdown")
 def test_filters_are_taken_over_from_spark(spark: SparkSession, archive: str) -> None:
     frame = load(spark, archive).where("kind = 'timer' and position > 5 and timestamp > timestamp'2020-01-01'")
     assert "Filter" not in frame._jdf.queryExecution().executedPlan().toString().replace("RuntimeFilters", "")
 
 
-def test_it_works_where_pushdown_is_off(spark: SparkSession, archive: str) -> None:
-    setting = "spark.sql.python.filterPushdown.enabled"
-    spark.conf.set(setting, "false")
-    try:
-        assert load(spark, archive).where("kind = 'timer'").count() == 3
-    finally:
-        spark.conf.set(setting, "true")
+def test_one_frame_serves_many_queries(spark: SparkSession, archive: str, shape: LogShape) -> None:
+    """As registered by default. Spark would keep pushed filters with the frame."""
+    log = load(spark, archive)
+    assert log.where("kind = 'timer'").count() == shape.terms
+    both = log.where("kind = 'timer'").unionByName(log.where("kind = 'session_open'"))
+    assert both.count() == shape.terms * (1 + shape.sessions)
+    assert log.where("kind = 'message'").count() == shape.messages
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Jobs over recordings. Each transforms data frames into data frames; `ordo pipeline` runs them with a report."""

@@ -1,0 +1,134 @@
+"""Export: a log as Parquet, again and again, each time only what is new.
+
+    <target>/node=node0/recording=0/from_position=0/day=2026-01-31/part-....parquet
+    <target>/_ordo_export.json        how far each recording was exported
+
+A chunk covers the positions from `from_position` to where the next one begins, and is written whole before the state
+file says so. A run that was interrupted leaves a chunk the state file does not know; the next run writes it again over
+the old one. So the same rows come out whatever happens between, once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.errors import PipelineError
+from pipeline.recordings import Recording, open_recordings
+
+STATE_NAME = "_ordo_export.json"
+CHUNK_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Messages of one recording that end in (start, end]."""
+
+    recording: Recording
+    start: int
+    end: int
+
+    @property
+    def path(self) -> str:
+        recording = self.recording
+        return f"node={recording.node}/recording={recording.recording_id}/from_position={self.start}"
+
+
+def with_day(log: DataFrame) -> DataFrame:
+    """The log with the day (UTC) of each record, by which Parquet files are laid out."""
+    return log.withColumn("day", F.to_date("timestamp"))
+
+
+def read_state(target: str) -> dict[str, int]:
+    """Position up to which each recording was exported."""
+    path = Path(target) / STATE_NAME
+    if not path.exists():
+        return {}
+    state: dict[str, int] = json.loads(path.read_text())["exported"]
+    return state
+
+
+def _write_state(target: str, exported: dict[str, int]) -> None:
+    path = Path(target) / STATE_NAME
+    temporary = path.with_suffix(".new")
+    with temporary.open("w") as file:
+        json.dump({"exported": exported}, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def chunks(recordings: list[Recording], exported: dict[str, int], chunk_bytes: int) -> Iterator[Chunk]:
+    """What is still to be exported, in pieces that end at multiples of `chunk_bytes` or at the recording's limit."""
+    for recording in recordings:
+        position = exported.get(recording.key, recording.start)
+        while position < recording.limit:
+            end = min(recording.limit, (position // chunk_bytes + 1) * chunk_bytes)
+            yield Chunk(recording, position, end)
+            position = end
+
+
+def export(
+    spark: SparkSession,
+    directories: list[str],
+    target: str,
+    *,
+    recording: str = "log",
+    columns: str | None = None,
+    commit: str = "auto",
+    chunk_bytes: int = CHUNK_BYTES,
+    transform: Callable[[DataFrame], DataFrame] = with_day,
+    partition_by: tuple[str, ...] = ("day",),
+    on_progress: Callable[[Chunk, int, int], None] = lambda chunk, done, total: None,
+) -> dict[str, int]:
+    """Write what is new below `target`; answers the position each recording is exported to.
+
+    `transform` is applied to each chunk before it is written, `partition_by` names columns of its result.
+    `on_progress(chunk, done_bytes, total_bytes)` is called after each chunk.
+    """
+    os.makedirs(target, exist_ok=True)
+    if not os.access(target, os.W_OK):
+        raise PipelineError(f"cannot write to {target}; give a folder that this user may write")
+    exported = read_state(target)
+    pending = list(chunks(open_recordings(directories, recording, commit), exported, chunk_bytes))
+    total = sum(chunk.end - chunk.start for chunk in pending)
+    done = 0
+    for chunk in pending:
+        frame = transform(_read(spark, chunk, columns, commit))
+        frame.write.mode("overwrite").partitionBy(*partition_by).parquet(os.path.join(target, chunk.path))
+        exported[chunk.recording.key] = chunk.end
+        _write_state(target, exported)
+        done += chunk.end - chunk.start
+        on_progress(chunk, done, total)
+    return exported
+
+
+def _read(spark: SparkSession, chunk: Chunk, columns: str | None, commit: str) -> DataFrame:
+    """The rows of a chunk, without what its path says already."""
+    reader = spark.read.format("ordo").option("commit", commit).option("recording", chunk.recording.recording_id)
+    reader = reader.option("startPosition", chunk.start).option("endPosition", chunk.end)
+    reader = reader.option("nodes", chunk.recording.node)
+    if columns:
+        reader = reader.option("columns", columns)
+    return reader.load(chunk.recording.directory).drop("node", "recording")
+
+
+def read_export(spark: SparkSession, target: str) -> DataFrame:
+    """An export as one data frame; chunks that the state file does not vouch for are left out."""
+    frame = spark.read.option("basePath", target).parquet(target)
+    known = [
+        (F.col("node") == key.rpartition("/")[0])
+        & (F.col("recording") == int(key.rpartition("/")[2]))
+        & (F.col("from_position") < position)
+        for key, position in read_state(target).items()
+    ]
+    condition = F.lit(False)
+    for part in known:
+        condition = condition | part
+    return frame.where(condition)

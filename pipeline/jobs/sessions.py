@@ -1,0 +1,106 @@
+"""Sessions: the life of each client session in the log."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.report import Report, new_figure
+
+CLOSE_REASONS = {0: "client action", 1: "service action", 2: "timeout"}
+_BODY = 8
+_EVENTS = pa.schema([
+    ("node", pa.string()), ("recording", pa.int64()), ("session_id", pa.int64()), ("kind", pa.string()),
+    ("position", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC")), ("channel", pa.string()),
+    ("principal", pa.binary()), ("close_reason", pa.string()),
+])  # fmt: skip
+_EVENTS_SQL = ("node string, recording long, session_id long, kind string, position long, timestamp timestamp, "
+               "channel string, principal binary, close_reason string")  # fmt: skip
+
+
+def session_events(log: DataFrame) -> DataFrame:
+    """Openings and closings with channel, principal and reason (cluster-consensus.md §11)."""
+    columns = [name for name in _EVENTS.names[:6]] + ["payload"]
+    rare = log.where("kind in ('session_open', 'session_close')").select(*columns)
+    return rare.mapInArrow(_parse_events, _EVENTS_SQL)
+
+
+def _parse_events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = [{**row, **parse_event(row["kind"], row["payload"])} for row in batch.to_pylist()]
+        yield pa.RecordBatch.from_pylist(rows, schema=_EVENTS)
+
+
+def parse_event(kind: str, payload: bytes) -> dict[str, Any]:
+    """Channel, principal and close reason of a session record, None where it has none."""
+    if kind == "session_close":
+        (reason,) = struct.unpack_from("<i", payload, _BODY + 24)
+        return {"channel": None, "principal": None, "close_reason": CLOSE_REASONS.get(reason, str(reason))}
+    (block_length,) = struct.unpack_from("<H", payload)
+    texts, offset = [], _BODY + block_length
+    for _ in range(2):
+        (length,) = struct.unpack_from("<I", payload, offset)
+        texts.append(payload[offset + 4 : offset + 4 + length])
+        offset += 4 + length
+    return {"channel": texts[0].decode("ascii", "replace"), "principal": texts[1], "close_reason": None}
+
+
+def sessions(log: DataFrame) -> DataFrame:
+    """One row for each client session of each log.
+
+    node, recording, session_id, opened and closed (timestamp), opened_position, closed_position, channel, principal,
+    close_reason, messages, payload_bytes, first_message, last_message, duration_s. What lies outside the log is null.
+    """
+    keys = ["node", "recording", "session_id"]
+    events = session_events(log)
+    opened = events.where("kind = 'session_open'").select(
+        *keys, F.col("timestamp").alias("opened"), F.col("position").alias("opened_position"), "channel", "principal"
+    )
+    closed = events.where("kind = 'session_close'").select(
+        *keys, F.col("timestamp").alias("closed"), F.col("position").alias("closed_position"), "close_reason"
+    )
+    sent = (
+        log.where("kind = 'message' and session_id > 0")
+        .groupBy(*keys)
+        .agg(
+            F.count("*").alias("messages"),
+            F.sum("payload_length").alias("payload_bytes"),
+            F.min("timestamp").alias("first_message"),
+            F.max("timestamp").alias("last_message"),
+        )
+    )
+    joined = opened.join(closed, keys, "full_outer").join(sent, keys, "full_outer")
+    lasted = F.col("closed").cast("double") - F.col("opened").cast("double")
+    return joined.fillna(0, ["messages", "payload_bytes"]).withColumn("duration_s", lasted).select(
+        *keys, "opened", "closed", "opened_position", "closed_position", "channel", "principal", "close_reason",
+        "messages", "payload_bytes", "first_message", "last_message", "duration_s",
+    )  # fmt: skip
+
+
+def write_report(table: DataFrame, folder: str) -> str:
+    """`sessions.html`, `sessions.json`; answers the page's path."""
+    rows = [row.asDict() for row in table.orderBy("node", "recording", "session_id").collect()]
+    reasons: dict[str, int] = {}
+    for row in rows:
+        reason = row["close_reason"] or "still open"
+        reasons[reason] = reasons.get(reason, 0) + 1
+    report = Report("Sessions", {"sessions": rows, "close_reasons": reasons})
+    report.line(f"{len(rows)} sessions, {sum(row['messages'] for row in rows):,} messages")
+    report.table(("closed by", "sessions"), sorted(reasons.items()))
+    figure, axis = new_figure()
+    for index, row in enumerate(rows[:500]):
+        start = row["opened"] or row["first_message"]
+        end = row["closed"] or row["last_message"] or start
+        if start is not None:
+            axis.plot([start, end], [index, index], color="#4878a8", linewidth=1)
+    axis.set_ylabel("session")
+    axis.tick_params(axis="x", rotation=20)
+    report.picture(figure, "When each session was open (the first 500)")
+    columns = ("node", "session_id", "opened", "closed", "close_reason", "messages", "payload_bytes", "duration_s")
+    report.table(columns, [[row[name] for name in columns] for row in rows[:1000]])
+    return str(report.write(folder, "sessions"))

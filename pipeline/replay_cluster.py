@@ -1,0 +1,277 @@
+"""Runs a service over log records outside a cluster: the same callbacks with the same arguments, what it does is noted.
+
+The service believes that it leads, so that its offers to sessions are seen; nothing leaves the process.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.errors import PipelineError
+from pipeline.jobs.sessions import parse_event
+from runtime.errors import ServiceError
+from service_api.native import Header, SinkSession
+from service_api.service import CLOSED, ClientSession, CloseReason, NewLeadershipTermEvent, Payload, Role, Service, TimeUnit
+from service_api.snapshot import SnapshotReader, SnapshotWriter
+
+SNAPSHOT_MESSAGE_BYTES_MAX = 128 * 1024
+SNAPSHOT_ACTION = 2
+_HEADER = struct.Struct("<HHHH")
+_MARKER = struct.Struct("<qqqiiii")
+_MARKER_TEMPLATE, _SESSION_TEMPLATE = 100, 102
+_MARK_BEGIN, _MARK_END = 0, 2
+_TYPE_SERVICE = 2
+_NEW_TERM = struct.Struct("<qqqqiiii")
+
+
+class Effect(NamedTuple):
+    """Something a service did. `kind`: egress, offer, schedule, cancel, close; `key` is the session or timer."""
+
+    kind: str
+    key: int
+    value: bytes | int
+
+    def describe(self) -> str:
+        value = self.value.hex() if isinstance(self.value, bytes) else self.value
+        return f"{self.kind} {self.key}: {value}"
+
+
+class SnapshotState(NamedTuple):
+    """A service snapshot recording (cluster-consensus.md §16.3)."""
+
+    log_position: int
+    leadership_term: int
+    time_unit: int
+    sessions: tuple[tuple[int, int, str, bytes], ...]
+    messages: tuple[bytes, ...]
+
+    @property
+    def data(self) -> bytes:
+        """The service's own bytes; where it cut them into messages does not matter."""
+        return b"".join(self.messages)
+
+
+def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
+    """Raises PipelineError when the messages are no service snapshot, or not a whole one."""
+    stream = iter(messages)
+    begin = _marker(next(stream, b""), _MARK_BEGIN)
+    sessions: list[tuple[int, int, str, bytes]] = []
+    for message in stream:
+        block_length, template_id, _, _ = _HEADER.unpack_from(message)
+        if template_id == _MARKER_TEMPLATE:
+            _marker(message, _MARK_END)
+            return SnapshotState(begin[1], begin[2], begin[5], tuple(sessions), tuple(stream))
+        if template_id != _SESSION_TEMPLATE:
+            break
+        session_id, stream_id = struct.unpack_from("<qi", message, 8)
+        event = parse_event("session_open", _HEADER.pack(block_length, 0, 0, 0) + message[8:])
+        sessions.append((session_id, stream_id, event["channel"], event["principal"]))
+    raise PipelineError("a service snapshot has no END marker; it was not finished")
+
+
+def _marker(message: bytes, mark: int) -> tuple[int, ...]:
+    if len(message) < 48 or _HEADER.unpack_from(message)[1] != _MARKER_TEMPLATE:
+        raise PipelineError(f"a service snapshot has no marker where one must be: {message[:16].hex()}")
+    fields = _MARKER.unpack_from(message, 8)
+    if fields[0] != _TYPE_SERVICE or fields[4] != mark:
+        raise PipelineError(f"snapshot marker type={fields[0]} mark={fields[4]}, expected {_TYPE_SERVICE} and {mark}")
+    return fields
+
+
+class ReplaySession(SinkSession):
+    """A client session of the log."""
+
+    def __init__(self, cluster: ReplayCluster, session_id: int, stream_id: int, channel: str, principal: bytes) -> None:
+        super().__init__(session_id, cluster.on_egress)
+        self._cluster = cluster
+        self.response_stream_id = stream_id
+        self.response_channel = channel
+        self.encoded_principal = principal
+        self.is_closing = False
+
+    def offer(self, payload: Payload) -> int:
+        return self._cluster.on_egress(self, bytes(payload))
+
+    def close(self) -> None:
+        if self._cluster.get_client_session(self.id) is not None:
+            self._cluster.close_client_session(self.id)
+
+
+class ReplayCluster:
+    """One service with its `Cluster`. `execute` runs one record; `effects` holds what the service did in it."""
+
+    member_id = 0
+    role = Role.LEADER
+
+    def __init__(self, make_service: Callable[[], Service], snapshot: SnapshotState | None, time_unit: int) -> None:
+        self.log_position = snapshot.log_position if snapshot else 0
+        self.time = 0
+        self.time_unit: TimeUnit | None = TimeUnit(time_unit)
+        self.effects: list[Effect] = []
+        self.service = make_service()
+        self._sessions: dict[int, ReplaySession] = {}
+        self._header = Header()
+        self._term = snapshot.leadership_term if snapshot else -1
+        self._may_call = False
+        self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
+            "message": self._on_message,
+            "session_open": self._on_open,
+            "session_close": self._on_close,
+            "timer": self._on_timer,
+            "new_term": self._on_new_term,
+        }
+        for session_id, stream_id, channel, principal in snapshot.sessions if snapshot else ():
+            self._sessions[session_id] = ReplaySession(self, session_id, stream_id, channel, principal)
+        self.service.on_start(self, SnapshotReader(snapshot.messages) if snapshot else None)
+
+    def execute(self, record: dict[str, Any]) -> list[Effect]:
+        """Effects of one record: a row with kind, position, cluster_time, session_id, correlation_id, payload."""
+        self.effects = []
+        self.log_position = record["position"]
+        if record["cluster_time"] is not None:
+            self.time = record["cluster_time"]
+        handler = self._handlers.get(record["kind"])
+        if handler is not None:
+            self._may_call = True
+            handler(record)
+            self._may_call = False
+            self._raise_sink_errors()
+        return self.effects
+
+    def take_snapshot(self) -> SnapshotState:
+        """The state after the last record."""
+        messages: list[bytes] = []
+        writer = SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)
+        self.service.on_take_snapshot(writer)
+        writer.close()
+        sessions = tuple(
+            (entry.id, entry.response_stream_id, entry.response_channel, bytes(entry.encoded_principal))
+            for _, entry in sorted(self._sessions.items())
+        )
+        return SnapshotState(self.log_position, self._term, int(self.time_unit or 0), sessions, tuple(messages))
+
+    # What a service sees
+
+    @property
+    def client_sessions(self) -> Sequence[ClientSession]:
+        return [self._sessions[session_id] for session_id in sorted(self._sessions)]
+
+    def get_client_session(self, session_id: int) -> ClientSession | None:
+        return self._sessions.get(session_id)
+
+    def close_client_session(self, session_id: int) -> bool:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ServiceError(f"unknown session: session_id={session_id}")
+        if not session.is_closing:
+            session.is_closing = True
+            self._note("close", session_id, 0)
+        return True
+
+    def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
+        self._note("schedule", correlation_id, deadline)
+        return True
+
+    def cancel_timer(self, correlation_id: int) -> bool:
+        self._note("cancel", correlation_id, 0)
+        return True
+
+    def offer(self, payload: Payload) -> int:
+        self._note("offer", 0, bytes(payload))
+        return 1
+
+    def idle(self) -> None:
+        """Every offer is taken at once, so there is nothing to wait for."""
+
+    def on_egress(self, session: ReplaySession, payload: bytes) -> int:
+        """A session's offer."""
+        if session.id not in self._sessions:
+            return CLOSED
+        self._note("egress", session.id, bytes(payload))
+        return max(1, self.log_position)
+
+    # Records
+
+    def _note(self, kind: str, key: int, value: bytes | int) -> None:
+        if not self._may_call:
+            raise ServiceError(f"{kind} from a callback that may not: see service_api.service")
+        self.effects.append(Effect(kind, key, value))
+
+    def _on_message(self, record: dict[str, Any]) -> None:
+        session_id = record["session_id"]
+        session = self._sessions.get(session_id) if session_id >= 0 else None
+        if session is None and session_id >= 0:
+            return  # as the container: a message of a session that is not open is not delivered
+        self._header.update(record["position"], self._term)
+        self.service.on_session_message(session, self.time, record["payload"], self._header)
+
+    def _on_open(self, record: dict[str, Any]) -> None:
+        event = parse_event("session_open", record["payload"])
+        (stream_id,) = struct.unpack_from("<i", record["payload"], 40)
+        session = ReplaySession(self, record["session_id"], stream_id, event["channel"], event["principal"])
+        self._sessions[session.id] = session
+        self.service.on_session_open(session, self.time)
+
+    def _on_close(self, record: dict[str, Any]) -> None:
+        session = self._sessions.pop(record["session_id"], None)
+        if session is not None:
+            (reason,) = struct.unpack_from("<i", record["payload"], 32)
+            self.service.on_session_close(session, self.time, CloseReason(reason))
+
+    def _on_timer(self, record: dict[str, Any]) -> None:
+        self.service.on_timer_event(record["correlation_id"], self.time)
+
+    def _on_new_term(self, record: dict[str, Any]) -> None:
+        term, position, time, base, leader, log_session_id, unit, app_version = _NEW_TERM.unpack_from(record["payload"], 8)
+        self._term, self.time_unit = term, TimeUnit(unit)
+        event = NewLeadershipTermEvent(term, position, time, base, leader, log_session_id, self.time_unit, app_version)
+        self.service.on_new_leadership_term(event)
+
+    def _raise_sink_errors(self) -> None:
+        for session in self._sessions.values():
+            if session.error is not None:
+                error, session.error = session.error, None
+                raise error
+
+
+class OfferCheck:
+    """Are the messages that the service put into the log those it offers in the replay, in order?
+
+    Those offered before the stretch began are not known; until the first match any may come.
+    """
+
+    def __init__(self) -> None:
+        self._offered: deque[bytes] = deque()
+        self._matched = False
+
+    def note(self, effects: Iterable[Effect]) -> None:
+        self._offered.extend(bytes(effect.value) for effect in effects if effect.kind == "offer")  # type: ignore[arg-type]
+
+    def unexpected(self, payload: bytes) -> bytes | None:
+        """What was expected instead of a service message in the log, or None when it fits."""
+        if self._offered and self._offered[0] == payload:
+            self._offered.popleft()
+            self._matched = True
+            return None
+        return (self._offered[0] if self._offered else b"") if self._matched else None
+
+
+def lockstep(left: Iterable[Effect], right: Iterable[Effect]) -> tuple[Effect | None, Effect | None] | None:
+    """The first pair that differs, or None."""
+    one, two = list(left), list(right)
+    if one == two:
+        return None
+    for index in range(max(len(one), len(two))):
+        pair = (one[index] if index < len(one) else None, two[index] if index < len(two) else None)
+        if pair[0] != pair[1]:
+            return pair
+    return None
+
+
+def iterate(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Rows of record batches."""
+    for batch in batches:
+        yield from batch.to_pylist()
