@@ -13,7 +13,9 @@ from cluster.members import Member, host_of
 from runtime.errors import ClusterError
 
 if TYPE_CHECKING:
-    from archive.archive import Archive, Recording, Replay
+    from archive.archive import Archive
+    from archive.recorder import Recording
+    from archive.replay import Replay
     from transport.client import TransportClient
     from transport.image import Image
     from transport.publication import ExclusivePublication

@@ -16,7 +16,8 @@ from consensus import commands, messages
 from runtime.errors import ClusterError, OrdoError
 
 if TYPE_CHECKING:
-    from archive.archive import Archive, Recording
+    from archive.archive import Archive
+    from archive.recorder import Recording
     from cluster.config import ModuleConfig
     from cluster.module_counters import ModuleCounters
     from cluster.recovery import Recovery

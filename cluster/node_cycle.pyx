@@ -29,6 +29,7 @@ cdef class NodeCycle(Agent):
     cdef object tick
     cdef int64_t next_tick_ns
     cdef int64_t spins
+    cdef bint is_selected                  # the last park has marked the channels that are ready
     cdef readonly int64_t spins_max
     cdef readonly int64_t max_cycle_ns
 
@@ -53,20 +54,24 @@ cdef class NodeCycle(Agent):
         cdef MediaDriver driver = self.driver
         cdef int64_t cluster_time = self.clock.epoch_time_ns() // MILLISECOND_NS
         cdef int work = 0, sent
-        driver.select(0)
+        if self.is_selected:
+            self.is_selected = False
+        else:
+            driver.select(0)
         work += driver.receive_work(now_ns)
         work += sequencer.poll_consensus(now_ns)
         work += sequencer.poll_ingress(now_ns, cluster_time)
         driver.conduct_work(now_ns)
         work += driver.send_work(now_ns)
         work += self.archive.record_work(now_ns)
+        work += self.archive.replay_work(now_ns)
         work += sequencer.update_positions(now_ns)
         work += sequencer.poll_service()
         if self.container is not None:
             work += self.container.do_work(now_ns)
-        if work:
-            driver.send_work(now_ns)
-        if now_ns >= self.next_tick_ns:
+        if work or sequencer.send_commit(now_ns):
+            work += driver.send_work(now_ns)
+        if now_ns >= self.next_tick_ns or self.archive.needs_attention():
             self._slow_tick(now_ns)
         return work
 
@@ -92,4 +97,5 @@ cdef class NodeCycle(Agent):
                 continue
             timeout_ns = self.next_tick_ns - now_ns
             if timeout_ns > 0:
-                self.driver.park(now_ns, timeout_ns)
+                with nogil:
+                    self.is_selected = self.driver.park_until(now_ns, timeout_ns) > 0

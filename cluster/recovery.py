@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.catalog import RecordingState
 from cluster import snapshots
 from cluster.sequencer import find_terms
 from cluster.service_messages import PendingServiceMessages
@@ -24,7 +25,14 @@ class Recovery:
         self.state = store.load()
         self.append_position = 0
         if self.state.log_recording_id != NULL_VALUE:
-            self.append_position = archive.descriptor(self.state.log_recording_id).stop_position
+            descriptor = archive.descriptor(self.state.log_recording_id)
+            if descriptor.state is not RecordingState.VALID:
+                raise ClusterError(
+                    f"log recording {descriptor.recording_id} is damaged below what this member has acknowledged "
+                    f"(good up to position={descriptor.stop_position}): it must not vote with it; "
+                    "wipe this member's data folder and let it catch up from the others"
+                )
+            self.append_position = descriptor.stop_position
         self.terms = [(term, base) for term, base in self.state.terms if base < self.append_position]
         if self.append_position > 0:
             self._add_unstored_terms(archive, store)

@@ -54,6 +54,7 @@ cdef class Sequencer:
     cdef ParkFlag _container_flag
     cdef int64_t _heartbeat_interval_ns
     cdef public uint8_t append_flags
+    cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 
     cdef int poll_consensus(self, int64_t now_ns) except -1
     cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1
@@ -63,6 +64,7 @@ cdef class Sequencer:
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence(self, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1
     cdef bint _take_positions(self, const Fragment* fragment, int64_t now_ns) noexcept nogil
+    cdef int send_commit(self, int64_t now_ns) except -1
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1
     cdef int _scan(self, int64_t limit_position) except -1
     cdef void _publish_commit(self, int64_t position) noexcept nogil

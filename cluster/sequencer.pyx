@@ -53,6 +53,7 @@ cdef enum:
     SERVICE_FRAGMENT_LIMIT = 25
     SCAN_LIMIT = 4096                     # records a duty cycle
     FLAG_LIVE_OR_CATCHUP = 0x03
+    COMMIT_DELAY_NS_MAX = 200000          # the replies to clients go first, the followers can wait a little
     EMPTY_SLOT = -1
     REMOVED_SLOT = -2
     FIRST_CAPACITY = 1024
@@ -217,6 +218,7 @@ cdef class Sequencer:
         self._log = None
         self.takes_ingress = False
         self.is_steady = False
+        self._unsent_since_ns = 0
         self.append_flags = 0
 
     def set_reader(self, RecordingReader reader):
@@ -393,8 +395,13 @@ cdef class Sequencer:
                 self.module.on_appended(self.append_position, now_ns)
         elif self._mode == LEADING:
             commit = self.progress.advance_commit(self.append_position, now_ns)
-            if commit > self.commit_position or now_ns - self.progress.last_sent_ns >= self._heartbeat_interval_ns:
+            if commit > self.commit_position:
+                if self._unsent_since_ns == 0:
+                    self._unsent_since_ns = now_ns
                 self.commit_to(commit, now_ns)
+            elif now_ns - self.progress.last_sent_ns >= self._heartbeat_interval_ns:
+                self._send_position(now_ns)
+            if self._unsent_since_ns and now_ns - self._unsent_since_ns >= COMMIT_DELAY_NS_MAX:
                 self._send_position(now_ns)
         elif self._mode == FOLLOWING:
             if self.append_position != self.progress.last_sent_position \
@@ -402,6 +409,13 @@ cdef class Sequencer:
                 self._send_position(now_ns)
             self.commit_to(self.progress.follower_commit(self.append_position), now_ns)
         return work
+
+    cdef int send_commit(self, int64_t now_ns) except -1:
+        """Tells the followers of a new commit position; called when there is nothing more urgent. 1 when it did."""
+        if self._unsent_since_ns == 0 or self._mode != LEADING:
+            return 0
+        self._send_position(now_ns)
+        return 1
 
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1:
         """Publishes the commit position, wakes the container, and has rare records executed; never goes back."""
@@ -451,6 +465,7 @@ cdef class Sequencer:
         ordo_put_i64(message + APPEND_POSITION_LOG_POSITION, position)
         ordo_put_i32(message + APPEND_POSITION_MEMBER_ID, self._member_id)
         message[APPEND_POSITION_FLAGS] = self.append_flags
+        self._unsent_since_ns = 0
         self.progress.note_sent(position, now_ns)
         if leading:
             for publication in self._member_publications.values():
