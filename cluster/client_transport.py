@@ -52,10 +52,9 @@ class ClientTransport:
     @classmethod
     def embedded(cls) -> ClientTransport:
         """With a driver of its own in a new folder below /dev/shm, which goes when it is closed."""
+        from transport.driver.config import MediaDriverConfig
         from transport.driver.media_driver import MediaDriver
         from transport.udp import UdpNetwork
-
-        from transport.driver.config import MediaDriverConfig
 
         clock = SystemClock()
         memory = FileMemoryProvider()

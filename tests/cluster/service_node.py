@@ -224,10 +224,11 @@ class ServiceNode:
     # The container
 
     def container(self, service: Any, **options: Any) -> ServiceContainer:
+        client: Any = self.client
         container = ServiceContainer(
             service,
             cluster_dir=str(self.directory / "cluster"),
-            client=self.client,
+            client=client,
             clock=self.clock,
             open_recording=self.archive.reader,
             member_id=0,
@@ -262,7 +263,9 @@ class ServiceNode:
         """What the container sent to the consensus module: (message name, values), payload for service messages."""
         found = []
         for message in self.client.received(self.client.by_stream[105]):
-            table, values = codecs.decode(message)
+            decoded = codecs.decode(message)
+            assert decoded is not None
+            table, values = decoded
             found.append((table.name, message[32:] if table is codecs.SESSION_MESSAGE_HEADER else values))
         return found
 

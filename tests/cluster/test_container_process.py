@@ -62,6 +62,11 @@ class Node:
             segment_length_bytes=1 << 20,
             low_space_bytes=0,
         )
+        self._record_log()
+        self._add_streams()
+        self.process = None
+
+    def _record_log(self):
         subscription = self.client.add_subscription("aeron:ipc?alias=log", 100)
         self.log = self.client.add_exclusive_publication(
             "aeron:ipc?term-length=1m|init-term-id=0|term-id=0|term-offset=0", 100
@@ -69,6 +74,8 @@ class Node:
         self.step()
         [image] = subscription.images
         self.recording = self.archive.record(image)
+
+    def _add_streams(self):
         self.acks = []
         self.control = self.client.add_subscription("aeron:ipc?term-length=128k", 105)
         self.module = self.client.add_exclusive_publication("aeron:ipc?term-length=128k", 104)
@@ -86,7 +93,6 @@ class Node:
             setattr(self, kind.name.lower(), counter)
         self.park_flag = ParkFlag(self.container_park_flag)
         self.waker = Waker(self.park_flag)
-        self.process = None
 
     def start(self, service="tests.cluster.services:Echo", **options):
         key = struct.pack("<qqqii", -1, 0, 0, 0, 0)
