@@ -13,7 +13,7 @@ from cluster.log_channel import FollowerLog, LeaderLog, LogParameters
 from cluster.members import Member
 from cluster.sessions import NULL_VALUE
 from consensus import commands, messages
-from runtime.errors import ClusterError, OrdoError
+from runtime.errors import ArchiveError, ClusterError, OrdoError
 
 if TYPE_CHECKING:
     from archive.archive import Archive
@@ -113,8 +113,13 @@ class LogKeeper:
         if leader_log is None or message.leadership_term_id != term_id:
             return
         member = self._members[message.follower_member_id]
-        if not leader_log.has_replay(member.id):
+        if leader_log.has_replay(member.id):
+            return
+        try:
             leader_log.start_replay(member, message.log_position, message.catchup_endpoint)
+        except ArchiveError:
+            # The member may be ahead of what this leader has recorded so far; it asks again.
+            return
 
     def on_append_position(self, message: messages.AppendPosition, term_id: int) -> messages.StopCatchup | None:
         """Ends a member's catch-up when it is live and near; the message that tells it so."""
@@ -234,6 +239,7 @@ class LogKeeper:
     def truncate(self, position: int) -> None:
         """Cuts the resting log at `position`, in the archive, the term table and the sequencer."""
         assert self._leader_log is None and self._follower_log is None, "truncate while the log is open"
-        self._archive.truncate(self.recording_id, position)
+        if self.recording_id != NULL_VALUE:
+            self._archive.truncate(self.recording_id, position)
         self._store.truncate_terms(position)
         self._sequencer.truncated(position)

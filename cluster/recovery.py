@@ -33,6 +33,7 @@ class Recovery:
                     "wipe this member's data folder and let it catch up from the others"
                 )
             self.append_position = descriptor.stop_position
+        store.truncate_terms(self.append_position)
         self.terms = [(term, base) for term, base in self.state.terms if base < self.append_position]
         if self.append_position > 0:
             self._add_unstored_terms(archive, store)

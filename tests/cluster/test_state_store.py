@@ -39,3 +39,13 @@ def test_truncating_forgets_the_terms_that_begin_there(tmp_path: Path) -> None:
     store.truncate_terms(640)
     assert store.load().terms == [(0, 0)]
     store.close()
+
+
+def test_a_new_row_replaces_rows_of_its_term_or_beyond_its_base(tmp_path: Path) -> None:
+    """A row whose record did not survive a crash must not come back when the log grows past its base."""
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    for term, base in ((0, 0), (1, 640), (5, 960)):
+        store.put_term(term, base)
+    store.put_term(4, 800)
+    assert store.load().terms == [(0, 0), (1, 640), (4, 800)]
+    store.close()
