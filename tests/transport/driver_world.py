@@ -150,11 +150,13 @@ class Feeder:
         self.messages = [f"{i:08d}".encode().ljust(length, b".") for i in range(first, first + count)]
         self.sent = 0
 
-    def feed(self, limit: int = 1000) -> None:
+    def feed(self, limit: int = 1000) -> bool:
+        """Offers up to `limit` messages. Always False, so that a condition can begin with it."""
         for _ in range(limit):
             if self.sent == len(self.messages) or self.publication.offer(self.messages[self.sent]) < 0:
-                return
+                break
             self.sent += 1
+        return False
 
     @property
     def done(self) -> bool:

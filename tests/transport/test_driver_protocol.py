@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ from transport.driver.config import MediaDriverConfig
 from transport.driver.loss_report import read_losses
 from transport.driver.media_driver import MediaDriver
 from transport.driver.system_counters import LABELS
+from transport.publication import Publication
 
 A, B = "10.0.0.1", "10.0.0.2"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"
@@ -101,7 +103,7 @@ def test_unknown_ids_are_refused_with_their_code(world: World) -> None:
     assert node.driver.system_counter(15) == 5
 
 
-def ask(world: World, *requests: tuple) -> list:
+def ask(world: World, *requests: Any) -> list[Any]:
     """Writes commands as a client does; everything the driver says until all are taken."""
     cnc = world.nodes[0].driver.context.cnc
     receiver = cnc.receiver()
@@ -209,7 +211,8 @@ def test_only_one_driver_in_a_folder(shm_path: Path) -> None:
 
 
 def test_the_errors_of_a_dead_driver_are_reported_by_the_next() -> None:
-    memory, clock, errors = HeapMemoryProvider(), VirtualClock(), []
+    memory, clock = HeapMemoryProvider(), VirtualClock()
+    errors: list[BaseException | str] = []
     from tests.simulation.network import SimulatedNetwork
 
     network = SimulatedNetwork(clock, Random(1))
@@ -241,7 +244,7 @@ def test_the_errors_of_a_dead_driver_are_reported_by_the_next() -> None:
         ("counters_values_length", 1),
     ],
 )
-def test_a_wrong_setting_is_named(setting: str, value: object) -> None:
+def test_a_wrong_setting_is_named(setting: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=setting):
         MediaDriverConfig(directory="/x", **{setting: value})
 
@@ -250,6 +253,7 @@ def test_system_counters_have_their_ids(world: World) -> None:
     node = world.node(A)
     for counter_id, label in enumerate(LABELS):
         found = node.driver.counters.describe(counter_id)
+        assert found is not None
         assert (found.type_id, found.label, found.registration_id) == (0, label, counter_id)
         assert struct.unpack_from("<i", found.key)[0] == counter_id
     assert len(LABELS) == 46
@@ -268,6 +272,7 @@ def test_stream_counters_say_what_they_count(world: World) -> None:
     assert f"sub-pos: {subscription.registration_id} {publication.session_id} 10 {CHANNEL} @0" in labels
     assert f"rcv-channel: {CHANNEL} {B}:4000" in labels
     found = a.driver.counters.describe(a.driver.counters.find(2))
+    assert found is not None
     assert struct.unpack_from("<qiii", found.key) == (
         publication.registration_id,
         publication.session_id,
@@ -338,10 +343,11 @@ def test_an_untethered_subscriber_is_let_go_and_comes_back(world: World) -> None
     world.until(lambda: good.subscription.images and lazy.images)
     feeder = Feeder(publication, 1_000_000)
 
-    def work() -> None:
+    def work() -> bool:
         feeder.feed(50)
         good.poll()
         good.messages.clear()
+        return False
 
     world.until(lambda: work() or not lazy.images, 10 * S, 5 * MS)
     before = feeder.sent
@@ -352,7 +358,7 @@ def test_an_untethered_subscriber_is_let_go_and_comes_back(world: World) -> None
 # --- datagrams --------------------------------------------------------------------------------------------------------
 
 
-def connected(world: World):
+def connected(world: World) -> tuple[Publication, Collector, Feeder]:
     a, b = world.node(A), world.node(B)
     collector = Collector(b.client.add_subscription(CHANNEL, 10))
     publication = a.client.add_publication(CHANNEL, 10)
@@ -435,7 +441,7 @@ def test_status_messages_out_of_bounds_are_refused(world: World) -> None:
     assert node.counter(9) == limit
 
 
-def status_message(publication, term_offset: int, window: int, terms: int = 0) -> bytes:
+def status_message(publication: Publication, term_offset: int, window: int, terms: int = 0) -> bytes:
     term_id = (publication.initial_term_id + terms + (1 << 31)) % (1 << 32) - (1 << 31)
     return struct.pack("<iBBHiiiiiq", 36, 0, 0, 3, publication.session_id, 10, term_id, term_offset, window, 99)
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
+from transport.publication import ExclusivePublication
+from transport.subscription import Subscription
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"
@@ -19,7 +21,7 @@ def world() -> Iterator[World]:
     made.close()
 
 
-def stream(world: World, channel: str = CHANNEL, stream_id: int = 10):
+def stream(world: World, channel: str = CHANNEL, stream_id: int = 10) -> tuple[ExclusivePublication, Subscription]:
     """A publication at A and a subscription at B, connected."""
     a, b = world.node(A), world.node(B)
     subscription = b.client.add_subscription(channel, stream_id)

@@ -19,7 +19,7 @@ from tests.transport.driver_world import Collector, Feeder
 from transport.client import TransportClient
 from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
-from transport.udp import UdpNetwork, pack_address, unpack_address
+from transport.udp import UdpChannel, UdpNetwork, pack_address, unpack_address
 
 LOCAL = ("127.0.0.1", 0)
 
@@ -31,7 +31,7 @@ def network() -> Iterator[UdpNetwork]:
     made.close()
 
 
-def received(network: UdpNetwork, channel, count: int, timeout_s: float = 5.0) -> list[tuple[bytes, bytes]]:
+def received(network: UdpNetwork, channel: UdpChannel, count: int, timeout_s: float = 5.0) -> list[tuple[bytes, bytes]]:
     """Datagrams of a channel, waited for with select."""
     found: list[tuple[bytes, bytes]] = []
     deadline = time.monotonic() + timeout_s
@@ -189,10 +189,10 @@ def test_many_channels_are_watched(network: UdpNetwork) -> None:
 class Pair:
     """A driver and a client on this thread, in files."""
 
-    def __init__(self, path: Path, **settings: object) -> None:
+    def __init__(self, path: Path) -> None:
         self.clock, self.memory = SystemClock(), FileMemoryProvider()
         self.driver = MediaDriver(
-            MediaDriverConfig(directory=str(path), term_length=1 << 20, ipc_term_length=1 << 20, **settings),
+            MediaDriverConfig(directory=str(path), term_length=1 << 20, ipc_term_length=1 << 20),
             clock=self.clock,
             memory=self.memory,
         )

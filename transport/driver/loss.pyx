@@ -23,7 +23,8 @@ cdef class LossDetector:
         self.retry_delay_ns = retry_delay_ns
         self.backoff_max_ns = backoff_max_ns
         self.group_size = group_size
-        self.random_state = (seed & 0xFFFFFFFFFFFFFFFF) or 1
+        mixed = ((seed + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF    # near seeds, far states
+        self.random_state = (mixed ^ (mixed >> 31)) or 1
 
     cdef int64_t _delay(self, bint initial) noexcept nogil:
         cdef double shape, drawn

@@ -1,0 +1,273 @@
+"""Flow control, loss detection, the session map and untethered subscriptions, each by itself."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.errors import TransportError
+from runtime.memory import HeapMemoryProvider
+from transport.driver.flow_control import FlowControl
+from transport.driver.loss import LossDetector
+from transport.driver.pointers import exercise_map
+from transport.driver.untethered import Tether
+from transport.logbuffer import LOG_TYPE_IMAGE, LogBuffers, create_log
+
+S = 1_000_000_000
+WINDOW = 1000
+
+
+def flow(strategy: str, **options: int) -> FlowControl:
+    return FlowControl(strategy, receiver_timeout_ns=5 * S, **options)
+
+
+# --- flow control (transport-wire.md §7) ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["unicast", "max"])
+def test_max_keeps_the_furthest_edge(strategy: str) -> None:
+    control = flow(strategy)
+    assert control.status(1, 5000, WINDOW, limit=0, now_ns=0) == 6000
+    assert control.status(2, 100, WINDOW, limit=6000, now_ns=0) == 6000
+    assert control.idle(6000, 100 * S) == 6000
+    assert control.satisfied and not control.tracks_receivers
+
+
+def test_min_keeps_the_nearest_edge() -> None:
+    control = flow("min")
+    assert control.status(1, 5000, WINDOW, limit=0, now_ns=0) == 6000
+    assert control.status(2, 4500, WINDOW, limit=6000, now_ns=0) == 6000, "the limit never falls on a message"
+    assert control.idle(6000, 1) == 5500, "on idle it may"
+    assert control.status(2, 7000, WINDOW, limit=5500, now_ns=2) == 6000
+    assert control.receiver_count == 2
+
+
+def test_min_does_not_admit_a_receiver_far_behind() -> None:
+    control = flow("min")
+    control.status(1, 50_000, WINDOW, limit=0, now_ns=0)
+    assert control.status(2, 100, WINDOW, limit=51_000, now_ns=0) == 51_000
+    assert control.receiver_count == 1
+
+
+def test_min_forgets_who_left_and_who_is_silent() -> None:
+    control = flow("min")
+    control.status(1, 5000, WINDOW, limit=0, now_ns=0)
+    control.status(2, 4800, WINDOW, limit=6000, now_ns=3 * S)
+    control.status(2, 4800, WINDOW, limit=6000, now_ns=3 * S, leaving=True)
+    assert control.idle(6000, 3 * S) == 6000
+    assert control.receiver_count == 1
+    assert control.idle(6000, 6 * S) == 6000
+    assert control.receiver_count == 0
+
+
+def test_an_error_removes_a_receiver_on_idle() -> None:
+    control = flow("min")
+    control.status(1, 5000, WINDOW, limit=0, now_ns=0)
+    control.error(1)
+    control.idle(6000, 1)
+    assert control.receiver_count == 0
+
+
+def test_a_group_below_its_size_moves_nothing() -> None:
+    control = flow("min", group_min_size=2)
+    assert control.status(1, 5000, WINDOW, limit=10, now_ns=0) == 10
+    assert not control.satisfied
+    assert control.status(2, 6000, WINDOW, limit=10, now_ns=0) == 6000
+    assert control.satisfied
+
+
+def test_tagged_listens_to_its_group_only() -> None:
+    control = flow("tagged", group_tag=7)
+    assert control.status(1, 5000, WINDOW, limit=0, now_ns=0) == 6000, "nobody of the group yet"
+    assert control.status(2, 4000, WINDOW, limit=6000, now_ns=0, tag=7) == 6000
+    assert control.idle(6000, 1) == 5000
+    assert control.status(1, 9000, WINDOW, limit=5000, now_ns=1) == 5000
+    assert control.status(3, 9000, WINDOW, limit=5000, now_ns=1, tag=8) == 5000
+    assert control.receiver_count == 1
+
+
+def test_a_late_joiner_is_waited_for() -> None:
+    control = flow("min")
+    control.status(1, 5000, WINDOW, limit=0, now_ns=0)
+    control.send_setup(6000, 1)
+    assert control.status(1, 6000, WINDOW, limit=6000, now_ns=2) == 6000, "held at the limit of the SETUP"
+    assert control.status(2, 5500, WINDOW, limit=6000, now_ns=3) == 6500, "the newcomer ends the hold"
+    control.send_setup(6500, 4)
+    control.idle(6500, 6 * S)
+    assert control.status(1, 6500, WINDOW, limit=6500, now_ns=6 * S) == 7500, "the hold ends with the timeout"
+
+
+def test_an_unknown_strategy_is_named() -> None:
+    with pytest.raises(TransportError, match="fc='fast'"):
+        flow("fast")
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 100), st.booleans()), max_size=40))
+def test_min_agrees_with_an_obvious_model(messages: list[tuple[int, int, bool]]) -> None:
+    control, model, limit = flow("min"), dict[int, int](), 0
+    for receiver, place, idle in messages:
+        edge = place * 100 + WINDOW
+        if receiver in model:
+            model[receiver] = max(model[receiver], edge)
+        elif not model or edge >= min(model.values()) - WINDOW:
+            model[receiver] = edge
+        limit = control.status(receiver, place * 100, WINDOW, limit=limit, now_ns=0)
+        assert limit >= min(model.values())
+        if idle:
+            limit = control.idle(limit, 0)
+            assert limit == min(model.values())
+
+
+# --- loss detection (transport-wire.md §6.1) --------------------------------------------------------------------------
+
+
+def detector(**options: object) -> LossDetector:
+    settings = {
+        "is_multicast": False,
+        "is_reliable": True,
+        "delay_ns": 10,
+        "retry_delay_ns": 1000,
+        "backoff_max_ns": 10_000_000,
+        "group_size": 10,
+        "seed": 3,
+        **options,
+    }
+    return LossDetector(**settings)  # type: ignore[arg-type]
+
+
+def image_log() -> LogBuffers:
+    return create_log(
+        HeapMemoryProvider(), "/x", term_length=65536, mtu=1408, initial_term_id=3, session_id=1, stream_id=2,
+        correlation_id=9, log_type=LOG_TYPE_IMAGE,
+    )  # fmt: skip
+
+
+def put(log: LogBuffers, offset: int, length: int) -> None:
+    with log.view() as view:
+        struct.pack_into("<i", view, offset, length)
+
+
+def test_the_first_gap_is_found_and_asked_for_again_until_it_is_filled() -> None:
+    log, loss = image_log(), detector()
+    put(log, 0, 100)
+    put(log, 256, 64)
+    put(log, 448, 32)
+    assert loss.scan_log(log, 0, 480, 1000) == (128, 128, 128)
+    assert not loss.is_due(1009) and loss.is_due(1010)
+    assert not loss.is_due(2009) and loss.is_due(2010)
+    put(log, 128, 128)
+    assert loss.scan_log(log, 128, 480, 3000) == (320, 320, 128), "then the next one"
+    assert loss.deadline_ns == 3010
+    put(log, 320, 100)
+    assert loss.scan_log(log, 320, 480, 4000) == (480, None, 0)
+    assert loss.deadline_ns is None
+
+
+def test_a_gap_reaches_to_the_high_water_mark_and_to_the_end_of_the_term() -> None:
+    log, loss = image_log(), detector()
+    assert loss.scan_log(log, 65536 - 256, 70_000, 0) == (65280, 65280, 256)
+    assert loss.scan_log(log, 0, 4096, 0) == (0, 0, 4096)
+
+
+def test_a_growing_gap_starts_anew() -> None:
+    log, loss = image_log(), detector()
+    loss.scan_log(log, 0, 64, 0)
+    assert loss.is_due(10)
+    loss.scan_log(log, 0, 128, 500)
+    assert not loss.is_due(509) and loss.is_due(510)
+
+
+def test_multicast_delays_are_random_within_the_backoff() -> None:
+    log, delays = image_log(), []
+    for seed in range(1, 200):
+        loss = detector(is_multicast=True, seed=seed * 7919)
+        loss.scan_log(log, 0, 64, 0)
+        assert loss.deadline_ns is not None
+        delays.append(loss.deadline_ns)
+    assert all(0 <= d <= 10_000_000 for d in delays)
+    assert len(set(delays)) > 150 and max(delays) > 5_000_000
+
+
+def test_unreliable_streams_wait_for_nothing() -> None:
+    log, loss = image_log(), detector(is_reliable=False)
+    loss.scan_log(log, 0, 64, 77)
+    assert loss.is_due(77)
+
+
+# --- the map of sessions ----------------------------------------------------------------------------------------------
+
+_KEYS = st.one_of(st.integers(-20, 20), st.integers(-(1 << 63), (1 << 63) - 1))
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), _KEYS, st.integers(1, 1000)),
+            st.tuples(st.just("remove"), _KEYS),
+            st.tuples(st.just("get"), _KEYS),
+        ),
+        max_size=200,
+    )
+)
+def test_the_session_map_is_a_map(operations: list[tuple[object, ...]]) -> None:
+    model: dict[object, object] = {}
+    expected = []
+    for operation in operations:
+        if operation[0] == "put":
+            model[operation[1]] = operation[2]
+        elif operation[0] == "remove":
+            model.pop(operation[1], None)
+        else:
+            expected.append(model.get(operation[1], 0))
+    keys = sorted(model, key=str)
+    found = exercise_map([*operations, *(("get", key) for key in keys)])
+    assert found == expected + [model[key] for key in keys]
+
+
+# --- untethered subscriptions (transport-wire.md §6.4) ----------------------------------------------------------------
+
+
+def tether(**options: object) -> Tether:
+    return Tether(
+        SimpleNamespace(
+            is_tethered=False,
+            rejoins=True,
+            untethered_window_limit_timeout_ns=5 * S,
+            untethered_linger_timeout_ns=3 * S,
+            untethered_resting_timeout_ns=10 * S,
+            **options,
+        ),
+        0,
+    )
+
+
+def test_an_untethered_position_lingers_rests_and_comes_back() -> None:
+    state = tether()
+    assert state.check(100, 50, 4 * S) is None, "not late"
+    assert state.check(100, 200, 9 * S) is None
+    assert state.check(100, 200, 9 * S + 1) == "linger"
+    assert state.holds_window
+    assert state.check(100, 200, 12 * S) is None
+    assert state.check(100, 200, 12 * S + 2) == "rest"
+    resting = not state.holds_window
+    assert resting
+    assert state.check(100, 200, 22 * S + 2) is None
+    assert state.check(100, 200, 22 * S + 3) == "rejoin"
+    assert state.holds_window
+
+
+def test_a_tethered_position_is_never_let_go() -> None:
+    state = tether()
+    state.parameters.is_tethered = True
+    assert state.check(0, 100, 1000 * S) is None
+
+
+def test_an_untethered_position_that_does_not_rejoin_is_closed() -> None:
+    state = tether()
+    state.parameters.rejoins = False
+    assert state.check(0, 100, 6 * S) == "linger"
+    assert state.check(0, 100, 10 * S) == "close"
