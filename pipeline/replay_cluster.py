@@ -226,7 +226,7 @@ class ReplayCluster:
 
     def _on_new_term(self, record: dict[str, Any]) -> None:
         term, position, time, base, leader, log_session_id, unit, app_version = _NEW_TERM.unpack_from(record["payload"], 8)
-        self._term, self.time_unit = term, TimeUnit(unit)
+        self._term, self.time_unit = term, TimeUnit(max(0, unit))
         event = NewLeadershipTermEvent(term, position, time, base, leader, log_session_id, self.time_unit, app_version)
         self.service.on_new_leadership_term(event)
 

@@ -75,7 +75,7 @@ def sessions(log: DataFrame) -> DataFrame:
         )
     )
     joined = opened.join(closed, keys, "full_outer").join(sent, keys, "full_outer")
-    lasted = F.col("closed").cast("double") - F.col("opened").cast("double")
+    lasted = (F.unix_micros("closed") - F.unix_micros("opened")) / 1e6
     return joined.fillna(0, ["messages", "payload_bytes"]).withColumn("duration_s", lasted).select(
         *keys, "opened", "closed", "opened_position", "closed_position", "channel", "principal", "close_reason",
         "messages", "payload_bytes", "first_message", "last_message", "duration_s",

@@ -1,0 +1,179 @@
+"""Market: trades, volume bars, spread and depth from the log of a matching engine.
+
+The log holds what clients sent; what it led to comes from running the engine over the log again (jobs/replay.py). The
+engine is a service whose answers follow the order-entry protocol below and whose books can be looked at as
+`service.core.books[instrument].levels(side)`, best first, each with `price` and `quantity`.
+
+    request  kind u8, flags u8 (1: sell), instrument u16, client u32, sequence u64, order id u64, quantity u32, price u32
+    answer   16 u8, status u8, instrument u16, client u32, sequence u64, order id u64, filled u32, remaining u32,
+             fills u32, zero u32; then each fill: maker order id u64, match number u64, quantity u32, price u32
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from pipeline.jobs.replay import observed
+from pipeline.replay_cluster import Effect, ReplayCluster
+from pipeline.report import Report, new_figure
+
+ANSWER = struct.Struct("<BBHIQQIIII")
+FILL = struct.Struct("<QQII")
+ANSWER_KIND, ACCEPTED = 16, 0
+BUY, SELL = 0, 1
+PRICE_SCALE = 10_000
+DEPTH_LEVELS = 5
+_COLUMNS = (
+    ("what", pa.string(), "string"),
+    ("position", pa.int64(), "long"),
+    ("timestamp", pa.timestamp("us", tz="UTC"), "timestamp"),
+    ("instrument", pa.int32(), "int"),
+    ("match_number", pa.int64(), "long"),
+    ("price", pa.int64(), "long"),
+    ("quantity", pa.int64(), "long"),
+    ("maker_order_id", pa.decimal128(20, 0), "decimal(20,0)"),
+    ("taker_order_id", pa.decimal128(20, 0), "decimal(20,0)"),
+    ("bid", pa.int64(), "long"),
+    ("bid_quantity", pa.int64(), "long"),
+    ("bid_depth", pa.int64(), "long"),
+    ("ask", pa.int64(), "long"),
+    ("ask_quantity", pa.int64(), "long"),
+    ("ask_depth", pa.int64(), "long"),
+)
+_SCHEMA = pa.schema([(name, kind) for name, kind, _ in _COLUMNS])
+_SQL = ", ".join(f"{name} {kind}" for name, _, kind in _COLUMNS)
+_TRADE = ("position", "timestamp", "instrument", "match_number", "price", "quantity", "maker_order_id", "taker_order_id")
+_QUOTE = ("position", "timestamp", "instrument", "bid", "bid_quantity", "bid_depth", "ask", "ask_quantity", "ask_depth")
+
+
+def events(spark: SparkSession, directory: str, service: str, commit: str = "auto", depth: int = DEPTH_LEVELS) -> DataFrame:
+    """Trades and quotes in one frame, told apart by `what`; the engine runs once for both. Cache it to use it twice."""
+    return observed(spark, directory, service, partial(_observe, depth), _SCHEMA, _SQL, commit)
+
+
+def _observe(depth: int, record: dict[str, Any], effects: list[Effect], cluster: ReplayCluster) -> list[dict[str, Any]]:
+    if record["kind"] != "message" or len(record["payload"]) < 32:
+        return []
+    rows = [row for effect in effects if effect.kind == "egress" for row in _fills(record, effect.value)]
+    (instrument,) = struct.unpack_from("<H", record["payload"], 2)
+    book = cluster.service.core.books.get(instrument)  # type: ignore[union-attr]
+    if book is not None:
+        rows.append(_quote(record, instrument, book, depth))
+    return rows
+
+
+def _fills(record: dict[str, Any], answer: bytes | int) -> list[dict[str, Any]]:
+    """Trades in an answer; none in anything else."""
+    if not isinstance(answer, bytes) or len(answer) < ANSWER.size or answer[0] != ANSWER_KIND or answer[1] != ACCEPTED:
+        return []
+    _, _, instrument, _, _, order_id, _, _, count, _ = ANSWER.unpack_from(answer)
+    fills = [FILL.unpack_from(answer, ANSWER.size + index * FILL.size) for index in range(count)]
+    return [
+        {"what": "trade", "position": record["position"], "timestamp": record["timestamp"], "instrument": instrument,
+         "match_number": number, "price": price, "quantity": quantity, "maker_order_id": maker,
+         "taker_order_id": order_id}
+        for maker, number, quantity, price in fills
+    ]  # fmt: skip
+
+
+def _quote(record: dict[str, Any], instrument: int, book: Any, depth: int) -> dict[str, Any]:
+    row = {"what": "quote", "position": record["position"], "timestamp": record["timestamp"], "instrument": instrument}
+    for name, side in (("bid", BUY), ("ask", SELL)):
+        levels = book.levels(side)[:depth]
+        if levels:
+            row[name], row[f"{name}_quantity"] = levels[0].price, levels[0].quantity
+            row[f"{name}_depth"] = sum(level.quantity for level in levels)
+    return row
+
+
+def trades(market: DataFrame) -> DataFrame:
+    """Every execution once: an answer that was sent again repeats its fills, their match numbers tell.
+
+    position, timestamp, instrument, match_number, price and quantity (1/10000), maker_order_id, taker_order_id.
+    """
+    first = Window.partitionBy("match_number").orderBy("position")
+    found = market.where("what = 'trade'").select(*_TRADE).withColumn("copy", F.row_number().over(first))
+    return found.where("copy = 1").drop("copy")
+
+
+def quotes(market: DataFrame) -> DataFrame:
+    """Top and depth of the book after each request: bid, ask, their quantities and depths, spread; prices in 1/10000."""
+    return market.where("what = 'quote'").select(*_QUOTE).withColumn("spread", F.col("ask") - F.col("bid"))
+
+
+def volume_bars(found: DataFrame, shares: int) -> DataFrame:
+    """Bars of about `shares` each: (instrument, bar, start, end, open, high, low, close, vwap, quantity, trades).
+
+    A trade belongs to the bar in which it begins.
+    """
+    order = Window.partitionBy("instrument").orderBy("match_number").rowsBetween(Window.unboundedPreceding, -1)
+    before = F.coalesce(F.sum("quantity").over(order), F.lit(0))
+    placed = found.withColumn("bar", F.floor(before / shares))
+    by_number = F.struct("match_number", "price")
+    value = F.sum(F.col("price") * F.col("quantity"))
+    return (
+        placed.groupBy("instrument", "bar")
+        .agg(
+            F.min("timestamp").alias("start"),
+            F.max("timestamp").alias("end"),
+            F.min(by_number)["price"].alias("open"),
+            F.max("price").alias("high"),
+            F.min("price").alias("low"),
+            F.max(by_number)["price"].alias("close"),
+            (value / F.sum("quantity")).alias("vwap"),
+            F.sum("quantity").alias("quantity"),
+            F.count("*").alias("trades"),
+        )
+        .orderBy("instrument", "bar")
+    )
+
+
+def spread_by_minute(found: DataFrame) -> DataFrame:
+    """Mean and widest spread and mean depth by minute: (instrument, minute, spread_mean, spread_max, bid_depth, ask_depth)."""
+    minute = F.date_trunc("minute", "timestamp").alias("minute")
+    return (
+        found.where("spread is not null")
+        .groupBy("instrument", minute)
+        .agg(
+            F.avg("spread").alias("spread_mean"),
+            F.max("spread").alias("spread_max"),
+            F.avg("bid_depth").alias("bid_depth"),
+            F.avg("ask_depth").alias("ask_depth"),
+        )
+        .orderBy("instrument", "minute")
+    )
+
+
+def write_report(market: DataFrame, folder: str, shares: int = 1000) -> str:
+    """`market.html`, `market.json`; answers the page's path."""
+    market = market.persist()
+    found = trades(market)
+    total = found.agg(F.count("*").alias("n"), F.sum("quantity").alias("q")).collect()[0]
+    bars = [row.asDict() for row in volume_bars(found, shares).collect()]
+    spreads = [row.asDict() for row in spread_by_minute(quotes(market)).collect()]
+    last = quotes(market).orderBy("position").select("position", "bid", "ask", "spread").tail(1)
+    market.unpersist()
+    facts = {"executions": total["n"], "shares": total["q"] or 0, "bars": bars, "spread_by_minute": spreads,
+             "last_quote": last[0].asDict() if last else None}  # fmt: skip
+    report = Report("Market", facts)
+    report.line(f"{total['n']:,} executions of {total['q'] or 0:,} shares")
+    figure, axis = new_figure()
+    for bar in bars:
+        axis.plot([bar["bar"]] * 2, [bar["low"] / PRICE_SCALE, bar["high"] / PRICE_SCALE], color="#777", linewidth=1)
+        axis.plot([bar["bar"]], [bar["close"] / PRICE_SCALE], "o", markersize=3, color="#4878a8")
+    axis.set_xlabel(f"bar of {shares:,} shares")
+    axis.set_ylabel("price")
+    report.picture(figure, "Low, high and close of each volume bar")
+    report.heading("Volume bars")
+    names = ("instrument", "bar", "start", "end", "open", "high", "low", "close", "vwap", "quantity", "trades")
+    report.table(names, [[bar[name] for name in names] for bar in bars[:1000]])
+    report.heading("Spread and depth by minute")
+    names = ("instrument", "minute", "spread_mean", "spread_max", "bid_depth", "ask_depth")
+    report.table(names, [[row[name] for name in names] for row in spreads[:1000]])
+    return str(report.write(folder, "market"))
