@@ -1,0 +1,26 @@
+"""What a user of Ordo writes a service against."""
+
+from service_api.native import Header
+from service_api.service import (
+    ClientSession,
+    CloseReason,
+    Cluster,
+    ClusteredService,
+    NewLeadershipTermEvent,
+    Role,
+    TimeUnit,
+)
+from service_api.snapshot import SnapshotReader, SnapshotWriter
+
+__all__ = [
+    "ClientSession",
+    "CloseReason",
+    "Cluster",
+    "ClusteredService",
+    "Header",
+    "NewLeadershipTermEvent",
+    "Role",
+    "SnapshotReader",
+    "SnapshotWriter",
+    "TimeUnit",
+]

@@ -307,6 +307,14 @@ class RealWorld(SessionWorld):
     def pass_time(self, delta_ns: int) -> None:
         """It passes by itself."""
 
+    stopping = False
+
+    def step_until_stopped(self) -> None:
+        """For a thread: the member beside a client that waits."""
+        while not self.stopping:
+            self.step()
+            self.members[0].driver.park(self.clock.now(), 200_000)
+
     def run(self, client: ClusterClient, until: Any, steps_max: int = 400_000) -> None:
         for _ in range(steps_max):
             if until():

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 
 import pytest
 
@@ -404,3 +405,23 @@ def test_over_real_sockets_with_a_driver_of_its_own(tmp_path):
     finally:
         world.close()
     assert not os.path.exists(client._transport.client.directory)
+
+
+def test_with_the_driver_of_somebody_else(tmp_path):
+    """`aeron_dir`: here the member's own driver, run between the polls."""
+    world = RealWorld(tmp_path)
+    inbox = Inbox()
+    stepper = threading.Thread(target=world.step_until_stopped)
+    stepper.start()
+    try:
+        with ClusterClient(world.endpoints, aeron_dir=world.members[0].driver.directory, **inbox.options()) as client:
+            assert client.descriptor is None
+            client.send(b"hello")
+            while not inbox.messages:
+                if client.poll() == 0:
+                    client.park(1_000_000)
+        assert inbox.messages == [(1, 77, b"hello")]
+    finally:
+        world.stopping = True
+        stepper.join()
+        world.close()
