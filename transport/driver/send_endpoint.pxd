@@ -16,6 +16,7 @@ cdef enum:
     MODE_MANUAL = 1
     MODE_DYNAMIC = 2
     DESTINATIONS_MAX = 4096
+    GATHERED_ITEMS_MAX = 32            # items of all destinations that go out with one system call
 
 cdef class SendEndpoint:
     cdef readonly object spec                  # UdpChannelSpec
@@ -38,6 +39,7 @@ cdef class SendEndpoint:
     cdef public object local_address_counter
     cdef public object destinations_counter
     cdef int transmit(self, SendItem* items, int count) noexcept nogil
+    cdef int _transmit_gathered(self, SendItem* items, int count) noexcept nogil
     cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length) noexcept nogil
     cdef void on_status_source(self, int64_t receiver_id, const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef int _find(self, int64_t receiver_id, const SocketAddress* source) noexcept nogil

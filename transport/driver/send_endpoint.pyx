@@ -198,6 +198,8 @@ cdef class SendEndpoint:
                 items[k].to = NULL
             sent = self.channel.send(items, count)
             return sent if sent > 0 else 0 if sent == 0 or sent == -EAGAIN else count
+        if self.destination_count * count <= GATHERED_ITEMS_MAX:
+            return self._transmit_gathered(items, count)
         for i in range(self.destination_count):
             d = &self.destinations[(i + self.next_start) % self.destination_count]
             if d.address.length_bytes == 0:
@@ -215,6 +217,26 @@ cdef class SendEndpoint:
         if self.next_start >= self.destination_count:
             self.next_start = 0
         return whole
+
+    cdef int _transmit_gathered(self, SendItem* items, int count) noexcept nogil:
+        """All destinations with one system call; after a full socket buffer all of them get the rest again."""
+        cdef SendItem gathered[GATHERED_ITEMS_MAX]
+        cdef int i, k, sent, total = 0
+        cdef Destination* d
+        for i in range(self.destination_count):
+            d = &self.destinations[i]
+            if d.address.length_bytes == 0:
+                continue
+            for k in range(count):
+                gathered[total] = items[k]
+                gathered[total].to = &d.address
+                total += 1
+        if total == 0:
+            return count
+        sent = self.channel.send(gathered, total)
+        if sent < 0:
+            return 0 if sent == -EAGAIN else count
+        return count if sent == total else max(0, sent - (total - count))
 
     cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length) noexcept nogil:
         cdef SendItem item
