@@ -12,9 +12,6 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from transport.driver.media_driver import MediaDriver
-from transport.udp import UdpNetwork
-
 from cluster import codecs
 from cluster.client_session import ClusterClient
 from cluster.client_transport import ClientTransport
@@ -26,6 +23,8 @@ from runtime.random import RandomSource
 from tests.simulation.network import SimulatedNetwork
 from transport.client import TransportClient
 from transport.driver.config import MediaDriverConfig
+from transport.driver.media_driver import MediaDriver
+from transport.udp import UdpNetwork
 
 STEP_NS = 50_000
 PORT = 9000
