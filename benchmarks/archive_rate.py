@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
+from archive.recorder import Recording
 from cluster.launcher import SHARED_MEMORY, SyncMode
 from runtime.clock import SystemClock
 from runtime.errors import ArchiveError
@@ -24,7 +25,8 @@ from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
 from runtime.storage import FileStorage
 from transport.client import TransportClient
-from transport.driver.media_driver import MediaDriver, MediaDriverConfig
+from transport.driver.config import MediaDriverConfig
+from transport.driver.media_driver import MediaDriver
 from transport.udp import UdpNetwork
 
 MEBIBYTE = 1024 * 1024
@@ -66,12 +68,12 @@ def _record(bench: _Bench, length_bytes: int) -> float:
         _drive(bench)
         bench.archive.do_work(bench.clock.now())
     recording = bench.archive.recording(bench.archive.recordings()[-1].recording_id)
+    assert recording is not None
     seconds = 0.0
     while publication.position < length_bytes:
         while publication.position < length_bytes and publication.offer(payload) != BACK_PRESSURED:
             pass
-        target = publication.position
-        seconds += _timed(bench, lambda target=target: recording.durable_position >= target)  # type: ignore[misc]
+        seconds += _record_until(bench, recording, publication.position)
         _drive(bench)
     publication.close()
     while bench.archive.recording(recording.recording_id) is not None:
@@ -108,12 +110,13 @@ def _replay(bench: _Bench, length_bytes: int) -> float:
     return seconds
 
 
-def _timed(bench: _Bench, done: Callable[[], bool]) -> float:
+def _record_until(bench: _Bench, recording: Recording, position: int) -> float:
+    """Seconds of the archive's duty cycles until everything up to `position` is as durable as the sync mode has it."""
     start_s = time.perf_counter()
-    while not done():
+    while recording.durable_position < position:
         bench.archive.do_work(bench.clock.now())
         if time.perf_counter() - start_s > STUCK_AFTER_S:
-            raise ArchiveError("the recording stands still")
+            raise ArchiveError(f"the recording stands still at {recording.durable_position} of {position}")
     return time.perf_counter() - start_s
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -12,15 +11,16 @@ KIBIBYTES_PER_MEBIBYTE = 1024
 
 
 def measure_idle_cpu_percent(cluster: LocalCluster, seconds: float) -> dict[str, float]:
-    """Percent of one core of every node with its container over `seconds`, by `leader` and the worst `follower`."""
+    """Percent of one core of each node with its container over `seconds`, by `leader` and the worst `follower`."""
     leader = cluster.await_leader()
-    before = {member_id: _cpu_ticks(cluster, member_id) for member_id in cluster.member_ids}
-    start_s = time.monotonic()
+    families = {member_id: family(cluster.pid(member_id)) for member_id in cluster.member_ids}
+    before_ns = {member_id: sum(map(_running_ns, pids)) for member_id, pids in families.items()}
+    start_ns = time.monotonic_ns()
     time.sleep(seconds)
-    elapsed_ticks = (time.monotonic() - start_s) * os.sysconf("SC_CLK_TCK")
+    elapsed_ns = time.monotonic_ns() - start_ns
     used = {
-        member_id: round(100 * (_cpu_ticks(cluster, member_id) - before[member_id]) / elapsed_ticks, 2)
-        for member_id in cluster.member_ids
+        member_id: round(100 * (sum(map(_running_ns, pids)) - before_ns[member_id]) / elapsed_ns, 2)
+        for member_id, pids in families.items()
     }
     return {"leader": used[leader], "follower": max(used[member] for member in cluster.member_ids if member != leader)}
 
@@ -43,14 +43,9 @@ def family(pid: int) -> list[int]:
     return [pid, *(int(child) for child in children)]
 
 
-def _cpu_ticks(cluster: LocalCluster, member_id: int) -> int:
-    return sum(_process_ticks(pid) for pid in family(cluster.pid(member_id)))
-
-
-def _process_ticks(pid: int) -> int:
-    """User and system time in clock ticks: fields 14 and 15 of /proc/<pid>/stat, counted after the name."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+def _running_ns(pid: int) -> int:
+    """Time on a processor of all threads of a process."""
+    return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 def _status_kib(pid: int, name: str) -> int:

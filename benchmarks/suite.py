@@ -1,21 +1,23 @@
 """`ordo bench`: runs the benchmarks, prints them as tables, and writes them as one JSON object.
 
-    machine               processor, cores, kernel, Python
-    floor_rtt_us          percentiles of four bare processes and four UDP hops, by size
-    rtt_us                percentiles of a three-node cluster with a Python echo service, one message outstanding,
-                          by service mode, sync mode and size
-    throughput_msgs_per_s by service (python, cython), sync mode and size
-    open_loop_us          percentiles from the intended time of sending, by rate
-    record_mb_per_s, replay_mb_per_s   of one archive, through shared memory, by sync mode
-    idle_cpu_percent      of one core, node and container together
-    node_rss_mb           of the leader, after the load
+    machine                processor, cores, memory, kernel, Python, load when it began
+    configuration          what holds where a figure does not say otherwise: members, service mode, sync mode, size
+    floor_rtt_us           percentiles of four bare processes and four UDP hops; `_by_size` as well
+    rtt_us                 by sync mode and size: percentiles of a three-node cluster with a Python echo service, one
+                           message outstanding, the service in its own process; `rtt_inline_us` on the node's thread
+    throughput_msgs_per_s  by service (python, cython), sync mode and size, with a window of messages on the way
+    open_loop_us           by rate: percentiles from the intended time of sending; `open_loop_sync_none_us` as well
+    record_mb_per_s, replay_mb_per_s   MiB a second of one archive, messages of 1 KiB through shared memory
+    idle_cpu_percent       of one core: the busiest of the nodes, with its container; `_by_role` as well
+    node_rss_mb            MiB of the leader with its container after load; `_by_part` as well
 
-All messages stay on this machine's loopback.
+All messages stay on this machine's loopback; files are in the system's temporary folder.
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +41,8 @@ NATIVE_ECHO = "examples.echo_native:NativeEcho"
 SERVICES = {"python": PYTHON_ECHO, "cython": NATIVE_ECHO}
 SIZES_BYTES = (32, 288, 1024)
 SYNC_MODES: tuple[SyncMode, ...] = ("none", "commit")
-SERVICE_MODES: tuple[ServiceMode, ...] = ("process", "inline")
+DEFAULT_SERVICE_MODE: ServiceMode = "process"
+DEFAULT_SYNC: SyncMode = "commit"
 RATES = (1_000, 5_000, 20_000)
 Figures = dict[str, Any]
 
@@ -59,7 +62,7 @@ class Effort:
 
 
 FULL = Effort(
-    floor_count=20_000, round_trip_count=5_000, warm_up_count=500, message_count=150_000, window=512, open_loop_s=4.0,
+    floor_count=20_000, round_trip_count=10_000, warm_up_count=500, message_count=150_000, window=512, open_loop_s=4.0,
     archive_mb=256, idle_s=10.0,
 )  # fmt: skip
 QUICK = Effort(
@@ -72,7 +75,7 @@ def run_suite(what: str, json_path: Path | None, *, quick: bool, console: Consol
     """Runs `rtt`, `throughput` or `all`; prints the figures, writes them to `json_path` if given, and answers them."""
     console = console or Console()
     effort = QUICK if quick else FULL
-    figures: Figures = {"machine": describe_machine(), "quick": quick}
+    figures: Figures = {"machine": describe_machine(), "configuration": describe_configuration(effort), "quick": quick}
     start_s = time.monotonic()
     for name, measure in PARTS[what]:
         console.print(f"{time.monotonic() - start_s:6.1f} s  measuring {name}", style="dim")
@@ -84,18 +87,34 @@ def run_suite(what: str, json_path: Path | None, *, quick: bool, console: Consol
     return figures
 
 
+def describe_configuration(effort: Effort) -> Figures:
+    """What a figure was measured with unless its name says otherwise."""
+    return {
+        "members": 3,
+        "service_mode": DEFAULT_SERVICE_MODE,
+        "sync": DEFAULT_SYNC,
+        "size_bytes": SIZES_BYTES[0],
+        "window": effort.window,
+        "network": "loopback",
+        "temporary_folder": tempfile.gettempdir(),
+    }
+
+
 def measure_floor_rtt(effort: Effort) -> Figures:
-    return {"floor_rtt_us": {str(size): measure_floor(size, effort.floor_count) for size in SIZES_BYTES}}
+    by_size = {str(size): measure_floor(size, effort.floor_count) for size in SIZES_BYTES}
+    return {"floor_rtt_us": by_size[str(SIZES_BYTES[0])], "floor_rtt_us_by_size": by_size}
 
 
 def measure_rtt(effort: Effort) -> Figures:
+    return {"rtt_us": _rtt(effort, DEFAULT_SERVICE_MODE), "rtt_inline_us": _rtt(effort, "inline")}
+
+
+def _rtt(effort: Effort, service_mode: ServiceMode) -> Figures:
     figures: Figures = {}
-    for service_mode in SERVICE_MODES:
-        for sync in SYNC_MODES:
-            with _cluster(PYTHON_ECHO, sync, service_mode) as cluster:
-                by_size = {str(size): _round_trips(cluster, size, effort) for size in SIZES_BYTES}
-            figures.setdefault(service_mode, {})[sync] = by_size
-    return {"rtt_us": figures}
+    for sync in SYNC_MODES:
+        with _cluster(PYTHON_ECHO, sync, service_mode) as cluster:
+            figures[sync] = {str(size): _round_trips(cluster, size, effort) for size in SIZES_BYTES}
+    return figures
 
 
 def measure_throughput(effort: Effort) -> Figures:
@@ -109,30 +128,39 @@ def measure_throughput(effort: Effort) -> Figures:
 
 
 def measure_open_loop(effort: Effort) -> Figures:
+    return {"open_loop_us": _open_loop(effort, DEFAULT_SYNC), "open_loop_sync_none_us": _open_loop(effort, "none")}
+
+
+def _open_loop(effort: Effort, sync: SyncMode) -> Figures:
     figures: Figures = {}
-    for sync in SYNC_MODES:
-        with _cluster(PYTHON_ECHO, sync) as cluster:
-            for rate in RATES:
-                with EchoSession(cluster.ingress_endpoints, SIZES_BYTES[0]) as session:
-                    session.pipelined(effort.warm_up_count, effort.window)
-                    histogram = session.open_loop(rate, effort.open_loop_s)
-                figures.setdefault(sync, {})[str(rate)] = percentiles_us(histogram)
-    return {"open_loop_us": figures}
+    with _cluster(PYTHON_ECHO, sync) as cluster:
+        for rate in RATES:
+            with EchoSession(cluster.ingress_endpoints, SIZES_BYTES[0]) as session:
+                session.pipelined(effort.warm_up_count, effort.window)
+                figures[str(rate)] = percentiles_us(session.open_loop(rate, effort.open_loop_s))
+    return figures
 
 
 def measure_archive(effort: Effort) -> Figures:
     return {
-        "record_mb_per_s": {sync: measure_record_mb_per_s(sync, effort.archive_mb) for sync in SYNC_MODES},
+        "record_mb_per_s": measure_record_mb_per_s(DEFAULT_SYNC, effort.archive_mb),
+        "record_sync_none_mb_per_s": measure_record_mb_per_s("none", effort.archive_mb),
         "replay_mb_per_s": measure_replay_mb_per_s(effort.archive_mb),
     }
 
 
 def measure_node_cost(effort: Effort) -> Figures:
-    with _cluster(PYTHON_ECHO, "commit") as cluster:
+    with _cluster(PYTHON_ECHO, DEFAULT_SYNC) as cluster:
         with EchoSession(cluster.ingress_endpoints, SIZES_BYTES[0]) as session:
             session.pipelined(effort.message_count // 10, effort.window)
         rss_mb = measure_rss_mb(cluster)
-        return {"node_rss_mb": rss_mb, "idle_cpu_percent": measure_idle_cpu_percent(cluster, effort.idle_s)}
+        idle = measure_idle_cpu_percent(cluster, effort.idle_s)
+    return {
+        "idle_cpu_percent": max(idle.values()),
+        "idle_cpu_percent_by_role": idle,
+        "node_rss_mb": round(sum(rss_mb.values()), 1),
+        "node_rss_mb_by_part": rss_mb,
+    }
 
 
 PARTS: dict[str, list[tuple[str, Callable[[Effort], Figures]]]] = {
@@ -170,36 +198,36 @@ def _throughput(cluster: LocalCluster, size_bytes: int, effort: Effort) -> int:
 def show(console: Console, figures: Figures) -> None:
     """Prints the figures that are there."""
     machine = figures["machine"]
-    console.print(
-        f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, loopback", markup=False
-    )
+    where = f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, loopback"
+    console.print(where, markup=False, soft_wrap=True)
     _show_latencies(console, figures)
     if "throughput_msgs_per_s" in figures:
-        table = Table("service", "sync", *(f"{size} bytes" for size in SIZES_BYTES), title="messages a second")
+        sizes = (f"{size} bytes" for size in SIZES_BYTES)
+        table = Table("service", "sync", *sizes, title="messages a second", box=None)
         for service, modes in figures["throughput_msgs_per_s"].items():
             for sync, by_size in modes.items():
                 table.add_row(service, sync, *(f"{value:,}" for value in by_size.values()))
         console.print(table)
-    for name in ("record_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
+    for name in ("record_mb_per_s", "record_sync_none_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
         if name in figures:
-            console.print(f"{name}: {figures[name]}", markup=False)
+            console.print(f"{name}: {figures[name]:,}", markup=False)
 
 
 def _show_latencies(console: Console, figures: Figures) -> None:
     names = ("p50", "p90", "p99", "p999", "p9999")
-    table = Table("round trip, us", "sync", "bytes", *names)
+    table = Table("round trip in us", "sync", "bytes", *names, box=None)
 
-    def add(what: str, sync: str, size: str, values: dict[str, float]) -> None:
-        table.add_row(what, sync, size, *(f"{values[name]:,}" for name in names))
+    def add(what: str, sync: str, size: str | int, values: dict[str, float]) -> None:
+        table.add_row(what, sync, str(size), *(f"{values[name]:,.0f}" for name in names))
 
-    for size, values in figures.get("floor_rtt_us", {}).items():
+    for size, values in figures.get("floor_rtt_us_by_size", {}).items():
         add("raw floor", "-", size, values)
-    for service_mode, modes in figures.get("rtt_us", {}).items():
-        for sync, by_size in modes.items():
+    for name, what in (("rtt_us", "cluster"), ("rtt_inline_us", "cluster, inline service")):
+        for sync, by_size in figures.get(name, {}).items():
             for size, values in by_size.items():
-                add(f"cluster, {service_mode}", sync, size, values)
-    for sync, rates in figures.get("open_loop_us", {}).items():
-        for rate, values in rates.items():
-            add(f"open loop, {int(rate):,}/s", sync, str(SIZES_BYTES[0]), values)
+                add(what, sync, size, values)
+    for name, sync in (("open_loop_us", DEFAULT_SYNC), ("open_loop_sync_none_us", "none")):
+        for rate, values in figures.get(name, {}).items():
+            add(f"open loop, {int(rate):,} a second", sync, SIZES_BYTES[0], values)
     if table.row_count:
         console.print(table)

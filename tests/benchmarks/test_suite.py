@@ -1,0 +1,43 @@
+"""The whole benchmark suite, as small as it goes, so that it does not rot."""
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks import suite
+
+TINY = replace(
+    suite.QUICK, floor_count=100, round_trip_count=20, warm_up_count=10, message_count=500, open_loop_s=0.1,
+    archive_mb=8, idle_s=0.2,
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_every_figure_is_there_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "QUICK", TINY)
+    monkeypatch.setattr(suite, "SIZES_BYTES", (32, 288))
+    monkeypatch.setattr(suite, "RATES", (500,))
+    console = Console(file=io.StringIO(), width=200)
+    suite.run_suite("all", tmp_path / "figures.json", quick=True, console=console)
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    percentiles = {"p50", "p90", "p99", "p999", "p9999"}
+    assert percentiles <= figures["floor_rtt_us"].keys()
+    for name in ("rtt_us", "rtt_inline_us"):
+        for sync in ("none", "commit"):
+            assert {"32", "288"} == figures[name][sync].keys()
+            assert percentiles <= figures[name][sync]["32"].keys()
+            assert figures[name][sync]["32"]["count"] == 20
+    assert figures["throughput_msgs_per_s"].keys() == {"python", "cython"}
+    assert all(rate > 0 for modes in figures["throughput_msgs_per_s"].values() for rate in modes["commit"].values())
+    assert figures["open_loop_us"]["500"]["count"] == 50
+    for name in ("record_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
+        assert figures[name] > 0
+    assert figures["configuration"]["sync"] == "commit"
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "raw floor" in shown
+    assert "messages a second" in shown
