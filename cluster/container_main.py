@@ -10,12 +10,14 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from archive.lmdb_store import open_lmdb
 from cluster.container import ServiceContainer, open_recording_in
 from cluster.container_process import SERVICE_FAILED_STATUS
 from cluster.counter_types import CounterType
+from cluster.mark_file import LIVENESS_TIMEOUT_MS
 from cluster.service_loader import load_service
 from runtime.clock import SystemClock
 from runtime.errors import (
@@ -25,6 +27,7 @@ from runtime.errors import (
     DriverTimeoutError,
     OrdoError,
     ServiceError,
+    StorageInUseError,
 )
 from runtime.idle import BackoffIdle, FutexParker
 from runtime.logging import configure_logging
@@ -42,13 +45,17 @@ PARK_NS_MAX = 10_000_000
 SPINS_MAX = 10
 """Few: on a machine with few cores the node needs the core that a spinning container would hold."""
 NODE_TIMEOUT_NS = 10_000_000_000
+PREDECESSOR_TIMEOUT_NS = 1_500_000 * LIVENESS_TIMEOUT_MS
 DRIVER_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """A node that was stopped for a while goes on with its container; one that died takes it along."""
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """SIGTERM for this process when its parent ends, also when it ended before this call."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    """SIGKILL for this process when its parent ends, also when it ended before this call.
+
+    Nothing less: a container in a long callback would go on beside the one that a new node starts.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
         raise ClusterTimeoutError("the node that started this container is gone")
 
@@ -126,6 +133,19 @@ def await_driver(aeron_dir: str, clock: SystemClock) -> None:
         idle.after(0)
 
 
+def await_predecessor(build: Callable[[], ServiceContainer], clock: SystemClock) -> ServiceContainer:
+    """Builds the container once the mark file is free: a killed node's container may take a moment to go."""
+    deadline_ns = clock.now() + PREDECESSOR_TIMEOUT_NS
+    idle = BackoffIdle()
+    while True:
+        try:
+            return build()
+        except StorageInUseError:
+            if clock.now() > deadline_ns:
+                raise
+        idle.after(0)
+
+
 def run_container(options: argparse.Namespace) -> None:
     """Builds and runs the container; raises what ended it."""
     configure_logging()
@@ -140,15 +160,19 @@ def run_container(options: argparse.Namespace) -> None:
         name=f"service-{options.service_id}",
         driver_timeout_ns=DRIVER_TIMEOUT_NS,
     ) as client:
-        container = ServiceContainer(
-            service,
-            cluster_dir=options.cluster_dir,
-            client=client,
-            clock=clock,
-            open_recording=open_recording_in(FileStorage(open_lmdb), options.archive_dir),
-            member_id=options.member_id,
-            service_id=options.service_id,
-            memory=memory,
+        container = await_predecessor(
+            partial(
+                ServiceContainer,
+                service,
+                cluster_dir=options.cluster_dir,
+                client=client,
+                clock=clock,
+                open_recording=open_recording_in(FileStorage(open_lmdb), options.archive_dir),
+                member_id=options.member_id,
+                service_id=options.service_id,
+                memory=memory,
+            ),
+            clock,
         )
         runner = ContainerRunner(container, client, clock)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ SERVICE_FAILED_STATUS = 70
 
 
 class ContainerProcess:
-    """Starts, watches and ends `python -m cluster.container`; the child also dies with its parent by itself."""
+    """Starts, watches and ends `python -m cluster.container_main`; the child also dies with its parent by itself."""
 
     def __init__(self, config: NodeConfig, service_name: str) -> None:
         self._command = [
@@ -31,6 +32,8 @@ class ContainerProcess:
             str(config.node.member_id),
             "--service",
             service_name,
+            "--parent-pid",
+            str(os.getpid()),
         ]
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -1,0 +1,78 @@
+"""What replicas report of themselves, compared with each other and with what writers expect."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cluster.counter_types import CounterType
+from cluster.launcher import LocalCluster
+from cluster.node_counters import counter_value
+from tests.cluster.integration.protocol import REPORT_EVENT
+from tests.cluster.integration.writer import Writer
+
+_report_ids = itertools.count(1)
+
+
+class Report(NamedTuple):
+    """The state of one replica at one position of the log."""
+
+    count: int
+    hash: str
+    writers: tuple[tuple[str, str], ...]
+    position: int
+
+
+def reports_of(cluster: LocalCluster, member_id: int, report_id: int) -> set[Report]:
+    """What a member reported under an id: more than one when it replayed the log and came to something else."""
+    return {
+        Report(
+            int(str(event["count"])),
+            str(event["hash"]),
+            tuple(sorted(dict(event["writers"]).items())),  # type: ignore[call-overload]
+            int(str(event["position"])),
+        )
+        for event in cluster.log_events(member_id, REPORT_EVENT)
+        if event["report_id"] == report_id
+    }
+
+
+def demand_agreement(
+    cluster: LocalCluster, writers: Sequence[Writer], members: Sequence[int] | None = None, timeout_s: float = 60.0
+) -> Report:
+    """All members hold the same entries in the same order, and of each writer exactly those it wrote."""
+    report_id = next(_report_ids)
+    for writer in writers:
+        writer.drain()
+    writers[0].report(report_id)
+    return await_agreement(cluster, writers, report_id, members, timeout_s)
+
+
+def await_agreement(
+    cluster: LocalCluster,
+    writers: Sequence[Writer],
+    report_id: int,
+    members: Sequence[int] | None = None,
+    timeout_s: float = 60.0,
+) -> Report:
+    """As `demand_agreement`, for a report that was asked for before."""
+    wanted = cluster.member_ids if members is None else tuple(members)
+
+    def found() -> dict[int, set[Report]] | None:
+        by_member = {member_id: reports_of(cluster, member_id, report_id) for member_id in wanted}
+        return by_member if all(by_member.values()) else None
+
+    by_member = cluster.await_value(found, f"report {report_id} of members {wanted}", timeout_s)
+    different = set().union(*by_member.values())
+    assert len(different) == 1, f"replicas differ: {by_member}"
+    (report,) = different
+    expected = tuple(sorted((str(writer.writer_id), writer.hash.hex()) for writer in writers if writer.acked))
+    assert report.writers == expected, f"the replicas hold {report}, the writers wrote {expected}"
+    assert report.count == sum(writer.acked for writer in writers)
+    return report
+
+
+def counter_of(cluster: LocalCluster, member_id: int, counter: CounterType) -> int:
+    """A counter of a running member, -1 when it is not there."""
+    return counter_value(cluster.aeron_dir(member_id), counter)

@@ -1,0 +1,132 @@
+"""The service of the tests on real processes: a ledger that shows every loss, repetition and change of order."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections import deque
+from typing import Any
+
+import structlog
+
+from service_api.native import Header
+from service_api.service import ADMIN_ACTION, BACK_PRESSURED, ClientSession, Cluster, ClusteredService, Role
+from service_api.snapshot import SnapshotReader, SnapshotWriter
+from tests.cluster.integration.protocol import (
+    ANSWER,
+    ANSWERS_KEPT,
+    EMPTY_HASH,
+    REPORT_EVENT,
+    REQUEST,
+    Kind,
+    Status,
+    chain,
+)
+
+OFFER_TIMEOUT_S = 2.0
+ROLE_EVENT = "ledger.role"
+PID_EVENT = "ledger.started"
+
+
+class Ledger(ClusteredService):
+    """Applies an entry only when it is the next one of its writer, and answers repetitions as it did the first time.
+
+    Keeps a hash over everything in the order it was applied, and one for each writer. The variables below make it
+    misbehave when it applies entry number N; `LEDGER_MEMBER` limits them to one member.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_hash = EMPTY_HASH
+        self.writer_hashes: dict[int, bytes] = {}
+        self.sequences: dict[int, int] = {}
+        self.counts: dict[int, deque[int]] = {}
+        self._actions: dict[int, str] = {}
+        self._load_s = 0.0
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        self._cluster = cluster
+        self._log = structlog.get_logger().bind(member_id=cluster.member_id)
+        self._read_environment()
+        if snapshot is not None:
+            self._load(pickle.loads(snapshot.read()))
+            busy_until(time.monotonic() + self._load_s)
+        self._log.info(PID_EVENT, pid=os.getpid(), count=self.count, position=cluster.log_position)
+
+    def _read_environment(self) -> None:
+        if os.environ.get("LEDGER_MEMBER", str(self._cluster.member_id)) != str(self._cluster.member_id):
+            return
+        for action in ("sleep", "compute", "raise", "exit"):
+            if (at := os.environ.get(f"LEDGER_{action.upper()}_AT")) is not None:
+                self._actions[int(at)] = action
+        self._load_s = float(os.environ.get("LEDGER_LOAD_S", "0"))
+
+    def on_role_change(self, role: Role) -> None:
+        self._log.info(ROLE_EVENT, role=role.name)
+
+    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
+        kind, writer_id, sequence = REQUEST.unpack_from(payload)
+        if kind == Kind.REPORT:
+            self._report(sequence, header.position)
+            return
+        expected = self.sequences.get(writer_id, 0) + 1
+        if sequence == expected:
+            self._apply(writer_id, payload)
+        if session is not None:
+            self._answer(session, writer_id, sequence)
+
+    def _apply(self, writer_id: int, payload: bytes) -> None:
+        self.count += 1
+        self.sequences[writer_id] = self.sequences.get(writer_id, 0) + 1
+        self.total_hash = chain(self.total_hash, payload)
+        self.writer_hashes[writer_id] = chain(self.writer_hashes.get(writer_id, EMPTY_HASH), payload)
+        self.counts.setdefault(writer_id, deque(maxlen=ANSWERS_KEPT)).append(self.count)
+        if self.count in self._actions:
+            self._misbehave(self._actions[self.count])
+
+    def _misbehave(self, action: str) -> None:
+        if action == "sleep":
+            time.sleep(5)
+        elif action == "compute":
+            busy_until(time.monotonic() + 5)
+        elif action == "exit":
+            os._exit(9)
+        else:
+            raise RuntimeError(f"the ledger was told to fail at entry {self.count}")
+
+    def _answer(self, session: ClientSession, writer_id: int, sequence: int) -> None:
+        last = self.sequences.get(writer_id, 0)
+        counts = self.counts.get(writer_id, deque())
+        if sequence > last:
+            answer = ANSWER.pack(Status.GAP, writer_id, last + 1, self.count)
+        elif sequence > last - len(counts):
+            answer = ANSWER.pack(Status.APPLIED, writer_id, sequence, counts[sequence - last - 1])
+        else:
+            return
+        deadline_s = time.monotonic() + OFFER_TIMEOUT_S
+        while session.offer(answer) in (BACK_PRESSURED, ADMIN_ACTION) and time.monotonic() < deadline_s:
+            self._cluster.idle()
+            time.sleep(0.00005)
+
+    def _report(self, report_id: int, position: int) -> None:
+        self._log.info(
+            REPORT_EVENT,
+            report_id=report_id,
+            count=self.count,
+            hash=self.total_hash.hex(),
+            writers={str(key): value.hex() for key, value in sorted(self.writer_hashes.items())},
+            position=position,
+        )
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        writer.write(pickle.dumps((self.count, self.total_hash, self.writer_hashes, self.sequences, self.counts)))
+
+    def _load(self, state: Any) -> None:
+        self.count, self.total_hash, self.writer_hashes, self.sequences, self.counts = state
+
+
+def busy_until(deadline_s: float) -> None:
+    """Computes, without giving the processor away."""
+    while time.monotonic() < deadline_s:
+        pass
