@@ -225,3 +225,26 @@ def test_positions_of_both_ends_agree(world: World) -> None:
     assert a.counter(12) == a.counter(2) == end, "pub-pos, snd-pos"
     assert b.counter(3) == b.counter(5) == b.counter(4) == end, "rcv-hwm, rcv-pos, sub-pos"
     assert a.counter(9) == end + (128 << 10), "snd-lmt: consumption and window"
+
+
+def test_hundreds_of_streams_rest_and_wake(world: World) -> None:
+    """Quiet streams are visited in slices: each still sends, receives, and keeps its heartbeat."""
+    count = 160
+    a, b = (world.node(host, term_length=64 << 10, counters_values_length=1 << 18) for host in (A, B))
+    collector = Collector(b.client.add_subscription(CHANNEL, 10))
+    publications = [a.client.add_exclusive_publication(CHANNEL, 10) for _ in range(count)]
+    world.until(lambda: len(collector.subscription.images) == count)
+    for publication in publications[::7]:
+        assert publication.offer(b"x" * 100) > 0
+    world.until(lambda: collector.poll(1000) + 1 and len(collector.messages) == len(publications[::7]))
+    world.run(6 * S, 2 * MS)
+    assert all(publication.is_connected for publication in publications)
+    assert len(collector.subscription.images) == count
+
+
+def test_a_driver_that_closes_tells_the_senders(world: World) -> None:
+    publication, _ = stream(world)
+    b = world.nodes.pop()
+    b.client.close()
+    b.driver.on_close()
+    world.until(lambda: not publication.is_connected, 1 * S)

@@ -190,6 +190,10 @@ cdef inline void put_rttm(uint8_t* frame, uint8_t flags, int32_t session_id, int
     ordo_put_i64(frame + 24, delta_ns)
     ordo_put_i64(frame + 32, receiver_id)
 
+cdef inline int64_t on_grid(int64_t deadline_ns) noexcept nogil:
+    """The next multiple of 5 ms: periodic messages of many streams go together, so that an idle driver sleeps."""
+    return (deadline_ns + 4999999) / 5000000 * 5000000
+
 cdef inline uint16_t address_port(const SocketAddress* address) noexcept nogil:
     """In network order: for comparison only. Same place in both families."""
     return ordo_get_u16(address.storage + 2)

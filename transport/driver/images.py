@@ -78,7 +78,7 @@ class Images:
         image = self._create(setup, links, window)
         self.all.append(image)
         endpoint.add_image(image, setup.session_id, setup.stream_id)
-        self.context.receiver.add_image(image)
+        self.context.receiver.add_image(image, self.context.clock.now())
         for link in links:
             counter = self.subscriptions.position_counter(link, image, image.join_position)
             self.subscriptions.attach(link, image, counter)
@@ -248,5 +248,8 @@ class Images:
             self._free(image)
 
     def close(self) -> None:
+        """Tells every sender that this receiver goes, and gives the logs back."""
+        now_ns = self.context.clock.now()
         for image in self.all:
+            image.end_now(now_ns)
             image.log.close()

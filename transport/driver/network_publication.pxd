@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SendItem, SocketAddress
 from transport.driver.flow_control cimport FlowControl
+from transport.driver.pointers cimport Worked
 from transport.driver.send_endpoint cimport SendEndpoint
 from transport.driver.system_counters cimport SystemCounters
 from transport.logbuffer cimport LogBuffers
@@ -30,7 +31,7 @@ cdef struct Resend:
     int64_t deadline_ns                # when to send (delayed), or when to forget (lingering)
     int state                          # 0 free, 1 delayed, 2 lingering
 
-cdef class NetworkPublication:
+cdef class NetworkPublication(Worked):
     cdef readonly LogBuffers log
     cdef readonly SendEndpoint endpoint
     cdef readonly FlowControl flow_control

@@ -32,7 +32,7 @@ cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 STATE_NAMES = ("ACTIVE", "DRAINING", "LINGER", "DONE")
 
 
-cdef class NetworkPublication:
+cdef class NetworkPublication(Worked):
     """`parameters` is a PublicationParameters; `counters` holds pub-pos, pub-lmt, snd-pos, snd-lmt, snd-bpe,
     snd-naks-received by these names; times in ns."""
 
@@ -119,9 +119,9 @@ cdef class NetworkPublication:
         cdef int64_t deadline = NEVER
         cdef int i
         if not self.has_initial_connection or self.setup_elicited:
-            deadline = self.last_setup_ns + SETUP_INTERVAL_NS + 1
-        if self.has_initial_connection and self.last_send_ns + HEARTBEAT_INTERVAL_NS + 1 < deadline:
-            deadline = self.last_send_ns + HEARTBEAT_INTERVAL_NS + 1
+            deadline = on_grid(self.last_setup_ns + SETUP_INTERVAL_NS + 1)
+        if self.has_initial_connection and self.last_send_ns + HEARTBEAT_INTERVAL_NS < deadline:
+            deadline = on_grid(self.last_send_ns + HEARTBEAT_INTERVAL_NS + 1)
         if self.resends_active > 0:
             for i in range(self.resend_count):
                 if self.resends[i].state == RESEND_DELAYED and self.resends[i].deadline_ns < deadline:
@@ -500,25 +500,27 @@ cdef class NetworkPublication:
             self.clean_position = self.log.clean(self.clean_position, position)
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
-        """Moves the publisher's limit and cleans behind the slowest consumer; 1 when the limit moved."""
+        """Moves the publisher's limit and cleans behind the slowest consumer; 1 when something had moved."""
         cdef int64_t producer, consumer, limit
+        cdef int moved = 0
         if self.state != PUBLICATION_ACTIVE:
             return 0
         producer = self.log.producer_position()
         if producer != self.position_cell[0]:
             ordo_store_release_i64(self.position_cell, producer)
+            moved = 1
         if self._has_subscribers():
             consumer = self._min_consumer()
             limit = consumer + self.window
             if limit <= self.publisher_limit:
-                return 0
+                return moved
             self._clean_to(consumer - self.term_length)
             if not self._may_move_limit(limit):
                 return 1                            # the next turn cleans on
         else:
             limit = self.sender_position
             if limit == self.publisher_limit:
-                return 0
+                return moved
             self._clean_to(self._min_consumer() - self.term_length)
             if self.log.is_connected():
                 self.log.set_connected(False)

@@ -12,6 +12,32 @@ cdef class PointerArray:
     cdef int add(self, void* item) except -1
     cdef void remove(self, void* item) noexcept          # order is kept
 
+cdef enum:
+    SETTLE_NS = 5000000                # quiet for this long: no longer visited every turn
+    SETTLE_COUNT = 128                 # up to so many, all are visited every turn
+    SLICE = 32                         # quiet ones visited a turn
+
+cdef class Worked:
+    """Base of what a WorkSet holds."""
+    cdef int slot
+    cdef int64_t active_ns
+
+cdef class WorkSet:
+    """Objects with something to do every turn in front, quiet ones behind, of which each turn visits a slice.
+
+    Thousands of streams that rest then cost a turn no more than a few.
+    """
+    cdef void** items
+    cdef readonly int count
+    cdef readonly int busy             # items[0:busy] are visited every turn
+    cdef int capacity
+    cdef int add(self, Worked item, int64_t now_ns) except -1
+    cdef void remove(self, Worked item) noexcept
+    cdef void wake(self, Worked item, int64_t now_ns) noexcept nogil       # to the busy ones
+    cdef void settle(self, int index, int64_t now_ns) noexcept nogil       # to the quiet ones, if it was quiet long
+    cdef int next_quiet(self, int cursor) noexcept nogil                   # index behind cursor, -1: there is none
+    cdef void _swap(self, int a, int b) noexcept nogil
+
 cdef class PointerMap:
     """Open addressing, linear probing, backward-shift deletion. NULL means absent and cannot be stored."""
     cdef int64_t* keys

@@ -28,6 +28,59 @@ cdef class PointerArray:
         self.count = kept
 
 
+cdef class Worked:
+    pass
+
+
+cdef class WorkSet:
+    def __dealloc__(self):
+        free(self.items)
+
+    cdef int add(self, Worked item, int64_t now_ns) except -1:
+        cdef void** grown
+        if self.count == self.capacity:
+            grown = <void**> realloc(self.items, max(16, 2 * self.capacity) * sizeof(void*))
+            if grown == NULL:
+                raise MemoryError
+            self.items = grown
+            self.capacity = max(16, 2 * self.capacity)
+        item.slot = self.count
+        self.items[self.count] = <void*> item
+        self.count += 1
+        self.wake(item, now_ns)
+        return 0
+
+    cdef void remove(self, Worked item) noexcept:
+        if item.slot < self.busy:
+            self._swap(item.slot, self.busy - 1)
+            self.busy -= 1
+        self._swap(item.slot, self.count - 1)
+        self.count -= 1
+
+    cdef void _swap(self, int a, int b) noexcept nogil:
+        cdef void* moved = self.items[a]
+        self.items[a] = self.items[b]
+        self.items[b] = moved
+        (<Worked> self.items[a]).slot = a
+        (<Worked> self.items[b]).slot = b
+
+    cdef void wake(self, Worked item, int64_t now_ns) noexcept nogil:
+        item.active_ns = now_ns
+        if item.slot >= self.busy:
+            self._swap(item.slot, self.busy)
+            self.busy += 1
+
+    cdef void settle(self, int index, int64_t now_ns) noexcept nogil:
+        if self.count > SETTLE_COUNT and now_ns - (<Worked> self.items[index]).active_ns > SETTLE_NS:
+            self._swap(index, self.busy - 1)
+            self.busy -= 1
+
+    cdef int next_quiet(self, int cursor) noexcept nogil:
+        if self.busy >= self.count:
+            return -1
+        return self.busy if cursor < self.busy or cursor + 1 >= self.count else cursor + 1
+
+
 cdef class PointerMap:
     def __cinit__(self):
         self.mask = 15

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SocketAddress
 from transport.driver.loss cimport LossDetector
+from transport.driver.pointers cimport Worked
 from transport.driver.receive_endpoint cimport ReceiveEndpoint, ReceiveTransport
 from transport.driver.system_counters cimport SystemCounters
 from transport.logbuffer cimport LogBuffers
@@ -21,7 +22,7 @@ cdef struct Connection:
     bint is_end_of_stream
     int64_t end_position
 
-cdef class PublicationImage:
+cdef class PublicationImage(Worked):
     cdef readonly LogBuffers log
     cdef readonly ReceiveEndpoint endpoint
     cdef readonly LossDetector loss
@@ -73,6 +74,7 @@ cdef class PublicationImage:
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
     cdef bint has_unread(self) noexcept nogil
+    cdef bint is_settled(self) noexcept nogil
     cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source,
                             int64_t now_ns) noexcept nogil
     cdef void _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,

@@ -24,7 +24,7 @@ cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 STATE_NAMES = ("INIT", "ACTIVE", "DRAINING", "LINGER", "DONE")
 
 
-cdef class PublicationImage:
+cdef class PublicationImage(Worked):
     """`counters` holds rcv-hwm, rcv-pos and rcv-naks-sent by these names; `window` in bytes; times in ns."""
 
     def __init__(self, *, LogBuffers log not None, ReceiveEndpoint endpoint not None, LossDetector loss not None,
@@ -320,7 +320,11 @@ cdef class PublicationImage:
             return now_ns
         if self.loss.active.length > 0 and self.loss.active.deadline_ns < self.sm_sent_ns + self.sm_timeout_ns:
             return self.loss.active.deadline_ns
-        return self.sm_sent_ns + self.sm_timeout_ns + 1
+        return on_grid(self.sm_sent_ns + self.sm_timeout_ns + 1)
+
+    cdef bint is_settled(self) noexcept nogil:
+        """All that came was read and told: only the timers are left."""
+        return not self.sm_due and self.rebuild_position >= self.high_water and not self.has_unread()
 
     # --- life (Python, rare) --------------------------------------------------------------------------------------
 

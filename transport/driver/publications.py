@@ -214,7 +214,7 @@ class Publications:
         endpoint.retain()
         self.network[correlation_id] = publication
         self.channels[correlation_id] = spec.text
-        context.sender.add_publication(publication)
+        context.sender.add_publication(publication, context.clock.now())
         return publication
 
     def _create_log(

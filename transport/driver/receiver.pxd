@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SocketAddress
-from transport.driver.pointers cimport PointerArray
+from transport.driver.pointers cimport PointerArray, WorkSet
 from transport.driver.publication_image cimport PublicationImage
 from transport.driver.receive_endpoint cimport ReceiveTransport
 from transport.driver.system_counters cimport SystemCounters
@@ -10,7 +10,8 @@ from transport.driver.system_counters cimport SystemCounters
 cdef class Receiver:
     cdef SystemCounters system
     cdef PointerArray transports
-    cdef PointerArray images
+    cdef WorkSet images
+    cdef int cursor
     cdef readonly list setups                  # for the conductor: images to build
     cdef int setup_count
     cdef int receive(self, int64_t now_ns) noexcept nogil      # datagrams

@@ -3,7 +3,7 @@
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
 from transport.driver.frames cimport *
-from transport.driver.pointers cimport pair_key
+from transport.driver.pointers cimport SLICE, pair_key
 from transport.driver.receive_endpoint cimport (ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
                                                 SESSION_NO_INTEREST, SESSION_PENDING_SETUP)
 from transport.driver.system_counters cimport count_event
@@ -27,7 +27,7 @@ cdef class Receiver:
     def __init__(self, SystemCounters system not None):
         self.system = system
         self.transports = PointerArray()
-        self.images = PointerArray()
+        self.images = WorkSet()
         self.setups = []
 
     def add_transport(self, ReceiveTransport transport not None):
@@ -39,12 +39,12 @@ cdef class Receiver:
         self.setups = [setup for setup in self.setups if setup.transport is not transport]
         self.setup_count = len(self.setups)
 
-    def add_image(self, PublicationImage image not None):
+    def add_image(self, PublicationImage image not None, int64_t now_ns):
         """Its owner keeps it alive until it is removed."""
-        self.images.add(<void*> image)
+        self.images.add(image, now_ns)
 
     def remove_image(self, PublicationImage image not None):
-        self.images.remove(<void*> image)
+        self.images.remove(image)
 
     def take_setups(self):
         """The SETUP frames since last time that ask for an image, in order."""
@@ -94,7 +94,8 @@ cdef class Receiver:
         if frame_type == FRAME_DATA or frame_type == FRAME_PAD:
             found = transport.endpoint.sessions.get(pair_key(ordo_get_i32(datagram + 12), ordo_get_i32(datagram + 16)))
             if <size_t> found >= SESSION_MARKERS:
-                (<PublicationImage> found).on_data(datagram, length, transport, source, now_ns)
+                if (<PublicationImage> found).on_data(datagram, length, transport, source, now_ns):
+                    self.images.wake(<PublicationImage> found, now_ns)
             elif found == NULL and datagram[5] & FLAG_EOS == 0:
                 self._on_unknown_data(transport, datagram, source, now_ns)
         elif frame_type == FRAME_SETUP:
@@ -131,6 +132,7 @@ cdef class Receiver:
         cdef void* found = transport.endpoint.sessions.get(pair_key(session_id, stream_id))
         if <size_t> found >= SESSION_MARKERS:
             (<PublicationImage> found).on_setup(transport, source, now_ns)
+            self.images.wake(<PublicationImage> found, now_ns)
             return
         if (found != NULL and <size_t> found != SESSION_PENDING_SETUP) or transport.endpoint.streams.get(stream_id) == NULL:
             return
@@ -160,9 +162,18 @@ cdef class Receiver:
         transport.send_frame(reply, RTTM_LENGTH, source)
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
+        """One turn of every busy image and of a slice of the quiet ones; how many had something to do."""
         cdef int i, work = 0
-        for i in range(self.images.count):
-            work += (<PublicationImage> self.images.items[i]).conduct(now_ns)
+        for i in range(self.images.busy - 1, -1, -1):
+            if (<PublicationImage> self.images.items[i]).conduct(now_ns):
+                work += 1
+            elif (<PublicationImage> self.images.items[i]).is_settled():
+                self.images.settle(i, now_ns)
+        for i in range(SLICE):
+            self.cursor = self.images.next_quiet(self.cursor)
+            if self.cursor < 0:
+                break
+            work += (<PublicationImage> self.images.items[self.cursor]).conduct(now_ns)
         return work
 
     cdef bint has_unread(self) noexcept nogil:

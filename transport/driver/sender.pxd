@@ -3,13 +3,15 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SocketAddress
 from transport.driver.network_publication cimport NetworkPublication
-from transport.driver.pointers cimport PointerArray
+from transport.driver.pointers cimport PointerArray, WorkSet
 from transport.driver.send_endpoint cimport SendEndpoint
 from transport.driver.system_counters cimport SystemCounters
 
 cdef class Sender:
     cdef SystemCounters system
-    cdef PointerArray publications
+    cdef WorkSet publications
+    cdef int send_cursor
+    cdef int conduct_cursor
     cdef PointerArray endpoints
     cdef readonly list errors                  # ERR frames for the conductor
     cdef int error_count

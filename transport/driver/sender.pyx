@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
 from transport.driver.frames cimport *
-from transport.driver.pointers cimport pair_key
+from transport.driver.pointers cimport SLICE, pair_key
 from transport.driver.system_counters cimport count_event
 
 cdef enum:
@@ -19,7 +19,7 @@ cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 cdef class Sender:
     def __init__(self, SystemCounters system not None):
         self.system = system
-        self.publications = PointerArray()
+        self.publications = WorkSet()
         self.endpoints = PointerArray()
         self.errors = []
 
@@ -29,14 +29,14 @@ cdef class Sender:
     def remove_endpoint(self, SendEndpoint endpoint not None):
         self.endpoints.remove(<void*> endpoint)
 
-    def add_publication(self, NetworkPublication publication not None):
+    def add_publication(self, NetworkPublication publication not None, int64_t now_ns):
         """Its owner keeps it alive until it is removed."""
-        self.publications.add(<void*> publication)
+        self.publications.add(publication, now_ns)
         publication.endpoint.publications.put(pair_key(publication.session_id, publication.stream_id),
                                               <void*> publication)
 
     def remove_publication(self, NetworkPublication publication not None):
-        self.publications.remove(<void*> publication)
+        self.publications.remove(publication)
         publication.endpoint.publications.remove(pair_key(publication.session_id, publication.stream_id))
 
     def take_errors(self):
@@ -91,6 +91,8 @@ cdef class Sender:
             count_event(self.system, COUNTER_SM_RECEIVED, 1)
             if found != NULL:
                 (<NetworkPublication> found).on_status_message(datagram, length, source, now_ns)
+                if (<NetworkPublication> found).has_work():
+                    self.publications.wake(<NetworkPublication> found, now_ns)
             elif sm_is_valid(datagram):
                 endpoint.on_status_source(ordo_get_i64(datagram + 28), source, now_ns)
         elif found == NULL:
@@ -98,6 +100,7 @@ cdef class Sender:
         elif frame_type == FRAME_NAK:
             count_event(self.system, COUNTER_NAKS_RECEIVED, 1)
             (<NetworkPublication> found).on_nak(datagram, now_ns)
+            self.publications.wake(<NetworkPublication> found, now_ns)
         elif frame_type == FRAME_RTTM:
             (<NetworkPublication> found).on_rttm(datagram)
         else:
@@ -122,26 +125,47 @@ cdef class Sender:
                 self.error_count = len(self.errors)
 
     cdef int send(self, int64_t now_ns) noexcept nogil:
-        """One turn of every publication; bytes sent."""
-        cdef int i, at, sent = 0
-        cdef int count = self.publications.count
-        if count == 0:
-            return 0
+        """One turn of every busy publication and of a slice of the quiet ones; bytes sent."""
+        cdef int i, at, bytes_sent, sent = 0
+        cdef int busy = self.publications.busy
         self.next_start += 1
-        if self.next_start >= count:
+        if self.next_start >= busy:
             self.next_start = 0
         at = self.next_start
-        for i in range(count):
-            sent += (<NetworkPublication> self.publications.items[at]).send(now_ns)
+        for i in range(busy):
+            bytes_sent = (<NetworkPublication> self.publications.items[at]).send(now_ns)
+            if bytes_sent > 0:
+                (<NetworkPublication> self.publications.items[at]).active_ns = now_ns
+                sent += bytes_sent
             at += 1
-            if at == count:
+            if at == busy:
                 at = 0
+        for i in range(SLICE):
+            self.send_cursor = self.publications.next_quiet(self.send_cursor)
+            if self.send_cursor < 0:
+                break
+            bytes_sent = (<NetworkPublication> self.publications.items[self.send_cursor]).send(now_ns)
+            if bytes_sent > 0:
+                self.publications.wake(<NetworkPublication> self.publications.items[self.send_cursor], now_ns)
+                sent += bytes_sent
         return sent
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
+        """Limits and cleaning, of the busy ones and of a slice of the quiet ones; how many moved."""
         cdef int i, work = 0
-        for i in range(self.publications.count):
-            work += (<NetworkPublication> self.publications.items[i]).conduct(now_ns)
+        for i in range(self.publications.busy - 1, -1, -1):
+            if (<NetworkPublication> self.publications.items[i]).conduct(now_ns):
+                (<NetworkPublication> self.publications.items[i]).active_ns = now_ns
+                work += 1
+            else:
+                self.publications.settle(i, now_ns)
+        for i in range(SLICE):
+            self.conduct_cursor = self.publications.next_quiet(self.conduct_cursor)
+            if self.conduct_cursor < 0:
+                break
+            if (<NetworkPublication> self.publications.items[self.conduct_cursor]).conduct(now_ns):
+                self.publications.wake(<NetworkPublication> self.publications.items[self.conduct_cursor], now_ns)
+                work += 1
         return work
 
     cdef bint has_work(self) noexcept nogil:

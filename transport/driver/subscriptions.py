@@ -422,9 +422,9 @@ class Subscriptions:
                         transport.replace_control(packed((host, control.port)))
 
     def close(self) -> None:
+        self.images.close()
         for endpoint in self.endpoints:
             endpoint.close()
-        self.images.close()
 
 
 def resource_id(resource: Resource) -> int:
