@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import time
 from typing import TYPE_CHECKING
 
+from cluster.client_folders import ClientFolder
 from runtime.clock import Clock, SystemClock
 from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
@@ -24,7 +23,6 @@ IMAGE_LIVENESS_TIMEOUT_NS = 5_000_000_000
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """The driver lives and dies with its one client, which may be quiet as long as it likes."""
 POLL_INTERVAL_S = 0.0002
-_numbers = itertools.count()
 
 
 class ClientTransport:
@@ -41,6 +39,7 @@ class ClientTransport:
         self.clock = clock
         self.descriptor = descriptor
         self._driver = driver
+        self._folder: ClientFolder | None = None
 
     @classmethod
     def connect(cls, aeron_dir: str) -> ClientTransport:
@@ -58,9 +57,9 @@ class ClientTransport:
 
         clock = SystemClock()
         memory = FileMemoryProvider()
-        parent = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
+        folder = ClientFolder()
         config = MediaDriverConfig(
-            directory=f"{parent}/ordo-client-{os.getpid()}-{next(_numbers)}",
+            directory=folder.path,
             delete_directory_on_start=True,
             to_driver_capacity=BUFFER_BYTES,
             to_clients_capacity=BUFFER_BYTES,
@@ -79,8 +78,8 @@ class ClientTransport:
         random = RandomSource()
         network = UdpNetwork()
         driver = MediaDriver(config, clock=clock, network=network, memory=memory, random=random)
-        driver.on_start()
         try:
+            driver.on_start()
             client = TransportClient(
                 config.directory,
                 clock=clock,
@@ -90,8 +89,11 @@ class ClientTransport:
             )
         except BaseException:
             driver.on_close()
+            folder.close()
             raise
-        return cls(client, clock, driver, network.fileno())
+        transport = cls(client, clock, driver, network.fileno())
+        transport._folder = folder
+        return transport
 
     def drive(self) -> int:
         """One duty cycle; the time at which it began, monotonic ns."""
@@ -117,3 +119,6 @@ class ClientTransport:
             if self._driver is not None:
                 self._driver.on_close()
                 self._driver = None
+            if self._folder is not None:
+                self._folder.close()
+                self._folder = None
