@@ -68,4 +68,6 @@ class ContainerProcess:
             return None
         if status < 0:
             return f"the service container (pid={self.pid}) was killed by signal {-status}: the node ends with it"
-        return f"the service container (pid={self.pid}) ended with status {status}: see its error log in the cluster folder"
+        return (
+            f"the service container (pid={self.pid}) ended with status {status}: see its error log in the cluster folder"
+        )

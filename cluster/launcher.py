@@ -167,6 +167,16 @@ class LocalCluster:
         """Asks a node to end in good order; answers its exit status."""
         return self.kill(member_id, signal.SIGTERM)
 
+    def wait(self, member_id: int, timeout_s: float = 30.0) -> int:
+        """Exit status of a node that was started and ends by itself, or ended already; negative: killed by a signal.
+
+        Raises ClusterTimeoutError when it does not end.
+        """
+        try:
+            return self._processes[member_id].wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise ClusterTimeoutError(f"member {member_id} did not end within {timeout_s:g} s") from error
+
     def restart(self, member_id: int) -> None:
         """Starts a node again on the data it has, after ending it if it still runs."""
         if self.is_running(member_id):

@@ -41,7 +41,7 @@ class Recovery:
         self.contents: snapshots.ModuleSnapshot | None = None
         if self.snapshot is not None:
             reader = archive.reader(self.snapshot.module_recording_id, 0)
-            self.contents = snapshots.decode(reader.messages())
+            self.contents = snapshots.decode(message.payload for message in reader.messages())
             self._check(self.contents, self.snapshot, config)
 
     def _add_unstored_terms(self, archive: Archive, store: StateStore) -> None:

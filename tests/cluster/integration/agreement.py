@@ -18,8 +18,8 @@ _report_ids = itertools.count(1)
 class Report(NamedTuple):
     """The state of one replica at one position of the log."""
 
-    count: int
-    hash: str
+    entries: int
+    digest: str
     writers: tuple[tuple[str, str], ...]
     position: int
 
@@ -69,7 +69,7 @@ def await_agreement(
     (report,) = different
     expected = tuple(sorted((str(writer.writer_id), writer.hash.hex()) for writer in writers if writer.acked))
     assert report.writers == expected, f"the replicas hold {report}, the writers wrote {expected}"
-    assert report.count == sum(writer.acked for writer in writers)
+    assert report.entries == sum(writer.acked for writer in writers)
     return report
 
 

@@ -17,7 +17,7 @@ StartCluster = Callable[..., LocalCluster]
 
 @pytest.fixture
 def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
-    """Starts a cluster of the ledger service (or another one) and waits for its leader; it is stopped after the test."""
+    """Starts a cluster of the ledger (or another service) and waits for its leader; it is stopped after the test."""
     with ExitStack() as stack:
 
         def start(service: str = LEDGER, **options: Any) -> LocalCluster:

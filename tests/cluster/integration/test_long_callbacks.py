@@ -1,0 +1,74 @@
+"""A service that takes its time costs its member nothing: neither the leadership nor its place as a follower."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.counter_types import CounterType
+from cluster.launcher import LocalCluster
+from tests.cluster.integration.agreement import counter_of, demand_agreement
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+PAUSE_S = 5.0
+
+
+def places(cluster: LocalCluster) -> dict[int, tuple[int, int, int]]:
+    """By member: elections held, leadership term, role."""
+    kinds = (CounterType.ELECTION_COUNT, CounterType.LEADERSHIP_TERM_ID, CounterType.NODE_ROLE)
+    return {
+        member_id: (
+            counter_of(cluster, member_id, kinds[0]),
+            counter_of(cluster, member_id, kinds[1]),
+            counter_of(cluster, member_id, kinds[2]),
+        )
+        for member_id in cluster.member_ids
+    }
+
+
+@pytest.mark.parametrize("action", ["SLEEP", "COMPUTE"])
+def test_a_callback_of_five_seconds(start_cluster: StartCluster, action: str) -> None:
+    cluster = start_cluster(environment={f"LEDGER_{action}_AT": "1500"})
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        before = places(cluster)
+        writer.longest_gap_s = 0.0
+        writer.write(3000)
+        assert writer.longest_gap_s > PAUSE_S - 0.5, "the callback did not pause"
+        demand_agreement(cluster, [writer])
+        assert places(cluster) == before
+
+
+def test_a_slow_follower_does_not_hold_up_the_others(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(environment={"LEDGER_SLEEP_AT": "1500", "LEDGER_MEMBER": "1"}, cluster={"appointed_leader_id": 0})
+    assert cluster.await_leader() == 0
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        before = places(cluster)
+        writer.longest_gap_s = 0.0
+        writer.write(3000)
+        assert writer.longest_gap_s < PAUSE_S / 2
+        demand_agreement(cluster, [writer])
+        assert places(cluster) == before
+
+
+def test_a_snapshot_that_loads_for_five_seconds(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(environment={"LEDGER_LOAD_S": "5"})
+    with Writer(cluster.ingress_endpoints, reopens=True) as writer:
+        writer.write(1000)
+        take_snapshot(cluster)
+        restart_all(cluster)
+        before = places(cluster)
+        writer.write(1000, timeout_s=90)
+        demand_agreement(cluster, [writer])
+        assert places(cluster) == before
+        follower = next(member_id for member_id in cluster.member_ids if member_id != cluster.await_leader())
+        cluster.kill(follower)
+        cluster.start_member(follower)
+        writer.write(1000)
+        demand_agreement(cluster, [writer])
+        after = places(cluster)
+        del before[follower], after[follower]
+        assert after == before

@@ -1,0 +1,128 @@
+"""Snapshots and shutdown: what is restored from a snapshot and the log after it is what was there before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from cluster.counter_types import CounterType
+from cluster.launcher import ROOT, LocalCluster
+from tests.cluster.integration.agreement import counter_of, demand_agreement
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.services import PID_EVENT
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def ordo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the `ordo` command."""
+    command = [sys.executable, "-m", "cluster.cli", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
+
+
+def take_snapshot(cluster: LocalCluster) -> None:
+    """Through the command, on the leader; every member has it when this returns."""
+    before = {member_id: counter_of(cluster, member_id, CounterType.SNAPSHOT_COUNT) for member_id in cluster.member_ids}
+    done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(cluster.await_leader())))
+    assert (done.returncode, done.stderr) == (0, ""), done
+    for member_id, count in before.items():
+        cluster.await_value(
+            lambda member_id=member_id, count=count: (  # type: ignore[misc]
+                counter_of(cluster, member_id, CounterType.SNAPSHOT_COUNT) == count + 1 or None
+            ),
+            f"the snapshot of member {member_id}",
+        )
+
+
+def last_start(cluster: LocalCluster, member_id: int) -> tuple[int, int]:
+    """With how many entries, and at which log position, the service of a member was started last."""
+    event = list(cluster.log_events(member_id, PID_EVENT))[-1]
+    return int(str(event["count"])), int(str(event["position"]))
+
+
+def restart_all(cluster: LocalCluster) -> None:
+    for member_id in cluster.member_ids:
+        cluster.kill(member_id)
+    cluster.start()
+    cluster.await_leader(60)
+
+
+def test_all_members_come_back_from_snapshot_and_log(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints, reopens=True) as writer:
+        writer.write(1000)
+        take_snapshot(cluster)
+        writer.write(1500)
+        take_snapshot(cluster)
+        writer.write(500)
+        demand_agreement(cluster, [writer])
+        restart_all(cluster)
+        writer.write(700, timeout_s=90)
+        demand_agreement(cluster, [writer])
+    for member_id in cluster.member_ids:
+        count, position = last_start(cluster, member_id)
+        assert count == 2500 and position > 0
+
+
+def test_a_snapshot_while_a_client_writes(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints, reopens=True) as writer:
+        writer.write(500)
+        command = [sys.executable, "-m", "cluster.cli", "cluster", "snapshot"]
+        command += ["--config", str(cluster.config_path(cluster.await_leader()))]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+            writer.run(lambda: process.poll() is not None)
+        assert process.returncode == 0
+        writer.write(500)
+        restart_all(cluster)
+        demand_agreement(cluster, [writer])
+    for member_id in cluster.member_ids:
+        assert last_start(cluster, member_id)[0] >= 500
+
+
+def test_shutdown_and_restart(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints, reopens=True) as writer:
+        writer.write(2000)
+        demand_agreement(cluster, [writer])
+        done = ordo("cluster", "shutdown", "--config", str(cluster.config_path(cluster.await_leader())))
+        assert (done.returncode, done.stderr) == (0, ""), done
+        for member_id in cluster.member_ids:
+            assert cluster.wait(member_id) == 0, cluster.logs(member_id)
+        cluster.start()
+        cluster.await_leader(60)
+        writer.write(500, timeout_s=90)
+        demand_agreement(cluster, [writer])
+    for member_id in cluster.member_ids:
+        assert last_start(cluster, member_id)[0] == 2000, "the shutdown's snapshot was not used"
+
+
+def test_a_follower_without_the_snapshot_needs_none(start_cluster: StartCluster) -> None:
+    """A member that was away during a snapshot, and one whose data is gone, execute the whole log instead."""
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(500)
+        leader = cluster.await_leader()
+        away, wiped = (member_id for member_id in cluster.member_ids if member_id != leader)
+        cluster.kill(away)
+        writer.write(500)
+        done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(leader)))
+        assert done.returncode == 0, done
+        cluster.start_member(away)
+        demand_agreement(cluster, [writer])
+        cluster.kill(wiped)
+        cluster.wipe(wiped)
+        cluster.start_member(wiped)
+        writer.write(500)
+        demand_agreement(cluster, [writer])
+
+
+def test_only_the_leader_takes_snapshots(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    follower = next(member_id for member_id in cluster.member_ids if member_id != cluster.await_leader())
+    done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(follower)))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and f"member {follower} does not lead" in done.stderr
