@@ -27,7 +27,9 @@ TIME = 1_700_000_000_123
 
 def read(path: str, entry: RecordingDescriptor, columns: tuple[str, ...] = COLUMN_NAMES, **kept: object) -> pa.Table:
     cursor = MessageCursor(path, entry, 0, 0, entry.stop_position)
-    decoder = RecordDecoder(cursor, RowSelection(**kept), columns, entry.recording_id, "node0", 0, entry.stream_id == 100)
+    decoder = RecordDecoder(
+        cursor, RowSelection(**kept), columns, entry.recording_id, "node0", 0, entry.stream_id == 100
+    )
     batches = []
     while (batch := decoder.next_batch()) is not None:
         batch.validate(full=True)

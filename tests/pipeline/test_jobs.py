@@ -27,20 +27,25 @@ def rows(frame: DataFrame) -> list[tuple[object, ...]]:
 
 def test_an_export_holds_the_log(spark: SparkSession, archive: str, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    state = export(spark, [archive], str(tmp_path / "out"), chunk_bytes=1 << 21,
-                   on_progress=lambda chunk, done, total: seen.append((done, total)))
+    state = export(
+        spark,
+        [archive],
+        str(tmp_path / "out"),
+        chunk_bytes=1 << 21,
+        on_progress=lambda chunk, done, total: seen.append((done, total)),
+    )
     log = spark.read.format("ordo").load(archive)
     exported = read_export(spark, str(tmp_path / "out"))
     assert rows(exported) == rows(log)
-    assert {(row.node, row.recording) for row in exported.select("node", "recording").distinct().collect()} == {("node0", 0)}
+    assert {(row.node, row.recording) for row in exported.select("node", "recording").distinct().collect()} == {
+        ("node0", 0)
+    }
     assert seen[-1][0] == seen[-1][1] and len(seen) > 1
     assert list(state) == ["node0/0"]
     assert (tmp_path / "out" / "node=node0" / "recording=0" / "from_position=0" / "day=2023-11-14").is_dir()
 
 
-def test_an_export_is_incremental_restartable_and_idempotent(
-    spark: SparkSession, archive: str, tmp_path: Path
-) -> None:
+def test_an_export_is_incremental_restartable_and_idempotent(spark: SparkSession, archive: str, tmp_path: Path) -> None:
     """A run that dies after half of a chunk's files leaves nothing that a reader would see twice."""
     target = str(tmp_path / "out")
     export(spark, [archive], target, commit="1000000", chunk_bytes=1 << 19)
@@ -57,9 +62,9 @@ def test_an_export_is_incremental_restartable_and_idempotent(
         export(spark, [archive], target, chunk_bytes=1 << 19, transform=dies)
     state = json.loads(Path(target, STATE_NAME).read_text())["exported"]
     stray = Path(target, "node=node0", "recording=0", f"from_position={state['node0/0']}", "day=2023-11-14")
-    with_day(spark.read.format("ordo").load(archive).limit(5).drop("node", "recording", "day")).drop("day").write.parquet(
-        str(stray)
-    )
+    with_day(spark.read.format("ordo").load(archive).limit(5).drop("node", "recording", "day")).drop(
+        "day"
+    ).write.parquet(str(stray))
     export(spark, [archive], target, chunk_bytes=1 << 19)
     assert export(spark, [archive], target) == {"node0/0": spark.read.format("ordo").load(archive).agg(
         {"position": "max"}).first()[0]}  # fmt: skip

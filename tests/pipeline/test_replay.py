@@ -65,7 +65,9 @@ def test_the_same_service_agrees_at_every_snapshot(
     assert [part["state"] for part in facts["stretches"]] == ["agrees", "agrees", "agrees", "no snapshot"]
     again = replay(spark, exchange[0], ENGINE, baseline=ENGINE)
     assert again["status"] == "agrees"
-    assert [part["emitted_hash"] for part in facts["stretches"]] == [part["emitted_hash"] for part in again["stretches"]]
+    assert [part["emitted_hash"] for part in facts["stretches"]] == [
+        part["emitted_hash"] for part in again["stretches"]
+    ]
     page = replay_job.write_report(facts, str(tmp_path))
     assert "agrees at 3 snapshots" in Path(page).read_text()
 
@@ -97,7 +99,9 @@ def test_messages_of_the_service_in_the_log_are_compared(spark: SparkSession, tm
     assert facts["first_difference"]["expected"] == b"AGAIN:3".hex()
     assert facts["first_difference"]["actual"] == b"again:3".hex()
     rows = emitted(spark, builder.directory, "tests.pipeline.test_replay:OtherEcho").orderBy("position").collect()
-    assert [(row.kind, bytes(row.payload)) for row in rows] == [("offer", b"AGAIN:" + number) for number in (b"1", b"2", b"3")]
+    assert [(row.kind, bytes(row.payload)) for row in rows] == [
+        ("offer", b"AGAIN:" + number) for number in (b"1", b"2", b"3")
+    ]
 
 
 def test_a_service_that_is_none_is_named(spark: SparkSession, exchange: tuple[str, list[int]]) -> None:

@@ -209,8 +209,12 @@ def test_indexes_are_kept_and_thrown_away_when_the_bytes_changed(archive: str, t
     assert kept
     assert before == [run for task in plan(open_recordings([str(copy)]), Predicates(), 1 << 30) for run in task]
     shutil.rmtree(copy)
-    generate_log(str(copy), LogShape(messages=20_000, sessions=5, terms=3, seed=9, payload_min=100,
-                                     term_length=1 << 18, segment_length=1 << 20))
+    generate_log(
+        str(copy),
+        LogShape(
+            messages=20_000, sessions=5, terms=3, seed=9, payload_min=100, term_length=1 << 18, segment_length=1 << 20
+        ),
+    )
     after = [run for task in plan(open_recordings([str(copy)]), Predicates(), 1 << 30) for run in task]
     assert sum(run.length_bytes for run in after) > sum(run.length_bytes for run in before)
 

@@ -69,13 +69,13 @@ def numbers(rows: list[Any]) -> list[int]:
 
 
 def stream(spark: SparkSession, live: LiveLog, **options: Any) -> DataFrame:
-    reader = spark.readStream.format("ordo").option("startingPosition", "earliest").option("columns", "position,payload")
+    reader = (
+        spark.readStream.format("ordo").option("startingPosition", "earliest").option("columns", "position,payload")
+    )
     return reader.options(**options).load(live.directory)
 
 
-def run_available(
-    frame: DataFrame, checkpoint: Path, handle: Callable[[DataFrame, int], None]
-) -> None:
+def run_available(frame: DataFrame, checkpoint: Path, handle: Callable[[DataFrame, int], None]) -> None:
     query = frame.writeStream.foreachBatch(handle).option("checkpointLocation", str(checkpoint))
     query.trigger(availableNow=True).start().awaitTermination()
 
