@@ -248,3 +248,22 @@ def test_a_driver_that_closes_tells_the_senders(world: World) -> None:
     b.client.close()
     b.driver.on_close()
     world.until(lambda: not publication.is_connected, 1 * S)
+
+
+@pytest.mark.parametrize("channel", [CHANNEL, "aeron:ipc"])
+def test_a_claim_that_is_never_finished_is_passed_over(world: World, channel: str) -> None:
+    """log-buffer.md §9: a writer that died inside a message blocks the others for the unblock timeout only."""
+    a, b = world.node(A), world.node(B)
+    collector = Collector((a if "ipc" in channel else b).client.add_subscription(channel, 10))
+    publication = a.client.add_publication(channel, 10)
+    world.until(lambda: publication.available_window > 0 and collector.subscription.images)
+    claimed = publication.try_claim(100)
+    feeder = Feeder(publication, 5)
+    feeder.feed()
+    assert feeder.done
+    world.run(1 * S, 1 * MS)
+    assert collector.poll() == 0
+    world.until(lambda: collector.poll() and len(collector.messages) == 5, 20 * S, 5 * MS)
+    assert collector.messages == feeder.messages
+    assert a.driver.system_counter(19) == 1, "Unblocked Publications"
+    del claimed
