@@ -157,7 +157,7 @@ class ServiceContainer(ContainerLoop):
     @property
     def park_timeout_ns(self) -> int:
         """How long a thread that has only this agent may sleep when there was no work."""
-        return 1_000_000 if self.hold or self.state is ContainerState.AWAITING else 10_000_000
+        return 1_000_000 if self.hold or self.state is ContainerState.AWAITING else 50_000_000
 
     def tick(self, now_ns: int) -> int:
         self._now_ns = now_ns

@@ -195,6 +195,10 @@ class ConsensusModule:
         """True while an election, a join, a snapshot or a session request wants quick ticks."""
         return self.core.state is not ElectionState.CLOSED or self.log.is_joining or len(self.requests) > 0
 
+    @property
+    def has_timers(self) -> bool:
+        return len(self.timers) > 0
+
     # -- from the sequencer ----------------------------------------------------------------------------------------
 
     def on_ingress(self, image: Image, message: bytes, cluster_time: int) -> int:

@@ -11,6 +11,8 @@ from transport.driver.media_driver cimport MediaDriver
 cdef enum:
     MILLISECOND_NS = 1000000
     SLOW_TICK_NS = 10000000
+    HEARTBEAT_WORK_MAX = 512           # bytes and messages that heartbeats of members may make in a duty cycle
+    IDLE_TICK_NS = 25000000            # nothing came since the last tick
     QUICK_TICK_NS = 1000000            # while an election or a join is under way
 
 
@@ -28,6 +30,7 @@ cdef class NodeCycle(Agent):
     cdef object client
     cdef object tick
     cdef int64_t next_tick_ns
+    cdef bint has_worked                   # something beyond heartbeats since the last tick
     cdef int64_t spins
     cdef bint is_selected                  # the last park has marked the channels that are ready
     cdef readonly int64_t spins_max
@@ -71,6 +74,8 @@ cdef class NodeCycle(Agent):
             work += self.container.do_work(now_ns)
         if work or sequencer.send_commit(now_ns):
             work += driver.send_work(now_ns)
+        if work > HEARTBEAT_WORK_MAX:
+            self.has_worked = True
         if now_ns >= self.next_tick_ns or self.archive.needs_attention():
             self._slow_tick(now_ns)
         return work
@@ -80,7 +85,13 @@ cdef class NodeCycle(Agent):
         self.archive.do_work(now_ns)
         self.module.slow_tick(now_ns)
         self.tick(now_ns)
-        self.next_tick_ns = now_ns + (QUICK_TICK_NS if self.module.is_in_transition else SLOW_TICK_NS)
+        if self.module.is_in_transition:
+            self.next_tick_ns = now_ns + QUICK_TICK_NS
+        elif self.has_worked or self.module.has_timers:
+            self.next_tick_ns = now_ns + SLOW_TICK_NS
+        else:
+            self.next_tick_ns = now_ns + IDLE_TICK_NS
+        self.has_worked = False
         return 0
 
     def run(self):
