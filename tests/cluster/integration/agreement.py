@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from cluster.counter_types import CounterType
 from cluster.launcher import LocalCluster
@@ -12,7 +12,7 @@ from cluster.node_counters import counter_value
 from tests.cluster.integration.protocol import REPORT_EVENT
 from tests.cluster.integration.writer import Writer
 
-_report_ids = itertools.count(1)
+T = TypeVar("T")
 
 
 class Report(NamedTuple):
@@ -22,6 +22,15 @@ class Report(NamedTuple):
     digest: str
     writers: tuple[tuple[str, str], ...]
     position: int
+
+
+def await_value(probe: Callable[[], T | None], what: str, timeout_s: float = 60.0) -> T:
+    """What `probe` answers once it is not None, whatever becomes of the nodes meanwhile."""
+    deadline_s = time.monotonic() + timeout_s
+    while (value := probe()) is None:
+        assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s} s"
+        time.sleep(0.02)
+    return value
 
 
 def reports_of(cluster: LocalCluster, member_id: int, report_id: int) -> set[Report]:
@@ -42,10 +51,9 @@ def demand_agreement(
     cluster: LocalCluster, writers: Sequence[Writer], members: Sequence[int] | None = None, timeout_s: float = 60.0
 ) -> Report:
     """All members hold the same entries in the same order, and of each writer exactly those it wrote."""
-    report_id = next(_report_ids)
     for writer in writers:
         writer.drain()
-    writers[0].report(report_id)
+    report_id = writers[0].report()
     return await_agreement(cluster, writers, report_id, members, timeout_s)
 
 
@@ -63,7 +71,7 @@ def await_agreement(
         by_member = {member_id: reports_of(cluster, member_id, report_id) for member_id in wanted}
         return by_member if all(by_member.values()) else None
 
-    by_member = cluster.await_value(found, f"report {report_id} of members {wanted}", timeout_s)
+    by_member = await_value(found, f"report {report_id} of members {wanted}, logs in {cluster.root}", timeout_s)
     different = set().union(*by_member.values())
     assert len(different) == 1, f"replicas differ: {by_member}"
     (report,) = different

@@ -22,7 +22,7 @@ class Kind(IntEnum):
 
     APPEND = 1
     REPORT = 2
-    """Every replica logs its state under the sequence number as the report's id; nothing is applied or answered."""
+    """Every replica logs its state under the sequence number as the report's id; nothing is applied."""
 
 
 class Status(IntEnum):
@@ -32,6 +32,8 @@ class Status(IntEnum):
     """Now or at an earlier attempt: the answer is the same."""
     GAP = 2
     """Not applied: an earlier sequence number is missing. The answer's sequence is the one that is expected."""
+    REPORTED = 3
+    """The report is logged."""
 
 
 def chain(previous: bytes, request: bytes) -> bytes:

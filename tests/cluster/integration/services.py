@@ -69,12 +69,13 @@ class Ledger(ClusteredService):
         kind, writer_id, sequence = REQUEST.unpack_from(payload)
         if kind == Kind.REPORT:
             self._report(sequence, header.position)
-            return
-        expected = self.sequences.get(writer_id, 0) + 1
-        if sequence == expected:
-            self._apply(writer_id, payload)
+            answer = ANSWER.pack(Status.REPORTED, writer_id, sequence, self.count)
+        else:
+            if sequence == self.sequences.get(writer_id, 0) + 1:
+                self._apply(writer_id, payload)
+            answer = self._answer(writer_id, sequence)
         if session is not None:
-            self._answer(session, writer_id, sequence)
+            self._send(session, answer)
 
     def _apply(self, writer_id: int, payload: bytes) -> None:
         self.count += 1
@@ -95,15 +96,14 @@ class Ledger(ClusteredService):
         else:
             raise RuntimeError(f"the ledger was told to fail at entry {self.count}")
 
-    def _answer(self, session: ClientSession, writer_id: int, sequence: int) -> None:
+    def _answer(self, writer_id: int, sequence: int) -> bytes:
         last = self.sequences.get(writer_id, 0)
         counts = self.counts.get(writer_id, deque())
         if sequence > last:
-            answer = ANSWER.pack(Status.GAP, writer_id, last + 1, self.count)
-        elif sequence > last - len(counts):
-            answer = ANSWER.pack(Status.APPLIED, writer_id, sequence, counts[sequence - last - 1])
-        else:
-            return
+            return ANSWER.pack(Status.GAP, writer_id, last + 1, self.count)
+        return ANSWER.pack(Status.APPLIED, writer_id, sequence, counts[sequence - last - 1])
+
+    def _send(self, session: ClientSession, answer: bytes) -> None:
         deadline_s = time.monotonic() + OFFER_TIMEOUT_S
         while session.offer(answer) in (BACK_PRESSURED, ADMIN_ACTION) and time.monotonic() < deadline_s:
             self._cluster.idle()

@@ -10,17 +10,12 @@ import pytest
 from cluster.counter_types import CounterType
 from cluster.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import counter_of, demand_agreement
+from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.services import PID_EVENT
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-
-
-def ordo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the `ordo` command."""
-    command = [sys.executable, "-m", "cluster.cli", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
 
 
 def take_snapshot(cluster: LocalCluster) -> None:

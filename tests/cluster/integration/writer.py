@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ WINDOW = 128
 RESEND_AFTER_S = 1.0
 PARK_NS = 1_000_000
 STEP_POLL_LIMIT = 256
+_report_ids = itertools.count(1)
 
 
 class Writer:
@@ -54,6 +56,7 @@ class Writer:
         self._last_ack_s = time.monotonic()
         self._resent_s = 0.0
         self._gap_seen = False
+        self._reported = 0
         self.client = self._open()
 
     def _open(self) -> ClusterClient:
@@ -96,12 +99,24 @@ class Writer:
         """Returns when everything that was sent is answered."""
         self.run(lambda: True, self.sent, timeout_s)
 
-    def report(self, report_id: int) -> None:
-        """Has every replica log its state; not repeated when it is lost."""
-        self.drain()
-        self.client.send(REQUEST.pack(Kind.REPORT, 0, report_id))
-        for _ in range(5):
-            self.client.poll()
+    def report(self, timeout_s: float = 60.0) -> int:
+        """Has every replica log its state, after everything that was sent; the id of the report.
+
+        Each attempt has an id of its own, so that all members report the same position under one id.
+        """
+        self.drain(timeout_s)
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s:
+            report_id = next(_report_ids)
+            attempt_s = time.monotonic() + RESEND_AFTER_S
+            request = REQUEST.pack(Kind.REPORT, self.writer_id, report_id)
+            is_sent = False
+            while self._reported != report_id and time.monotonic() < attempt_s:
+                is_sent = is_sent or (not self.client.is_closed and self.client.offer(request) > 0)
+                self._step(self.sent)
+            if self._reported == report_id:
+                return report_id
+        raise ClusterTimeoutError(f"writer {self.writer_id}: no report within {timeout_s} s: {self.describe()}")
 
     def describe(self) -> str:
         return (
@@ -164,7 +179,9 @@ class Writer:
         status, writer_id, sequence, count = ANSWER.unpack(payload)
         if writer_id != self.writer_id:
             raise ClusterError(f"an answer for writer {writer_id} came to writer {self.writer_id}")
-        if status == Status.GAP:
+        if status == Status.REPORTED:
+            self._reported = sequence
+        elif status == Status.GAP:
             if sequence <= self.acked:
                 raise ClusterError(f"entry {sequence} was answered, and is missing now: {self.describe()}")
             self._gap_seen = True
