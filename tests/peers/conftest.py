@@ -1,0 +1,45 @@
+"""Java peers, and drivers of Ordo for them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.peers.java_peer import JavaPeers, PeerMissingError, compile_programs, fetch_jar
+from tests.peers.ordo_peer import OrdoDriver
+
+
+@pytest.fixture(scope="session")
+def java_class_path() -> tuple[Path, Path]:
+    """Aeron's jar and the compiled programs; skips when they cannot be had here."""
+    if shutil.which("java") is None:
+        pytest.skip("Java is not installed")
+    try:
+        jar = fetch_jar()
+        return jar, compile_programs(jar)
+    except PeerMissingError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def java(java_class_path: tuple[Path, Path]) -> Iterator[JavaPeers]:
+    """Starts Java programs; those that still run are killed after the test."""
+    peers = JavaPeers(*java_class_path)
+    yield peers
+    peers.close()
+
+
+@pytest.fixture
+def start_driver(shm_path: Path) -> Iterator[Callable[..., OrdoDriver]]:
+    """Starts drivers of Ordo in folders of their own, with these settings."""
+    with ExitStack() as stack:
+
+        def start(**settings: object) -> OrdoDriver:
+            directory = shm_path / f"driver-{len(list(shm_path.iterdir()))}"
+            return stack.enter_context(OrdoDriver(str(directory), **settings))
+
+        yield start
