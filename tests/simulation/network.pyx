@@ -34,7 +34,8 @@ _WILDCARDS = ("0.0.0.0", "::")
 class Faults:
     """Chances from 0 to 1 for each datagram between hosts, delays in ns drawn evenly from min to max.
 
-    A reordered datagram waits `reorder_delay_ns` longer than it would have.
+    A reordered datagram waits `reorder_delay_ns` longer than it would have. With `checksums` a damaged datagram is
+    dropped on arrival, as a kernel does that verifies UDP checksums; without, it reaches the socket.
     """
 
     loss: float = 0.0
@@ -44,6 +45,7 @@ class Faults:
     delay_min_ns: int = 20_000
     delay_max_ns: int = 20_000
     reorder_delay_ns: int = 200_000
+    checksums: bool = False
 
 
 @dataclass
@@ -77,6 +79,8 @@ class SimulatedNetwork:
         self.statistics = Statistics()
         self.hosts = {}
         self._blocked = set()
+        self._extra_delay_ns = {}
+        self._multicast = {}
         self._in_flight = []
         self._sequence = 0
         self._digest = 0
@@ -106,9 +110,14 @@ class SimulatedNetwork:
                 if a != b and (side.get(a, a) != side.get(b, b)):
                     self._blocked.add((a, b))
 
+    def slow_down(self, source, destination, int64_t delay_ns):
+        """Every datagram from one host to the other takes `delay_ns` longer."""
+        self._extra_delay_ns[source, destination] = delay_ns
+
     def heal(self):
-        """Ends every partition and every blocked way; the faults stay."""
+        """Ends every partition, every blocked and every slow way; the faults stay."""
         self._blocked.clear()
+        self._extra_delay_ns.clear()
 
     @property
     def digest(self):
@@ -122,7 +131,10 @@ class SimulatedNetwork:
         self.statistics.sent += 1
         if self.capture is not None:
             self.capture(self.clock.now(), source, destination, payload)
-        if ipaddress.ip_address(destination[0]).is_multicast:
+        is_multicast = self._multicast.get(destination[0])
+        if is_multicast is None:
+            is_multicast = self._multicast[destination[0]] = ipaddress.ip_address(destination[0]).is_multicast
+        if is_multicast:
             targets = sorted(self._groups.get(destination, ()))
         else:
             targets = [destination[0]]
@@ -146,8 +158,13 @@ class SimulatedNetwork:
         if faults.duplication and random.random() < faults.duplication:
             self.statistics.duplicated += 1
             copies = 2
+        extra_ns = self._extra_delay_ns.get((source_host, address), 0) if self._extra_delay_ns else 0
         for _ in range(copies):
-            self._push(self._delay_ns(), address, source, destination, self._maybe_corrupt(payload))
+            carried = self._maybe_corrupt(payload)
+            if carried is not payload and faults.checksums:
+                self._note(b"damaged", destination, carried)
+                continue
+            self._push(self._delay_ns() + extra_ns, address, source, destination, carried)
 
     def _delay_ns(self):
         faults = self.faults
@@ -211,6 +228,8 @@ cdef class SimulatedHost(DatagramNetwork):
     cdef readonly str address
     cdef readonly bint closed
     cdef readonly list channels
+    cdef readonly int64_t parked_ns        # the timeout of the last select: how long the owner would have waited
+    cdef public bint has_arrivals          # a socket got something since the owner cleared this
     cdef int _next_port
 
     def __init__(self, network, str address):
@@ -220,6 +239,7 @@ cdef class SimulatedHost(DatagramNetwork):
         self._next_port = EPHEMERAL_FIRST
 
     cdef int select(self, int64_t timeout_ns) noexcept nogil:
+        self.parked_ns = timeout_ns
         with gil:
             return self._look()
 
@@ -296,6 +316,7 @@ cdef class SimulatedHost(DatagramNetwork):
         for channel in self.channels:
             if channel.hears(source, destination):
                 found = True
+                self.has_arrivals = True
                 channel.enqueue(source, payload)
         return found
 

@@ -37,6 +37,7 @@ cdef class SimulatedFile:
     cdef Undo* undo
     cdef int64_t undo_count
     cdef int64_t undo_capacity
+    cdef int64_t durable_count                   # writes that became durable so far
     cdef SimulatedDisk disk
     cdef readonly str path
     cdef public bint name_durable
@@ -68,6 +69,8 @@ cdef class SimulatedFile:
 
     cdef bint _remember(self, int64_t offset, int64_t length) noexcept nogil:
         cdef Undo* entry
+        if not self.disk.remembers:
+            return True
         if self.undo_count == self.undo_capacity:
             self.undo_capacity = self.undo_capacity * 2 if self.undo_capacity else 64
             entry = <Undo*> realloc(self.undo, self.undo_capacity * sizeof(Undo))
@@ -87,6 +90,7 @@ cdef class SimulatedFile:
     cdef void _forget(self, int64_t count) noexcept nogil:
         """The first `count` writes are durable."""
         cdef int64_t index
+        self.durable_count += count
         for index in range(count):
             free(self.undo[index].before)
         for index in range(count, self.undo_count):
@@ -106,6 +110,13 @@ cdef class SimulatedFile:
                     memcpy(self.data + start, entry.before + (start - entry.offset), end - start)
                 start = end
         self._forget(self.undo_count)
+
+    def first_volatile(self):
+        """The lowest offset that a power loss may take back, or None when all of the file is durable."""
+        cdef int64_t index, lowest = self.length_bytes
+        for index in range(self.undo_count):
+            lowest = min(lowest, self.undo[index].offset)
+        return None if self.undo_count == 0 else lowest
 
     def flip_bit(self, int64_t offset, int bit):
         """Rot: one bit changes, unnoticed."""
@@ -195,7 +206,10 @@ cdef class SimulatedSyncQueue(SyncQueue):
         assert self.requested - self.done < SYNCS_MAX - 1, "too many syncs in flight"
         self.files[slot] = file
         self.pending[slot].due_ns = self.clock.nano_time() + self.disk.draw_sync_delay()
-        self.pending[slot].covered = 0 if isinstance(file, SimulatedFolder) else (<SimulatedSegment> file).file.undo_count
+        self.pending[slot].covered = 0
+        if isinstance(file, SimulatedSegment):
+            written = (<SimulatedSegment> file).file
+            self.pending[slot].covered = (<SimulatedFile> written).durable_count + (<SimulatedFile> written).undo_count
         self.requested = ticket
         return ticket
 
@@ -214,38 +228,41 @@ cdef class SimulatedSyncQueue(SyncQueue):
         return self.done
 
     cdef void _complete(self, int64_t slot) noexcept nogil:
-        cdef int64_t later, other
-        cdef int64_t covered = self.pending[slot].covered
         with gil:
             handle = self.files[slot]
             self.files[slot] = None
             if isinstance(handle, SimulatedFolder):
                 self.disk.names_durable((<SimulatedFolder> handle).path)
             else:
-                self._forget_writes((<SimulatedSegment> handle).file, covered)
+                self._settle((<SimulatedSegment> handle).file, self.pending[slot].covered)
 
-    cdef void _forget_writes(self, SimulatedFile file, int64_t covered):
-        """`covered` writes of the file are durable; requests behind this one count from there."""
-        cdef int64_t later
-        file._forget(min(covered, file.undo_count))
-        for later in range(self.done + 2, self.requested + 1):
-            handle = self.files[later % SYNCS_MAX]
-            if isinstance(handle, SimulatedSegment) and (<SimulatedSegment> handle).file is file:
-                self.pending[later % SYNCS_MAX].covered = max(0, self.pending[later % SYNCS_MAX].covered - covered)
+    cdef void _settle(self, SimulatedFile file, int64_t covered):
+        """Every write of the file up to the `covered`th is durable."""
+        if covered > file.durable_count:
+            file._forget(covered - file.durable_count)
 
     cdef int error(self) noexcept nogil:
         return self.failure
 
     def close(self):
-        self.disk.forget_queue(self)
+        """Nothing to give back."""
 
     def next_due_ns(self):
         """When the next sync completes, or None."""
         return self.pending[(self.done + 1) % SYNCS_MAX].due_ns if self.done < self.requested else None
 
 
+class PowerLoss(BaseException):
+    """The machine lost power inside a metadata transaction; whoever drives the node lets its process go."""
+
+
 cdef class SimulatedDisk:
-    """Every file of one node, and the faults it is to meet."""
+    """Every file of one node, and the faults it is to meet.
+
+    `*_until_failure`: the count of calls until every further one fails, -1: none does. `transactions_until_loss`: the
+    same for a PowerLoss, raised once before or (`loss_follows_commit`) after the transaction became durable.
+    `remembers` False: no power is ever lost, so that what a write replaced need not be kept.
+    """
     cdef readonly dict files                     # path -> SimulatedFile
     cdef readonly dict stores                    # path -> dict of committed metadata
     cdef set directories
@@ -257,8 +274,10 @@ cdef class SimulatedDisk:
     cdef public int64_t reads_until_failure
     cdef public int64_t sync_delay_ns_min
     cdef public int64_t sync_delay_ns_max
+    cdef public int64_t transactions_until_loss
+    cdef public bint loss_follows_commit
+    cdef public bint remembers
     cdef list removed
-    cdef public int64_t boot
 
     def __init__(self, random, int64_t capacity_bytes=1 << 40):
         self.files = {}
@@ -268,7 +287,26 @@ cdef class SimulatedDisk:
         self.random = random
         self.free_bytes = capacity_bytes
         self.writes_until_failure = self.syncs_until_failure = self.reads_until_failure = -1
+        self.transactions_until_loss = -1
+        self.remembers = True
         self.removed = []
+
+    def next_transaction_loses_power(self):
+        """True once, at the transaction that was chosen."""
+        if self.transactions_until_loss < 0:
+            return False
+        self.transactions_until_loss -= 1
+        return self.transactions_until_loss < 0
+
+    def volatile_from(self, str prefix):
+        """(path, offset) of the lowest byte in each file below `prefix` that a power loss may take back."""
+        found = []
+        for path, file in self.files.items():
+            if path.startswith(prefix):
+                offset = file.first_volatile()
+                if offset is not None:
+                    found.append((path, offset))
+        return found
 
     cdef bint next_write_fails(self) noexcept nogil:
         if self.writes_until_failure > 0:
@@ -294,12 +332,10 @@ cdef class SimulatedDisk:
     cdef int64_t draw_sync_delay(self):
         return self.random.randint(self.sync_delay_ns_min, self.sync_delay_ns_max)
 
-    def forget_queue(self, queue):
-        pass
-
     def heal(self):
         """No more faults from here on."""
         self.writes_until_failure = self.syncs_until_failure = self.reads_until_failure = -1
+        self.transactions_until_loss = -1
         self.free_bytes = 1 << 40
 
     def crash(self):
@@ -381,11 +417,16 @@ class SimulatedMetadataStore(MetadataStore):
         yield txn
         if (<SimulatedDisk> self._disk).next_write_fails():
             raise storage_error(errno.EIO, "commit", self._path)
+        loses_power = self._disk.next_transaction_loses_power()
+        if loses_power and not self._disk.loss_follows_commit:
+            raise PowerLoss(self._path)
         for key, value in txn.changes.items():
             if value is None:
                 self._committed.pop(key, None)
             else:
                 self._committed[key] = value
+        if loses_power:
+            raise PowerLoss(self._path)
 
     def close(self):
         pass
@@ -406,6 +447,7 @@ class SimulatedStorage(Storage):
     def __init__(self, SimulatedDisk disk not None, Clock clock not None):
         self._disk = disk
         self._clock = clock
+        self.queues = []
 
     def open_segment(self, path, length_bytes, create=False, writable=True):
         files = self._disk.files
@@ -463,4 +505,6 @@ class SimulatedStorage(Storage):
         return (<SimulatedDisk> self._disk).locks
 
     def sync_queue(self, flag=None, wake_descriptor=-1):
-        return SimulatedSyncQueue(self._clock, self._disk)
+        queue = SimulatedSyncQueue(self._clock, self._disk)
+        self.queues.append(queue)
+        return queue

@@ -1,0 +1,239 @@
+"""One simulated client: the cluster client that ships, asking the test service for things and keeping the answers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from cluster.client_session import ClientState, ClusterClient
+from cluster.client_transport import ClientTransport
+from runtime.clock import VirtualClock
+from runtime.errors import OrdoError
+from runtime.memory import HeapMemoryProvider
+from tests.simulation.network import SimulatedHost
+from tests.simulation.nodes import NEVER_NS, PORT, node_address
+from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply
+from transport.client import TransportClient
+from transport.driver.config import MediaDriverConfig
+from transport.driver.media_driver import MediaDriver
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+MS = 1_000_000
+S = 1_000_000_000
+KIB = 1024
+CONNECTED_TICK_NS = 10 * MS
+CONNECTING_TICK_NS = 2 * MS
+OUTSTANDING_MAX = 30
+TIMER_DELAYS_MS = (0, 1, 20, 500, 2000)
+
+
+class SimulatedClient:
+    """A client through all its sessions. Numbers of requests go on from session to session."""
+
+    def __init__(self, world: World, client_id: int) -> None:
+        self.world = world
+        self.client_id = client_id
+        self.name = f"client{client_id}"
+        self.address = f"10.0.1.{client_id + 1}"
+        self.random: Random = world.random.stream(self.name)
+        self.number = 0
+        self.lives = 0
+        self.due_ns = NEVER_NS
+        self.paused_until_ns = 0
+        self.is_working = True
+        self.session: ClusterClient | None = None
+        self.host: SimulatedHost | None = None
+        self.answered_last = 0
+        self._driver: MediaDriver | None = None
+        self._transport: ClientTransport | None = None
+        self._next_operation_ns = 0
+        self._earliest_ns = 0
+        self._reopen_ns = 0
+        self._timers: list[int] = []
+        self._unanswered: set[int] = set()
+
+    # -- lives -----------------------------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """A new process: driver, transport, and a session on its way."""
+        world = self.world
+        self.lives += 1
+        self.clock = VirtualClock(1_000_000_000 + world.now_ns)
+        self.host = world.network.host(self.address)
+        memory, clock = HeapMemoryProvider(), self.clock
+        config = MediaDriverConfig(
+            directory=f"/simulated/{self.name}",
+            term_length=64 * KIB,
+            ipc_term_length=64 * KIB,
+            image_liveness_timeout_ns=5 * S,
+            client_liveness_timeout_ns=3600 * S,
+            publication_unblock_timeout_ns=3601 * S,
+            mtu=world.options.mtu,
+            receiver_window=max(32 * KIB, 2 * world.options.mtu),
+        )
+        random = world.random.child(f"{self.name} life {self.lives}")
+        driver = MediaDriver(config, clock=clock, network=self.host, memory=memory, random=random)
+        driver.on_start()
+        client = TransportClient(
+            config.directory, clock=clock, memory=memory, invoker=lambda: driver.do_work(clock.now()), name=self.name
+        )
+        self._driver = driver
+        self._transport = ClientTransport(client, clock, driver)
+        self.due_ns = world.now_ns
+        self._open()
+
+    def _open(self) -> None:
+        options = self.world.options
+        assert self._transport is not None
+        self._unanswered.clear()
+        self.session = ClusterClient(
+            [f"{node_address(i)}:{PORT}" for i in range(options.nodes)],
+            f"aeron:udp?endpoint={self.address}:0",
+            on_message=self._on_message,
+            transport=self._transport,
+            wait=False,
+            ingress_channel="aeron:udp?term-length=64k",
+            egress_term_length_bytes=64 * KIB,
+            keep_alive_interval_ns=options.session_timeout_ns // 5,
+            connect_attempt_timeout_ns=500 * MS,
+            new_leader_timeout_ns=4 * S,
+        )
+
+    def crash(self) -> None:
+        """The process is gone; nobody is told."""
+        self.world.note(f"{self.name} crashed")
+        if self.host is not None:
+            self.host.close()
+        self.release()
+        self.due_ns = NEVER_NS
+        self._unanswered.clear()
+
+    def release(self) -> None:
+        """Forgets the process without a word to anybody."""
+        self.session = self._driver = self._transport = self.host = None
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def wants_to_run(self, now_ns: int) -> bool:
+        if self._driver is None or now_ns < self.paused_until_ns:
+            return False
+        assert self.host is not None
+        if self.host.has_arrivals:
+            self.due_ns = min(self.due_ns, self._earliest_ns)
+        return self.due_ns <= now_ns
+
+    def step(self, now_ns: int) -> None:
+        """Polls once, perhaps asks for something, and sleeps until something is due."""
+        host, driver = self.host, self._driver
+        assert host is not None and driver is not None
+        host.has_arrivals = False
+        self.clock.advance(now_ns + 1_000_000_000 - self.clock.now())
+        count = self._poll(now_ns)
+        if self.session is not None and self.session.state is ClientState.CONNECTED:
+            self._work(now_ns)
+        self._plan(now_ns, count)
+
+    def _plan(self, now_ns: int, count: int) -> None:
+        host, driver = self.host, self._driver
+        assert host is not None and driver is not None
+        cycle_ns = self.world.options.cycle_ns
+        self._earliest_ns = now_ns + cycle_ns
+        if count:
+            self.due_ns = now_ns + cycle_ns
+            return
+        is_connected = self.session is not None and self.session.state is ClientState.CONNECTED
+        tick_ns = CONNECTED_TICK_NS if is_connected else CONNECTING_TICK_NS
+        driver.park(self.clock.now(), tick_ns)
+        wait_ns = min(tick_ns, host.parked_ns)
+        if is_connected and self.is_working:
+            wait_ns = min(wait_ns, self._next_operation_ns - now_ns)
+        self.due_ns = now_ns + max(cycle_ns, wait_ns)
+
+    def _poll(self, now_ns: int) -> int:
+        if self.session is None:
+            if now_ns >= self._reopen_ns:
+                self._open()
+            else:
+                assert self._transport is not None
+                self._transport.drive()
+            return 0
+        before = self.session.state, self.session.leadership_term_id
+        try:
+            count = self.session.poll()
+        except OrdoError as error:
+            self._lose_session(now_ns, str(error))
+            return 0
+        after = self.session.state, self.session.leadership_term_id
+        if after != before:
+            self.world.note(f"{self.name} {after[0].name} session={self.session.session_id} term={after[1]}")
+        return count
+
+    def _lose_session(self, now_ns: int, why: str) -> None:
+        self.world.note(f"{self.name} session over: {why}")
+        if self.session is not None:
+            self.session.close()
+        self.session = None
+        self._unanswered.clear()
+        self._reopen_ns = now_ns + self.random.choice((1, 50, 300)) * MS
+
+    # -- work ------------------------------------------------------------------------------------------------------
+
+    def _work(self, now_ns: int) -> None:
+        if not self.is_working or now_ns < self._next_operation_ns:
+            return
+        mean_ns = self.world.options.operation_mean_ns
+        self._next_operation_ns = now_ns + max(1, int(self.random.expovariate(1.0) * mean_ns))
+        if len(self._unanswered) < OUTSTANDING_MAX:
+            self.offer(self._draw(), self.random.randrange(self.world.options.padding_max + 1))
+
+    def _draw(self) -> Request:
+        options, random = self.world.options, self.random
+        number = self.number + 1
+        register = random.randrange(options.registers)
+        kinds = [Kind.READ, Kind.READ, Kind.WRITE, Kind.WRITE, Kind.CAS]
+        kinds += [Kind.TIMER, Kind.CANCEL] if options.timers else []
+        kinds += [Kind.MESSAGE] if options.messages else []
+        kind = random.choice(kinds)
+        if random.random() < 0.001:
+            kind = Kind.CLOSE
+        identity = self.client_id << 32 | number
+        if kind is Kind.TIMER:
+            self._timers = [*self._timers[-8:], identity]
+            return Request(self.client_id, number, kind, identity, random.choice(TIMER_DELAYS_MS))
+        if kind is Kind.CANCEL and self._timers:
+            return Request(self.client_id, number, kind, random.choice(self._timers))
+        if kind is Kind.CAS:
+            expected = self.world.last_written.get(register, NONE_VALUE)
+            return Request(self.client_id, number, kind, register, identity, expected)
+        return Request(self.client_id, number, kind, register, identity)
+
+    def offer(self, request: Request, padding: int = 0) -> bool:
+        """One try; True when the ingress has taken it."""
+        assert self.session is not None
+        try:
+            result = self.session.offer(request.encode(padding))
+        except OrdoError as error:
+            self._lose_session(self.world.now_ns, str(error))
+            return False
+        if result <= 0:
+            return False
+        self.number = request.number
+        self._unanswered.add(request.number)
+        self.world.clients_history.offered(request, self.world.now_ns)
+        if request.kind is Kind.WRITE:
+            self.world.last_written[request.first] = request.second
+        return True
+
+    def probe(self) -> bool:
+        """Asks once more after the faults; True when the ingress has taken it."""
+        if self.session is None or self.session.state is not ClientState.CONNECTED:
+            return False
+        return self.offer(Request(self.client_id, self.number + 1, Kind.READ, 0))
+
+    def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
+        reply = decode_reply(payload)
+        self._unanswered.discard(reply.number)
+        self.answered_last = max(self.answered_last, reply.number)
+        self.world.on_answer(self, reply)

@@ -1,0 +1,45 @@
+"""What must hold in every simulated run: one file for each property."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.checksums import Checksums
+from tests.simulation.invariants.commit_is_monotonic import CommitIsMonotonic
+from tests.simulation.invariants.commit_is_on_a_quorum import CommitIsOnAQuorum
+from tests.simulation.invariants.durable_before_acknowledged import DurableBeforeAcknowledged
+from tests.simulation.invariants.leader_completeness import LeaderCompleteness
+from tests.simulation.invariants.log_matching import LogMatching
+from tests.simulation.invariants.logs import LogCopy
+from tests.simulation.invariants.members_agree_with_themselves import MembersAgreeWithThemselves
+from tests.simulation.invariants.nothing_acknowledged_is_lost import NothingAcknowledgedIsLost
+from tests.simulation.invariants.one_leader_a_term import OneLeaderATerm
+from tests.simulation.invariants.snapshots_equal_replay import SnapshotsEqualReplay
+from tests.simulation.invariants.state_machine_safety import StateMachineSafety
+from tests.simulation.invariants.terms_are_kept import TermsAreKept
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+__all__ = ["Checksums", "CommitIsOnAQuorum", "Invariant", "all_invariants"]
+
+
+def all_invariants(world: World) -> list[Invariant]:
+    """New checks for one run, in the order in which they are asked."""
+    logs = [LogCopy(node) for node in world.nodes]
+    committed = CommitIsOnAQuorum(world)
+    return [
+        DurableBeforeAcknowledged(world),
+        OneLeaderATerm(world),
+        TermsAreKept(world),
+        committed,
+        CommitIsMonotonic(world),
+        StateMachineSafety(world),
+        LeaderCompleteness(world, logs, committed),
+        LogMatching(world, logs),
+        NothingAcknowledgedIsLost(world),
+        SnapshotsEqualReplay(world),
+        Checksums(world),
+        MembersAgreeWithThemselves(world),
+    ]

@@ -1,0 +1,47 @@
+"""What an invariant hears, and how it says that it does not hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Executed
+    from tests.simulation.nodes import SimulatedNode
+    from tests.simulation.operations import Reply
+    from tests.simulation.world import World
+
+
+class Invariant:
+    """One property of the whole cluster. The methods are called by the world; each may call `fail`."""
+
+    name = ""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def fail(self, text: str) -> None:
+        self.world.fail(f"{self.name}: {text}")
+
+    def on_booted(self, node: SimulatedNode) -> None:
+        """A process was started and its node is ready for its first duty cycle."""
+
+    def on_wiped(self, node: SimulatedNode) -> None:
+        """A member has got an empty disk."""
+
+    def on_step(self, node: SimulatedNode) -> None:
+        """After each duty cycle of a live member: must be cheap."""
+
+    def on_checkpoint(self) -> None:
+        """Every 200 ms of virtual time, and at the end."""
+
+    def on_executed(self, node: SimulatedNode, record: Executed) -> None:
+        """A service executed a record."""
+
+    def on_service_started(self, node: SimulatedNode, position: int, digest: str) -> None:
+        """A service was started, from the snapshot at `position` with this digest, or empty at 0."""
+
+    def on_snapshot(self, node: SimulatedNode, position: int, digest: str) -> None:
+        """A service gave its state away."""
+
+    def on_answer(self, reply: Reply) -> None:
+        """A client was answered."""

@@ -1,0 +1,37 @@
+"""What is committed is durable on a majority, and counted in the leader's own term only (Raft §5.3, §5.4.2, figure 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.invariants.base import Invariant
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import SimulatedNode
+    from tests.simulation.world import World
+
+
+class CommitIsOnAQuorum(Invariant):
+    """`position` is the highest commit position that any member ever had; it was on a majority when it was reached."""
+
+    name = "commit is on a quorum"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.position = 0
+
+    def on_step(self, node: SimulatedNode) -> None:
+        commit = node.commit_position
+        if commit <= self.position:
+            return
+        holders = [other.name for other in self.world.nodes if other.log_end_acknowledged >= commit]
+        if node.append_position >= commit and node.name not in holders:
+            holders.append(node.name)
+        if len(holders) < self.world.quorum():
+            self.fail(f"{node.name} commits position {commit}, which is durable on {holders or 'no member'} only")
+        if node.leads_term >= 0 and commit <= node.module.core.term_base_position:
+            self.fail(
+                f"{node.name} leads term {node.leads_term} from {node.module.core.term_base_position} on, "
+                f"and commits position {commit} of an earlier term by counting"
+            )
+        self.position = commit

@@ -1,0 +1,44 @@
+"""A member reports only what a power loss leaves: it finds it again after every restart (Raft §5; DESIGN §5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.segments import parse_segment_name
+from tests.simulation.invariants.base import Invariant
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import SimulatedNode
+
+
+class DurableBeforeAcknowledged(Invariant):
+    """The append position is what a member answers its leader with. It is compared with the disk itself."""
+
+    name = "durable before acknowledged"
+
+    def on_booted(self, node: SimulatedNode) -> None:
+        if node.append_position < node.log_end_acknowledged and not node.is_rotten:
+            self.fail(
+                f"{node.name} had reported position {node.log_end_acknowledged} and restarts with "
+                f"{node.append_position}"
+            )
+        node.log_end_acknowledged = node.append_position
+
+    def on_step(self, node: SimulatedNode) -> None:
+        position = node.append_position
+        if position == node.log_end_acknowledged:
+            return
+        node.log_end_acknowledged = position
+        if self.world.options.sync == "commit" and node.disk.remembers:
+            self._check_disk(node, position)
+
+    def _check_disk(self, node: SimulatedNode, position: int) -> None:
+        prefix = f"{node.archive_folder}/{node.log_recording_id}-"
+        for path, offset in node.disk.volatile_from(prefix):
+            segment = parse_segment_name(path.rsplit("/", 1)[1])
+            assert segment is not None
+            if segment.base_position + offset < position:
+                self.fail(
+                    f"{node.name} reports position {position}, and {path} is not on the disk from "
+                    f"{segment.base_position + offset} on"
+                )

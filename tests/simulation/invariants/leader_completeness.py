@@ -1,0 +1,60 @@
+"""Leader completeness: a leader's log holds every entry committed in earlier terms (Raft §5.4, figure 3)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.commit_is_on_a_quorum import CommitIsOnAQuorum
+from tests.simulation.invariants.logs import LogCopy
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import SimulatedNode
+    from tests.simulation.world import World
+
+
+class LeaderCompleteness(Invariant):
+    """Keeps the committed log (position and hash), and compares every member's part of it and each new leader's."""
+
+    name = "leader completeness"
+
+    def __init__(self, world: World, logs: list[LogCopy], committed: CommitIsOnAQuorum) -> None:
+        super().__init__(world)
+        self._logs = logs
+        self._committed = committed
+        self._terms: dict[int, int] = {}
+        self._positions: list[int] = []
+        self._chains: list[bytes] = []
+
+    def on_step(self, node: SimulatedNode) -> None:
+        term_id = node.leads_term
+        if term_id == self._terms.get(node.member_id, -1):
+            return
+        self._terms[node.member_id] = term_id
+        if term_id < 0:
+            return
+        base = node.module.core.term_base_position
+        if base < self._committed.position:
+            self.fail(f"{node.name} leads term {term_id} from {base} on, {self._committed.position} is committed")
+        self._check(node.member_id)
+
+    def on_checkpoint(self) -> None:
+        for node in self.world.nodes:
+            if node.is_alive:
+                self._check(node.member_id)
+
+    def _check(self, member_id: int) -> None:
+        node, log = self.world.nodes[member_id], self._logs[member_id]
+        log.refresh()
+        end = min(node.commit_position, node.append_position)
+        known = bisect_right(self._positions, end)
+        if known and log.positions:
+            position = self._positions[known - 1]
+            if log.positions[-1] >= position and log.chain_at(position) != self._chains[known - 1]:
+                self.fail(f"{node.name} has another log up to the committed position {position}")
+        for entry in log.entries[len(self._positions) :] if known == len(self._positions) else []:
+            if entry.position > end:
+                break
+            self._positions.append(entry.position)
+            self._chains.append(entry.chain)

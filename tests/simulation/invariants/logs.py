@@ -1,0 +1,83 @@
+"""The logs of all members as they are on disk, read record by record and only once, for the invariants that compare."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from runtime.errors import CorruptFrameError, OrdoError
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import SimulatedNode
+
+SESSION_TERM_OFFSET = 8
+
+
+class Entry(NamedTuple):
+    """`position` is after the record; `chain` is a hash over the log up to here."""
+
+    position: int
+    term_id: int
+    chain: bytes
+
+
+class LogCopy:
+    """The durable log of one member."""
+
+    def __init__(self, node: SimulatedNode) -> None:
+        self._node = node
+        self._life = 0
+        self.entries: list[Entry] = []
+        self.positions: list[int] = []
+
+    def chain_at(self, position: int) -> bytes | None:
+        """The hash at a position where a record ends; None when none ends there."""
+        index = bisect_right(self.positions, position) - 1
+        if index < 0 or self.positions[index] != position:
+            return None
+        return self.entries[index].chain
+
+    def cut(self, position: int) -> None:
+        """Forgets what lies behind a position."""
+        count = bisect_right(self.positions, position)
+        del self.entries[count:], self.positions[count:]
+
+    def refresh(self) -> None:
+        """Reads on to the append position of a live member. A truncated or damaged log is read anew."""
+        node = self._node
+        if node.node is None or node.log_recording_id < 0:
+            return
+        end = node.append_position
+        if self._life != node.boots:
+            self._life = node.boots
+            self.cut(0)
+        self.cut(end)
+        start = self.positions[-1] if self.positions else 0
+        if start >= end:
+            return
+        faults, node.disk.reads_until_failure = node.disk.reads_until_failure, -1
+        try:
+            self._read(start, end)
+        except CorruptFrameError as error:
+            if not node.is_rotten:
+                node.world.fail(f"{node.name}: damage that nobody made: {error}")
+        except OrdoError as error:
+            node.world.fail(f"{node.name}: its log cannot be read: {error}")
+        finally:
+            node.disk.reads_until_failure = faults
+
+    def _read(self, start: int, end: int) -> None:
+        assert self._node.node is not None
+        reader = self._node.node.archive.reader(self._node.log_recording_id, start)
+        chain = self.entries[-1].chain if self.entries else b""
+        for message in reader.messages(end):
+            chain = blake2b(chain + message.payload, digest_size=16).digest()
+            term_id = _term_of(message.payload)
+            self.entries.append(Entry(message.position, term_id, chain))
+            self.positions.append(message.position)
+
+
+def _term_of(record: bytes) -> int:
+    """Every record of a cluster's log has its term id first."""
+    return int.from_bytes(record[SESSION_TERM_OFFSET : SESSION_TERM_OFFSET + 8], "little", signed=True)

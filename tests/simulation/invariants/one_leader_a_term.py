@@ -1,0 +1,29 @@
+"""Election safety: at most one leader is elected in a term (Raft §5.2, figure 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.invariants.base import Invariant
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import SimulatedNode
+    from tests.simulation.world import World
+
+
+class OneLeaderATerm(Invariant):
+    """Whoever publishes the log of a term is its leader, also after a restart."""
+
+    name = "one leader a term"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._leaders: dict[int, tuple[int, int]] = {}
+
+    def on_step(self, node: SimulatedNode) -> None:
+        term_id = node.leads_term
+        if term_id < 0:
+            return
+        leader = self._leaders.setdefault(term_id, (node.member_id, node.boots))
+        if leader != (node.member_id, node.boots):
+            self.fail(f"term {term_id} is led by node{leader[0]} (life {leader[1]}) and {node.name} (life {node.boots})")

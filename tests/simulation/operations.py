@@ -1,0 +1,72 @@
+"""What simulated clients ask of the test service, as bytes: each request proves by itself that it arrived whole."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import IntEnum
+from typing import NamedTuple
+
+_REQUEST = struct.Struct("<IIqBqqq")
+_REPLY = struct.Struct("<IqBq")
+NONE_VALUE = -1
+
+
+class Kind(IntEnum):
+    """The arguments of each are in brackets."""
+
+    READ = 1
+    """(register)"""
+    WRITE = 2
+    """(register, value)"""
+    CAS = 3
+    """(register, value, expected)"""
+    TIMER = 4
+    """(correlation id, delay in ms)"""
+    CANCEL = 5
+    """(correlation id)"""
+    MESSAGE = 6
+    """(): the service sends a message to itself through the log"""
+    CLOSE = 7
+    """(): the service closes the session"""
+
+
+class Request(NamedTuple):
+    """`number` rises with every request of one client, over all its sessions."""
+
+    client: int
+    number: int
+    kind: Kind
+    first: int = 0
+    second: int = 0
+    third: int = 0
+
+    def encode(self, padding: int = 0) -> bytes:
+        body = _REQUEST.pack(0, self.client, self.number, self.kind, self.first, self.second, self.third)[4:]
+        body += bytes((self.number + index) & 0xFF for index in range(padding))
+        return struct.pack("<I", zlib.crc32(body)) + body
+
+
+def decode_request(payload: bytes) -> Request | None:
+    """None for a payload that is not what a client sent."""
+    if len(payload) < _REQUEST.size or zlib.crc32(payload[4:]) != int.from_bytes(payload[:4], "little"):
+        return None
+    _, client, number, kind, first, second, third = _REQUEST.unpack_from(payload)
+    return Request(client, number, Kind(kind), first, second, third)
+
+
+class Reply(NamedTuple):
+    """`ok`: whether it took effect; `value`: what a read found."""
+
+    client: int
+    number: int
+    ok: bool
+    value: int
+
+    def encode(self) -> bytes:
+        return _REPLY.pack(self.client, self.number, self.ok, self.value)
+
+
+def decode_reply(payload: bytes) -> Reply:
+    client, number, ok, value = _REPLY.unpack(payload)
+    return Reply(client, number, bool(ok), value)

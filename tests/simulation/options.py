@@ -1,0 +1,142 @@
+"""What a seed chooses: sizes, times, workload and faults. No two seeds run the same cluster (swarm testing)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+US = 1_000
+MS = 1_000_000
+S = 1_000_000_000
+KIB = 1024
+
+
+@dataclass
+class Options:
+    """Times in ns, lengths in bytes, chances from 0 to 1. A field with `_mean_ns` 0 means never."""
+
+    nodes: int = 3
+    clients: int = 2
+    duration_ns: int = 8 * S
+    # the cluster
+    sync: str = "commit"
+    term_length: int = 64 * KIB
+    segment_length: int = 64 * KIB
+    mtu: int = 1408
+    receiver_window: int = 32 * KIB
+    heartbeat_timeout_ns: int = 500 * MS
+    heartbeat_interval_ns: int = 50 * MS
+    election_timeout_ns: int = 250 * MS
+    startup_canvass_timeout_ns: int = 1 * S
+    session_timeout_ns: int = 10 * S
+    cycle_ns: int = 100 * US
+    # the network
+    loss: float = 0.0
+    duplication: float = 0.0
+    corruption: float = 0.0
+    reordering: float = 0.0
+    delay_min_ns: int = 20 * US
+    delay_max_ns: int = 200 * US
+    reorder_delay_ns: int = 2 * MS
+    # the disk
+    sync_min_ns: int = 100 * US
+    sync_max_ns: int = 2 * MS
+    # what goes wrong, and how often in all
+    kill_mean_ns: int = 0
+    power_loss_mean_ns: int = 0
+    close_mean_ns: int = 0
+    pause_mean_ns: int = 0
+    partition_mean_ns: int = 0
+    slow_link_mean_ns: int = 0
+    clock_mean_ns: int = 0
+    disk_mean_ns: int = 0
+    rot_mean_ns: int = 0
+    client_mean_ns: int = 0
+    outage_mean_ns: int = 500 * MS
+    clock_rate_ppm_max: int = 0
+    # the workload
+    operation_mean_ns: int = 10 * MS
+    padding_max: int = 0
+    registers: int = 3
+    snapshot_mean_ns: int = 0
+    snapshot_padding: int = 0
+    timers: bool = True
+    messages: bool = True
+
+    def describe(self) -> str:
+        """One line: what differs from a quiet cluster."""
+        quiet = Options()
+        changed = {name: value for name, value in vars(self).items() if value != getattr(quiet, name)}
+        return " ".join(f"{name}={_short(name, value)}" for name, value in changed.items())
+
+
+def _short(name: str, value: Any) -> str:
+    return f"{value / 1e6:g}ms" if name.endswith("_ns") else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def draw(rng: Random) -> Options:
+    """The options of one seed."""
+    options = Options(
+        nodes=rng.choice((1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 7)),
+        clients=rng.choice((1, 1, 2, 3)),
+        duration_ns=rng.choice((3, 6, 10)) * S,
+    )
+    _draw_cluster(options, rng)
+    _draw_network(options, rng)
+    _draw_faults(options, rng)
+    _draw_workload(options, rng)
+    return options
+
+
+def _draw_cluster(options: Options, rng: Random) -> None:
+    options.sync = rng.choice(("commit", "commit", "commit", "none"))
+    options.term_length = rng.choice((64, 64, 128, 256)) * KIB
+    options.segment_length = options.term_length * rng.choice((1, 1, 2, 4))
+    options.mtu = rng.choice((1408, 1408, 512, 4096))
+    options.receiver_window = rng.choice((8, 32, 128)) * KIB
+    options.heartbeat_timeout_ns, options.heartbeat_interval_ns = rng.choice(
+        ((500 * MS, 50 * MS), (200 * MS, 20 * MS), (1000 * MS, 200 * MS))
+    )
+    options.election_timeout_ns = rng.choice((100, 250, 500)) * MS
+    options.startup_canvass_timeout_ns = rng.choice((500, 1000, 3000)) * MS
+    options.session_timeout_ns = rng.choice((2, 5, 10)) * S
+    options.cycle_ns = rng.choice((20, 100, 100, 500)) * US
+
+
+def _draw_network(options: Options, rng: Random) -> None:
+    options.loss = rng.choice((0.0, 0.0, 0.01, 0.05, 0.2))
+    options.duplication = rng.choice((0.0, 0.0, 0.02, 0.1))
+    options.corruption = rng.choice((0.0, 0.0, 0.01))
+    options.reordering = rng.choice((0.0, 0.0, 0.05, 0.3))
+    options.delay_max_ns = rng.choice((50, 200, 2000, 20_000)) * US
+    options.sync_max_ns = rng.choice((200, 2000, 30_000)) * US
+
+
+def _draw_faults(options: Options, rng: Random) -> None:
+    def often(chance: float, *seconds: float) -> int:
+        return int(rng.choice(seconds) * S) if rng.random() < chance else 0
+
+    options.kill_mean_ns = often(0.5, 0.5, 1, 3)
+    options.close_mean_ns = often(0.3, 1, 3)
+    options.pause_mean_ns = often(0.4, 0.5, 2)
+    options.partition_mean_ns = often(0.5, 0.5, 1, 3)
+    options.slow_link_mean_ns = often(0.2, 1, 3)
+    options.clock_mean_ns = often(0.2, 0.5, 2)
+    options.client_mean_ns = often(0.3, 1, 3)
+    options.outage_mean_ns = rng.choice((50, 300, 1000, 3000)) * MS
+    options.clock_rate_ppm_max = rng.choice((0, 0, 100, 20_000))
+    if options.sync == "commit":
+        options.power_loss_mean_ns = often(0.5, 0.5, 1, 3)
+        options.disk_mean_ns = often(0.3, 1, 3)
+        options.rot_mean_ns = often(0.1, 1, 3) if options.nodes > 2 else 0
+
+
+def _draw_workload(options: Options, rng: Random) -> None:
+    options.operation_mean_ns = rng.choice((1, 3, 10, 50)) * MS
+    options.padding_max = rng.choice((0, 200, 3000))
+    options.registers = rng.choice((1, 3, 10))
+    options.snapshot_mean_ns = rng.choice((0, 300, 1000, 3000)) * MS
+    options.snapshot_padding = rng.choice((0, 1000, 150_000))
+    options.timers = rng.random() < 0.7
+    options.messages = rng.random() < 0.7

@@ -1,0 +1,137 @@
+"""One simulated run: faults with safety checked, then quiet, in which the cluster must come to life again."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import dataclass
+
+from runtime.random import RandomSource
+from tests.linearizability.checker import Verdict, check
+from tests.linearizability.models import Register
+from tests.simulation.faults import FaultSchedule
+from tests.simulation.history import Violation
+from tests.simulation.options import Options, draw
+from tests.simulation.world import World
+
+MS = 1_000_000
+S = 1_000_000_000
+RECOVERY_NS_MAX = 40 * S
+PROBE_RETRY_NS = 2 * S
+LINEARIZABILITY_LIMIT_S = 10.0
+
+
+@dataclass
+class Outcome:
+    """What a run came to. Times in ns of virtual time, in s of real time."""
+
+    seed: int
+    options: Options
+    virtual_ns: int
+    real_s: float
+    digest: str
+    executed: int
+    answered: int
+    terms: int
+    violation: str | None
+    events: list[str]
+
+
+def run_seed(seed: int, options: Options | None = None) -> Outcome:
+    """Never raises for what the cluster does wrong: the outcome says it."""
+    options = options or draw(RandomSource(seed).stream("options"))
+    world = World(seed, options)
+    started_s = time.perf_counter()
+    was_collecting = gc.isenabled()
+    gc.disable()
+    violation: str | None = None
+    try:
+        drive(world)
+    except Violation as error:
+        violation = str(error)
+    except Exception as error:
+        world.note(f"{type(error).__name__}: {error}")
+        violation = f"{type(error).__name__}: {error}"
+        if world.violation is not None:
+            violation = str(world.violation)
+    finally:
+        real_s = time.perf_counter() - started_s
+        outcome = _outcome(world, real_s, violation)
+        world.forget()
+        del world
+        gc.collect()
+        if was_collecting:
+            gc.enable()
+    return outcome
+
+
+def drive(world: World) -> None:
+    """Both phases. Raises Violation, or whatever else comes out of the cluster."""
+    faults = FaultSchedule(world)
+    world.start()
+    faults.start()
+    world.run(world.options.duration_ns)
+    faults.stop()
+    recover(world)
+    world.check_all()
+    if world.violation is not None:
+        raise world.violation
+    check_histories(world)
+
+
+class Probes:
+    """One request of each client after the faults, asked again while it is not answered: it may go with its session."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._numbers: dict[int, int] = {}
+        self._retry_ns: dict[int, int] = {}
+
+    def are_answered(self) -> bool:
+        for client in self._world.clients:
+            number = self._numbers.get(client.client_id)
+            if number is not None and client.answered_last >= number:
+                continue
+            if self._world.now_ns >= self._retry_ns.get(client.client_id, 0) and client.probe():
+                self._numbers.setdefault(client.client_id, client.number)
+                self._retry_ns[client.client_id] = self._world.now_ns + PROBE_RETRY_NS
+            return False
+        return True
+
+
+def recover(world: World) -> None:
+    """Every client must be answered, and every member must have executed everything, in bounded virtual time."""
+    for client in world.clients:
+        client.is_working = False
+    probes = Probes(world)
+    if not world.run(RECOVERY_NS_MAX, lambda: probes.are_answered() and world.is_steady()):
+        raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
+    if not world.run(RECOVERY_NS_MAX, lambda: not world.pending_work() and world.is_steady()):
+        raise Violation(f"timers or messages are left over: {world.pending_work()}: {world.describe()}")
+    executed = [node.executed_position for node in world.nodes]
+    if min(executed) < world.executed.end_position:
+        raise Violation(f"executed up to {world.executed.end_position}, the members end at {executed}")
+
+
+def check_histories(world: World) -> None:
+    """What clients saw of the registers is linearizable."""
+    history = world.clients_history
+    operations = history.operations()
+    result = check(operations, Register(), LINEARIZABILITY_LIMIT_S)
+    if result.verdict is Verdict.VIOLATED:
+        raise Violation(f"linearizability: {result.describe()}")
+
+
+def _outcome(world: World, real_s: float, violation: str | None) -> Outcome:
+    return Outcome(
+        seed=world.seed,
+        options=world.options,
+        virtual_ns=world.now_ns,
+        real_s=real_s,
+        digest=f"{world.trace.digest:08x}{world.network.digest:08x}",
+        executed=len(world.executed.records),
+        answered=len(world.clients_history.acknowledged),
+        terms=sum(record.text.startswith("term ") for record in world.executed.records),
+        violation=violation,
+        events=list(world.trace.events),
+    )

@@ -1,0 +1,182 @@
+"""The deterministic service under test: registers, timers and messages to itself, with a hash over all it has seen."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from typing import Any, Protocol
+
+from service_api.service import Cluster, ClusteredService
+from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request, decode_request
+
+SNAPSHOT_PADDING_BYTES_MAX = 200_000
+
+
+class Observer(Protocol):
+    """Hears what the services of all members do."""
+
+    def on_executed(self, member_id: int, position: int, digest: str, text: str, wrong: str) -> None:
+        """One record; `digest` covers all records so far. `wrong`: what must not have happened, else ''."""
+
+    def on_started(self, member_id: int, position: int, digest: str) -> None:
+        """From a snapshot at `position`, or from 0."""
+
+    def on_snapshot(self, member_id: int, position: int, digest: str) -> None:
+        """Took one."""
+
+    def on_request(self, session_id: int, request: Request, position: int) -> None:
+        """A client's request was executed, perhaps not for the first time and not on the first member."""
+
+
+@dataclass
+class State:
+    """All that a snapshot holds. Keys of `sessions` are session ids, of `timers` correlation ids."""
+
+    digest: str = ""
+    registers: dict[int, int] = field(default_factory=dict)
+    sessions: dict[int, int] = field(default_factory=dict)
+    timers: dict[int, int] = field(default_factory=dict)
+    cancelled: list[int] = field(default_factory=list)
+    last_session_id: int = 0
+    messages_sent: int = 0
+    messages_received: int = 0
+    padding: str = ""
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> State:
+        values = json.loads(data)
+        for name in ("registers", "sessions", "timers"):
+            values[name] = {int(key): value for key, value in values[name].items()}
+        return cls(**values)
+
+
+def digest_of(data: bytes) -> str:
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+class RegisterService(ClusteredService):
+    """One instance for each life of a member; everything it executes is told to the observer."""
+
+    def __init__(self, member_id: int, observer: Observer, snapshot_padding_bytes: int = 0) -> None:
+        self.member_id = member_id
+        self.state = State()
+        self._observer = observer
+        self._padding = snapshot_padding_bytes
+        self._cluster: Cluster | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        assert self._cluster is not None
+        return self._cluster
+
+    def on_start(self, cluster: Cluster, snapshot: Any) -> None:
+        self._cluster = cluster
+        if snapshot is not None:
+            data = snapshot.read()
+            self.state = State.decode(data)
+            self._observer.on_started(self.member_id, cluster.log_position, digest_of(data))
+        else:
+            self._observer.on_started(self.member_id, 0, "")
+
+    def _done(self, position: int, text: str, wrong: str = "", outcome: bytes = b"") -> None:
+        record = f"{position} {text} {wrong}".encode() + outcome
+        self.state.digest = digest_of(self.state.digest.encode() + record)
+        self._observer.on_executed(self.member_id, position, self.state.digest, text, wrong)
+
+    def on_session_open(self, session: Any, timestamp: int) -> None:
+        state, wrong = self.state, ""
+        if session.id <= state.last_session_id:
+            wrong = f"session id {session.id} is opened after {state.last_session_id}: ids must rise"
+        state.last_session_id = max(session.id, state.last_session_id)
+        state.sessions[session.id] = 0
+        self._done(self.cluster.log_position, f"open session={session.id} time={timestamp}", wrong)
+
+    def on_session_close(self, session: Any, timestamp: int, close_reason: Any) -> None:
+        wrong = "" if session.id in self.state.sessions else f"session {session.id} is closed, and was not open"
+        self.state.sessions.pop(session.id, None)
+        text = f"close session={session.id} reason={close_reason.name} time={timestamp}"
+        self._done(self.cluster.log_position, text, wrong)
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> None:
+        if session is None:
+            self._on_own_message(payload, header.position)
+            return
+        request = decode_request(payload)
+        if request is None:
+            self._done(header.position, f"message session={session.id}", "a payload that no client sent", payload)
+            return
+        wrong = self._check_order(session.id, request)
+        self._observer.on_request(session.id, request, header.position)
+        reply = self._apply(session, request, timestamp)
+        text = f"{request.kind.name} session={session.id} client={request.client} number={request.number}"
+        self._done(header.position, text, wrong, reply.encode() + struct.pack("<q", timestamp))
+        session.offer(reply.encode())
+
+    def _check_order(self, session_id: int, request: Request) -> str:
+        last = self.state.sessions.get(session_id)
+        if last is None:
+            return f"a message of session {session_id}, which is not open"
+        self.state.sessions[session_id] = max(last, request.number)
+        if request.number <= last:
+            return f"session {session_id}: number {request.number} after {last}: doubled or out of order"
+        return ""
+
+    def _apply(self, session: Any, request: Request, timestamp: int) -> Reply:
+        state = self.state
+        ok, value = True, NONE_VALUE
+        match request.kind:
+            case Kind.READ:
+                value = state.registers.get(request.first, NONE_VALUE)
+            case Kind.WRITE:
+                state.registers[request.first] = request.second
+            case Kind.CAS:
+                ok = state.registers.get(request.first, NONE_VALUE) == request.third
+                if ok:
+                    state.registers[request.first] = request.second
+            case Kind.TIMER:
+                state.timers[request.first] = timestamp + request.second
+                self.cluster.schedule_timer(request.first, timestamp + request.second)
+            case Kind.CANCEL:
+                if state.timers.pop(request.first, None) is not None:
+                    state.cancelled.append(request.first)
+                self.cluster.cancel_timer(request.first)
+            case Kind.MESSAGE:
+                state.messages_sent += 1
+                self.cluster.offer(struct.pack("<q", state.messages_sent))
+            case Kind.CLOSE:
+                session.close()
+        return Reply(request.client, request.number, ok, value)
+
+    def _on_own_message(self, payload: bytes, position: int) -> None:
+        (number,) = struct.unpack("<q", payload)
+        expected, wrong = self.state.messages_received + 1, ""
+        if number != expected or number > self.state.messages_sent:
+            wrong = f"service message {number}, expected {expected} of {self.state.messages_sent} sent"
+        self.state.messages_received = number
+        self._done(position, f"service message number={number}", wrong)
+
+    def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
+        state, wrong = self.state, ""
+        deadline = state.timers.pop(correlation_id, None)
+        if deadline is not None and timestamp < deadline:
+            wrong = f"timer {correlation_id} fired at {timestamp}, before its deadline {deadline}"
+        elif deadline is None and correlation_id in state.cancelled:
+            state.cancelled.remove(correlation_id)
+        elif deadline is None:
+            wrong = f"timer {correlation_id} fired, and is not scheduled"
+        self._done(self.cluster.log_position, f"timer id={correlation_id} time={timestamp}", wrong)
+
+    def on_new_leadership_term(self, event: Any) -> None:
+        text = f"term {event.leadership_term_id} leader={event.leader_member_id} time={event.timestamp}"
+        self._done(event.log_position, text)
+
+    def on_take_snapshot(self, writer: Any) -> None:
+        self.state.padding = "x" * self._padding
+        data = self.state.encode()
+        writer.write(data)
+        self._observer.on_snapshot(self.member_id, self.cluster.log_position, digest_of(data))

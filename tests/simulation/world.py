@@ -1,0 +1,231 @@
+"""A whole cluster with clients in one thread and virtual time. Events drive it: idle time is skipped."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from runtime.clock import VirtualClock
+from runtime.random import RandomSource
+from tests.simulation.clients import SimulatedClient
+from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
+from consensus.states import ElectionState
+from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, all_invariants
+from tests.simulation.network import Faults, SimulatedNetwork
+from tests.simulation.nodes import SimulatedNode
+from tests.simulation.operations import Reply, Request
+from tests.simulation.options import Options
+from tests.simulation.trace import Trace
+
+MS = 1_000_000
+NEVER_NS = (1 << 63) - 1
+CHECKPOINT_INTERVAL_NS = 200 * MS
+
+
+class World:
+    """Time, network, members and clients; hears everything that invariants are about.
+
+    An invariant that does not hold is kept in `violation` (the first of them), and raised after the step it was
+    found in, since it may be found inside a callback of the cluster.
+    """
+
+    def __init__(self, seed: int, options: Options) -> None:
+        self.seed = seed
+        self.options = options
+        self.random = RandomSource(seed)
+        self.clock = VirtualClock()
+        self.trace = Trace()
+        faults = Faults(
+            options.loss,
+            options.duplication,
+            options.corruption,
+            options.reordering,
+            options.delay_min_ns,
+            max(options.delay_min_ns, options.delay_max_ns),
+            options.reorder_delay_ns,
+            checksums=True,
+        )
+        self.network = SimulatedNetwork(self.clock, self.random.stream("network"), faults)
+        self.executed = ExecutedLog()
+        self.clients_history = ClientHistory()
+        self.last_written: dict[int, int] = {}
+        self.steps = 0
+        self.violation: Violation | None = None
+        self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes)]
+        self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
+        self.invariants: list[Invariant] = all_invariants(self)
+        self._actors: list[SimulatedNode | SimulatedClient] = [*self.nodes, *self.clients]
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._event_count = 0
+        self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    @property
+    def now_ns(self) -> int:
+        return int(self.clock.now())
+
+    def at(self, delay_ns: int, action: Callable[[], None]) -> None:
+        """Runs an action once, `delay_ns` from now."""
+        self._event_count += 1
+        heapq.heappush(self._events, (self.now_ns + delay_ns, self._event_count, action))
+
+    def run(self, duration_ns: int, is_done: Callable[[], bool] | None = None) -> bool:
+        """Lets virtual time pass; True as soon as `is_done`, which is asked after every round."""
+        end_ns = self.now_ns + duration_ns
+        while self.now_ns < end_ns:
+            self._advance(end_ns)
+            self._round(self.now_ns)
+            if self.violation is not None:
+                raise self.violation
+            if is_done is not None and is_done():
+                return True
+        return False
+
+    def _advance(self, end_ns: int) -> None:
+        """To the next moment at which anything can happen."""
+        now_ns = self.now_ns
+        next_ns = min(end_ns, self.network.next_arrival_ns)
+        if self._events:
+            next_ns = min(next_ns, self._events[0][0])
+        for actor in self._actors:
+            if actor.due_ns < NEVER_NS:
+                next_ns = min(next_ns, max(actor.due_ns, actor.paused_until_ns))
+        self.clock.advance(max(0, next_ns - now_ns))
+
+    def _round(self, now_ns: int) -> None:
+        while self._events and self._events[0][0] <= now_ns:
+            heapq.heappop(self._events)[2]()
+        self.network.deliver()
+        for node in self.nodes:
+            if node.wants_to_run(now_ns):
+                self.steps += 1
+                node.step(now_ns)
+                if node.node is not None:
+                    self._check_step(node)
+        for client in self.clients:
+            if client.wants_to_run(now_ns):
+                self.steps += 1
+                client.step(now_ns)
+        if now_ns >= self._next_checkpoint_ns:
+            self._next_checkpoint_ns = now_ns + CHECKPOINT_INTERVAL_NS
+            self.check_all()
+
+    # -- what happens ----------------------------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        self.trace.note(self.now_ns, text)
+
+    def fail(self, text: str) -> None:
+        """An invariant does not hold."""
+        if self.violation is None:
+            self.note(f"VIOLATION {text}")
+            self.violation = Violation(text)
+
+    def _check_step(self, node: SimulatedNode) -> None:
+        for invariant in self.invariants:
+            invariant.on_step(node)
+
+    def check_all(self) -> None:
+        """The costly checks."""
+        self.trace.mix(self.network.digest)
+        for invariant in self.invariants:
+            invariant.on_checkpoint()
+
+    def on_booted(self, node: SimulatedNode) -> None:
+        for invariant in self.invariants:
+            invariant.on_booted(node)
+
+    def on_answer(self, client: SimulatedClient, reply: Reply) -> None:
+        for invariant in self.invariants:
+            invariant.on_answer(reply)
+        try:
+            self.clients_history.answered(reply, self.now_ns)
+        except Violation as error:
+            self.fail(str(error))
+
+    # -- what services report (tests.simulation.service.Observer) ---------------------------------------------------
+
+    def on_executed(self, member_id: int, position: int, digest: str, text: str, wrong: str) -> None:
+        if wrong:
+            self.fail(f"node{member_id} at position {position}: {wrong}")
+        record = Executed(position, digest, text)
+        for invariant in self.invariants:
+            invariant.on_executed(self.nodes[member_id], record)
+
+    def on_started(self, member_id: int, position: int, digest: str) -> None:
+        for invariant in self.invariants:
+            invariant.on_service_started(self.nodes[member_id], position, digest)
+
+    def on_snapshot(self, member_id: int, position: int, digest: str) -> None:
+        self.note(f"node{member_id} snapshot position={position} digest={digest}")
+        for invariant in self.invariants:
+            invariant.on_snapshot(self.nodes[member_id], position, digest)
+
+    def on_request(self, session_id: int, request: Request, position: int) -> None:
+        self.clients_history.executed.setdefault((request.client, request.number), position)
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        for node in self.nodes:
+            node.boot()
+        for client in self.clients:
+            client.boot()
+
+    def quorum(self) -> int:
+        return len(self.nodes) // 2 + 1
+
+    def leader(self) -> SimulatedNode | None:
+        """The serving leader of the highest term."""
+        serving = [node for node in self.nodes if node.serves]
+        return max(serving, key=lambda node: node.leads_term, default=None)
+
+    @property
+    def committed_position(self) -> int:
+        """The highest commit position that any member has reached."""
+        return next(check.position for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
+
+    def pending_work(self) -> str:
+        """Timers not fired and messages of the service not come back, in any member's state; '' when there are none."""
+        left = []
+        for node in self.nodes:
+            state = node.service.state if node.service is not None else None
+            if state is not None and (state.timers or state.messages_sent != state.messages_received):
+                left.append(f"{node.name} {len(state.timers)} {state.messages_sent - state.messages_received}")
+        return ", ".join(left)
+
+    def describe(self) -> str:
+        """One line: where every member and client stands."""
+        parts = []
+        for node in self.nodes:
+            if node.node is None:
+                parts.append(f"{node.name} dead")
+            else:
+                parts.append(f"{node.name} {node.module.core.describe()} executed={node.executed_position}")
+        for client in self.clients:
+            state = client.session.state.name if client.session is not None else "none"
+            parts.append(f"{client.name} {state} asked={client.number} answered={client.answered_last}")
+        return "; ".join(parts)
+
+    def forget(self) -> None:
+        """Lets go of everything, so that the memory of this run can go."""
+        for actor in self._actors:
+            actor.release()
+        self.invariants.clear()
+        self._events.clear()
+
+    def is_steady(self) -> bool:
+        """All members live, one serves, all others follow it and have executed the same."""
+        if any(not node.is_alive for node in self.nodes):
+            return False
+        serving = [node for node in self.nodes if node.serves]
+        if len(serving) != 1:
+            return False
+        leader = serving[0]
+        return all(
+            node.module.core.state is ElectionState.CLOSED
+            and node.module.core.leadership_term_id == leader.leads_term
+            and node.executed_position == leader.executed_position
+            for node in self.nodes
+        )
