@@ -1,0 +1,238 @@
+"""The data pipeline against a generated recording: rows and bytes a second, beside Parquet and a bare Arrow generator.
+
+    python -m benchmarks.pipeline [--messages 20000000] [--cores 2] [--json out.json]
+
+The generator source makes one record batch of the same columns and gives it again and again, so it shows what Spark's
+Python data source interface itself can move; the log source is to reach 90 % of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pipeline.cursor import MessageCursor
+from pipeline.decoder import COLUMN_NAMES, RecordDecoder, RowSelection
+from pipeline.generate import LogShape, generate_log
+from pipeline.options import ReadOptions
+from pipeline.planner import plan, read_runs
+from pipeline.predicates import Predicates
+from pipeline.recordings import open_recordings
+from pipeline.session import local_session
+from pipeline.source import log_schema
+
+BATCH_ROWS = 32_768
+
+
+@dataclass
+class Share(InputPartition):
+    """How many rows of the sample a task gives."""
+
+    path: str
+    rows: int
+
+
+class BareArrow(DataSource):
+    """Gives the batch of a file over and over: Spark's interface without any source behind it."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "bare_arrow"
+
+    def schema(self) -> StructType:
+        return log_schema(self.options["columns"].split(","))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BareReader(self.options["path"], int(self.options["rows"]), int(self.options["tasks"]))
+
+
+class BareReader(DataSourceReader):
+    def __init__(self, path: str, rows: int, tasks: int) -> None:
+        self._path, self._rows, self._tasks = path, rows, tasks
+
+    def partitions(self) -> list[InputPartition]:
+        cuts = [self._rows * index // self._tasks for index in range(self._tasks + 1)]
+        return [Share(self._path, after - before) for before, after in zip(cuts, cuts[1:], strict=False)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Share)
+        with pa.ipc.open_file(partition.path) as file:
+            batch = file.get_batch(0)
+        for begin in range(0, partition.rows, batch.num_rows):
+            yield batch.slice(0, min(batch.num_rows, partition.rows - begin))
+
+
+class Bench:
+    """One run; `results` gathers (measure, seconds, rows a second, MB a second of log)."""
+
+    def __init__(self, spark: SparkSession, folder: Path, shape: LogShape, repeat: int) -> None:
+        self.spark = spark
+        self.repeat = repeat
+        self.archive = str(folder / "node0" / "archive")
+        self.folder = folder
+        self.log_bytes = generate_log(self.archive, shape).stop_position
+        self.rows = shape.messages + shape.terms * (2 * shape.sessions + 2)
+        self.results: list[dict[str, Any]] = []
+
+    def measure(self, name: str, action: Callable[[], int | None], rows: int | None = None) -> float:
+        """Best of `repeat`, in seconds. What the action answers must be the number of rows, if anything."""
+        seconds = []
+        for _ in range(self.repeat):
+            start = time.perf_counter()
+            found = action()
+            seconds.append(time.perf_counter() - start)
+            if found is not None and found != (self.rows if rows is None else rows):
+                raise SystemExit(f"{name}: {found} rows, expected {self.rows if rows is None else rows}")
+        best = min(seconds)
+        rate = {"rows_per_s": self.rows / best, "mb_per_s": self.log_bytes / best / 1e6}
+        self.results.append(
+            {"measure": name, "seconds": round(best, 4), **{key: round(value) for key, value in rate.items()}}
+        )
+        print(f"{name:<46} {best:9.3f} s {rate['rows_per_s']:14,.0f} rows/s {rate['mb_per_s']:9,.0f} MB/s", flush=True)
+        return best
+
+    def log(self, columns: tuple[str, ...], **options: Any) -> DataFrame:
+        return self.spark.read.format("ordo").options(columns=",".join(columns), **options).load(self.archive)
+
+    def bare(self, columns: tuple[str, ...], tasks: int) -> DataFrame:
+        """The first batch of the log, given as many times as the log has rows."""
+        path = self.folder / f"sample-{len(columns)}.arrow"
+        if not path.exists():
+            runs = plan(open_recordings([self.archive]), Predicates(), 64 << 20)[0]
+            batch = next(read_runs(runs, Predicates(), columns, BATCH_ROWS, True))
+            with pa.ipc.new_file(str(path), batch.schema) as writer:
+                writer.write_batch(batch)
+        options = {"columns": ",".join(columns), "rows": self.rows, "tasks": tasks}
+        return self.spark.read.format("bare_arrow").options(**options).load(str(path))
+
+    def decoder_alone(self) -> None:
+        """One core, no Spark: all columns, and those most queries want."""
+        entry = open_recordings([self.archive])[0]
+
+        def decode(columns: tuple[str, ...]) -> int:
+            rows = 0
+            for segment in entry.segments():
+                cursor = MessageCursor(segment.path, entry.descriptor, segment.base, segment.start, segment.end)
+                decoder = RecordDecoder(cursor, RowSelection(), columns, 0, "node0", 0, True)
+                while (batch := decoder.next_batch()) is not None:
+                    rows += batch.num_rows
+            return rows
+
+        self.measure("decoder alone, one core, all columns", lambda: decode(COLUMN_NAMES))
+        self.measure(
+            "decoder alone, one core, 4 columns", lambda: decode(("position", "timestamp", "session_id", "payload"))
+        )
+
+    def scans(self) -> dict[str, float]:
+        """count(), an aggregate and Parquet, from the log and from the bare generator; the share of its rate reached."""
+        start = time.perf_counter()
+        tasks = len(plan(open_recordings([self.archive]), Predicates(), ReadOptions([]).partition_bytes))
+        print(f"index built and planned in {time.perf_counter() - start:.2f} s, {tasks} tasks")
+        shares = {}
+        some = ("position", "timestamp", "session_id", "kind", "payload_length")
+        for frame in (self.bare(COLUMN_NAMES, tasks), self.log(COLUMN_NAMES)):  # workers and compiled code, not measured
+            self._aggregate(frame.limit(1_000_000))
+        for name, columns in (("all columns", COLUMN_NAMES), ("5 columns", some)):
+            bare = self.measure(f"count(), bare generator, {name}", self.bare(columns, tasks).count)
+            log = self.measure(f"count(), log, {name}", self.log(columns).count)
+            shares[f"count, {name}"] = bare / log
+        bare = self.measure("aggregate, bare generator", lambda: self._aggregate(self.bare(some, tasks)))
+        log = self.measure("aggregate, log", lambda: self._aggregate(self.log(some)))
+        shares["aggregate"] = bare / log
+        return shares
+
+    @staticmethod
+    def _aggregate(frame: DataFrame) -> None:
+        frame.groupBy("session_id", "kind").agg(F.count("*"), F.sum("payload_length"), F.max("position")).collect()
+
+    def parquet(self) -> None:
+        target = str(self.folder / "parquet")
+        self.measure(
+            "to Parquet, log, all columns", lambda: self.log(COLUMN_NAMES).write.mode("overwrite").parquet(target)
+        )
+        stored = self.spark.read.parquet(target)
+        self.measure("count(), spark.read.parquet", stored.count)
+        self.measure("aggregate, spark.read.parquet", lambda: self._aggregate(stored))
+        self.measure("all columns, spark.read.parquet to noop", lambda: _drain(stored))
+        self.measure("all columns, log to noop", lambda: _drain(self.log(COLUMN_NAMES)))
+        self.measure("all columns, bare generator to noop", lambda: _drain(self.bare(COLUMN_NAMES, 32)))
+
+    def selective(self, shape: LogShape) -> float:
+        """A stretch of time with about a thousandth of the messages, by option; the gain over reading all."""
+        length_ms = shape.messages // shape.messages_per_ms
+        begin = shape.first_time + length_ms // 2
+        until = begin + max(1, length_ms // 1000)
+        span = {"startTime": _iso(begin), "endTime": _iso(until)}
+        some = ("position", "timestamp", "session_id", "kind", "payload_length")
+        expected = self.log(some).where(
+            f"unix_millis(timestamp) >= {begin} and unix_millis(timestamp) < {until}").count()  # fmt: skip
+        full = self.measure("time filter in Spark, full scan", lambda: self.log(some).where(
+            f"unix_millis(timestamp) >= {begin} and unix_millis(timestamp) < {until}").count(), expected)  # fmt: skip
+        skip = self.measure("time filter in the source", lambda: self.log(some, **span).count(), expected)
+        return full / skip
+
+
+def _drain(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _iso(epoch_ms: int) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(epoch_ms // 1000))}.{epoch_ms % 1000:03d}+00:00"
+
+
+def run(messages: int, cores: int, repeat: int, folder: Path) -> dict[str, Any]:
+    """All measures as a dict."""
+    os.environ["ORDO_INDEX_DIR"] = str(folder / "index")
+    spark = local_session("bench", cores, str(folder / "spark"), memory="4g")
+    spark.dataSource.register(BareArrow)
+    shape = LogShape(messages=messages)
+    try:
+        bench = Bench(spark, folder, shape, repeat)
+        print(f"{bench.rows:,} records, {bench.log_bytes / 1e6:,.0f} MB of log, {cores} cores, best of {repeat}")
+        bench.decoder_alone()
+        shares = bench.scans()
+        bench.parquet()
+        gain = bench.selective(shape)
+    finally:
+        spark.stop()
+    for name, share in shares.items():
+        print(f"share of the bare generator's rate, {name}: {share:.0%}")
+    print(f"time filter: {gain:.0f} times faster than the full scan")
+    return {"messages": messages, "cores": cores, "log_bytes": bench.log_bytes, "results": bench.results,
+            "share_of_bare_generator": shares, "time_filter_gain": gain}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--messages", type=int, default=20_000_000)
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--folder", type=Path, help="where to keep the recording; default a temporary folder")
+    chosen = parser.parse_args()
+    folder = chosen.folder or Path(tempfile.mkdtemp(prefix="ordo-bench-"))
+    try:
+        facts = run(chosen.messages, chosen.cores, chosen.repeat, folder)
+    finally:
+        if chosen.folder is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(facts, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

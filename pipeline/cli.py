@@ -1,0 +1,261 @@
+"""`ordo pipeline ...`: the jobs over recordings, with progress and a written report.
+
+Exit status: 0 done (audit: clean, replay: agrees); 1 damage, a difference or a failure; 2 a wrong command line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pipeline.errors import PipelineError
+from runtime.errors import OrdoError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+app = typer.Typer(
+    name="pipeline",
+    help="Data frames and jobs over recordings, on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+EXIT_FOUND = 1
+
+Folders = Annotated[list[str], typer.Argument(help="archive folders of one node or several, such as data/0/archive")]
+Folder = Annotated[str, typer.Argument(help="archive folder of one node, such as data/0/archive")]
+ReportTo = Annotated[str, typer.Option("--report", help="folder for the report")]
+Master = Annotated[str | None, typer.Option(help="Spark master; default this machine")]
+Cores = Annotated[int | None, typer.Option(help="cores of this machine to use; default all")]
+Commit = Annotated[str, typer.Option(help="auto, recorded, a position, or the node's aeron_dir")]
+RecordingOption = Annotated[str, typer.Option("--recording", help="log, all, or recording ids")]
+ServiceOption = Annotated[str, typer.Option("--service", help="the service, as module:Class")]
+
+
+@dataclass
+class Job:
+    """A running job: the session, and a line that shows progress."""
+
+    spark: SparkSession
+    progress: Progress
+    task: int
+
+    def show(self, done: int, total: int, text: str) -> None:
+        self.progress.update(self.task, completed=done, total=total, description=text)  # type: ignore[arg-type]
+
+
+def plain_error(error: Exception) -> Exception:
+    """Our own error out of what Spark wraps around it, with many lines of stack; others as they are."""
+    own = re.findall(r"^(?:pipeline|runtime|archive)\.errors\.(\w+): (.+)$", str(error), re.MULTILINE)
+    if isinstance(error, OrdoError) or not own:
+        return error
+    return PipelineError(own[-1][1])
+
+
+@contextmanager
+def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
+    """A Spark session for one job; stopped behind it."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
+            task = progress.add_task(f"{name}: starting Spark", total=None)
+            from pipeline.session import local_session
+
+            spark = local_session(name, cores, master=master)
+            try:
+                progress.update(task, description=name)
+                yield Job(spark, progress, task)
+            except Exception as error:
+                raise plain_error(error) from error
+            finally:
+                spark.stop()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "matplotlib"):
+            raise
+        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo[pipeline]'") from error
+
+
+def _load(job: Job, folders: list[str], recording: str, commit: str, **options: str | None) -> DataFrame:
+    reader = job.spark.read.format("ordo").option("recording", recording).option("commit", commit)
+    for name, value in options.items():
+        if value is not None:
+            reader = reader.option(name, value)
+    return reader.load(folders)
+
+
+@app.command()
+def audit(
+    folders: Folders, report: ReportTo = "audit", recording: RecordingOption = "log", commit: Commit = "auto",
+    master: Master = None, cores: Cores = None,
+) -> None:  # fmt: skip
+    """Check every byte, and that all nodes' logs agree."""
+    with running("audit", master, cores) as job:
+        from pipeline.jobs import audit as audit_job
+
+        facts = audit_job.audit(job.spark, folders, recording, commit)
+        violations = audit_job.session_violations(_load(job, folders, recording, commit)).collect() if (
+            facts["status"] == "clean") else []  # fmt: skip
+        facts["session_violations"] = [row.asDict() for row in violations]
+        page = audit_job.write_report(facts, report)
+    problem = facts["first_problem"]
+    for node in facts["nodes"]:
+        typer.echo(f"{node['node']}: {node['messages']:,} messages, positions {node['start']} to {node['limit']}, "
+                   f"{node['finding_count']} findings")  # fmt: skip
+    if problem is not None:
+        typer.echo(f"first problem at position {problem['position']}: {audit_job.describe(problem)}")
+    for row in violations[:10]:
+        typer.echo(f"session {row.session_id} of {row.node}: {row.violation} at position {row.position}")
+    typer.echo(f"{'damaged' if problem else 'clean'}; report: {page}")
+    raise typer.Exit(EXIT_FOUND if problem is not None or violations else 0)
+
+
+@app.command()
+def export(
+    folders: Folders,
+    to: Annotated[str, typer.Option(help="folder for the Parquet files")],
+    recording: RecordingOption = "log",
+    columns: Annotated[str | None, typer.Option(help="columns, separated by commas; default all")] = None,
+    commit: Commit = "auto",
+    master: Master = None,
+    cores: Cores = None,
+) -> None:
+    """Write what is new as Parquet; may be run again at any time."""
+    if columns and "timestamp" not in columns.split(","):
+        columns += ",timestamp"
+    with running("export", master, cores) as job:
+        from pipeline.jobs.export import export as run
+
+        exported = run(
+            job.spark, folders, to, recording=recording, columns=columns, commit=commit,
+            on_progress=lambda chunk, done, total: job.show(done, total, f"export {chunk.recording.key} to {chunk.end}"),
+        )  # fmt: skip
+    for key, position in exported.items():
+        typer.echo(f"{key}: exported to position {position}")
+
+
+@app.command()
+def sessions(
+    folders: Folders, report: ReportTo = "sessions", commit: Commit = "auto", master: Master = None, cores: Cores = None
+) -> None:
+    """The life of each client session."""
+    with running("sessions", master, cores) as job:
+        from pipeline.jobs import sessions as sessions_job
+
+        page = sessions_job.write_report(sessions_job.sessions(_load(job, folders, "log", commit)), report)
+    typer.echo(f"report: {page}")
+
+
+@app.command()
+def latency(
+    folders: Folders,
+    sent: Annotated[str | None, typer.Option(help="where payloads say when they were sent, such as i64@0:ns")] = None,
+    report: ReportTo = "latency",
+    commit: Commit = "auto",
+    master: Master = None,
+    cores: Cores = None,
+) -> None:
+    """Percentiles by minute, session and kind."""
+    with running("latency", master, cores) as job:
+        from pipeline.jobs import latency as latency_job
+
+        page = latency_job.write_report(_load(job, folders, "log", commit), sent, report)
+    typer.echo(f"report: {page}")
+
+
+@app.command()
+def decode(
+    folders: Folders,
+    decoder: Annotated[str, typer.Option(help="sbe:<xml>, protobuf:<set>:<message> or struct:<format>:<names>")],
+    to: Annotated[str, typer.Option(help="folder for the Parquet files")],
+    commit: Commit = "auto",
+    master: Master = None,
+    cores: Cores = None,
+) -> None:
+    """Write messages with their payloads in columns as Parquet."""
+    with running("decode", master, cores) as job:
+        from pipeline.jobs.decode import decode as run
+        from pipeline.jobs.decode import parse_decoder
+
+        log = _load(job, folders, "log", commit, kinds="message")
+        run(log, parse_decoder(decoder)).write.mode("overwrite").parquet(to)
+        counts = job.spark.read.parquet(to).groupBy("message").count().orderBy("message").collect()
+    for row in counts:
+        typer.echo(f"{row['message'] or 'not decoded'}: {row['count']:,}")
+
+
+@app.command()
+def replay(
+    folder: Folder,
+    service: ServiceOption,
+    baseline: Annotated[str | None, typer.Option(help="the version to compare with, as module:Class")] = None,
+    report: ReportTo = "replay",
+    commit: Commit = "auto",
+    master: Master = None,
+    cores: Cores = None,
+) -> None:
+    """Run a service over the log again and compare its state at every snapshot, and with a baseline every message."""
+    with running("replay", master, cores) as job:
+        from pipeline.jobs import replay as replay_job
+
+        facts = replay_job.replay(job.spark, folder, service, baseline, commit)
+        page = replay_job.write_report(facts, report)
+    first = facts["first_difference"]
+    typer.echo(f"{facts['records']:,} records, {facts['emitted']:,} effects, {facts['snapshots_compared']} snapshots")
+    if first is not None:
+        typer.echo(f"differs first at position {first['position']}: {first['what']} expected={first['expected']} "
+                   f"actual={first['actual']}")  # fmt: skip
+    typer.echo(f"{facts['status']}; report: {page}")
+    raise typer.Exit(EXIT_FOUND if first is not None else 0)
+
+
+@app.command()
+def market(
+    folder: Folder,
+    service: ServiceOption = "examples.matching.service:MatchingEngine",
+    shares: Annotated[int, typer.Option(help="shares of a volume bar")] = 1000,
+    report: ReportTo = "market",
+    commit: Commit = "auto",
+    master: Master = None,
+    cores: Cores = None,
+) -> None:
+    """Trades, volume bars, spread and depth from a matching engine's log."""
+    with running("market", master, cores) as job:
+        from pipeline.jobs import market as market_job
+
+        page = market_job.write_report(market_job.events(job.spark, folder, service, commit), report, shares)
+    typer.echo(f"report: {page}")
+
+
+@app.command()
+def index(folders: Folders, recording: RecordingOption = "all", commit: Commit = "recorded") -> None:
+    """Build the indexes that let reads skip; reads do so by themselves otherwise."""
+    from pipeline.index import index_directory, index_of
+    from pipeline.recordings import open_recordings
+
+    for entry in open_recordings(folders, recording, commit):
+        blocks = sum(len(part.blocks) for part in index_of(entry, list(entry.segments(entry.start))))
+        typer.echo(f"{entry.key}: {blocks} blocks")
+    typer.echo(f"indexes are in {index_directory()}")
+
+
+@app.command()
+def generate(
+    folder: Annotated[str, typer.Argument(help="archive folder to create the log in")],
+    messages: Annotated[int, typer.Option(help="how many")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="the same seed gives the same bytes")] = 1,
+) -> None:
+    """Write a generated log, to size a Spark cluster with."""
+    from pipeline.generate import LogShape, generate_log
+
+    entry = generate_log(folder, LogShape(messages=messages, seed=seed))
+    typer.echo(f"recording {entry.recording_id}: {messages:,} messages, {entry.stop_position:,} bytes")
