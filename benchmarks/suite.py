@@ -222,12 +222,12 @@ def _show_latencies(console: Console, figures: Figures) -> None:
 
     for size, values in figures.get("floor_rtt_us_by_size", {}).items():
         add("raw floor", "-", size, values)
-    for name, what in (("rtt_us", "cluster"), ("rtt_inline_us", "cluster, inline service")):
+    for name, what in (("rtt_us", "cluster"), ("rtt_inline_us", "cluster, inline")):
         for sync, by_size in figures.get(name, {}).items():
             for size, values in by_size.items():
                 add(what, sync, size, values)
     for name, sync in (("open_loop_us", DEFAULT_SYNC), ("open_loop_sync_none_us", "none")):
         for rate, values in figures.get(name, {}).items():
-            add(f"open loop, {int(rate):,} a second", sync, SIZES_BYTES[0], values)
+            add(f"open loop, {int(rate):,}/s", sync, SIZES_BYTES[0], values)
     if table.row_count:
         console.print(table)

@@ -29,7 +29,7 @@ SERVICE = "examples.matching.service:MatchingEngine"
 CLIENT_ID = 1
 SEED = 20200130
 REFRESH_NS = 100_000_000
-WINDOW = 256
+WINDOW = 512
 
 
 class Replica(NamedTuple):
