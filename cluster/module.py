@@ -444,6 +444,7 @@ class ConsensusModule:
     def slow_tick(self, now_ns: int) -> None:
         """Every 10 ms: timeouts, timers, requests, joins, control."""
         self.core.on_appended(self.sequencer.append_position, now_ns)
+        self._carry_out(now_ns)
         self.core.tick(now_ns)
         self._carry_out(now_ns)
         self.advance_join(now_ns)
