@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 
 from cluster.cli_output import output_console
+from cluster.component_errors import read_component_errors
 from cluster.config import load_config
-from cluster.mark_file import HEADER_LENGTH_BYTES
 from cluster.node_counters import open_cnc, read_counters
 from runtime.counters import CounterDescriptor
 from runtime.error_log import ErrorObservation, read_errors
@@ -53,13 +53,11 @@ def errors(config: ConfigOption = None, directory: DirOption = None) -> None:
     console = output_console()
     found = 0
     with contextlib.suppress(StorageMissingError), open_cnc(aeron_dir) as cnc:
-        found += _print_errors(console, "node", read_errors(cnc.error_log))
+        found += _print_errors(console, "driver", read_errors(cnc.error_log))
     if config is not None:
-        for mark_file in sorted(load_config(config).cluster_dir.glob("cluster-mark-*.dat")):
-            with FileMemoryProvider().open(str(mark_file), False) as memory:
-                error_log = memory.slice(HEADER_LENGTH_BYTES, len(memory) - HEADER_LENGTH_BYTES, False)
-                found += _print_errors(console, mark_file.stem, read_errors(error_log))
-                error_log.close()
+        for mark_file in sorted(load_config(config).cluster_dir.glob("cluster-mark*.dat")):
+            observations = read_component_errors(FileMemoryProvider(), str(mark_file))
+            found += _print_errors(console, mark_file.stem, observations)
     if not found:
         console.print("no errors")
 

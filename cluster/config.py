@@ -25,7 +25,7 @@ def _power_of_two(value: int, name: str) -> None:
 
 
 class MemberSection(Settings):
-    """`[[members]]`: a host and a first port (ingress; consensus, log, catchup and archive follow), or five endpoints."""
+    """`[[members]]`: a host and a first port (of ingress, consensus, log, catchup, archive), or five endpoints."""
 
     id: Annotated[int, Field(ge=0)]
     host: str | None = None
@@ -162,6 +162,10 @@ class NodeConfig(Settings):
     @property
     def member_list(self) -> tuple[Member, ...]:
         return tuple(member.member() for member in self.members)
+
+    @property
+    def own_member(self) -> Member:
+        return next(member for member in self.member_list if member.id == self.node.member_id)
 
     @property
     def archive_dir(self) -> Path:

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 from cluster import codecs, container_snapshot
 from cluster.codecs import ClusterAction
+from cluster.component_errors import ComponentErrors
 from cluster.container_cluster import ContainerCluster
 from cluster.container_control import ContainerControl
 from cluster.container_egress import EgressPublications
-from cluster.container_errors import ContainerErrors
 from cluster.container_loop import ContainerLoop, ContainerSession
 from cluster.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
 from cluster.counter_types import CounterType
+from cluster.mark_file import ComponentType, container_mark_file_name
+from cluster.service_link import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
 from cluster.snapshots import SERVICE_SNAPSHOT_STREAM_ID, SnapshotWriter
 from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
 from runtime.memory import FileMemoryProvider, MemoryProvider
@@ -105,12 +107,16 @@ class ServiceContainer(ContainerLoop):
         self._client = client
         self._clock = clock
         self._open_recording = open_recording
-        self._errors = ContainerErrors(
+        self._errors = ComponentErrors(
             memory or FileMemoryProvider(),
-            cluster_dir,
+            f"{cluster_dir}/{container_mark_file_name(service_id)}",
             clock,
-            service_id=service_id,
+            component_type=ComponentType.CONTAINER,
+            service_stream_id=TO_SERVICE_STREAM_ID,
+            consensus_module_stream_id=TO_MODULE_STREAM_ID,
             member_id=member_id,
+            service_id=service_id,
+            cluster_id=0,
             service_name=type(service).__qualname__,
         )
         self._app_version = app_version

@@ -7,11 +7,16 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from cluster.component_errors import read_component_errors
+from cluster.mark_file import container_mark_file_name
+from runtime.memory import FileMemoryProvider
+
 if TYPE_CHECKING:
     from cluster.config import NodeConfig
 
 STOP_TIMEOUT_S = 5.0
 SERVICE_FAILED_STATUS = 70
+"""Exit status of a container whose service raised."""
 
 
 class ContainerProcess:
@@ -35,6 +40,7 @@ class ContainerProcess:
             "--parent-pid",
             str(os.getpid()),
         ]
+        self._mark_file = str(config.cluster_dir / container_mark_file_name(0))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -68,6 +74,12 @@ class ContainerProcess:
             return None
         if status < 0:
             return f"the service container (pid={self.pid}) was killed by signal {-status}: the node ends with it"
-        return (
-            f"the service container (pid={self.pid}) ended with status {status}: see its error log in the cluster folder"
-        )
+        return f"the service container (pid={self.pid}) ended with status {status}: {self._last_error()}"
+
+    def _last_error(self) -> str:
+        """First and last line of the newest entry in the container's error log: where, and what was raised."""
+        observations = read_component_errors(FileMemoryProvider(), self._mark_file)
+        if not observations:
+            return "it left nothing in its error log"
+        lines = max(observations, key=lambda one: one.last_ms).text.splitlines()
+        return " | ".join(dict.fromkeys((lines[0], lines[-1])))

@@ -71,6 +71,9 @@ class ComponentType(IntEnum):
     STANDBY = 4
 
 
+MODULE_MARK_FILE_NAME = "cluster-mark.dat"
+
+
 def container_mark_file_name(service_id: int) -> str:
     return f"cluster-mark-service-{service_id}.dat"
 

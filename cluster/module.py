@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from random import Random
 
     from archive.archive import Archive
+    from cluster.component_errors import ComponentErrors
     from cluster.config import ModuleConfig
     from cluster.state_store import StateStore
     from runtime.clock import Clock
-    from runtime.error_log import DistinctErrorLog
     from runtime.random import RandomSource
     from transport.client import TransportClient
     from transport.image import Image
@@ -69,7 +69,7 @@ class ModuleSeams:
     archive: Archive
     store: StateStore
     random: RandomSource
-    errors: DistinctErrorLog
+    errors: ComponentErrors
 
 
 class ConsensusModule:
@@ -412,7 +412,8 @@ class ConsensusModule:
 
     def append_action(self, action: ClusterAction) -> int:
         """Appends a ClusterActionRequest; the log position after it, or a negative result code."""
-        position = self.sequencer.position_after(codecs.CLUSTER_ACTION_REQUEST.block_length + codecs.HEADER_LENGTH_BYTES)
+        length_bytes = codecs.CLUSTER_ACTION_REQUEST.block_length + codecs.HEADER_LENGTH_BYTES
+        position = self.sequencer.position_after(length_bytes)
         record = codecs.CLUSTER_ACTION_REQUEST.encode(
             leadership_term_id=self.term_id, log_position=position, timestamp=self.cluster_time, action=action, flags=0
         )
@@ -476,7 +477,7 @@ class ConsensusModule:
 
     def record_error(self, message: str) -> None:
         self.counters.errors.increment()
-        self._seams.errors.record(message)
+        self._seams.errors.record_text(message)
 
     # -- what consensus asks for -----------------------------------------------------------------------------------
 

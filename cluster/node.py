@@ -8,21 +8,24 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
+from cluster.component_errors import ComponentErrors
 from cluster.config import NodeConfig
 from cluster.container import ServiceContainer
 from cluster.container_process import ContainerProcess
 from cluster.counter_types import CounterType
-from cluster.module import ConsensusModule, ModuleSeams
+from cluster.mark_file import MODULE_MARK_FILE_NAME, ComponentType
+from cluster.module import INGRESS_STREAM_ID, ConsensusModule, ModuleSeams
 from cluster.node_cycle import NodeCycle
+from cluster.service_link import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
 from cluster.service_loader import load_service
+from cluster.sessions import NULL_VALUE
 from cluster.state_store import StateStore
 from runtime.clock import Clock, SystemClock
-from runtime.errors import ConfigurationError, OrdoError
+from runtime.errors import ClusterError, ConfigurationError, OrdoError
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from runtime.random import RandomSource
 from runtime.storage import FileStorage, Storage, SyncQueue
@@ -54,9 +57,7 @@ class NodeSeams:
 
 
 def real_seams() -> NodeSeams:
-    return NodeSeams(
-        SystemClock(), UdpNetwork(), FileMemoryProvider(), FileStorage(open_lmdb), RandomSource()
-    )
+    return NodeSeams(SystemClock(), UdpNetwork(), FileMemoryProvider(), FileStorage(open_lmdb), RandomSource())
 
 
 class Node:
@@ -88,6 +89,8 @@ class Node:
             seams.storage.make_directory(str(directory))
         lock = seams.storage.lock_directory(str(config.node.data_dir))
         self._closers.append(lock.close)
+        self.errors = self._open_errors()
+        self._closers.append(self.errors.close)
         store = seams.storage.open_metadata(str(config.cluster_dir / "state.mdb"))
         self._closers.append(store.close)
         self.driver = self._start_driver()
@@ -107,9 +110,7 @@ class Node:
             sync_queue=sync_queue,
         )
         self._closers.append(self.archive.close)
-        module_seams = ModuleSeams(
-            seams.clock, self.client, self.archive, StateStore(store), seams.random, self.driver.error_log
-        )
+        module_seams = ModuleSeams(seams.clock, self.client, self.archive, StateStore(store), seams.random, self.errors)
         self.module = ConsensusModule(config.module_config(), config.member_list, module_seams, None)
         container = None if service is None else self._inline_container(service)
         self.cycle = NodeCycle(
@@ -119,10 +120,34 @@ class Node:
             self.client,
             container,
             seams.clock,
-            on_tick or (lambda now_ns: None),
+            self._on_tick,
             config.node.spins,
         )
         self.container = container
+        self._watch = on_tick
+
+    def _on_tick(self, now_ns: int) -> None:
+        self.errors.work(now_ns)
+        if self._watch is not None:
+            self._watch(now_ns)
+
+    def _open_errors(self) -> ComponentErrors:
+        config = self.config
+        return ComponentErrors(
+            self._seams.memory,
+            str(config.cluster_dir / MODULE_MARK_FILE_NAME),
+            self._seams.clock,
+            component_type=ComponentType.CONSENSUS_MODULE,
+            service_stream_id=TO_SERVICE_STREAM_ID,
+            consensus_module_stream_id=TO_MODULE_STREAM_ID,
+            ingress_stream_id=INGRESS_STREAM_ID,
+            member_id=config.node.member_id,
+            service_id=NULL_VALUE,
+            cluster_id=config.cluster.id,
+            aeron_directory=str(config.aeron_dir),
+            control_channel=CONTROL_CHANNEL,
+            ingress_channel=f"aeron:udp?endpoint={config.own_member.ingress}",
+        )
 
     def _start_driver(self) -> MediaDriver:
         config, seams = self.config, self._seams
@@ -221,9 +246,18 @@ def run_node(config: NodeConfig, service_name: str) -> int:
             child = ContainerProcess(config, service_name)
             child.start()
         node.cycle.run()
+    except Exception as error:
+        node.errors.record(error, f"the node ended at log position {node.module.sequencer.commit_position}")
+        raise _one_line(error) from error
     finally:
         status = _close(node, child)
     return status
+
+
+def _one_line(error: Exception) -> OrdoError:
+    if isinstance(error, OrdoError):
+        return error
+    return ClusterError(f"the node ended on {type(error).__name__}: {error}; its error log has the traceback")
 
 
 def _close(node: Node, child: ContainerProcess | None) -> int:
@@ -241,8 +275,3 @@ def _close(node: Node, child: ContainerProcess | None) -> int:
         print(f"ordo: {error.message}", file=sys.stderr)
         status = 1
     return status
-
-
-def node_folders(config: NodeConfig) -> list[Path]:
-    """Where a node keeps what outlives it, and what does not."""
-    return [config.archive_dir, config.cluster_dir, config.aeron_dir]

@@ -1,4 +1,4 @@
-"""Open client sessions: what the log says of them, and what the serving leader does for them (cluster-client.md §5, §6)."""
+"""Open client sessions: what the log says of them, and what the leader does for them (cluster-client.md §5, §6)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from runtime.errors import OrdoError
 
 if TYPE_CHECKING:
     from cluster.sequencer import SessionTable
-    from transport.client_core import ClientCounter
     from transport.client import TransportClient
+    from transport.client_core import ClientCounter
     from transport.image import Image
     from transport.publication import Publication
 
@@ -219,7 +219,8 @@ class OpenSessions:
         timed_out = 0
         for session in list(self._sessions.values()):
             activity = self._table.get_activity(session.id)
-            if session.close_reason is None and activity is not None and cluster_time - activity > self._session_timeout:
+            is_silent = activity is not None and cluster_time - activity > self._session_timeout
+            if session.close_reason is None and is_silent:
                 self.close(session.id, CloseReason.TIMEOUT)
                 timed_out += 1
             if session.close_reason is not None and not session.close_appended:

@@ -92,7 +92,7 @@ def test_errors_are_shown_with_their_count(node: FakeNode, capsys: pytest.Captur
         node.error_log.record("the disk is full")
     assert run(["errors", "--dir", str(node.aeron_dir)]) == 0
     shown = capsys.readouterr().out
-    assert "node: 3 times" in shown
+    assert "driver: 3 times" in shown
     assert "the disk is full" in shown
 
 
