@@ -1,12 +1,14 @@
 """The cluster's messages: byte for byte the golden vectors of sbe-encoding.md §10 and cluster-consensus.md §24."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import codecs
 from runtime.errors import DecodeError
-from runtime.sbe import NULL_VALUES
+from runtime.sbe import NULL_VALUES, Message
 from tests.cluster import layout_values
 
 GOLDEN = [
@@ -163,11 +165,17 @@ GOLDEN = [
 ]
 
 
+def decoded_of(encoded: bytes) -> tuple[Message, Any]:
+    found = codecs.decode(encoded)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize(("message", "values", "expected"), GOLDEN, ids=lambda v: getattr(v, "name", None))
-def test_golden_vectors(message, values, expected):
+def test_golden_vectors(message: Message, values: dict[str, Any], expected: str) -> None:
     encoded = message.encode(**values)
     assert encoded.hex() == expected
-    table, decoded = codecs.decode(encoded)
+    table, decoded = decoded_of(encoded)
     assert table is message
     for name, value in values.items():
         found = getattr(decoded, name)
@@ -195,14 +203,14 @@ RECORDED = [
 
 
 @pytest.mark.parametrize("recorded", RECORDED)
-def test_recorded_messages_come_back_byte_for_byte(recorded):
+def test_recorded_messages_come_back_byte_for_byte(recorded: str) -> None:
     encoded = bytes.fromhex(recorded.replace(" ", ""))
-    table, values = codecs.decode(encoded)
+    table, values = decoded_of(encoded)
     assert table.encode(**values._asdict()) == encoded
 
 
-def test_values_of_a_recorded_session_open():
-    _, values = codecs.decode(bytes.fromhex(RECORDED[1].replace(" ", "")))
+def test_values_of_a_recorded_session_open() -> None:
+    _, values = decoded_of(bytes.fromhex(RECORDED[1].replace(" ", "")))
     assert values.correlation_id == 0x51
     assert values.cluster_session_id == 1
     assert values.response_stream_id == 102
@@ -221,27 +229,27 @@ BLOCK_LENGTHS = {
 }  # fmt: skip
 
 
-def test_block_lengths_are_the_specification_s():
+def test_block_lengths_are_the_specification_s() -> None:
     assert {template_id: message.block_length for template_id, message in codecs.MESSAGES.items()} == BLOCK_LENGTHS
 
 
-def test_foreign_schemas_and_unknown_templates_are_none():
+def test_foreign_schemas_and_unknown_templates_are_none() -> None:
     assert codecs.decode(bytes.fromhex("1800010065001100") + bytes(24)) is None
     assert codecs.decode(bytes.fromhex("1800e7036f001100") + bytes(24)) is None
     assert codecs.decode(b"short") is None
 
 
-def test_a_message_of_an_older_version_reads_as_null():
+def test_a_message_of_an_older_version_reads_as_null() -> None:
     """A SessionEvent of version 5 has neither version nor heartbeat timeout (sbe-encoding.md §7)."""
     old = bytes.fromhex("200002006f000500") + bytes(28) + bytes(4) + (2).to_bytes(4, "little") + b"hi"
-    _, values = codecs.decode(old)
+    _, values = decoded_of(old)
     assert values.version == 0
     assert values.leader_heartbeat_timeout_ns == NULL_VALUES["i64"]
     assert values.detail == "hi"
 
 
 @given(st.binary(max_size=200), st.sampled_from(sorted(codecs.MESSAGES)))
-def test_a_decoder_lets_out_decode_errors_only(body, template_id):
+def test_a_decoder_lets_out_decode_errors_only(body: bytes, template_id: int) -> None:
     block_length = codecs.MESSAGES[template_id].block_length
     head = b"".join(n.to_bytes(2, "little") for n in (block_length, template_id, 111, 17))
     try:
@@ -257,17 +265,17 @@ BY_NAME = {message.name: message for message in codecs.MESSAGES.values()}
 
 
 @pytest.mark.parametrize(("name", "values"), layout_values.BLOCKS.items())
-def test_native_blocks_agree_with_the_tables(name, values):
+def test_native_blocks_agree_with_the_tables(name: str, values: tuple[int, int]) -> None:
     assert values == (BY_NAME[name].template_id, BY_NAME[name].block_length)
 
 
 @pytest.mark.parametrize(("name", "template_id"), layout_values.TEMPLATES.items())
-def test_native_template_ids_agree_with_the_tables(name, template_id):
+def test_native_template_ids_agree_with_the_tables(name: str, template_id: int) -> None:
     assert template_id == BY_NAME[name].template_id
 
 
 @pytest.mark.parametrize(("field", "offset"), layout_values.OFFSETS.items(), ids=lambda v: str(v))
-def test_native_offsets_agree_with_the_tables(field, offset):
+def test_native_offsets_agree_with_the_tables(field: tuple[str, str], offset: int) -> None:
     name, column = field
     zeros = {key: 0 for key in BY_NAME[name].value_type._fields if key not in ("response_channel", "encoded_principal")}
     encoded = BY_NAME[name].encode(**{**zeros, column: 1})
@@ -275,7 +283,7 @@ def test_native_offsets_agree_with_the_tables(field, offset):
 
 
 @given(*[st.integers(-(2**63), 2**63 - 1)] * 3)
-def test_the_native_session_header_is_the_table_s(term_id, session_id, timestamp):
+def test_the_native_session_header_is_the_table_s(term_id: int, session_id: int, timestamp: int) -> None:
     expected = codecs.SESSION_MESSAGE_HEADER.encode(
         leadership_term_id=term_id, cluster_session_id=session_id, timestamp=timestamp
     )
@@ -283,11 +291,11 @@ def test_the_native_session_header_is_the_table_s(term_id, session_id, timestamp
 
 
 @pytest.mark.parametrize("length", range(40))
-def test_the_native_template_id_wants_the_whole_block(length):
+def test_the_native_template_id_wants_the_whole_block(length: int) -> None:
     message = (codecs.SESSION_MESSAGE_HEADER.encode(leadership_term_id=1) + b"payload!")[:length]
     if length:
         assert layout_values.template_id(message) == (1 if length >= 32 else -1)
 
 
-def test_the_native_template_id_refuses_foreign_schemas():
+def test_the_native_template_id_refuses_foreign_schemas() -> None:
     assert layout_values.template_id(bytes.fromhex("1800010065001100") + bytes(24)) == -1

@@ -1,50 +1,61 @@
 """The service container over a recorded log: callbacks, egress, control, snapshots, failures."""
 
 import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
+from archive.recorder import Recording
 from cluster import codecs
-from cluster.container import ContainerState
+from cluster.container import ContainerState, ServiceContainer
 from cluster.mark_file import read_mark_file
 from runtime.error_log import read_errors
 from runtime.errors import ClusterError, ServiceError, SnapshotError
+from service_api.native import Header
 from service_api.service import (
     CLOSED,
     MESSAGE_TOO_LONG,
     MOCKED_OFFER,
     NOT_CONNECTED,
+    ClientSession,
     CloseReason,
+    Cluster,
     ClusteredService,
+    NewLeadershipTermEvent,
     Role,
     TimeUnit,
 )
+from service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.service_node import CLIENT_ID, ServiceNode
+
+Start: TypeAlias = Callable[..., ServiceContainer]
 
 
 class Recorder(ClusteredService):
     """Writes down every callback; messages that are commands do something."""
 
-    def __init__(self):
-        self.calls = []
-        self.results = []
-        self.state = {}
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.results: list[int] = []
+        self.state: dict[str, str] = {}
 
-    def on_start(self, cluster, snapshot):
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
         self.cluster = cluster
         if snapshot is not None:
             self.state = json.loads(snapshot.read())
         self.calls.append(("start", cluster.log_position, [session.id for session in cluster.client_sessions]))
 
-    def on_session_open(self, session, timestamp):
+    def on_session_open(self, session: ClientSession, timestamp: int) -> None:
         self.calls.append(("open", session.id, timestamp, self.cluster.role))
         self.results.append(session.offer(b"welcome"))
 
-    def on_session_close(self, session, timestamp, close_reason):
+    def on_session_close(self, session: ClientSession, timestamp: int, close_reason: CloseReason) -> None:
         self.calls.append(("close", session.id, close_reason))
         self.results.append(session.offer(b"late"))
 
-    def on_session_message(self, session, timestamp, payload, header):
+    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
         self.calls.append(("message", session and session.id, timestamp, payload, header.position))
         self.state[str(len(self.state))] = payload.decode("latin-1")[:8]
         if payload == b"timer":
@@ -53,6 +64,7 @@ class Recorder(ClusteredService):
         elif payload == b"offer":
             self.results.append(self.cluster.offer(b"to the log"))
         elif payload == b"bye":
+            assert session is not None
             session.close()
             session.close()
         elif payload == b"raise":
@@ -60,35 +72,35 @@ class Recorder(ClusteredService):
         elif session is not None:
             self.results.append(session.offer(payload))
 
-    def on_timer_event(self, correlation_id, timestamp):
+    def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
         self.calls.append(("timer", correlation_id, timestamp))
 
-    def on_take_snapshot(self, writer):
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps(self.state).encode())
 
-    def on_role_change(self, role):
+    def on_role_change(self, role: Role) -> None:
         self.calls.append(("role", role))
 
-    def on_terminate(self, cluster):
+    def on_terminate(self, cluster: Cluster) -> None:
         self.calls.append(("terminate", cluster.log_position))
 
-    def on_new_leadership_term(self, event):
+    def on_new_leadership_term(self, event: NewLeadershipTermEvent) -> None:
         self.calls.append(("term", event.leadership_term_id, event.term_base_log_position, event.time_unit))
 
 
 @pytest.fixture
-def node(tmp_path):
+def node(tmp_path: Path) -> Iterator[ServiceNode]:
     node = ServiceNode(tmp_path)
     yield node
     node.close()
 
 
 @pytest.fixture
-def start(node):
+def start(node: ServiceNode) -> Iterator[Start]:
     """Starts a container without a snapshot; closes it at the end."""
     containers = []
 
-    def start_one(service=None, **options):
+    def start_one(service: Any = None, **options: Any) -> ServiceContainer:
         if node.recovery is None:
             node.set_recovery()
         container = node.container(service or Recorder(), **options)
@@ -100,7 +112,7 @@ def start(node):
         container.on_close()
 
 
-def test_nothing_starts_before_the_node_says_where(node, start):
+def test_nothing_starts_before_the_node_says_where(node: ServiceNode, start: Start) -> None:
     container = node.container(service := Recorder())
     for _ in range(20):
         node.cycle(container)
@@ -114,7 +126,7 @@ def test_nothing_starts_before_the_node_says_where(node, start):
     container.on_close()
 
 
-def test_every_record_reaches_its_callback_in_order_with_its_position(node, start):
+def test_every_record_reaches_its_callback_in_order_with_its_position(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     node.open_session(1)
@@ -139,7 +151,7 @@ def test_every_record_reaches_its_callback_in_order_with_its_position(node, star
     assert container.cluster.client_sessions == []
 
 
-def test_only_committed_records_are_executed(node, start):
+def test_only_committed_records_are_executed(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     node.open_session(1)
@@ -154,7 +166,7 @@ def test_only_committed_records_are_executed(node, start):
 
 
 @pytest.mark.parametrize("length", [0, 1, 1376 - 32, 1376 - 31, 5000, 100_000])
-def test_payloads_of_every_length_arrive_whole(node, start, length):
+def test_payloads_of_every_length_arrive_whole(node: ServiceNode, start: Start, length: int) -> None:
     container = start(service := Recorder())
     payload = bytes(index * 7 % 256 for index in range(length))
     node.begin_term(0, leads=False)
@@ -165,7 +177,7 @@ def test_payloads_of_every_length_arrive_whole(node, start, length):
     assert service.calls[-1][3] == payload
 
 
-def test_a_duty_cycle_is_bounded(node, start):
+def test_a_duty_cycle_is_bounded(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     node.open_session(1)
@@ -178,7 +190,7 @@ def test_a_duty_cycle_is_bounded(node, start):
     assert [call[3] for call in service.calls if call[0] == "message"] == [b"%d" % number for number in range(300)]
 
 
-def test_only_the_leader_answers(node, start):
+def test_only_the_leader_answers(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=True)
     node.open_session(1)
@@ -198,7 +210,7 @@ def test_only_the_leader_answers(node, start):
     assert node.client.wakes > 0
 
 
-def test_records_of_an_earlier_term_get_no_answer_from_the_new_leader(node, start):
+def test_records_of_an_earlier_term_get_no_answer_from_the_new_leader(node: ServiceNode, start: Start) -> None:
     """cluster-client.md §6.1: what a leader inherits is executed in role FOLLOWER."""
     node.begin_term(0, leads=False)
     node.open_session(1)
@@ -217,7 +229,7 @@ def test_records_of_an_earlier_term_get_no_answer_from_the_new_leader(node, star
     ]
 
 
-def test_leadership_may_be_announced_after_the_first_record_was_executed(node, start):
+def test_leadership_may_be_announced_after_the_first_record_was_executed(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     node.open_session(1)
@@ -232,7 +244,7 @@ def test_leadership_may_be_announced_after_the_first_record_was_executed(node, s
     assert ("role", Role.LEADER) in service.calls
 
 
-def test_a_lost_leadership_ends_the_answers(node, start):
+def test_a_lost_leadership_ends_the_answers(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=True)
     node.open_session(1)
@@ -248,7 +260,7 @@ def test_a_lost_leadership_ends_the_answers(node, start):
     assert publication.is_closed
 
 
-def test_the_first_message_of_a_session_waits_for_its_publication(node, start):
+def test_the_first_message_of_a_session_waits_for_its_publication(node: ServiceNode, start: Start) -> None:
     node.client.answer_after = 5
     container = start(service := Recorder())
     node.begin_term(0, leads=True)
@@ -260,7 +272,7 @@ def test_the_first_message_of_a_session_waits_for_its_publication(node, start):
     assert service.calls.index(("open", 1, 1000, Role.LEADER)) < len(service.calls) - 1
 
 
-def test_a_driver_that_does_not_answer_holds_the_log_for_a_second_only(node, start):
+def test_a_driver_that_does_not_answer_holds_the_log_for_a_second_only(node: ServiceNode, start: Start) -> None:
     node.client.answer_after = 1 << 40
     container = start(service := Recorder())
     node.begin_term(0, leads=True)
@@ -270,7 +282,7 @@ def test_a_driver_that_does_not_answer_holds_the_log_for_a_second_only(node, sta
     assert service.results == [NOT_CONNECTED]
 
 
-def test_a_refused_channel_leaves_its_session_unconnected_and_is_recorded(node, start):
+def test_a_refused_channel_leaves_its_session_unconnected_and_is_recorded(node: ServiceNode, start: Start) -> None:
     node.client.refused.add("aeron:udp?endpoint=bad:1")
     container = start(service := Recorder())
     node.begin_term(0, leads=True)
@@ -283,7 +295,7 @@ def test_a_refused_channel_leaves_its_session_unconnected_and_is_recorded(node, 
     assert any("refused: aeron:udp?endpoint=bad:1" in error.text for error in errors_of(node, container))
 
 
-def test_sessions_of_one_channel_share_a_publication(node, start):
+def test_sessions_of_one_channel_share_a_publication(node: ServiceNode, start: Start) -> None:
     container = start()
     node.begin_term(0, leads=True)
     node.open_session(1)
@@ -302,7 +314,7 @@ def test_sessions_of_one_channel_share_a_publication(node, start):
     assert publication.is_closed
 
 
-def test_a_message_too_long_for_the_client_is_a_code(node, start):
+def test_a_message_too_long_for_the_client_is_a_code(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=True)
     node.open_session(1)
@@ -314,9 +326,12 @@ def test_a_message_too_long_for_the_client_is_a_code(node, start):
     assert service.results[2] > 0
 
 
-def test_offers_take_any_buffer(node, start):
+def test_offers_take_any_buffer(node: ServiceNode, start: Start) -> None:
     class Buffers(Recorder):
-        def on_session_message(self, session, timestamp, payload, header):
+        def on_session_message(
+            self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+        ) -> None:
+            assert session is not None
             for buffer in (payload, bytearray(payload), memoryview(payload)[2:], b""):
                 self.results.append(session.offer(buffer))
 
@@ -333,7 +348,7 @@ def test_offers_take_any_buffer(node, start):
 # Control
 
 
-def test_timers_service_messages_and_closes_reach_the_consensus_module(node, start):
+def test_timers_service_messages_and_closes_reach_the_consensus_module(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     node.open_session(1)
@@ -346,13 +361,17 @@ def test_timers_service_messages_and_closes_reach_the_consensus_module(node, sta
     assert (cancel, cancelled.correlation_id) == ("CancelTimer", 8)
     assert payload == b"to the log"
     assert (close, closed.cluster_session_id) == ("CloseSession", 1)
-    assert container.cluster.get_client_session(1).is_closing
+    session = container.cluster.get_client_session(1)
+    assert session is not None
+    assert session.is_closing
     assert service.results[1] == 1
 
 
-def test_a_blocked_control_stream_holds_the_log_and_loses_nothing(node, start):
+def test_a_blocked_control_stream_holds_the_log_and_loses_nothing(node: ServiceNode, start: Start) -> None:
     class Chatty(Recorder):
-        def on_session_message(self, session, timestamp, payload, header):
+        def on_session_message(
+            self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+        ) -> None:
             for number in range(3000):
                 self.cluster.schedule_timer(number, int(payload))
 
@@ -372,7 +391,7 @@ def test_a_blocked_control_stream_holds_the_log_and_loses_nothing(node, start):
     assert service.cluster.log_position == last
 
 
-def test_requested_acks_are_given_at_their_position(node, start):
+def test_requested_acks_are_given_at_their_position(node: ServiceNode, start: Start) -> None:
     container = start()
     node.begin_term(0, leads=False)
     position = node.open_session(1)
@@ -387,7 +406,7 @@ def test_requested_acks_are_given_at_their_position(node, start):
     assert (ack.ack_id, ack.log_position, ack.relevant_id, ack.service_id) == (1, position, -1, 0)
 
 
-def test_termination_at_its_position(node, start):
+def test_termination_at_its_position(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     position = node.open_session(1)
@@ -406,7 +425,7 @@ def test_termination_at_its_position(node, start):
     assert service.calls[-1] == ("terminate", position)
 
 
-def test_closing_ends_a_running_service_once(node, start):
+def test_closing_ends_a_running_service_once(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.run(container, lambda: container.state is ContainerState.RUNNING)
     container.on_close()
@@ -415,9 +434,9 @@ def test_closing_ends_a_running_service_once(node, start):
 
 
 @pytest.mark.parametrize("callback", ["on_start", "on_role_change", "do_background_work", "on_terminate"])
-def test_calls_from_where_they_are_not_allowed_end_the_service(node, start, callback):
+def test_calls_from_where_they_are_not_allowed_end_the_service(node: ServiceNode, start: Start, callback: str) -> None:
     class Eager(Recorder):
-        def call(self, *arguments):
+        def call(self, *arguments: Any) -> None:
             cluster = arguments[0] if callback == "on_start" else self.cluster
             cluster.schedule_timer(1, 2)
 
@@ -437,7 +456,7 @@ def test_calls_from_where_they_are_not_allowed_end_the_service(node, start, call
 # Snapshots
 
 
-def record_snapshot(node, container, stream_id=106):
+def record_snapshot(node: ServiceNode, container: ServiceContainer, stream_id: int = 106) -> Recording:
     """What the node's archive does for every snapshot stream; the recording of it."""
     node.run(container, lambda: stream_id in node.client.by_stream)
     stream = node.client.by_stream.pop(stream_id)
@@ -445,7 +464,7 @@ def record_snapshot(node, container, stream_id=106):
     return node.archive.record(stream.image)
 
 
-def take_snapshot(node, container):
+def take_snapshot(node: ServiceNode, container: ServiceContainer) -> tuple[int, int, Any]:
     position = node.snapshot_action()
     node.commit()
     recording = record_snapshot(node, container)
@@ -459,7 +478,7 @@ def take_snapshot(node, container):
     return position, recording.recording_id, found[-1][1]
 
 
-def test_a_snapshot_restores_state_and_sessions_and_the_log_goes_on(node, start):
+def test_a_snapshot_restores_state_and_sessions_and_the_log_goes_on(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(3, leads=False)
     node.open_session(1)
@@ -479,6 +498,7 @@ def test_a_snapshot_restores_state_and_sessions_and_the_log_goes_on(node, start)
     node.run(restarted, lambda: restarted.state is ContainerState.RUNNING)
     assert again.calls[0] == ("start", position, [1, 2])
     session = again.cluster.get_client_session(2)
+    assert session is not None
     assert (session.response_channel, session.response_stream_id) == ("aeron:udp?endpoint=other:2", 103)
     assert session.encoded_principal == b"principal"
     assert again.cluster.time_unit is TimeUnit.MILLIS
@@ -487,7 +507,7 @@ def test_a_snapshot_restores_state_and_sessions_and_the_log_goes_on(node, start)
     assert [call[3] for call in again.calls if call[0] == "message"] == [b"after"]
 
 
-def test_nothing_is_executed_while_a_snapshot_is_being_recorded(node, start):
+def test_nothing_is_executed_while_a_snapshot_is_being_recorded(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     node.open_session(1)
@@ -503,15 +523,15 @@ def test_nothing_is_executed_while_a_snapshot_is_being_recorded(node, start):
     assert service.calls[-1][3] == b"after"
 
 
-def test_a_large_snapshot_goes_over_many_duty_cycles(node, start):
+def test_a_large_snapshot_goes_over_many_duty_cycles(node: ServiceNode, start: Start) -> None:
     class Large(Recorder):
         size = 3_000_000
 
-        def on_start(self, cluster, snapshot):
+        def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
             self.cluster = cluster
             self.restored = b"" if snapshot is None else snapshot.read()
 
-        def on_take_snapshot(self, writer):
+        def on_take_snapshot(self, writer: SnapshotWriter) -> None:
             writer.write(bytes(range(250)) * (self.size // 250))
 
     container = start(Large())
@@ -526,9 +546,9 @@ def test_a_large_snapshot_goes_over_many_duty_cycles(node, start):
     assert again.restored == bytes(range(250)) * (Large.size // 250)
 
 
-def test_a_failing_snapshot_is_refused_and_the_service_goes_on(node, start):
+def test_a_failing_snapshot_is_refused_and_the_service_goes_on(node: ServiceNode, start: Start) -> None:
     class Broken(Recorder):
-        def on_take_snapshot(self, writer):
+        def on_take_snapshot(self, writer: SnapshotWriter) -> None:
             raise OSError("disk on fire")
 
     container = start(service := Broken())
@@ -544,7 +564,7 @@ def test_a_failing_snapshot_is_refused_and_the_service_goes_on(node, start):
     assert any("disk on fire" in error.text for error in errors_of(node, container))
 
 
-def test_standby_snapshots_are_not_for_us(node, start):
+def test_standby_snapshots_are_not_for_us(node: ServiceNode, start: Start) -> None:
     container = start()
     node.begin_term(0, leads=False)
     node.snapshot_action(flags=1)
@@ -553,7 +573,7 @@ def test_standby_snapshots_are_not_for_us(node, start):
     assert 106 not in node.client.by_stream
 
 
-def test_a_snapshot_of_another_position_is_refused(node, start):
+def test_a_snapshot_of_another_position_is_refused(node: ServiceNode, start: Start) -> None:
     container = start()
     node.begin_term(0, leads=False)
     node.commit()
@@ -570,12 +590,12 @@ def test_a_snapshot_of_another_position_is_refused(node, start):
 # Failures
 
 
-def errors_of(node, container):
+def errors_of(node: ServiceNode, container: ServiceContainer) -> list[Any]:
     memory = node.memory.open(f"{node.directory}/cluster/cluster-mark-service-0.dat", False)
     return read_errors(memory.slice(8192, len(memory) - 8192, False))
 
 
-def test_a_service_that_raises_ends_the_container_and_says_where(node, start):
+def test_a_service_that_raises_ends_the_container_and_says_where(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     node.open_session(1)
@@ -595,7 +615,7 @@ def test_a_service_that_raises_ends_the_container_and_says_where(node, start):
     assert node.service_position.value < position
 
 
-def test_a_log_of_another_application_version_is_refused(node, start):
+def test_a_log_of_another_application_version_is_refused(node: ServiceNode, start: Start) -> None:
     container = start()
     node.begin_term(0, leads=False, app_version=0x020000)
     node.commit()
@@ -603,7 +623,7 @@ def test_a_log_of_another_application_version_is_refused(node, start):
         node.run(container)
 
 
-def test_a_change_of_the_time_unit_is_refused(node, start):
+def test_a_change_of_the_time_unit_is_refused(node: ServiceNode, start: Start) -> None:
     container = start()
     node.begin_term(0, leads=False)
     node.begin_term(1, leads=False, time_unit=TimeUnit.NANOS)
@@ -612,7 +632,7 @@ def test_a_change_of_the_time_unit_is_refused(node, start):
         node.run(container)
 
 
-def test_a_message_of_no_open_session_is_skipped_and_recorded(node, start):
+def test_a_message_of_no_open_session_is_skipped_and_recorded(node: ServiceNode, start: Start) -> None:
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     node.message(7, b"ghost")
@@ -622,11 +642,11 @@ def test_a_message_of_no_open_session_is_skipped_and_recorded(node, start):
     assert any("session_id=7" in error.text for error in errors_of(node, container))
 
 
-def test_background_work_runs_every_duty_cycle(node, start):
+def test_background_work_runs_every_duty_cycle(node: ServiceNode, start: Start) -> None:
     class Busy(Recorder):
         cycles = 0
 
-        def do_background_work(self, now_ns):
+        def do_background_work(self, now_ns: int) -> int:
             self.cycles += 1
             return 1
 
@@ -637,7 +657,7 @@ def test_background_work_runs_every_duty_cycle(node, start):
     assert service.cycles == before + 10
 
 
-def test_the_mark_file_says_who_runs(node, start):
+def test_the_mark_file_says_who_runs(node: ServiceNode, start: Start) -> None:
     start()
     path = f"{node.directory}/cluster/cluster-mark-service-0.dat"
     mark = read_mark_file(node.memory, path)

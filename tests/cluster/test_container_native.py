@@ -1,5 +1,8 @@
 """Services written in Cython run in the same container and the same harness."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from runtime.errors import ServiceError
@@ -10,14 +13,14 @@ from tests.cluster.service_node import ServiceNode
 
 
 @pytest.fixture
-def node(tmp_path):
+def node(tmp_path: Path) -> Iterator[ServiceNode]:
     node = ServiceNode(tmp_path)
     node.set_recovery()
     yield node
     node.close()
 
 
-def test_messages_reach_it_and_its_answers_the_client(node):
+def test_messages_reach_it_and_its_answers_the_client(node: ServiceNode) -> None:
     container = node.container(service := NativeEcho())
     node.begin_term(0, leads=True)
     node.open_session(1)
@@ -31,7 +34,7 @@ def test_messages_reach_it_and_its_answers_the_client(node):
     container.on_close()
 
 
-def test_a_follower_s_offers_are_mocked(node):
+def test_a_follower_s_offers_are_mocked(node: ServiceNode) -> None:
     container = node.container(service := NativeEcho())
     node.begin_term(0, leads=False)
     node.open_session(1)
@@ -42,7 +45,7 @@ def test_a_follower_s_offers_are_mocked(node):
     container.on_close()
 
 
-def test_what_it_raises_ends_the_container(node):
+def test_what_it_raises_ends_the_container(node: ServiceNode) -> None:
     container = node.container(NativeEcho())
     node.begin_term(0, leads=True)
     node.open_session(1)
@@ -53,6 +56,6 @@ def test_what_it_raises_ends_the_container(node):
     container.on_close()
 
 
-def test_the_harness_runs_it():
+def test_the_harness_runs_it() -> None:
     harness = check_service(NativeEcho, [OpenSession(1, 1), Message(1, 2, b"a"), Message(None, 3, b"b")])
     assert harness.egress(1) == [b"a"]

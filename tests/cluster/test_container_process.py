@@ -6,7 +6,9 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from cluster.container_process import SERVICE_FAILED_STATUS
 from cluster.counter_types import CounterType
 from cluster.mark_file import HEADER_LENGTH_BYTES, read_mark_file
 from runtime.clock import SystemClock
+from runtime.counters import Counter
 from runtime.error_log import read_errors
 from runtime.memory import FileMemoryProvider
 from runtime.storage import FileStorage
@@ -24,6 +27,7 @@ from runtime.wake import ParkFlag, Waker
 from transport.client import TransportClient
 from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
+from transport.image import Header
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 20
@@ -33,7 +37,11 @@ SESSION_CHANNEL = "aeron:ipc?term-length=64k"
 class Node:
     """Driver, archive and the counters of a consensus module, all in this thread."""
 
-    def __init__(self, directory):
+    service_position: Counter
+    container_park_flag: Counter
+    commit_position: Counter
+
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.aeron_dir = f"/dev/shm/ordo-test-{os.getpid()}-{directory.name}"
         self.clock = SystemClock()
@@ -64,9 +72,9 @@ class Node:
         )
         self._record_log()
         self._add_streams()
-        self.process = None
+        self.process: Any = None
 
-    def _record_log(self):
+    def _record_log(self) -> None:
         subscription = self.client.add_subscription("aeron:ipc?alias=log", 100)
         self.log = self.client.add_exclusive_publication(
             "aeron:ipc?term-length=1m|init-term-id=0|term-id=0|term-offset=0", 100
@@ -75,12 +83,12 @@ class Node:
         [image] = subscription.images
         self.recording = self.archive.record(image)
 
-    def _add_streams(self):
-        self.acks = []
+    def _add_streams(self) -> None:
+        self.acks: list[Any] = []
         self.control = self.client.add_subscription("aeron:ipc?term-length=128k", 105)
         self.module = self.client.add_exclusive_publication("aeron:ipc?term-length=128k", 104)
         self.egress = self.client.add_subscription(SESSION_CHANNEL, 102)
-        self.answers = []
+        self.answers: list[bytes] = []
         for kind, value in (
             (CounterType.LEADER_TERM, 0),
             (CounterType.LOG_RECORDING, self.recording.recording_id),
@@ -94,12 +102,12 @@ class Node:
         self.park_flag = ParkFlag(self.container_park_flag)
         self.waker = Waker(self.park_flag)
 
-    def start(self, service="tests.cluster.services:Echo", **options):
+    def start(self, service: str = "tests.cluster.services:Echo", **options: Any) -> None:
         key = struct.pack("<qqqii", -1, 0, 0, 0, 0)
         self.client.add_counter(int(CounterType.RECOVERY_STATE), "recovery", key)
         self.process = subprocess.Popen(self.command(service), cwd=ROOT, stderr=subprocess.PIPE, text=True, **options)
 
-    def command(self, service):
+    def command(self, service: str) -> list[str]:
         folders = ["--cluster-dir", str(self.directory), "--archive-dir", str(self.directory / "archive")]
         return [
             sys.executable,
@@ -112,13 +120,13 @@ class Node:
             service,
         ]
 
-    def step(self):
+    def step(self) -> None:
         now_ns = self.clock.now()
         self.driver.do_work(now_ns)
         self.client.do_work(now_ns)
         self.archive.do_work(now_ns)
 
-    def run(self, until):
+    def run(self, until: Callable[[], object]) -> None:
         deadline_s = time.monotonic() + TIMEOUT_S
         while not until():
             assert time.monotonic() < deadline_s, "not reached in time"
@@ -126,15 +134,17 @@ class Node:
             if not self.control.poll_messages(self._on_control, 10) + self.egress.poll_messages(self._on_answer, 10):
                 self.driver.park(self.clock.now(), 1_000_000)
 
-    def _on_control(self, message, _header):
-        table, values = codecs.decode(message)
+    def _on_control(self, message: bytes, _header: Header) -> None:
+        found = codecs.decode(message)
+        assert found is not None
+        table, values = found
         if table is codecs.SERVICE_ACK:
             self.acks.append(values)
 
-    def _on_answer(self, message, _header):
+    def _on_answer(self, message: bytes, _header: Header) -> None:
         self.answers.append(message[32:])
 
-    def append(self, record):
+    def append(self, record: bytes) -> int:
         while self.log.offer(record) < 0:
             self.step()
         position = self.log.position
@@ -144,7 +154,7 @@ class Node:
         self.waker.wake_parked()
         return position
 
-    def open_session(self):
+    def open_session(self) -> None:
         self.append(
             codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
                 leadership_term_id=0,
@@ -169,15 +179,15 @@ class Node:
         )
         self.run(lambda: self.egress.is_connected)
 
-    def message(self, payload):
+    def message(self, payload: bytes) -> int:
         header = codecs.SESSION_MESSAGE_HEADER.encode(leadership_term_id=0, cluster_session_id=1, timestamp=3)
         return self.append(header + payload)
 
-    def errors(self):
+    def errors(self) -> list[Any]:
         memory = self.memory.open(f"{self.directory}/cluster-mark-service-0.dat", False)
         return read_errors(memory.slice(HEADER_LENGTH_BYTES, len(memory) - HEADER_LENGTH_BYTES, False))
 
-    def close(self):
+    def close(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
         if self.process is not None:
@@ -189,13 +199,13 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path):
+def node(tmp_path: Path) -> Iterator[Node]:
     node = Node(tmp_path)
     yield node
     node.close()
 
 
-def test_it_starts_answers_and_ends_in_order(node, tmp_path):
+def test_it_starts_answers_and_ends_in_order(node: Node, tmp_path: Path) -> None:
     node.start()
     node.run(lambda: node.acks)
     assert (node.acks[0].ack_id, node.acks[0].log_position) == (0, 0)
@@ -213,7 +223,7 @@ def test_it_starts_answers_and_ends_in_order(node, tmp_path):
     assert (mark.activity_timestamp, mark.pid, mark.service_name) == (-1, node.process.pid, "Echo")
 
 
-def test_a_parked_container_is_woken(node):
+def test_a_parked_container_is_woken(node: Node) -> None:
     node.start()
     node.run(lambda: node.acks)
     node.open_session()
@@ -223,7 +233,7 @@ def test_a_parked_container_is_woken(node):
     assert node.answers == [b"wake up"]
 
 
-def test_termination_by_the_consensus_module(node):
+def test_termination_by_the_consensus_module(node: Node) -> None:
     node.start()
     node.run(lambda: node.acks)
     node.open_session()
@@ -235,7 +245,7 @@ def test_termination_by_the_consensus_module(node):
     assert node.process.returncode == 0
 
 
-def test_a_service_that_raises_ends_with_status_70_and_its_traceback_is_kept(node):
+def test_a_service_that_raises_ends_with_status_70_and_its_traceback_is_kept(node: Node) -> None:
     node.start()
     node.run(lambda: node.acks)
     node.open_session()
@@ -251,7 +261,7 @@ def test_a_service_that_raises_ends_with_status_70_and_its_traceback_is_kept(nod
     assert "services.py" in error.text
 
 
-def test_a_node_that_stood_still_finds_its_container_again(node):
+def test_a_node_that_stood_still_finds_its_container_again(node: Node) -> None:
     """The driver's heartbeat stops for longer than its timeout says; the container waits."""
     node.start()
     node.run(lambda: node.acks)
@@ -263,7 +273,7 @@ def test_a_node_that_stood_still_finds_its_container_again(node):
     node.run(lambda: node.answers)
 
 
-def test_it_dies_with_its_parent(node, tmp_path):
+def test_it_dies_with_its_parent(node: Node, tmp_path: Path) -> None:
     """The parent starts it and is killed; the container ends by itself."""
     node.start()
     node.run(lambda: node.acks)
@@ -287,7 +297,7 @@ def test_it_dies_with_its_parent(node, tmp_path):
     node.run(lambda: not alive(pid))
 
 
-def alive(pid):
+def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] not in "ZX"
     except FileNotFoundError:
@@ -308,7 +318,7 @@ def alive(pid):
         ),
     ],
 )
-def test_mistakes_are_one_line_and_a_status(tmp_path, service, status, words):
+def test_mistakes_are_one_line_and_a_status(tmp_path: Path, service: str, status: int, words: str) -> None:
     folders = ["--cluster-dir", str(tmp_path), "--archive-dir", str(tmp_path), "--aeron-dir", str(tmp_path / "none")]
     command = [sys.executable, "-m", "cluster.container_main", *folders, "--service", service]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

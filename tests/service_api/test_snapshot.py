@@ -12,13 +12,13 @@ from runtime.errors import SnapshotError
 from service_api.snapshot import CHUNK_BYTES, SnapshotReader, SnapshotWriter
 
 
-def make_writer(message_bytes_max=1 << 20):
-    messages = []
+def make_writer(message_bytes_max: int = 1 << 20) -> tuple[SnapshotWriter, list[bytes]]:
+    messages: list[bytes] = []
     return SnapshotWriter(messages.append, message_bytes_max), messages
 
 
 @given(st.lists(st.binary(max_size=300), max_size=30), st.integers(1, 200), st.integers(1, 70))
-def test_bytes_come_back_whatever_the_pieces(pieces, message_bytes_max, read_size):
+def test_bytes_come_back_whatever_the_pieces(pieces: list[bytes], message_bytes_max: int, read_size: int) -> None:
     writer, messages = make_writer(message_bytes_max)
     for piece in pieces:
         assert writer.write(piece) == len(piece)
@@ -33,7 +33,7 @@ def test_bytes_come_back_whatever_the_pieces(pieces, message_bytes_max, read_siz
 
 
 @given(st.lists(st.binary(min_size=1, max_size=100), max_size=20))
-def test_messages_come_back_whole(expected):
+def test_messages_come_back_whole(expected: list[bytes]) -> None:
     writer, messages = make_writer()
     for message in expected:
         writer.write_message(message)
@@ -41,7 +41,7 @@ def test_messages_come_back_whole(expected):
     assert list(SnapshotReader(messages)) == expected
 
 
-def test_bytes_and_messages_mix_in_order():
+def test_bytes_and_messages_mix_in_order() -> None:
     writer, messages = make_writer()
     writer.write(b"head")
     writer.write_message(b"one")
@@ -53,7 +53,7 @@ def test_bytes_and_messages_mix_in_order():
     assert writer.written_bytes == 11
 
 
-def test_pickle_and_lines_read_like_a_file():
+def test_pickle_and_lines_read_like_a_file() -> None:
     state = {"orders": list(range(50_000)), "name": "x" * (3 * CHUNK_BYTES)}
     writer, messages = make_writer()
     pickle.dump(state, writer)
@@ -67,7 +67,7 @@ def test_pickle_and_lines_read_like_a_file():
 
 
 @given(st.lists(st.binary(min_size=1, max_size=9).map(lambda b: b.replace(b"\x00", b"\n")), max_size=12))
-def test_readline_splits_where_a_file_would(messages):
+def test_readline_splits_where_a_file_would(messages: list[bytes]) -> None:
     reader = SnapshotReader(messages)
     lines = []
     while line := reader.readline():
@@ -75,20 +75,20 @@ def test_readline_splits_where_a_file_would(messages):
     assert lines == io.BytesIO(b"".join(messages)).readlines()
 
 
-def test_a_short_snapshot_is_an_error_not_zeros():
+def test_a_short_snapshot_is_an_error_not_zeros() -> None:
     with pytest.raises(SnapshotError, match="ends after 3 bytes of the 4"):
         SnapshotReader([b"abc"]).read_exactly(4)
 
 
 @pytest.mark.parametrize("message", [b"", b"x" * 11])
-def test_write_message_refuses_what_does_not_fit(message):
+def test_write_message_refuses_what_does_not_fit(message: bytes) -> None:
     writer, messages = make_writer(10)
     with pytest.raises(SnapshotError, match="1 to 10 are allowed"):
         writer.write_message(message)
     assert messages == []
 
 
-def test_nothing_can_be_written_after_the_callback():
+def test_nothing_can_be_written_after_the_callback() -> None:
     writer, _ = make_writer()
     writer.close()
     with pytest.raises(SnapshotError, match="complete"):

@@ -6,11 +6,22 @@ import json
 import pytest
 
 from runtime.errors import ServiceCallError, ServiceError, SnapshotError
-from service_api.service import CLOSED, MOCKED_OFFER, ClusteredService, Role
+from service_api.native import Header
+from service_api.service import (
+    CLOSED,
+    MOCKED_OFFER,
+    ClientSession,
+    CloseReason,
+    Cluster,
+    ClusteredService,
+    Role,
+)
+from service_api.snapshot import SnapshotReader, SnapshotWriter
 from service_api.testing import (
     AdvanceTime,
     CloseSession,
     Effect,
+    Input,
     Message,
     OpenSession,
     ServiceHarness,
@@ -22,11 +33,11 @@ from service_api.testing import (
 class Ledger(ClusteredService):
     """Sums what each client sends; `tick` asks for a timer, `post` for a message of its own."""
 
-    def on_start(self, cluster, snapshot):
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
         self.cluster = cluster
         self.sums = {} if snapshot is None else {int(k): v for k, v in json.loads(snapshot.read()).items()}
 
-    def on_session_message(self, session, timestamp, payload, header):
+    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
         if session is None:
             self.sums[0] = self.sums.get(0, 0) + int(payload)
         elif payload == b"tick":
@@ -39,15 +50,15 @@ class Ledger(ClusteredService):
             self.sums[session.id] = self.sums.get(session.id, 0) + int(payload)
             session.offer(f"{self.sums[session.id]}@{header.position}".encode())
 
-    def on_timer_event(self, correlation_id, timestamp):
+    def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
         for session in self.cluster.client_sessions:
             session.offer(b"timer %d" % correlation_id)
 
-    def on_take_snapshot(self, writer):
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps(self.sums).encode())
 
 
-INPUTS = [
+INPUTS: list[Input] = [
     OpenSession(1, 10),
     OpenSession(2, 11),
     Message(1, 12, b"5"),
@@ -62,7 +73,7 @@ INPUTS = [
 ]
 
 
-def test_a_right_service_passes_and_its_effects_are_known():
+def test_a_right_service_passes_and_its_effects_are_known() -> None:
     harness = check_service(Ledger, INPUTS)
     assert [message.split(b"@")[0] for message in harness.egress(1)] == [b"5", b"11", b"timer 2", b"12"]
     assert harness.egress(2) == [b"timer 2"]
@@ -72,42 +83,45 @@ def test_a_right_service_passes_and_its_effects_are_known():
     assert len(harness.snapshots) == 1
 
 
-def test_a_follower_sends_nothing():
+def test_a_follower_sends_nothing() -> None:
     harness = ServiceHarness(Ledger, role=Role.FOLLOWER).execute(*INPUTS)
     assert harness.egress(1) == []
     assert [s.id for s in harness.client_sessions] == [1]
 
 
-def test_a_random_answer_is_found():
+def test_a_random_answer_is_found() -> None:
     numbers = itertools.count()
 
     class Random(Ledger):
-        def on_session_message(self, session, timestamp, payload, header):
+        def on_session_message(
+            self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+        ) -> None:
+            assert session is not None
             session.offer(b"%d" % next(numbers))
 
     with pytest.raises(ServiceError, match="second run of the same inputs differs at effect 0"):
         check_service(Random, [OpenSession(1, 1), Message(1, 2, b"1")])
 
 
-def test_state_missing_from_the_snapshot_is_found():
+def test_state_missing_from_the_snapshot_is_found() -> None:
     class Forgetful(Ledger):
-        def on_take_snapshot(self, writer):
+        def on_take_snapshot(self, writer: SnapshotWriter) -> None:
             writer.write(b"{}")
 
     with pytest.raises(SnapshotError, match="restored from its snapshot after input"):
         check_service(Forgetful, INPUTS)
 
 
-def test_hidden_state_that_no_effect_shows_is_found_by_the_snapshot():
+def test_hidden_state_that_no_effect_shows_is_found_by_the_snapshot() -> None:
     class Sloppy(Ledger):
-        def on_start(self, cluster, snapshot):
+        def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
             super().on_start(cluster, None if snapshot is None else snapshot)
             self.seen = 0
 
-        def on_session_open(self, session, timestamp):
+        def on_session_open(self, session: ClientSession, timestamp: int) -> None:
             self.seen += 1
 
-        def on_take_snapshot(self, writer):
+        def on_take_snapshot(self, writer: SnapshotWriter) -> None:
             writer.write(json.dumps({**self.sums, 99: self.seen}).encode())
 
     with pytest.raises(SnapshotError):
@@ -115,36 +129,41 @@ def test_hidden_state_that_no_effect_shows_is_found_by_the_snapshot():
 
 
 @pytest.mark.parametrize("callback", ["on_start", "on_take_snapshot"])
-def test_calls_from_where_they_are_not_allowed_are_refused(callback):
+def test_calls_from_where_they_are_not_allowed_are_refused(callback: str) -> None:
     class Eager(ClusteredService):
-        def on_start(self, cluster, snapshot):
+        def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
             self.cluster = cluster
             if callback == "on_start":
                 cluster.schedule_timer(1, 2)
 
-        def on_take_snapshot(self, writer):
+        def on_take_snapshot(self, writer: SnapshotWriter) -> None:
             self.cluster.offer(b"x")
 
     with pytest.raises(ServiceCallError, match=f"not allowed from {callback}"):
         ServiceHarness(Eager).take_snapshot()
 
 
-def test_results_of_offers():
+def test_results_of_offers() -> None:
     class Asker(ClusteredService):
-        def on_start(self, cluster, snapshot):
-            self.results = []
+        def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+            self.results: list[int] = []
 
-        def on_session_message(self, session, timestamp, payload, header):
+        def on_session_message(
+            self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+        ) -> None:
+            assert session is not None
             self.results.append(session.offer(payload))
 
-        def on_session_close(self, session, timestamp, close_reason):
+        def on_session_close(self, session: ClientSession, timestamp: int, close_reason: CloseReason) -> None:
             self.results.append(session.offer(b"late"))
 
-    inputs = [OpenSession(1, 1), Message(1, 2, b"x"), CloseSession(1, 3)]
-    assert ServiceHarness(Asker).execute(*inputs).service.results == [160, CLOSED]
-    assert ServiceHarness(Asker, role=Role.FOLLOWER).execute(*inputs).service.results == [MOCKED_OFFER, CLOSED]
+    inputs: list[Input] = [OpenSession(1, 1), Message(1, 2, b"x"), CloseSession(1, 3)]
+    for role, expected in ((Role.LEADER, [160, CLOSED]), (Role.FOLLOWER, [MOCKED_OFFER, CLOSED])):
+        service = ServiceHarness(Asker, role=role).execute(*inputs).service
+        assert isinstance(service, Asker)
+        assert service.results == expected
 
 
-def test_a_service_must_handle_messages():
+def test_a_service_must_handle_messages() -> None:
     with pytest.raises(NotImplementedError, match="must implement on_session_message"):
         ServiceHarness(ClusteredService).execute(OpenSession(1, 1), Message(1, 2, b"x"))

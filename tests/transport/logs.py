@@ -25,6 +25,11 @@ class Stream:
     publication: Publication
     limit: Counter
 
+    @property
+    def exclusive(self) -> ExclusivePublication:
+        assert isinstance(self.publication, ExclusivePublication)
+        return self.publication
+
     def image(self, position: int = 0) -> Image:
         return Image(self.log, local_counter(position))
 

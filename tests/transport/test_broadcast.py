@@ -7,23 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.errors import TransportError
-from runtime.memory import allocate
+from runtime.memory import Memory, allocate
 from transport.broadcast import TRAILER_LENGTH, BroadcastReceiver, BroadcastTransmitter
 
 
-def make_pair(capacity=1024):
+def make_pair(capacity: int = 1024) -> tuple[BroadcastTransmitter, BroadcastReceiver, Memory]:
     memory = allocate(capacity + TRAILER_LENGTH)
     return BroadcastTransmitter(memory), BroadcastReceiver(memory), memory
 
 
-def drain(receiver):
+def drain(receiver: BroadcastReceiver) -> list[tuple[int, bytes]]:
     found = []
     while (message := receiver.receive()) is not None:
         found.append(message)
     return found
 
 
-def test_golden_record_and_trailer():
+def test_golden_record_and_trailer() -> None:
     transmitter, receiver, memory = make_pair()
     transmitter.transmit(7, b"abc")
     transmitter.transmit(8, b"")
@@ -33,21 +33,21 @@ def test_golden_record_and_trailer():
     assert drain(receiver) == [(7, b"abc"), (8, b"")]
 
 
-def test_every_receiver_gets_every_message():
+def test_every_receiver_gets_every_message() -> None:
     transmitter, first, memory = make_pair()
     second = BroadcastReceiver(memory)
     transmitter.transmit(1, b"x")
     assert drain(first) == drain(second) == [(1, b"x")]
 
 
-def test_late_receiver_begins_with_the_latest_message():
+def test_late_receiver_begins_with_the_latest_message() -> None:
     transmitter, _, memory = make_pair()
     transmitter.transmit(1, b"old")
     transmitter.transmit(2, b"latest")
     assert drain(BroadcastReceiver(memory)) == [(2, b"latest")]
 
 
-def test_padding_is_passed_over_at_the_end():
+def test_padding_is_passed_over_at_the_end() -> None:
     transmitter, receiver, _ = make_pair()
     for number in range(9):
         transmitter.transmit(1, bytes([number]) * 104)
@@ -60,7 +60,7 @@ def test_padding_is_passed_over_at_the_end():
     assert receiver.lapped_count == 0
 
 
-def test_lapped_receiver_counts_and_goes_on_with_the_latest():
+def test_lapped_receiver_counts_and_goes_on_with_the_latest() -> None:
     transmitter, receiver, _ = make_pair()
     for number in range(40):
         transmitter.transmit(1, bytes([number]) * 100)
@@ -68,7 +68,7 @@ def test_lapped_receiver_counts_and_goes_on_with_the_latest():
     assert receiver.lapped_count == 1
 
 
-def test_misuse_is_refused():
+def test_misuse_is_refused() -> None:
     transmitter, _, _ = make_pair()
     with pytest.raises(TransportError, match="type=-1"):
         transmitter.transmit(-1, b"")
@@ -78,7 +78,7 @@ def test_misuse_is_refused():
         BroadcastReceiver(allocate(1000))
 
 
-def test_impossible_length_is_an_error():
+def test_impossible_length_is_an_error() -> None:
     transmitter, receiver, memory = make_pair()
     transmitter.transmit(1, b"abc")
     with memoryview(memory) as view:
@@ -89,7 +89,7 @@ def test_impossible_length_is_an_error():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(st.integers(0, 128), st.just(None)), max_size=200))
-def test_against_a_list(steps):
+def test_against_a_list(steps: list[int | None]) -> None:
     """A number transmits so many bytes, None lets the receiver read: all of it, or a suffix when it was lapped."""
     transmitter, receiver, _ = make_pair()
     sent = []

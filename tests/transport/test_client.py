@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from runtime.errors import (
     Category,
     ClientTimeoutError,
     DriverTimeoutError,
+    OrdoError,
     PublicationError,
     RegistrationError,
     TransportError,
@@ -20,6 +23,7 @@ from runtime.memory import HeapMemoryProvider
 from tests.transport.scripted_driver import ScriptedDriver
 from transport import commands as c
 from transport.client import TransportClient
+from transport.image import Image
 from transport.publication import RESULT_CLOSED, ExclusivePublication, Publication
 
 DIRECTORY = "/driver"
@@ -30,41 +34,41 @@ S = 1_000_000_000
 class Pair:
     """A scripted driver and a client of it, in one thread and virtual time."""
 
-    def __init__(self, **arguments):
+    def __init__(self, **arguments: Any) -> None:
         self.clock = VirtualClock(now_ns=S)
         self.memory = HeapMemoryProvider()
         self.driver = ScriptedDriver(DIRECTORY, self.clock, self.memory)
-        self.errors = []
+        self.errors: list[Any] = []
         self.client = self.connect(**{"error_handler": self.errors.append, **arguments})
 
-    def connect(self, **arguments):
+    def connect(self, **arguments: Any) -> TransportClient:
         return TransportClient(DIRECTORY, clock=self.clock, memory=self.memory, **{"invoker": self.driver, **arguments})
 
-    def run(self, duration_ns, step_ns=100 * MS):
+    def run(self, duration_ns: int, step_ns: int = 100 * MS) -> None:
         for _ in range(duration_ns // step_ns):
             self.clock.advance(step_ns)
             self.client.invoke()
 
 
 @pytest.fixture
-def pair():
+def pair() -> Pair:
     return Pair()
 
 
 # --- connecting -------------------------------------------------------------------------------------------------------
 
 
-def test_no_driver():
+def test_no_driver() -> None:
     with pytest.raises(DriverTimeoutError, match="no live driver in '/driver'"):
         TransportClient(DIRECTORY, clock=VirtualClock(), memory=HeapMemoryProvider(), invoker=lambda: None)
 
 
-def test_client_waits_until_the_driver_is_ready():
+def test_client_waits_until_the_driver_is_ready() -> None:
     clock, memory = VirtualClock(), HeapMemoryProvider()
     steps = iter(range(100))
     found = []
 
-    def invoker():
+    def invoker() -> None:
         step = next(steps)
         if step == 3:
             found.append(ScriptedDriver(DIRECTORY, clock, memory, is_ready=False))
@@ -77,7 +81,7 @@ def test_client_waits_until_the_driver_is_ready():
     assert client.next_correlation_id() == 2
 
 
-def test_dead_driver_is_not_taken_for_a_live_one():
+def test_dead_driver_is_not_taken_for_a_live_one() -> None:
     pair = Pair()
     pair.clock.advance(11 * S)
     with pytest.raises(DriverTimeoutError, match="no live driver"):
@@ -87,7 +91,7 @@ def test_dead_driver_is_not_taken_for_a_live_one():
 # --- adding -----------------------------------------------------------------------------------------------------------
 
 
-def test_publications(pair):
+def test_publications(pair: Pair) -> None:
     first = pair.client.add_publication("aeron:ipc", 10)
     second = pair.client.add_publication("aeron:ipc", 10)
     exclusive = pair.client.add_exclusive_publication("aeron:ipc", 10)
@@ -103,10 +107,11 @@ def test_publications(pair):
     )
 
 
-def test_counter(pair):
+def test_counter(pair: Pair) -> None:
     counter = pair.client.add_counter(1500, "my counter", b"key")
     counter.set(7)
     descriptor = pair.driver.counters.describe(counter.counter_id)
+    assert descriptor is not None
     assert (descriptor.type_id, descriptor.label, descriptor.key[:3], descriptor.value) == (
         1500,
         "my counter",
@@ -119,7 +124,7 @@ def test_counter(pair):
     assert [command.registration_id for command in pair.driver.received(c.RemoveCounter)] == [counter.registration_id]
 
 
-def test_refusal(pair):
+def test_refusal(pair: Pair) -> None:
     pair.driver.answers[c.AddPublication] = lambda command: [c.OnError(command.correlation_id, 1, "no such endpoint")]
     with pytest.raises(RegistrationError, match="INVALID_CHANNEL: no such endpoint") as caught:
         pair.client.add_publication("aeron:udp?endpoint=nowhere:1", 10)
@@ -128,14 +133,14 @@ def test_refusal(pair):
     assert "\n" not in caught.value.message
 
 
-def test_refusal_with_a_code_of_the_future(pair):
+def test_refusal_with_a_code_of_the_future(pair: Pair) -> None:
     pair.driver.answers[c.AddCounter] = lambda command: [c.OnError(command.correlation_id, 77, "hm")]
     with pytest.raises(RegistrationError, match="error 77: hm"):
         pair.client.add_counter(1000, "x")
 
 
-def test_log_that_cannot_be_mapped(pair):
-    def answer(command):
+def test_log_that_cannot_be_mapped(pair: Pair) -> None:
+    def answer(command: Any) -> list[c.OnPublicationReady]:
         return [c.OnPublicationReady(command.correlation_id, command.correlation_id, 1, 10, 0, -1, "/gone")]
 
     pair.driver.answers[c.AddPublication] = answer
@@ -143,7 +148,7 @@ def test_log_that_cannot_be_mapped(pair):
         pair.client.add_publication("aeron:ipc", 10)
 
 
-def test_no_answer(pair):
+def test_no_answer(pair: Pair) -> None:
     pair.driver.answers[c.AddSubscription] = lambda _: []
     with pytest.raises(DriverTimeoutError, match=r"subscription of aeron:ipc stream 10.*no answer"):
         pair.client.add_subscription("aeron:ipc", 10)
@@ -153,7 +158,7 @@ def test_no_answer(pair):
     assert pair.errors == []
 
 
-def test_async_add(pair):
+def test_async_add(pair: Pair) -> None:
     held = []
     pair.driver.answers[c.AddPublication] = lambda command: held.append(command) or []
     registration_id = pair.client.async_add_publication("aeron:ipc", 10)
@@ -166,7 +171,7 @@ def test_async_add(pair):
         pair.client.get(registration_id)
 
 
-def test_async_add_refused_or_forgotten(pair):
+def test_async_add_refused_or_forgotten(pair: Pair) -> None:
     pair.driver.answers[c.AddCounter] = lambda command: [c.OnError(command.correlation_id, 11, "full")]
     refused = pair.client.async_add_counter(1000, "x")
     pair.driver.answers[c.AddSubscription] = lambda _: []
@@ -181,7 +186,7 @@ def test_async_add_refused_or_forgotten(pair):
         pair.client.get(forgotten)
 
 
-def test_destinations(pair):
+def test_destinations(pair: Pair) -> None:
     publication = pair.client.add_exclusive_publication("aeron:udp?control-mode=manual", 10)
     subscription = pair.client.add_subscription("aeron:udp?control-mode=manual", 10)
     destination_id = pair.client.add_destination(publication, "aeron:udp?endpoint=a:1")
@@ -201,7 +206,7 @@ def test_destinations(pair):
     assert pair.client.get(pending) == pending
 
 
-def test_next_available_session_id(pair):
+def test_next_available_session_id(pair: Pair) -> None:
     pair.driver.answers[c.GetNextAvailableSessionId] = lambda command: [
         c.OnNextAvailableSessionId(command.correlation_id, -77)
     ]
@@ -211,8 +216,8 @@ def test_next_available_session_id(pair):
 # --- images -----------------------------------------------------------------------------------------------------------
 
 
-def test_images_come_and_go(pair):
-    events = []
+def test_images_come_and_go(pair: Pair) -> None:
+    events: list[tuple[Any, ...]] = []
     subscription = pair.client.add_subscription(
         "aeron:ipc",
         10,
@@ -232,10 +237,10 @@ def test_images_come_and_go(pair):
     assert subscription.images == ()
 
 
-def test_callback_may_use_the_client(pair):
+def test_callback_may_use_the_client(pair: Pair) -> None:
     made = []
 
-    def on_available_image(image):
+    def on_available_image(image: Image) -> None:
         made.append((image.correlation_id, pair.client.add_counter(1000, "of an image")))
 
     subscription = pair.client.add_subscription("aeron:ipc", 10, on_available_image=on_available_image)
@@ -246,8 +251,8 @@ def test_callback_may_use_the_client(pair):
     assert made[0][1].counter_id != made[1][1].counter_id
 
 
-def test_callbacks_wait_for_do_work(pair):
-    events = []
+def test_callbacks_wait_for_do_work(pair: Pair) -> None:
+    events: list[Image] = []
     subscription = pair.client.add_subscription("aeron:ipc", 10, on_available_image=events.append)
     pair.driver.send(pair.driver.make_image(subscription.registration_id, 500))
     pair.client.add_counter(1000, "x")
@@ -257,7 +262,7 @@ def test_callbacks_wait_for_do_work(pair):
     assert events == list(subscription.images)
 
 
-def test_image_that_cannot_be_mapped_is_reported(pair):
+def test_image_that_cannot_be_mapped_is_reported(pair: Pair) -> None:
     subscription = pair.client.add_subscription("aeron:ipc", 10)
     pair.driver.send(pair.driver.make_image(subscription.registration_id, 500)._replace(log_file="/gone"))
     pair.client.invoke()
@@ -265,8 +270,8 @@ def test_image_that_cannot_be_mapped_is_reported(pair):
     assert "/gone" in pair.errors[0].message
 
 
-def test_closing_a_subscription_closes_its_images(pair):
-    gone = []
+def test_closing_a_subscription_closes_its_images(pair: Pair) -> None:
+    gone: list[Image] = []
     subscription = pair.client.add_subscription("aeron:ipc", 10, on_unavailable_image=gone.append)
     pair.driver.send(pair.driver.make_image(subscription.registration_id, 500))
     pair.client.invoke()
@@ -279,7 +284,7 @@ def test_closing_a_subscription_closes_its_images(pair):
     assert len(pair.driver.received(c.RemoveSubscription)) == 1
 
 
-def test_rejecting_an_image(pair):
+def test_rejecting_an_image(pair: Pair) -> None:
     subscription = pair.client.add_subscription("aeron:ipc", 10)
     pair.driver.send(pair.driver.make_image(subscription.registration_id, 500))
     pair.client.invoke()
@@ -288,7 +293,7 @@ def test_rejecting_an_image(pair):
     assert (command.image_correlation_id, command.position, command.reason) == (500, 0, "bad data")
 
 
-def test_logs_stay_mapped_for_the_linger(pair):
+def test_logs_stay_mapped_for_the_linger(pair: Pair) -> None:
     publications = [pair.client.add_publication("aeron:ipc", 10) for _ in range(2)]
     log = publications[0].log_buffers
     publications[0].close()
@@ -307,7 +312,7 @@ def test_logs_stay_mapped_for_the_linger(pair):
     assert [command.flags for command in pair.driver.received(c.RemovePublication)] == [0, 0]
 
 
-def test_revoke(pair):
+def test_revoke(pair: Pair) -> None:
     publication = pair.client.add_publication("aeron:ipc", 10)
     publication.revoke()
     pair.client.invoke()
@@ -317,7 +322,7 @@ def test_revoke(pair):
 # --- liveness ---------------------------------------------------------------------------------------------------------
 
 
-def test_keepalive_every_half_second():
+def test_keepalive_every_half_second() -> None:
     pair = Pair(name="tester")
     pair.client.add_counter(1000, "x")
     heartbeat = pair.driver.heartbeats[pair.client.client_id]
@@ -327,11 +332,12 @@ def test_keepalive_every_half_second():
         beats.add(heartbeat.value)
     assert 10 <= len(beats) <= 11
     assert pair.clock.epoch_ms() - heartbeat.value < 500
-    label = pair.driver.counters.describe(heartbeat.counter_id).label
-    assert label == f"client-heartbeat: id={pair.client.client_id} name=tester"
+    descriptor = pair.driver.counters.describe(heartbeat.counter_id)
+    assert descriptor is not None
+    assert descriptor.label == f"client-heartbeat: id={pair.client.client_id} name=tester"
 
 
-def check_dead(pair, kind, message):
+def check_dead(pair: Pair, kind: type[OrdoError], message: str) -> None:
     (error,) = pair.errors
     assert isinstance(error, kind)
     assert message in error.message
@@ -341,7 +347,7 @@ def check_dead(pair, kind, message):
     assert pair.client.do_work(pair.clock.now()) == 0
 
 
-def test_heartbeat_counter_that_vanished(pair):
+def test_heartbeat_counter_that_vanished(pair: Pair) -> None:
     publication = pair.client.add_publication("aeron:ipc", 10)
     pair.run(1 * S)
     pair.driver.counters.free(pair.driver.heartbeats[pair.client.client_id].counter_id)
@@ -350,7 +356,7 @@ def test_heartbeat_counter_that_vanished(pair):
     assert publication.offer(b"x") == RESULT_CLOSED
 
 
-def test_client_that_the_driver_gave_up(pair):
+def test_client_that_the_driver_gave_up(pair: Pair) -> None:
     pair.driver.send(c.OnClientTimeout(pair.client.client_id + 1))
     pair.client.invoke()
     assert not pair.client.is_closed
@@ -359,7 +365,7 @@ def test_client_that_the_driver_gave_up(pair):
     check_dead(pair, ClientTimeoutError, "given up")
 
 
-def test_driver_that_was_closed(pair):
+def test_driver_that_was_closed(pair: Pair) -> None:
     subscription = pair.client.add_subscription("aeron:ipc", 10)
     pair.driver.is_beating = False
     pair.driver.cnc.to_driver.consumer_heartbeat_ms = -1
@@ -368,9 +374,9 @@ def test_driver_that_was_closed(pair):
     assert subscription.is_closed
 
 
-def test_driver_that_fell_silent(pair):
+def test_driver_that_fell_silent(pair: Pair) -> None:
     """Without an invoker: a driver in another process."""
-    errors = []
+    errors: list[Any] = []
     client = pair.connect(invoker=None, error_handler=errors.append)
     for _ in range(21):
         pair.clock.advance(500 * MS)
@@ -379,8 +385,8 @@ def test_driver_that_fell_silent(pair):
     assert "has been silent for 10500 ms" in errors[0].message
 
 
-def test_client_that_did_not_run(pair):
-    errors = []
+def test_client_that_did_not_run(pair: Pair) -> None:
+    errors: list[Any] = []
     client = pair.connect(invoker=None, error_handler=errors.append)
     client.do_work(pair.clock.now())
     pair.clock.advance(11 * S)
@@ -390,7 +396,7 @@ def test_client_that_did_not_run(pair):
     assert "did not run for 11000000000 ns" in errors[0].message
 
 
-def test_thread_that_stood_still_with_its_driver_goes_on(pair):
+def test_thread_that_stood_still_with_its_driver_goes_on(pair: Pair) -> None:
     """A stopped process finds its driver and itself late alike: no reason to give up."""
     pair.client.add_counter(1000, "x")
     pair.clock.advance(60 * S)
@@ -400,7 +406,7 @@ def test_thread_that_stood_still_with_its_driver_goes_on(pair):
     assert pair.errors == []
 
 
-def test_lapped_by_the_driver(pair):
+def test_lapped_by_the_driver(pair: Pair) -> None:
     for _ in range(70_000):
         pair.driver.send(c.OnOperationSuccess(-5))
     pair.client.do_work(pair.clock.now())
@@ -408,7 +414,7 @@ def test_lapped_by_the_driver(pair):
     assert pair.errors[0].category is Category.FATAL
 
 
-def test_without_an_error_handler_do_work_raises():
+def test_without_an_error_handler_do_work_raises() -> None:
     pair = Pair(error_handler=None)
     pair.driver.send(c.OnClientTimeout(pair.client.client_id))
     with pytest.raises(ClientTimeoutError):
@@ -416,7 +422,7 @@ def test_without_an_error_handler_do_work_raises():
     assert pair.client.is_closed
 
 
-def test_pending_commands_fail_with_the_client(pair):
+def test_pending_commands_fail_with_the_client(pair: Pair) -> None:
     pair.driver.answers[c.AddPublication] = lambda _: []
     registration_id = pair.client.async_add_publication("aeron:ipc", 10)
     pair.driver.send(c.OnClientTimeout(pair.client.client_id))
@@ -425,7 +431,7 @@ def test_pending_commands_fail_with_the_client(pair):
         pair.client.get(registration_id)
 
 
-def test_full_ring():
+def test_full_ring() -> None:
     pair = Pair()
     while pair.driver.cnc.to_driver.write(1, bytes(100_000)):
         pass
@@ -439,7 +445,7 @@ def test_full_ring():
 # --- errors of others -------------------------------------------------------------------------------------------------
 
 
-def test_channel_error_is_reported_for_each_resource_of_the_channel(pair):
+def test_channel_error_is_reported_for_each_resource_of_the_channel(pair: Pair) -> None:
     pair.driver.answers[c.AddSubscription] = lambda command: [c.OnSubscriptionReady(command.correlation_id, 3)]
     pair.client.add_subscription("aeron:udp?endpoint=a:1", 10)
     pair.client.add_publication("aeron:ipc", 10)
@@ -450,7 +456,7 @@ def test_channel_error_is_reported_for_each_resource_of_the_channel(pair):
     assert error.message == "channel 'aeron:udp?endpoint=a:1' failed: unresolvable"
 
 
-def test_error_of_a_receiver_is_a_warning(pair):
+def test_error_of_a_receiver_is_a_warning(pair: Pair) -> None:
     publication = pair.client.add_publication("aeron:ipc", 10)
     error = c.OnPublicationError(publication.registration_id, -1, 7, 10, 8, -1, 1, 5, b"", 13, "not for me")
     pair.driver.send(error._replace(registration_id=999), error)
@@ -461,7 +467,7 @@ def test_error_of_a_receiver_is_a_warning(pair):
     assert "IMAGE_REJECTED: not for me" in reported.message
 
 
-def test_unknown_messages_and_foreign_ids_are_ignored(pair):
+def test_unknown_messages_and_foreign_ids_are_ignored(pair: Pair) -> None:
     pair.driver.transmitter.transmit(0x0FFF, b"future")
     pair.driver.send(c.OnOperationSuccess(98765), c.OnError(98765, 11, "x"), c.OnUnavailableCounter(98765, 1))
     pair.driver.send(c.OnUnavailableImage(1, 98765, 1, "x"))
@@ -469,7 +475,7 @@ def test_unknown_messages_and_foreign_ids_are_ignored(pair):
     assert pair.errors == []
 
 
-def test_counter_taken_away_by_the_driver(pair):
+def test_counter_taken_away_by_the_driver(pair: Pair) -> None:
     counter = pair.client.add_counter(1000, "x")
     pair.driver.send(c.OnUnavailableCounter(counter.registration_id, counter.counter_id))
     pair.client.invoke()
@@ -482,7 +488,7 @@ def test_counter_taken_away_by_the_driver(pair):
 # --- state ------------------------------------------------------------------------------------------------------------
 
 
-def test_local_socket_addresses(pair):
+def test_local_socket_addresses(pair: Pair) -> None:
     status = pair.driver.counters.allocate(7, "rcv-channel", value=1)
     other = pair.driver.counters.allocate(7, "rcv-channel", value=0)
     for channel, text in ((status, b"127.0.0.1:4321"), (other, b"127.0.0.1:1"), (status, b"")):
@@ -499,7 +505,7 @@ def test_local_socket_addresses(pair):
     assert pair.client.local_socket_addresses(-1) == []
 
 
-def test_close_says_goodbye_and_closes_everything(pair):
+def test_close_says_goodbye_and_closes_everything(pair: Pair) -> None:
     publication = pair.client.add_publication("aeron:ipc", 10)
     subscription = pair.client.add_subscription("aeron:ipc", 10)
     counter = pair.client.add_counter(1000, "x")
@@ -518,13 +524,13 @@ def test_close_says_goodbye_and_closes_everything(pair):
         client.next_correlation_id()
 
 
-def test_idle_duty_cycle_does_nothing(pair):
+def test_idle_duty_cycle_does_nothing(pair: Pair) -> None:
     pair.client.invoke()
     assert pair.client.do_work(pair.clock.now()) == 0
     assert pair.client.do_work(pair.clock.now() + 499 * MS) == 0
 
 
-def test_parked_driver_is_woken_once(tmp_path):
+def test_parked_driver_is_woken_once(tmp_path: Path) -> None:
     """One datagram on wake.sock when the flag says parked, none when it is awake."""
     from runtime.clock import SystemClock
     from runtime.memory import FileMemoryProvider

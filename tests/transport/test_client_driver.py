@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -46,7 +48,7 @@ class ThreadedDriver:
 
 
 @pytest.fixture
-def directory(tmp_path):
+def directory(tmp_path: Path) -> Iterator[str]:
     driver = ThreadedDriver(f"{tmp_path}/driver")
     yield driver.driver.directory
     driver.close()
@@ -56,7 +58,7 @@ def connect(directory: str, name: str = "") -> TransportClient:
     return TransportClient(directory, clock=SystemClock(), memory=FileMemoryProvider(), name=name)
 
 
-def await_that(condition, *clients):
+def await_that(condition: Callable[[], object], *clients: TransportClient) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline
@@ -66,7 +68,7 @@ def await_that(condition, *clients):
 
 
 @pytest.mark.parametrize("channel", ["aeron:ipc", "aeron:udp?endpoint=127.0.0.1:0"])
-def test_more_messages_than_the_window_holds(directory, channel):
+def test_more_messages_than_the_window_holds(directory: str, channel: str) -> None:
     """The publisher fills the window many times: each time the parked driver must be woken to open it again."""
     publisher, subscriber = connect(directory, "publisher"), connect(directory, "subscriber")
     subscription = subscriber.add_subscription(channel, STREAM_ID)
@@ -96,7 +98,7 @@ def test_more_messages_than_the_window_holds(directory, channel):
     subscriber.close()
 
 
-def test_command_wakes_a_parked_driver(directory):
+def test_command_wakes_a_parked_driver(directory: str) -> None:
     client = connect(directory)
     assert client.waker is not None
     flag = client.counters.counter(client.counters.find(1004))
@@ -107,13 +109,13 @@ def test_command_wakes_a_parked_driver(directory):
     client.close()
 
 
-def test_refusal_of_a_real_driver(directory):
+def test_refusal_of_a_real_driver(directory: str) -> None:
     with connect(directory) as client:
         with pytest.raises(RegistrationError, match="mtu=100, allowed is a multiple of 32"):
             client.add_publication("aeron:udp?endpoint=127.0.0.1:4000|mtu=100", STREAM_ID)
         assert not client.is_closed
 
 
-def test_no_driver_in_the_folder(tmp_path):
+def test_no_driver_in_the_folder(tmp_path: Path) -> None:
     with pytest.raises(DriverTimeoutError, match="within 50 ms"):
         TransportClient(str(tmp_path), clock=SystemClock(), memory=FileMemoryProvider(), driver_timeout_ns=50_000_000)

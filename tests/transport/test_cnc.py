@@ -5,24 +5,24 @@ import struct
 import pytest
 
 from runtime.errors import ConfigurationError, TransportError
-from runtime.memory import HeapMemoryProvider
-from transport.cnc import create_cnc, describe_version, map_cnc, try_open_cnc
+from runtime.memory import HeapMemoryProvider, MemoryProvider
+from transport.cnc import CncFile, create_cnc, describe_version, map_cnc, try_open_cnc
 
 PATH = "/driver/cnc.dat"
 TIMEOUT_MS = 10_000
 
 
-def make(provider, **changes):
+def make(provider: MemoryProvider, **changes: int) -> CncFile:
     arguments = {"client_liveness_timeout_ns": 10**10, "start_timestamp_ms": 1000, "pid": 42}
     return create_cnc(provider, PATH, **{**arguments, **changes})
 
 
-def header(cnc):
+def header(cnc: CncFile) -> bytes:
     with memoryview(cnc.memory) as view:
         return bytes(view[:128])
 
 
-def test_golden_header():
+def test_golden_header() -> None:
     cnc = make(HeapMemoryProvider(), counters_values_length=1 << 20, error_log_length=1 << 20)
     cnc.mark_ready(5)
     assert header(cnc) == struct.pack(
@@ -32,7 +32,7 @@ def test_golden_header():
     assert (cnc.version, cnc.pid, cnc.page_size, cnc.start_timestamp_ms) == (0x200, 42, 4096, 1000)
 
 
-def test_buffers_follow_the_header_back_to_back():
+def test_buffers_follow_the_header_back_to_back() -> None:
     cnc = make(HeapMemoryProvider())
     start = cnc.memory.address
     lengths = [(1 << 20) + 768, (1 << 20) + 128, 4 << 20, 1 << 20]
@@ -40,13 +40,13 @@ def test_buffers_follow_the_header_back_to_back():
     assert [part.address - start for part in parts] == [128 + sum(lengths[: i + 1]) for i in range(4)]
 
 
-def test_correlation_ids_start_at_one_for_clients():
+def test_correlation_ids_start_at_one_for_clients() -> None:
     cnc = make(HeapMemoryProvider())
     cnc.mark_ready(5)
     assert cnc.to_driver.next_correlation_id() == 1
 
 
-def test_a_file_is_not_opened_before_it_is_ready():
+def test_a_file_is_not_opened_before_it_is_ready() -> None:
     provider = HeapMemoryProvider()
     assert try_open_cnc(provider, PATH, 1000, TIMEOUT_MS) is None
     cnc = make(provider)
@@ -61,7 +61,7 @@ def test_a_file_is_not_opened_before_it_is_ready():
 
 
 @pytest.mark.parametrize(("heartbeat_ms", "now_ms"), [(0, 5), (-1, 5), (1000, 1001 + TIMEOUT_MS)])
-def test_a_dead_driver_is_not_connected_to(heartbeat_ms, now_ms):
+def test_a_dead_driver_is_not_connected_to(heartbeat_ms: int, now_ms: int) -> None:
     provider = HeapMemoryProvider()
     make(provider).mark_ready(heartbeat_ms)
     assert try_open_cnc(provider, PATH, now_ms, TIMEOUT_MS) is None
@@ -70,7 +70,7 @@ def test_a_dead_driver_is_not_connected_to(heartbeat_ms, now_ms):
     assert tool.to_driver.consumer_heartbeat_ms == heartbeat_ms
 
 
-def test_another_major_version_is_refused():
+def test_another_major_version_is_refused() -> None:
     provider = HeapMemoryProvider()
     cnc = make(provider)
     cnc.mark_ready(1)
@@ -81,7 +81,7 @@ def test_another_major_version_is_refused():
     assert describe_version(0x203) == "0.2.3"
 
 
-def test_an_incomplete_file_is_not_opened():
+def test_an_incomplete_file_is_not_opened() -> None:
     provider = HeapMemoryProvider()
     memory = provider.create(PATH, 4096)
     with memoryview(memory) as view:
@@ -89,12 +89,12 @@ def test_an_incomplete_file_is_not_opened():
     assert map_cnc(provider, PATH) is None
 
 
-def test_oversized_buffers_are_refused():
+def test_oversized_buffers_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="smaller buffers"):
         make(HeapMemoryProvider(), counters_values_length=500 << 20)
 
 
-def test_append_label_is_bounded():
+def test_append_label_is_bounded() -> None:
     cnc = make(HeapMemoryProvider())
     cnc.append_label(3, "client-heartbeat: id=3")
     cnc.append_label(3, " name=" + "n" * 400)

@@ -1,6 +1,7 @@
 """Commands and responses (cnc-and-driver-protocol.md §6), byte for byte."""
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -61,19 +62,19 @@ GOLDEN = [
 ]
 
 
-def decode(type_id, payload):
+def decode(type_id: int, payload: bytes) -> Any:
     return (c.decode_command if type_id < 0x0F00 else c.decode_response)(type_id, payload)
 
 
 @pytest.mark.parametrize(("message", "type_id", "payload"), GOLDEN, ids=lambda v: type(v).__name__)
-def test_golden_bytes(message, type_id, payload):
+def test_golden_bytes(message: Any, type_id: int, payload: bytes) -> None:
     assert c.type_id_of(message) == c.type_id_of(type(message)) == type_id
     assert c.encode(message) == payload
     assert decode(type_id, payload) == message
 
 
 @pytest.mark.parametrize(("message", "type_id", "payload"), GOLDEN, ids=lambda v: type(v).__name__)
-def test_longer_records_are_accepted_and_shorter_ones_are_not(message, type_id, payload):
+def test_longer_records_are_accepted_and_shorter_ones_are_not(message: Any, type_id: int, payload: bytes) -> None:
     assert decode(type_id, payload + bytes(8)) == message
     for length in range(len(payload)):
         try:
@@ -85,21 +86,21 @@ def test_longer_records_are_accepted_and_shorter_ones_are_not(message, type_id, 
             assert (type_id == 0x02 and length == 24) or (type_id in (0x10, 0x0F0C) and not any(payload[length:]))
 
 
-def test_lengths_of_the_fixed_parts():
+def test_lengths_of_the_fixed_parts() -> None:
     assert len(c.encode(c.RejectImage(1, 2, 3, 4, ""))) == 40
     assert len(c.encode(c.OnPublicationError(1, 2, 3, 4, 5, 6, 1, 7, b"", 13, ""))) == 72
 
 
-def test_old_remove_publication_has_no_flags():
+def test_old_remove_publication_has_no_flags() -> None:
     assert c.decode_command(0x02, struct.pack("<qqq", 1, 2, 3)) == c.RemovePublication(1, 2, 3, 0)
 
 
-def test_unknown_types_are_none():
+def test_unknown_types_are_none() -> None:
     assert c.decode_command(0x7F, b"") is None
     assert c.decode_response(0x01, b"") is None
 
 
-def test_text_must_be_ascii():
+def test_text_must_be_ascii() -> None:
     with pytest.raises(UnicodeEncodeError):
         c.encode(c.AddPublication(1, 2, 3, "ä"))
     with pytest.raises(DecodeError, match="not ASCII"):
@@ -108,7 +109,7 @@ def test_text_must_be_ascii():
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from([*range(0x01, 0x13), *range(0x0F01, 0x0F0E)]), st.binary(max_size=80))
-def test_decoders_let_out_decode_errors_only(type_id, payload):
+def test_decoders_let_out_decode_errors_only(type_id: int, payload: bytes) -> None:
     try:
         message = decode(type_id, payload)
     except DecodeError as error:

@@ -2,15 +2,15 @@
 
 import pytest
 
-from runtime.counters import local_counter
+from runtime.counters import Counter, local_counter
 from runtime.errors import TransportError
-from tests.transport.logs import SESSION_ID, STREAM_ID, TERM_LENGTH, make_stream, read_all
-from transport.image import Action, Image
+from tests.transport.logs import SESSION_ID, STREAM_ID, TERM_LENGTH, Stream, make_stream, read_all
+from transport.image import Action, Header, Image
 from transport.logbuffer import END_OF_STREAM_UNKNOWN
 from transport.subscription import Subscription
 
 
-def filled(*payloads, mtu=1408):
+def filled(*payloads: bytes, mtu: int = 1408) -> tuple[Stream, Image, Counter]:
     stream = make_stream(mtu=mtu)
     for payload in payloads:
         assert stream.publication.offer(payload) > 0
@@ -18,7 +18,7 @@ def filled(*payloads, mtu=1408):
     return stream, Image(stream.log, counter), counter
 
 
-def test_position_is_published_once_at_the_end_of_a_poll():
+def test_position_is_published_once_at_the_end_of_a_poll() -> None:
     _, image, counter = filled(b"a", b"b", b"c")
     seen = []
     assert image.poll(lambda *_: seen.append(counter.value), 2) == 2
@@ -26,7 +26,7 @@ def test_position_is_published_once_at_the_end_of_a_poll():
     assert counter.value == image.position == 128
 
 
-def test_position_starts_at_the_counter():
+def test_position_starts_at_the_counter() -> None:
     stream = make_stream()
     stream.publication.offer(b"a")
     stream.publication.offer(b"b")
@@ -35,7 +35,7 @@ def test_position_starts_at_the_counter():
     assert read_all(image) == [b"b"]
 
 
-def test_a_fragment_whose_handler_raises_is_consumed():
+def test_a_fragment_whose_handler_raises_is_consumed() -> None:
     _, image, counter = filled(b"a", b"b")
     with pytest.raises(ZeroDivisionError):
         image.poll(lambda *_: 1 / 0)
@@ -54,7 +54,7 @@ def test_a_fragment_whose_handler_raises_is_consumed():
     ],
 )
 @pytest.mark.parametrize("whole", [False, True])
-def test_actions(action, taken, published_inside, whole):
+def test_actions(action: Action | None, taken: list[bytes], published_inside: list[int], whole: bool) -> None:
     _, image, counter = filled(b"a", b"b")
     published = []
     poll = image.controlled_poll_messages if whole else image.controlled_poll
@@ -64,11 +64,11 @@ def test_actions(action, taken, published_inside, whole):
     assert read_all(image) == [b"a", b"b"][len(taken) :]
 
 
-def test_aborted_message_of_many_fragments_comes_again_whole():
+def test_aborted_message_of_many_fragments_comes_again_whole() -> None:
     _, image, _ = filled(b"x" * 100, b"y", mtu=64)
     found = []
 
-    def handler(payload, header):
+    def handler(payload: bytes, header: Header) -> Action:
         found.append((payload, header.flags, header.frame_length, header.start_position, header.position))
         return Action.ABORT if len(found) < 3 else Action.CONTINUE
 
@@ -78,10 +78,10 @@ def test_aborted_message_of_many_fragments_comes_again_whole():
     assert found[3][0] == b"y"
 
 
-def test_message_that_is_not_there_whole_is_collected_across_polls():
+def test_message_that_is_not_there_whole_is_collected_across_polls() -> None:
     stream = make_stream(mtu=64)
     image = stream.image()
-    found = []
+    found: list[bytes] = []
     for flags, text in ((0x80, b"a"), (0x00, b"b"), (0x40, b"c")):
         assert found == []
         with stream.publication.try_claim(32) as claim:
@@ -92,14 +92,14 @@ def test_message_that_is_not_there_whole_is_collected_across_polls():
     assert image.position == 192
 
 
-def test_joining_inside_a_message_drops_it():
+def test_joining_inside_a_message_drops_it() -> None:
     stream = make_stream(mtu=64)
     stream.publication.offer(b"x" * 100)
     stream.publication.offer(b"y" * 100)
     assert read_all(stream.image(64)) == [b"y" * 100]
 
 
-def test_fragment_that_does_not_follow_drops_the_message():
+def test_fragment_that_does_not_follow_drops_the_message() -> None:
     stream = make_stream(mtu=64)
     image = stream.image()
     for flags in (0x80, None, 0x40, 0x00, 0x40, 0xC0):
@@ -113,7 +113,7 @@ def test_fragment_that_does_not_follow_drops_the_message():
     assert image.position == 6 * 64
 
 
-def test_unfragmented_message_inside_another_ends_it():
+def test_unfragmented_message_inside_another_ends_it() -> None:
     stream = make_stream(mtu=64)
     image = stream.image()
     for flags in (0x80, 0xC0, 0x40):
@@ -123,7 +123,7 @@ def test_unfragmented_message_inside_another_ends_it():
     assert read_all(image) == [b"ab"]
 
 
-def test_bounded_poll_takes_frames_that_start_below_the_limit():
+def test_bounded_poll_takes_frames_that_start_below_the_limit() -> None:
     _, image, _ = filled(b"a", b"b", b"c")
     found = []
     assert image.bounded_poll(lambda payload, _: found.append(payload), 65, 10) == 2
@@ -131,12 +131,12 @@ def test_bounded_poll_takes_frames_that_start_below_the_limit():
     assert found == [b"a", b"b"]
 
 
-def test_blocks_are_whole_frames_and_padding_comes_alone():
+def test_blocks_are_whole_frames_and_padding_comes_alone() -> None:
     stream = make_stream(exclusive=True, term_offset=TERM_LENGTH - 192)
     image = stream.image(TERM_LENGTH - 192)
     blocks = []
 
-    def handler(frames, session_id, term_id):
+    def handler(frames: memoryview, session_id: int, term_id: int) -> None:
         blocks.append((len(frames), frames[6], session_id, term_id - stream.log.initial_term_id))
 
     stream.publication.offer(b"a")
@@ -151,7 +151,7 @@ def test_blocks_are_whole_frames_and_padding_comes_alone():
     assert image.position == TERM_LENGTH + 64
 
 
-def test_view_of_a_block_is_gone_after_the_call():
+def test_view_of_a_block_is_gone_after_the_call() -> None:
     _, image, _ = filled(b"a")
     kept = []
     image.block_poll(lambda frames, *_: kept.append(frames), 1000)
@@ -159,11 +159,11 @@ def test_view_of_a_block_is_gone_after_the_call():
         bytes(kept[0])
 
 
-def test_header_is_gone_after_the_call():
+def test_header_is_gone_after_the_call() -> None:
     _, image, _ = filled(b"abc")
     kept = []
 
-    def handler(_, header):
+    def handler(_: bytes, header: Header) -> None:
         kept.append(header)
         assert (header.session_id, header.stream_id, header.term_offset) == (SESSION_ID, STREAM_ID, 0)
         assert (header.term_id, header.flags, header.reserved_value) == (image.initial_term_id, 0xC0, 0)
@@ -175,14 +175,14 @@ def test_header_is_gone_after_the_call():
         _ = kept[0].position
 
 
-def test_polling_an_image_from_its_own_handler_is_refused():
+def test_polling_an_image_from_its_own_handler_is_refused() -> None:
     _, image, _ = filled(b"a", b"b")
     with pytest.raises(TransportError, match="inside its own handler"):
         image.poll(lambda *_: image.poll(lambda *_: None))
     assert read_all(image) == [b"b"]
 
 
-def test_many_paddings_in_a_row_are_passed_over():
+def test_many_paddings_in_a_row_are_passed_over() -> None:
     stream = make_stream()
     for _ in range(200):
         stream.publication.try_claim(1).abort()
@@ -194,7 +194,7 @@ def test_many_paddings_in_a_row_are_passed_over():
     assert found == [b"x"]
 
 
-def test_end_of_stream_and_what_is_left_after_closing():
+def test_end_of_stream_and_what_is_left_after_closing() -> None:
     stream, image, counter = filled(b"a")
     assert image.end_of_stream_position == END_OF_STREAM_UNKNOWN
     stream.log.eos_position = 64
@@ -211,14 +211,14 @@ def test_end_of_stream_and_what_is_left_after_closing():
     assert image.block_poll(lambda *_: None, 1000) == 0
 
 
-def make_subscription(*images):
+def make_subscription(*images: Image) -> Subscription:
     subscription = Subscription("aeron:ipc", STREAM_ID, 7)
     for image in images:
         subscription.add_image(image)
     return subscription
 
 
-def test_subscription_polls_its_images_in_turn():
+def test_subscription_polls_its_images_in_turn() -> None:
     streams = [make_stream() for _ in range(3)]
     for number, stream in enumerate(streams):
         for _ in range(4):
@@ -233,7 +233,7 @@ def test_subscription_polls_its_images_in_turn():
     assert sorted(found) == sorted([b"0", b"1", b"2"] * 4)
 
 
-def test_images_come_and_go():
+def test_images_come_and_go() -> None:
     first, second = make_stream().image(), make_stream().image()
     subscription = make_subscription(first)
     before = subscription.images
@@ -252,7 +252,7 @@ def test_images_come_and_go():
     assert subscription.poll(lambda *_: None) == 0
 
 
-def test_block_poll_of_all_images():
+def test_block_poll_of_all_images() -> None:
     streams = [make_stream() for _ in range(2)]
     for stream in streams:
         stream.publication.offer(b"x")

@@ -1,11 +1,13 @@
 """Log buffer files: layout, tails, cleaning (log-buffer.md §1, §2, §6)."""
 
 import struct
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runtime.errors import TransportError
-from runtime.memory import FileMemoryProvider, HeapMemoryProvider
+from runtime.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvider
 from transport.logbuffer import (
     END_OF_STREAM_UNKNOWN,
     LOG_TYPE_CONCURRENT,
@@ -19,8 +21,8 @@ from transport.logbuffer import (
 PATH = "/logs/77.logbuffer"
 
 
-def make(provider, path=PATH, **changes):
-    arguments = {
+def make(provider: MemoryProvider, path: str = PATH, **changes: int) -> LogBuffers:
+    arguments: dict[str, Any] = {
         "term_length": 65536,
         "mtu": 1408,
         "initial_term_id": 5,
@@ -32,12 +34,12 @@ def make(provider, path=PATH, **changes):
     return create_log(provider, path, **{**arguments, **changes})
 
 
-def metadata(log):
+def metadata(log: LogBuffers) -> bytes:
     with log.view() as view:
         return bytes(view[-4096:])
 
 
-def test_length_is_three_terms_and_metadata_aligned_to_the_page():
+def test_length_is_three_terms_and_metadata_aligned_to_the_page() -> None:
     assert log_length_bytes(65536) == 3 * 65536 + 4096
     assert log_length_bytes(65536, 65536) == 4 * 65536
     log = make(HeapMemoryProvider(), page_size=65536)
@@ -45,13 +47,13 @@ def test_length_is_three_terms_and_metadata_aligned_to_the_page():
         assert len(view) == 4 * 65536
 
 
-def test_default_header_is_the_golden_one():
+def test_default_header_is_the_golden_one() -> None:
     assert make(HeapMemoryProvider()).default_header() == bytes.fromhex(
         "00000000 00c0 0100 00000000 feffffff e9030000 05000000 0000000000000000"
     )
 
 
-def test_metadata_fields_are_where_the_format_says():
+def test_metadata_fields_are_where_the_format_says() -> None:
     log = make(
         HeapMemoryProvider(),
         mtu=4096,
@@ -74,14 +76,14 @@ def test_metadata_fields_are_where_the_format_says():
     assert struct.unpack_from("<q", data, 500) == (6,)
 
 
-def test_tails_of_a_fresh_publication():
+def test_tails_of_a_fresh_publication() -> None:
     log = make(HeapMemoryProvider())
     assert log.tails() == [(5, 0), (3, 0), (4, 0)]
     assert (log.term_count, log.tail_position) == (0, 0)
 
 
 @pytest.mark.parametrize("terms", range(5))
-def test_tails_of_a_start_position(terms):
+def test_tails_of_a_start_position(terms: int) -> None:
     log = make(HeapMemoryProvider(), term_id=5 + terms, term_offset=96)
     active = terms % 3
     assert log.tails()[active] == (5 + terms, 96)
@@ -90,19 +92,19 @@ def test_tails_of_a_start_position(terms):
     assert (log.term_count, log.tail_position) == (terms, terms * 65536 + 96)
 
 
-def test_term_ids_wrap_at_32_bits():
+def test_term_ids_wrap_at_32_bits() -> None:
     log = make(HeapMemoryProvider(), initial_term_id=2147483647, term_id=-2147483648)
     assert (log.term_count, log.tail_position) == (1, 65536)
     assert log.tails() == [(2147483647, 0), (-2147483648, 0), (2147483646, 0)]
 
 
-def test_an_image_has_no_tails():
+def test_an_image_has_no_tails() -> None:
     log = make(HeapMemoryProvider(), log_type=LOG_TYPE_IMAGE, term_offset=64)
     assert metadata(log)[:28] == bytes(28)
     assert log.default_header()[8:12] == struct.pack("<i", 64)
 
 
-def test_opened_log_has_the_same_parameters(tmp_path):
+def test_opened_log_has_the_same_parameters(tmp_path: Path) -> None:
     provider = FileMemoryProvider()
     path = str(tmp_path / "publications" / "77.logbuffer")
     created = make(provider, path, initial_term_id=-3)
@@ -129,7 +131,7 @@ def test_opened_log_has_the_same_parameters(tmp_path):
         (280, 100, "page_size=100"),
     ],
 )
-def test_a_file_that_is_no_log_buffer_is_refused(offset, value, message):
+def test_a_file_that_is_no_log_buffer_is_refused(offset: int, value: int, message: str) -> None:
     provider = HeapMemoryProvider()
     log = make(provider)
     with log.view() as view:
@@ -139,7 +141,7 @@ def test_a_file_that_is_no_log_buffer_is_refused(offset, value, message):
         open_log(provider, PATH)
 
 
-def test_a_short_file_is_refused():
+def test_a_short_file_is_refused() -> None:
     provider = HeapMemoryProvider()
     provider.create("/short", 100)
     with pytest.raises(TransportError, match="not a complete log buffer"):
@@ -156,14 +158,14 @@ def test_a_short_file_is_refused():
         ({"lingering": 1}, "lingering"),
     ],
 )
-def test_bad_parameters_are_refused_before_a_file_is_made(changes, message):
+def test_bad_parameters_are_refused_before_a_file_is_made(changes: dict[str, Any], message: str) -> None:
     provider = HeapMemoryProvider()
     with pytest.raises(TransportError, match=message):
         make(provider, **changes)
     assert not provider.exists(PATH)
 
 
-def test_cleaning_stops_at_the_end_of_a_term():
+def test_cleaning_stops_at_the_end_of_a_term() -> None:
     log = make(HeapMemoryProvider())
     with log.view() as view:
         view[: 3 * 65536] = b"\xff" * (3 * 65536)
@@ -176,7 +178,7 @@ def test_cleaning_stops_at_the_end_of_a_term():
         assert view[65536] == 0xFF
 
 
-def test_metadata_stays_readable_after_close():
+def test_metadata_stays_readable_after_close() -> None:
     log = make(HeapMemoryProvider())
     log.eos_position = 640
     log.close()
@@ -184,6 +186,6 @@ def test_metadata_stays_readable_after_close():
     assert (log.eos_position, log.tail_position) == (640, 0)
 
 
-def test_constructor_needs_memory():
+def test_constructor_needs_memory() -> None:
     with pytest.raises(TypeError):
-        LogBuffers(None)
+        LogBuffers(None)  # type: ignore[arg-type]

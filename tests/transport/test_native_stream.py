@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import timeit
+from functools import partial
 
 import pytest
 
@@ -12,7 +13,7 @@ from transport.image import Assembler
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_append_and_read(exclusive):
+def test_append_and_read(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive, term_length=1 << 20)
     image = stream.image()
     assert native.append_many(stream.publication, b"ab", b"cd", 100)[:2] == (100, 6400)
@@ -23,7 +24,7 @@ def test_append_and_read(exclusive):
     assert read_all(image) == [b"abcd"] * 40 + [b""]
 
 
-def test_claims():
+def test_claims() -> None:
     stream = make_stream()
     assert native.claim_and_fill(stream.publication, b"yes", True) == 64
     assert native.claim_and_fill(stream.publication, b"no", False) == 128
@@ -31,14 +32,14 @@ def test_claims():
     assert read_all(stream.image()) == [b"yes"]
 
 
-def test_a_log_copied_in_blocks_is_the_same_log():
+def test_a_log_copied_in_blocks_is_the_same_log() -> None:
     source = make_stream(exclusive=True)
     target = make_stream(exclusive=True)
     for number in range(100):
         while source.publication.offer(bytes([number]) * (number * 20)) < 0:
             pass
     image = source.image()
-    while (result := native.append_block_of(target.publication, image, 4096)) is not None:
+    while (result := native.append_block_of(target.exclusive, image, 4096)) is not None:
         assert result > 0 or result == -3
     assert target.publication.position == source.publication.position > TERM_LENGTH
     assert [len(message) for message in read_all(target.image())] == [20 * number for number in range(100)]
@@ -46,7 +47,7 @@ def test_a_log_copied_in_blocks_is_the_same_log():
         assert ours[: 3 * TERM_LENGTH] == theirs[: 3 * TERM_LENGTH]
 
 
-def test_assembled_message_stays_until_it_is_consumed():
+def test_assembled_message_stays_until_it_is_consumed() -> None:
     stream = make_stream(mtu=64)
     stream.publication.offer(bytes(range(100)))
     stream.publication.offer(b"next")
@@ -78,7 +79,7 @@ def main() -> None:
             best = min(timeit.repeat("offer(payload)", globals=locals(), number=count // 5, repeat=5))
             total = native.read_fragments(stream.image(), count)[2]
             image = stream.image()
-            polled = timeit.timeit(lambda image=image: image.poll(lambda payload, header: None, count), number=1)
+            polled = timeit.timeit(partial(image.poll, lambda payload, header: None, count), number=1)
             stream = _touched(exclusive)
             _, _, appended = native.append_many(stream.publication, b"", payload, count)
             kind = "exclusive" if exclusive else "concurrent"

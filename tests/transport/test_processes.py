@@ -4,22 +4,24 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from runtime.clock import SystemClock
-from runtime.counters import CountersManager
+from runtime.counters import Counter, CountersManager
 from runtime.memory import FileMemoryProvider
 from tests.transport.logs import TERM_LENGTH
 from tests.transport.writer import message
 from transport.cnc import create_cnc
 from transport.image import Image
-from transport.logbuffer import LOG_TYPE_CONCURRENT, create_log
+from transport.logbuffer import LOG_TYPE_CONCURRENT, LogBuffers, create_log
+from transport.ring import ManyToOneRing
 
 WRITERS = 4
 MESSAGES = 3_000
 TIMEOUT_S = 60
 
 
-def test_concurrent_writers(tmp_path):
+def test_concurrent_writers(tmp_path: Path) -> None:
     memory = FileMemoryProvider()
     cnc = create_cnc(memory, f"{tmp_path}/cnc.dat", client_liveness_timeout_ns=1, start_timestamp_ms=1, pid=1)
     counters = CountersManager(cnc.counters_metadata, cnc.counters_values, SystemClock())
@@ -56,8 +58,8 @@ def test_concurrent_writers(tmp_path):
     assert log.term_count > 100
 
 
-def read(image, log, limit):
-    received = []
+def read(image: Image, log: LogBuffers, limit: Counter) -> list[bytes]:
+    received: list[bytes] = []
     cleaned = 0
     deadline = time.monotonic() + TIMEOUT_S
     limit.set(TERM_LENGTH // 2)
@@ -72,12 +74,12 @@ def read(image, log, limit):
     return received
 
 
-def read_ring(ring):
+def read_ring(ring: ManyToOneRing) -> list[int]:
     """The correlation ids that the writers took; each writer's messages come in its order."""
     ids = []
     expected = [0] * WRITERS
 
-    def on_message(type_id, payload):
+    def on_message(type_id: int, payload: bytes) -> None:
         number, correlation_id = struct.unpack("<iq", payload)
         assert number == expected[type_id - 1]
         expected[type_id - 1] += 1

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from runtime.errors import PublicationError
-from tests.transport.logs import INITIAL_TERM_ID, SESSION_ID, STREAM_ID, TERM_LENGTH, make_stream, read_all
+from tests.transport.logs import INITIAL_TERM_ID, SESSION_ID, STREAM_ID, TERM_LENGTH, Stream, make_stream, read_all
 from transport.publication import (
     RESULT_ADMIN_ACTION,
     RESULT_BACK_PRESSURED,
@@ -19,19 +19,28 @@ from transport.publication import (
 both = pytest.mark.parametrize("exclusive", [False, True])
 
 
-def frame(payload, *, offset, length=None, flags=0xC0, kind=1, term_id=INITIAL_TERM_ID, session_id=SESSION_ID):
+def frame(
+    payload: bytes,
+    *,
+    offset: int,
+    length: int | None = None,
+    flags: int = 0xC0,
+    kind: int = 1,
+    term_id: int = INITIAL_TERM_ID,
+    session_id: int = SESSION_ID,
+) -> bytes:
     length = 32 + len(payload) if length is None else length
     header = struct.pack("<iBBHiiiiq", length, 0, flags, kind, offset, session_id, STREAM_ID, term_id, 0)
     return (header + payload).ljust(-(-(32 + len(payload)) // 32) * 32, b"\0")
 
 
-def log_bytes(stream, start, end):
+def log_bytes(stream: Stream, start: int, end: int) -> bytes:
     with stream.log.view() as view:
         return bytes(view[start:end])
 
 
 @both
-def test_golden_frame(exclusive):
+def test_golden_frame(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive)
     assert stream.publication.offer(b"hello") == 64
     assert log_bytes(stream, 0, 96) == bytes.fromhex(
@@ -40,7 +49,7 @@ def test_golden_frame(exclusive):
 
 
 @both
-def test_golden_fragments(exclusive):
+def test_golden_fragments(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive, mtu=64)
     assert stream.publication.offer(b"a" * 32 + b"b" * 32 + b"c") == 192
     assert log_bytes(stream, 0, 192) == (
@@ -55,7 +64,7 @@ def test_golden_fragments(exclusive):
 @pytest.mark.parametrize("fragments", [1, 2, 5])
 @pytest.mark.parametrize("edge", [-1, 0, 1])
 @pytest.mark.parametrize("cut", [0, 1, 33, None])
-def test_gather_of_two_parts_is_one_message(exclusive, mtu, fragments, edge, cut):
+def test_gather_of_two_parts_is_one_message(exclusive: bool, mtu: int, fragments: int, edge: int, cut: int) -> None:
     stream = make_stream(exclusive=exclusive, mtu=mtu)
     image = stream.image()
     payload = bytes(i % 251 for i in range(fragments * (mtu - 32) + edge))
@@ -65,7 +74,7 @@ def test_gather_of_two_parts_is_one_message(exclusive, mtu, fragments, edge, cut
 
 
 @both
-def test_one_mebibyte_zero_bytes_and_one_byte(exclusive):
+def test_one_mebibyte_zero_bytes_and_one_byte(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive, term_length=1 << 23)
     image = stream.image()
     payload = bytes(range(256)) * 4096
@@ -75,27 +84,27 @@ def test_one_mebibyte_zero_bytes_and_one_byte(exclusive):
     assert read_all(image) == [b"", b"x", payload]
 
 
-def test_message_length_is_limited_to_sixteen_mebibytes():
+def test_message_length_is_limited_to_sixteen_mebibytes() -> None:
     assert make_stream(term_length=1 << 28).publication.max_message_length == 16 << 20
 
 
 @both
-def test_too_long_messages_are_refused_in_one_line(exclusive):
+def test_too_long_messages_are_refused_in_one_line(exclusive: bool) -> None:
     publication = make_stream(exclusive=exclusive).publication
-    for call in (lambda: publication.offer(bytes(8193)), lambda: publication.offer(bytes(8000), bytes(193))):
+    for pieces in ([bytes(8193)], [bytes(8000), bytes(193)]):
         with pytest.raises(PublicationError, match="max_message_length=8192") as caught:
-            call()
+            publication.offer(*pieces)
         assert "\n" not in caught.value.message
     for length in (1377, -1):
         with pytest.raises(PublicationError, match="allowed are 0 to 1376"):
             publication.try_claim(length)
     with pytest.raises(TypeError):
-        publication.offer("text")
+        publication.offer("text")  # type: ignore[arg-type]
     assert publication.position == 0
 
 
 @both
-def test_not_connected_then_back_pressured(exclusive):
+def test_not_connected_then_back_pressured(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive, limit=0)
     assert stream.publication.offer(b"x") == RESULT_NOT_CONNECTED
     assert not stream.publication.try_claim(1)
@@ -109,7 +118,7 @@ def test_not_connected_then_back_pressured(exclusive):
 
 
 @both
-def test_closed(exclusive):
+def test_closed(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive)
     claim = stream.publication.try_claim(8)
     with stream.publication as publication:
@@ -124,7 +133,7 @@ def test_closed(exclusive):
 
 
 @both
-def test_rotation_is_an_admin_action_and_pads_the_rest(exclusive):
+def test_rotation_is_an_admin_action_and_pads_the_rest(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive, term_offset=TERM_LENGTH - 64)
     image = stream.image(TERM_LENGTH - 64)
     assert stream.publication.offer(bytes(33)) == RESULT_ADMIN_ACTION
@@ -138,7 +147,7 @@ def test_rotation_is_an_admin_action_and_pads_the_rest(exclusive):
 
 
 @both
-def test_a_message_that_just_fits_needs_no_padding(exclusive):
+def test_a_message_that_just_fits_needs_no_padding(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive, term_offset=TERM_LENGTH - 64)
     assert stream.publication.offer(bytes(32)) == TERM_LENGTH
     assert stream.publication.offer(bytes(32)) == RESULT_ADMIN_ACTION
@@ -147,7 +156,7 @@ def test_a_message_that_just_fits_needs_no_padding(exclusive):
 
 
 @both
-def test_end_of_the_stream(exclusive):
+def test_end_of_the_stream(exclusive: bool) -> None:
     last_term_id = (INITIAL_TERM_ID + (1 << 31) - 1 + (1 << 31)) % (1 << 32) - (1 << 31)
     stream = make_stream(exclusive=exclusive, term_id=last_term_id, term_offset=TERM_LENGTH - 128)
     publication = stream.publication
@@ -163,7 +172,7 @@ def test_end_of_the_stream(exclusive):
     assert publication.try_claim(1).position == RESULT_MAX_POSITION_EXCEEDED
 
 
-def test_concurrent_publications_share_a_log():
+def test_concurrent_publications_share_a_log() -> None:
     stream = make_stream()
     other = type(stream.publication)(stream.log, stream.limit)
     image = stream.image()
@@ -174,7 +183,7 @@ def test_concurrent_publications_share_a_log():
 
 
 @both
-def test_claim_is_invisible_until_commit(exclusive):
+def test_claim_is_invisible_until_commit(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive)
     image = stream.image()
     claim = stream.publication.try_claim(4)
@@ -193,7 +202,7 @@ def test_claim_is_invisible_until_commit(exclusive):
 
 
 @both
-def test_claim_is_aborted_by_an_exception(exclusive):
+def test_claim_is_aborted_by_an_exception(exclusive: bool) -> None:
     stream = make_stream(exclusive=exclusive)
     image = stream.image()
     with pytest.raises(ZeroDivisionError), stream.publication.try_claim(4):
@@ -202,7 +211,7 @@ def test_claim_is_aborted_by_an_exception(exclusive):
     assert read_all(image) == [b"next"]
 
 
-def test_view_of_a_claim_must_be_released_before_commit():
+def test_view_of_a_claim_must_be_released_before_commit() -> None:
     stream = make_stream()
     claim = stream.publication.try_claim(4)
     held = re.finditer(b".", claim.buffer)
@@ -212,23 +221,23 @@ def test_view_of_a_claim_must_be_released_before_commit():
     assert claim.commit() == 64
 
 
-def test_block_of_frames_is_appended_as_it_is():
+def test_block_of_frames_is_appended_as_it_is() -> None:
     source = make_stream(exclusive=True)
     target = make_stream(exclusive=True)
     for number in range(20):
         source.publication.offer(bytes([number]) * number * 100)
     end = source.publication.position
     with source.log.view() as view, view[:end] as block:
-        assert target.publication.offer_block(block) == end
+        assert target.exclusive.offer_block(block) == end
     assert log_bytes(target, 0, TERM_LENGTH) == log_bytes(source, 0, TERM_LENGTH)
     assert target.log.tail_position == target.publication.position == end
     assert len(read_all(target.image())) == 20
 
 
-def test_block_at_the_end_of_a_term_rotates_first():
+def test_block_at_the_end_of_a_term_rotates_first() -> None:
     stream = make_stream(exclusive=True, term_offset=TERM_LENGTH - 32)
-    assert stream.publication.offer_block(frame(b"", offset=TERM_LENGTH - 32)) == TERM_LENGTH
-    assert stream.publication.offer_block(frame(b"x", offset=0, term_id=INITIAL_TERM_ID + 1)) == TERM_LENGTH + 64
+    assert stream.exclusive.offer_block(frame(b"", offset=TERM_LENGTH - 32)) == TERM_LENGTH
+    assert stream.exclusive.offer_block(frame(b"x", offset=0, term_id=INITIAL_TERM_ID + 1)) == TERM_LENGTH + 64
     assert read_all(stream.image(TERM_LENGTH - 32)) == [b"", b"x"]
 
 
@@ -245,47 +254,47 @@ def test_block_at_the_end_of_a_term_rotates_first():
         frame(b"x", offset=0, length=-33),
     ],
 )
-def test_block_that_does_not_belong_is_refused(block):
+def test_block_that_does_not_belong_is_refused(block: bytes) -> None:
     stream = make_stream(exclusive=True)
     with pytest.raises(PublicationError, match="does not fit"):
-        stream.publication.offer_block(block)
+        stream.exclusive.offer_block(block)
     assert stream.publication.position == stream.log.tail_position == 0
 
 
-def test_block_under_back_pressure_and_when_closed():
+def test_block_under_back_pressure_and_when_closed() -> None:
     stream = make_stream(exclusive=True, limit=0)
-    assert stream.publication.offer_block(frame(b"x", offset=0)) == RESULT_NOT_CONNECTED
+    assert stream.exclusive.offer_block(frame(b"x", offset=0)) == RESULT_NOT_CONNECTED
     stream.publication.close()
-    assert stream.publication.offer_block(frame(b"x", offset=0)) == RESULT_CLOSED
-    assert stream.publication.offer_padding(1) == RESULT_CLOSED
+    assert stream.exclusive.offer_block(frame(b"x", offset=0)) == RESULT_CLOSED
+    assert stream.exclusive.offer_padding(1) == RESULT_CLOSED
 
 
-def test_padding_is_limited_to_what_the_longest_message_takes():
+def test_padding_is_limited_to_what_the_longest_message_takes() -> None:
     stream = make_stream(exclusive=True)
     longest = 5 * 1408 + 1344
-    assert stream.publication.offer_padding(longest) == -(-(longest + 32) // 32) * 32
+    assert stream.exclusive.offer_padding(longest) == -(-(longest + 32) // 32) * 32
     with pytest.raises(PublicationError, match=f"0 to {longest}"):
-        stream.publication.offer_padding(longest + 1)
+        stream.exclusive.offer_padding(longest + 1)
     assert read_all(stream.image()) == []
 
 
-def test_exclusive_publication_goes_on_where_the_log_ends():
+def test_exclusive_publication_goes_on_where_the_log_ends() -> None:
     stream = make_stream(exclusive=True)
     for _ in range(3):
         stream.publication.offer(bytes(100))
-    again = type(stream.publication)(stream.log, stream.limit)
+    again = type(stream.exclusive)(stream.log, stream.limit)
     assert again.position == 3 * 160
     assert (again.current_term_id, again.current_term_offset) == (INITIAL_TERM_ID, 480)
     assert again.offer(b"x") == 544
 
 
-def test_results_have_names():
+def test_results_have_names() -> None:
     assert describe_result(64) == "position=64"
     assert describe_result(RESULT_BACK_PRESSURED) == "back pressured"
     assert describe_result(-99) == "unknown result -99"
 
 
-def test_what_a_publication_tells():
+def test_what_a_publication_tells() -> None:
     publication = make_stream(mtu=4096).publication
     assert (publication.session_id, publication.stream_id) == (SESSION_ID, STREAM_ID)
     assert (publication.max_payload_length, publication.max_message_length) == (4064, 8192)

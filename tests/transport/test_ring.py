@@ -8,23 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.errors import TransportError
-from runtime.memory import allocate
+from runtime.memory import Memory, allocate
 from transport.ring import INSUFFICIENT_CAPACITY, TRAILER_LENGTH, ManyToOneRing
 
 
-def make_ring(capacity=1024):
+def make_ring(capacity: int = 1024) -> tuple[ManyToOneRing, Memory]:
     memory = allocate(capacity + TRAILER_LENGTH)
     return ManyToOneRing(memory), memory
 
 
-def drain(ring, limit=1000):
+def drain(ring: ManyToOneRing, limit: int = 1000) -> list[tuple[int, bytes]]:
     found = []
     while ring.has_message():
         ring.read(lambda type_id, payload: found.append((type_id, payload)), limit)
     return found
 
 
-def test_golden_record_and_trailer():
+def test_golden_record_and_trailer() -> None:
     ring, memory = make_ring()
     assert ring.write(3, b"abcde")
     assert ring.next_correlation_id() == 0
@@ -41,7 +41,7 @@ def test_golden_record_and_trailer():
     assert (ring.head_position, ring.tail_position, ring.consumer_heartbeat_ms) == (16, 16, 12)
 
 
-def test_padding_ends_the_ring_and_nothing_wraps():
+def test_padding_ends_the_ring_and_nothing_wraps() -> None:
     ring, memory = make_ring()
     for _ in range(8):
         assert ring.write(1, bytes(112))
@@ -51,7 +51,7 @@ def test_padding_ends_the_ring_and_nothing_wraps():
     assert drain(ring) == [(2, b"x" * 100)]
 
 
-def test_full_ring_refuses_and_goes_on_after_reading():
+def test_full_ring_refuses_and_goes_on_after_reading() -> None:
     ring, _ = make_ring(64 * 16)
     while ring.write(1, bytes(24)):
         pass
@@ -62,7 +62,7 @@ def test_full_ring_refuses_and_goes_on_after_reading():
     assert len(drain(ring)) == 32
 
 
-def test_message_left_in_place_is_read_again():
+def test_message_left_in_place_is_read_again() -> None:
     ring, _ = make_ring()
     ring.write(1, b"a")
     ring.write(2, b"b")
@@ -70,7 +70,7 @@ def test_message_left_in_place_is_read_again():
     assert drain(ring) == [(2, b"b")]
 
 
-def test_message_whose_handler_raises_is_taken():
+def test_message_whose_handler_raises_is_taken() -> None:
     ring, _ = make_ring()
     ring.write(1, b"a")
     ring.write(2, b"b")
@@ -79,7 +79,7 @@ def test_message_whose_handler_raises_is_taken():
     assert drain(ring) == [(2, b"b")]
 
 
-def test_claims_are_invisible_until_committed_and_vanish_when_aborted():
+def test_claims_are_invisible_until_committed_and_vanish_when_aborted() -> None:
     ring, memory = make_ring()
     first = ring.claim(5, 8)
     second = ring.claim(6, 0)
@@ -96,7 +96,7 @@ def test_claims_are_invisible_until_committed_and_vanish_when_aborted():
     assert drain(ring) == [(8, b"")]
 
 
-def test_misuse_is_refused():
+def test_misuse_is_refused() -> None:
     ring, _ = make_ring()
     assert ring.max_message_length == 128
     with pytest.raises(TransportError, match="type=0"):
@@ -108,7 +108,7 @@ def test_misuse_is_refused():
 
 
 @pytest.mark.parametrize("length", [4, 1032, 2147483647])
-def test_impossible_length_is_an_error(length):
+def test_impossible_length_is_an_error(length: int) -> None:
     ring, memory = make_ring()
     with memoryview(memory) as view:
         view[:8] = struct.pack("<ii", length, 1)
@@ -116,7 +116,7 @@ def test_impossible_length_is_an_error(length):
         ring.read(lambda *_: None, 1)
 
 
-def test_unblock_of_a_claim_that_was_never_committed():
+def test_unblock_of_a_claim_that_was_never_committed() -> None:
     ring, _ = make_ring()
     ring.claim(1, 20)
     ring.write(2, b"after")
@@ -126,7 +126,7 @@ def test_unblock_of_a_claim_that_was_never_committed():
     assert not ring.unblock()
 
 
-def test_unblock_of_space_that_was_never_touched():
+def test_unblock_of_space_that_was_never_touched() -> None:
     ring, memory = make_ring()
     index = ring.claim(1, 20)
     with memoryview(memory) as view:
@@ -137,14 +137,14 @@ def test_unblock_of_space_that_was_never_touched():
     assert drain(ring) == [(2, b"after")]
 
 
-def test_unblock_leaves_a_committed_message_alone():
+def test_unblock_leaves_a_committed_message_alone() -> None:
     ring, _ = make_ring()
     ring.write(2, b"there")
     assert not ring.unblock()
     assert drain(ring) == [(2, b"there")]
 
 
-def test_insufficient_capacity_has_a_code():
+def test_insufficient_capacity_has_a_code() -> None:
     ring, _ = make_ring(64)
     assert ring.claim(1, 48) == 0
     assert ring.claim(1, 8) == INSUFFICIENT_CAPACITY
@@ -152,10 +152,10 @@ def test_insufficient_capacity_has_a_code():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(st.integers(0, 128), st.integers(-40, -1)), max_size=200))
-def test_against_a_queue(steps):
+def test_against_a_queue(steps: list[int]) -> None:
     """A positive step writes so many bytes, a negative one reads so many messages."""
     ring, memory = make_ring()
-    expected = deque()
+    expected: deque[tuple[int, bytes]] = deque()
     for number, step in enumerate(steps, 1):
         if step >= 0:
             payload = bytes([number % 251]) * step
@@ -164,7 +164,7 @@ def test_against_a_queue(steps):
             else:
                 assert expected, "an empty ring takes any message"
         else:
-            found = []
+            found: list[tuple[int, bytes]] = []
             ring.read(lambda *message, sink=found: sink.append(message), -step)
             assert found == [expected.popleft() for _ in found]
     assert drain(ring) == list(expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -11,44 +12,44 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.transport.logs import INITIAL_TERM_ID, SESSION_ID, STREAM_ID, TERM_LENGTH, make_stream
-from transport.image import Action
+from transport.image import Action, Header
 from transport.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, RESULT_NOT_CONNECTED
 
 BEGIN, END = 0x80, 0x40
 DATA, PAD = 1, 0
 
 
-def aligned(length):
+def aligned(length: int) -> int:
     return -(-length // 32) * 32
 
 
 class Model:
     """A log as three lists of bytes, and the frames that a reader has not seen yet."""
 
-    def __init__(self, mtu):
+    def __init__(self, mtu: int) -> None:
         self.payload_max = mtu - 32
         self.terms = [bytearray(TERM_LENGTH) for _ in range(3)]
         self.count = 0
         self.offset = 0
         self.limit = 0
         self.connected = False
-        self.unread = deque()  # (payload, flags, position after)
+        self.unread: deque[tuple[bytes, int, int]] = deque()  # (payload, flags, position after)
         self.read_position = 0
         self.end_of_frames = 0
         self.clean_position = 0
 
     @property
-    def position(self):
+    def position(self) -> int:
         return self.count * TERM_LENGTH + self.offset
 
-    def _frame(self, payload, flags, kind, length):
+    def _frame(self, payload: bytes, flags: int, kind: int, length: int) -> None:
         term_id = (INITIAL_TERM_ID + self.count + (1 << 31)) % (1 << 32) - (1 << 31)
         header = struct.pack("<iBBHiiiiq", length, 0, flags, kind, self.offset, SESSION_ID, STREAM_ID, term_id, 0)
         term = self.terms[self.count % 3]
         term[self.offset : self.offset + 32 + len(payload)] = header + payload
         self.offset += aligned(length)
 
-    def reserve(self, required):
+    def reserve(self, required: int) -> int | None:
         """None when there is room, else the code."""
         if self.position >= self.limit:
             return RESULT_BACK_PRESSURED if self.connected else RESULT_NOT_CONNECTED
@@ -60,7 +61,7 @@ class Model:
         self.offset = 0
         return RESULT_ADMIN_ACTION
 
-    def offer(self, payload):
+    def offer(self, payload: bytes) -> int:
         pieces = [payload[i : i + self.payload_max] for i in range(0, len(payload), self.payload_max)] or [b""]
         refused = self.reserve(sum(aligned(32 + len(piece)) for piece in pieces))
         if refused:
@@ -71,14 +72,14 @@ class Model:
             self.unread.append((piece, flags, self.position))
         return self.position
 
-    def pad(self, payload_length, body=b""):
+    def pad(self, payload_length: int, body: bytes = b"") -> int:
         refused = self.reserve(aligned(32 + payload_length))
         if refused:
             return refused
         self._frame(body, BEGIN | END, PAD, 32 + payload_length)
         return self.position
 
-    def clean(self, target):
+    def clean(self, target: int) -> None:
         while self.clean_position < target:
             start = self.clean_position % TERM_LENGTH
             length = min(target - self.clean_position, TERM_LENGTH - start)
@@ -90,45 +91,45 @@ class StreamMachine(RuleBasedStateMachine):
     exclusive = False
 
     @initialize(mtu=st.sampled_from([64, 96, 1408, 4096, 65504]))
-    def start(self, mtu):
+    def start(self, mtu: int) -> None:
         self.stream = make_stream(exclusive=self.exclusive, mtu=mtu, limit=0)
         self.publication = self.stream.publication
         self.image = self.stream.image()
         self.model = Model(mtu)
         self.number = 0
 
-    def payload(self, length):
+    def payload(self, length: int) -> bytes:
         self.number += 1
         return (struct.pack("<I", self.number) * (length // 4 + 1))[:length]
 
     @rule(window=st.sampled_from([0, 32, 64, 4096, TERM_LENGTH // 2]), connected=st.booleans())
-    def open_window(self, window, connected):
+    def open_window(self, window: int, connected: bool) -> None:
         self.model.limit = max(self.model.limit, self.model.read_position + window)
         self.model.connected = connected
         self.stream.limit.set(self.model.limit)
         self.stream.log.connected = connected
 
     @rule(length=st.one_of(st.integers(0, 300), st.integers(0, TERM_LENGTH // 8)), parts=st.integers(1, 3))
-    def offer(self, length, parts):
+    def offer(self, length: int, parts: int) -> None:
         payload = self.payload(length)
         cut = length // parts
         pieces = [payload[i * cut : (i + 1) * cut] for i in range(parts - 1)] + [payload[(parts - 1) * cut :]]
         assert self.publication.offer(*pieces) == self.model.offer(payload)
 
     @rule(fragments=st.integers(0, 6), edge=st.integers(-1, 1))
-    def offer_at_an_mtu_edge(self, fragments, edge):
+    def offer_at_an_mtu_edge(self, fragments: int, edge: int) -> None:
         payload = self.payload(max(0, min(fragments * self.model.payload_max + edge, TERM_LENGTH // 8)))
         assert self.publication.offer(bytearray(payload)) == self.model.offer(payload)
 
     @rule()
-    def offer_what_fills_the_term(self):
+    def offer_what_fills_the_term(self) -> None:
         rest = TERM_LENGTH - self.model.offset
         if 32 <= rest <= min(TERM_LENGTH // 8, self.model.payload_max):
             payload = self.payload(rest - 32)
             assert self.publication.offer(memoryview(payload)) == self.model.offer(payload)
 
     @rule(length=st.integers(0, 500), commits=st.booleans())
-    def claim(self, length, commits):
+    def claim(self, length: int, commits: bool) -> None:
         length = min(length, self.model.payload_max)
         payload = self.payload(length)
         expected = self.model.offer(payload) if commits else self.model.pad(length, payload)
@@ -141,15 +142,15 @@ class StreamMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.exclusive)
     @rule(length=st.integers(0, TERM_LENGTH // 8))
-    def pad(self, length):
-        assert self.publication.offer_padding(length) == self.model.pad(length)
+    def pad(self, length: int) -> None:
+        assert self.stream.exclusive.offer_padding(length) == self.model.pad(length)
 
     @rule(limit=st.integers(1, 50), mode=st.sampled_from(["poll", "bounded", "controlled", "whole", "block"]))
-    def read(self, limit, mode):
+    def read(self, limit: int, mode: str) -> None:
         getattr(self, "_read_" + mode)(limit)
         self.clean()
 
-    def _expect(self, found):
+    def _expect(self, found: list[tuple[bytes, int, int]]) -> None:
         """The reader is behind what it took and, padding aside, before what it did not take."""
         for payload, flags, after in found:
             assert (payload, flags, after) == self.model.unread.popleft()
@@ -158,13 +159,13 @@ class StreamMachine(RuleBasedStateMachine):
             payload, _, after = self.model.unread[0]
             assert self.image.position <= after - aligned(32 + len(payload))
 
-    def _read_poll(self, limit):
+    def _read_poll(self, limit: int) -> None:
         found = []
         count = self.image.poll(lambda p, h: found.append((p, h.flags, h.position)), limit)
         assert count == len(found) == min(limit, len(self.model.unread))
         self._expect(found)
 
-    def _read_bounded(self, limit):
+    def _read_bounded(self, limit: int) -> None:
         bound = self.image.position + 32 * limit
         found = []
         self.image.bounded_poll(lambda p, h: found.append((p, h.flags, h.position, h.start_position)), bound, 1000)
@@ -174,10 +175,10 @@ class StreamMachine(RuleBasedStateMachine):
             payload, _, after = self.model.unread[0]
             assert after - aligned(32 + len(payload)) >= bound
 
-    def _read_controlled(self, limit):
-        found = []
+    def _read_controlled(self, limit: int) -> None:
+        found: list[tuple[bytes, int, int]] = []
 
-        def handler(payload, header):
+        def handler(payload: bytes, header: Header) -> Action:
             if len(found) == limit:
                 return Action.ABORT
             found.append((payload, header.flags, header.position))
@@ -187,10 +188,10 @@ class StreamMachine(RuleBasedStateMachine):
         assert count == len(found) == min(limit, len(self.model.unread))
         self._expect(found)
 
-    def _read_whole(self, limit):
+    def _read_whole(self, limit: int) -> None:
         if self.model.unread and not self.model.unread[0][1] & BEGIN:
             return
-        whole = deque()
+        whole: deque[list[Any]] = deque()
         for payload, flags, after in self.model.unread:
             if flags & BEGIN:
                 whole.append([payload, flags, after])
@@ -198,7 +199,7 @@ class StreamMachine(RuleBasedStateMachine):
                 whole[-1][0] += payload
                 whole[-1][1] |= flags
                 whole[-1][2] = after
-        found = []
+        found: list[list[Any]] = []
         count = self.image.poll_messages(lambda p, h: found.append([p, h.flags, h.position]), limit)
         assert count == len(found) == min(limit, len(whole))
         for message in found:
@@ -206,8 +207,8 @@ class StreamMachine(RuleBasedStateMachine):
             while self.model.unread and self.model.unread[0][2] <= message[2]:
                 self.model.unread.popleft()
 
-    def _read_block(self, limit):
-        def handler(frames, session_id, term_id):
+    def _read_block(self, limit: int) -> None:
+        def handler(frames: memoryview, session_id: int, term_id: int) -> None:
             offset = 0
             assert session_id == SESSION_ID
             while offset < len(frames):
@@ -223,7 +224,7 @@ class StreamMachine(RuleBasedStateMachine):
         before = self.image.position
         assert self.image.block_poll(handler, 32 * limit) == self.image.position - before
 
-    def clean(self):
+    def clean(self) -> None:
         """As the driver does: behind the reader by a term, so that the next term is clean when it is reached."""
         self.model.read_position = self.image.position
         self.model.clean(self.model.read_position - TERM_LENGTH)
@@ -233,7 +234,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.cleaned = position
 
     @invariant()
-    def log_is_the_model_byte_for_byte(self):
+    def log_is_the_model_byte_for_byte(self) -> None:
         if not hasattr(self, "model"):
             return
         with self.stream.log.view() as view:
@@ -244,7 +245,7 @@ class StreamMachine(RuleBasedStateMachine):
         assert self.stream.log.term_count == self.model.count
         assert self.publication.position_limit == self.model.limit
 
-    def teardown(self):
+    def teardown(self) -> None:
         if hasattr(self, "model") and all(flags == BEGIN | END for _, flags, _ in self.model.unread):
             found = []
             while self.image.poll(lambda p, h: found.append((p, h.flags, h.position)), 1000):
@@ -260,7 +261,7 @@ STEPS = settings(max_examples=40, stateful_step_count=60, deadline=None, suppres
 
 
 @pytest.mark.parametrize("machine", [StreamMachine, ExclusiveStreamMachine])
-def test_against_the_model(machine):
+def test_against_the_model(machine: type[StreamMachine]) -> None:
     case = machine.TestCase
     case.settings = STEPS
     case("runTest").runTest()

@@ -51,17 +51,17 @@ ALL_KEYS = {
 }
 
 
-def test_every_key_has_a_test():
+def test_every_key_has_a_test() -> None:
     assert set(ALL_KEYS) == set(KEYS)
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_value_of_every_key(key):
+def test_value_of_every_key(key: str) -> None:
     text, value = ALL_KEYS[key]
     assert ChannelUri.parse(f"aeron:udp?{key}={text}").value(key) == value
 
 
-def test_grammar():
+def test_grammar() -> None:
     uri = ChannelUri.parse("aeron-spy:aeron:udp?endpoint=a:1|future=x=y:z|endpoint=b:2")
     assert (uri.media, uri.is_spy, uri.endpoint) == ("udp", True, Address("b", 2))
     assert uri.get("future") == "x=y:z"
@@ -85,7 +85,7 @@ def test_grammar():
         "aeron:ipc?alias=" + "x" * 4095,
     ],
 )
-def test_outside_the_grammar(text):
+def test_outside_the_grammar(text: str) -> None:
     with pytest.raises(ChannelError) as caught:
         ChannelUri.parse(text)
     assert "\n" not in caught.value.message
@@ -124,7 +124,7 @@ def test_outside_the_grammar(text):
         ("gtag", "x"),
     ],
 )
-def test_bad_value_names_channel_key_value_and_what_is_allowed(key, text):
+def test_bad_value_names_channel_key_value_and_what_is_allowed(key: str, text: str) -> None:
     with pytest.raises(ChannelError) as caught:
         ChannelUri.parse(f"aeron:udp?{key}={text}")
     assert f"{key}={text}, allowed is" in caught.value.message
@@ -144,7 +144,7 @@ def test_bad_value_names_channel_key_value_and_what_is_allowed(key, text):
         ("aeron:ipc?init-term-id=3|term-id=3|term-offset=65568|term-length=64k", "beyond term-length=65536"),
     ],
 )
-def test_not_a_publication(text, message):
+def test_not_a_publication(text: str, message: str) -> None:
     with pytest.raises(ChannelError, match=message):
         ChannelUri.parse(text).check_publication()
 
@@ -160,7 +160,7 @@ def test_not_a_publication(text, message):
         "aeron:ipc?init-term-id=2147483647|term-id=-2147483648|term-offset=0",
     ],
 )
-def test_publications(text):
+def test_publications(text: str) -> None:
     uri = ChannelUri.parse(text)
     assert uri.check_publication() is uri
 
@@ -169,7 +169,7 @@ def test_publications(text):
     ("text", "message"),
     [("aeron:udp", "needs endpoint"), ("aeron:udp?endpoint=a:0|control=b:0", "control=b:0, its port must not be 0")],
 )
-def test_not_a_subscription(text, message):
+def test_not_a_subscription(text: str, message: str) -> None:
     with pytest.raises(ChannelError, match=message):
         ChannelUri.parse(text).check_subscription()
 
@@ -177,12 +177,12 @@ def test_not_a_subscription(text, message):
 @pytest.mark.parametrize(
     "text", ["aeron:udp?endpoint=a:0", "aeron:udp?control-mode=manual", "aeron-spy:aeron:udp?tags=1"]
 )
-def test_subscriptions(text):
+def test_subscriptions(text: str) -> None:
     uri = ChannelUri.parse(text)
     assert uri.check_subscription() is uri
 
 
-def test_destinations():
+def test_destinations() -> None:
     assert ChannelUri.parse("aeron:udp?endpoint=a:1").check_destination()
     assert ChannelUri.parse("aeron:udp?endpoint=a:0").check_destination(receive=True)
     assert ChannelUri.parse("aeron:ipc").check_destination(receive=True)
@@ -193,7 +193,7 @@ def test_destinations():
         ChannelUri.parse("aeron:udp?control=a:1|control-mode=response").check_destination(receive=True)
 
 
-def test_typed_access():
+def test_typed_access() -> None:
     uri = ChannelUri.parse(
         "aeron:udp?endpoint=224.0.1.1:5|session-id=tag:8|tags=7,8|init-term-id=1|term-id=2|term-offset=32"
     )
@@ -205,7 +205,7 @@ def test_typed_access():
     assert not ChannelUri.parse("aeron:udp?endpoint=a:1").is_multicast
 
 
-def test_builders():
+def test_builders() -> None:
     assert udp(endpoint="a:1", session_id=7, eos=False) == "aeron:udp?endpoint=a:1|session-id=7|eos=false"
     assert ipc(term_length="128k") == "aeron:ipc?term-length=128k"
     assert spy(udp(endpoint="a:1")) == spy(spy(udp(endpoint="a:1"))) == "aeron-spy:aeron:udp?endpoint=a:1"
@@ -216,7 +216,7 @@ def test_builders():
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
-def test_only_channel_errors_escape(text):
+def test_only_channel_errors_escape(text: str) -> None:
     for candidate in (text, "aeron:udp?" + text, "aeron:ipc?mtu=" + text):
         try:
             uri = ChannelUri.parse(candidate)

@@ -1,0 +1,6 @@
+BLOCKS: dict[str, tuple[int, int]]
+TEMPLATES: dict[str, int]
+OFFSETS: dict[tuple[str, str], int]
+
+def session_header(term_id: int, session_id: int, timestamp: int) -> bytes: ...
+def template_id(message: bytes) -> int: ...

@@ -1,0 +1,8 @@
+from typing import Any
+
+from service_api.native import NativeClusteredService
+
+class NativeEcho(NativeClusteredService):
+    calls: list[tuple[Any, ...]]
+    last_result: int
+    def __init__(self) -> None: ...
