@@ -9,10 +9,11 @@ import org.agrona.DirectBuffer;
 import java.util.Queue;
 
 /**
- * Sends every message of one stream back on another, until its standard input ends.
+ * Sends every message of one stream back on another. Says "ready", and images as they come and go. A line on its
+ * standard input makes it say "echoed N" and close its publication, the end of the input makes it close the rest.
  *
  * Arguments: folder, "launch" (a driver of its own) or "attach" (somebody else's), channel and stream it reads, channel
- * and stream it answers on, "exclusive" or "concurrent". Says "ready", images as they come and go, and "echoed N".
+ * and stream it answers on, "exclusive" or "concurrent".
  */
 public final class EchoStream
 {
@@ -54,6 +55,11 @@ public final class EchoStream
                 }
             }
             Peer.say("echoed " + echo.echoed);
+            publication.close();
+            while (!commands.contains(Peer.END))
+            {
+                Thread.sleep(1);
+            }
         }
         Peer.say("closed");
     }

@@ -1,0 +1,162 @@
+"""Streams between Ordo and Aeron, each with its own driver or both with one: every message goes there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.peers.java_peer import JavaPeer, JavaPeers
+from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.relay import LossyRelay
+from transport.client import TransportClient
+
+pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(150)]
+THERE, BACK = 1001, 1002
+IPC = "aeron:ipc"
+FRAGMENTED = [1, 8, 32, 288, 1344, 1345, 1376, 4000, 100, 10_000, 64, 100 * 1024, 0, 2752, 16, 31]
+SIZES_BYTES = FRAGMENTED * 250
+KINDS = pytest.mark.parametrize("kind", ["exclusive", "concurrent"])
+Kind = Literal["exclusive", "concurrent"]
+StartDriver = Callable[..., OrdoDriver]
+StartEcho = Callable[[], JavaPeer]
+FreePort = Callable[[], int]
+
+
+def udp(port: int, extra: str = "") -> str:
+    return f"aeron:udp?endpoint=127.0.0.1:{port}{extra}"
+
+
+def starter(java: JavaPeers, folder: str | Path, driver: str, there: str, back: str, kind: Kind) -> StartEcho:
+    """Starts a Java program that answers on `back` what it reads from `there`."""
+
+    def start() -> JavaPeer:
+        peer = java.start("EchoStream", folder, driver, there, THERE, back, BACK, kind)
+        peer.await_line("ready")
+        return peer
+
+    return start
+
+
+def converse(
+    client: TransportClient, there: str, back: str, kind: Kind, start_echo: StartEcho, sizes_bytes: list[int]
+) -> None:
+    """Sends messages to the echo and back, then closes; each side sees the other's stream end."""
+    with client:
+        subscription = client.add_subscription(back, BACK)
+        add = client.add_exclusive_publication if kind == "exclusive" else client.add_publication
+        publication = add(there, THERE)
+        peer = start_echo()
+        await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
+        exchange(client, publication, subscription, sizes_bytes)
+        publication.close()
+        await_that(lambda: (line := peer.poll()) and line.startswith("image-gone"), client, "the end of our stream")
+        assert peer.said[-1].endswith(" true"), "our stream ended without its end being told"
+        image = subscription.images[0]
+        peer.tell("end")
+        assert peer.await_line("echoed") == [str(len(sizes_bytes))]
+        await_that(lambda: not subscription.is_connected, client, "the end of the echo's stream")
+        assert image.is_end_of_stream
+        peer.finish()
+
+
+@KINDS
+def test_udp_between_two_drivers(
+    java: JavaPeers, start_driver: StartDriver, free_port: FreePort, shm_path: Path, kind: Kind
+) -> None:
+    driver = start_driver()
+    there, back = udp(free_port()), udp(free_port())
+    start_echo = starter(java, shm_path / "java", "launch", there, back, kind)
+    converse(driver.connect(), there, back, kind, start_echo, SIZES_BYTES)
+    assert not driver.errors
+
+
+def test_udp_with_loss_between_two_drivers(
+    java: JavaPeers, start_driver: StartDriver, free_port: FreePort, shm_path: Path
+) -> None:
+    """Every 50th datagram is lost, data, status messages, NAKs and SETUPs alike: retransmission in both directions."""
+    driver = start_driver()
+    java_port, ordo_port = free_port(), free_port()
+    with (
+        LossyRelay(java_port, loss=0.02, seed=1) as there,
+        LossyRelay(ordo_port, loss=0.02, seed=2) as back,
+        driver.connect() as client,
+    ):
+        start_echo = starter(java, shm_path / "java", "launch", udp(java_port), udp(back.port), "exclusive")
+        subscription = client.add_subscription(udp(ordo_port), BACK)
+        publication = client.add_exclusive_publication(udp(there.port), THERE)
+        peer = start_echo()
+        await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
+        exchange(client, publication, subscription, FRAGMENTED * 60)
+        peer.tell("end")
+        peer.await_line("echoed")
+        assert there.dropped and back.dropped
+        system = driver.driver.system_counter
+        naks_sent, naks_received, retransmits = system(5), system(6), system(11)
+        assert naks_sent and naks_received and retransmits
+    assert not driver.errors
+
+
+@KINDS
+def test_dynamic_destinations(
+    java: JavaPeers, start_driver: StartDriver, free_port: FreePort, shm_path: Path, kind: Kind
+) -> None:
+    """Publications that send to whoever asks at their control address, each way."""
+    driver = start_driver()
+    there, back = (f"aeron:udp?control=127.0.0.1:{free_port()}|control-mode=dynamic" for _ in range(2))
+    listen_there, listen_back = (
+        f"aeron:udp?endpoint=127.0.0.1:{free_port()}|{publication.removeprefix('aeron:udp?')}"
+        for publication in (there, back)
+    )
+    start_echo = starter(java, shm_path / "java", "launch", listen_there, back, kind)
+    client = driver.connect()
+    with client:
+        subscription = client.add_subscription(listen_back, BACK)
+        publication = client.add_publication(there, THERE)
+        peer = start_echo()
+        await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
+        exchange(client, publication, subscription, FRAGMENTED * 60)
+        peer.tell("end")
+        peer.await_line("echoed")
+        peer.finish()
+    assert not driver.errors
+
+
+def test_multicast(java: JavaPeers, start_driver: StartDriver, free_port: FreePort, shm_path: Path) -> None:
+    driver = start_driver()
+    there, back = (f"aeron:udp?endpoint=224.20.30.{host}:{free_port()}|interface=127.0.0.1" for host in (39, 41))
+    start_echo = starter(java, shm_path / "java", "launch", there, back, "exclusive")
+    converse(driver.connect(), there, back, "exclusive", start_echo, FRAGMENTED * 60)
+    assert not driver.errors
+
+
+@KINDS
+def test_java_client_of_an_ordo_driver_over_ipc(java: JavaPeers, start_driver: StartDriver, kind: Kind) -> None:
+    driver = start_driver()
+    start_echo = starter(java, driver.directory, "attach", IPC, IPC, kind)
+    converse(driver.connect(), IPC, IPC, kind, start_echo, SIZES_BYTES)
+    assert not driver.errors
+
+
+@KINDS
+def test_java_client_of_an_ordo_driver_over_udp(
+    java: JavaPeers, start_driver: StartDriver, free_port: FreePort, kind: Kind
+) -> None:
+    driver = start_driver()
+    there, back = udp(free_port()), udp(free_port())
+    start_echo = starter(java, driver.directory, "attach", there, back, kind)
+    converse(driver.connect(), there, back, kind, start_echo, SIZES_BYTES)
+    assert not driver.errors
+
+
+@pytest.mark.parametrize("media", ["ipc", "udp"])
+@KINDS
+def test_ordo_client_of_a_java_driver(
+    java: JavaPeers, free_port: FreePort, shm_path: Path, media: str, kind: Kind
+) -> None:
+    there, back = (IPC, IPC) if media == "ipc" else (udp(free_port()), udp(free_port()))
+    folder = shm_path / "java"
+    peer = starter(java, folder, "launch", there, back, kind)()
+    converse(connect(str(folder)), there, back, kind, lambda: peer, SIZES_BYTES)
