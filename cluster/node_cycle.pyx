@@ -29,7 +29,7 @@ cdef class NodeCycle(Agent):
     cdef object module
     cdef object client
     cdef object tick
-    cdef int64_t next_tick_ns
+    cdef readonly int64_t next_tick_ns     # when the slow tick is due, monotonic
     cdef bint has_worked                   # something beyond heartbeats since the last tick
     cdef int64_t spins
     cdef bint is_selected                  # the last park has marked the channels that are ready

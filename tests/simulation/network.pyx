@@ -247,7 +247,8 @@ cdef class SimulatedHost(DatagramNetwork):
         cdef int count = 0
         if self.closed:
             return 0
-        self.network.deliver()
+        if self.network.next_arrival_ns <= self.network.clock.now():
+            self.network.deliver()
         for channel in self.channels:
             channel.ready = bool(channel.queue)
             count += channel.ready

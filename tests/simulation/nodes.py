@@ -17,10 +17,7 @@ from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-MS = 1_000_000
 NEVER_NS = (1 << 63) - 1
-SLOW_TICK_NS = 10 * MS
-QUICK_TICK_NS = 1 * MS
 EPOCH_NS = 1_700_000_000_000_000_000
 PORT = 9000
 
@@ -86,11 +83,11 @@ class SimulatedNode:
         self.is_rotten = False
         self.log_end_acknowledged = 0
         """End of the log as it was last reported, by any of its lives: what a restart must find again."""
-        self._next_tick_ns = 0
         self._earliest_ns = 0
         self._storage: SimulatedStorage | None = None
         self._booted_ns = 0
-        self._last_state = ""
+        self._last_state: object = None
+        self._last_positions: object = None
 
     # -- lives -----------------------------------------------------------------------------------------------------
 
@@ -125,7 +122,7 @@ class SimulatedNode:
         )
         world.note(f"{self.name} boot {self.boots}")
         try:
-            self.node = Node(self.config, seams, self.service, self._on_tick)
+            self.node = Node(self.config, seams, self.service)
             self.node.start()
         except PowerLoss:
             self.lose_power()
@@ -141,7 +138,7 @@ class SimulatedNode:
         self.service = None
         self.due_ns = NEVER_NS
         self.paused_until_ns = 0
-        self._last_state = ""
+        self._last_state = self._last_positions = None
         if self.host is not None:
             self.host.close()
             self.host = None
@@ -201,11 +198,6 @@ class SimulatedNode:
         """World time that passes while the local clock goes on by so much, rounded up."""
         return max(0, local_ns) * 1_000_000 // (1_000_000 + self.clock_rate_ppm) + 1
 
-    def _on_tick(self, local_now_ns: int) -> None:
-        """The node's slow tick; mirrors how NodeCycle plans the next one."""
-        is_quick = self.node is not None and self.node.module.is_in_transition
-        self._next_tick_ns = local_now_ns + (QUICK_TICK_NS if is_quick else SLOW_TICK_NS)
-
     def step_clock(self, delta_ns: int) -> None:
         """The wall clock of this member jumps."""
         self.clock_offset_ns += delta_ns
@@ -220,8 +212,11 @@ class SimulatedNode:
             self.due_ns = min(self.due_ns, self._earliest_ns)
         return self.due_ns <= now_ns
 
-    def step(self, now_ns: int) -> None:
-        """One duty cycle at a virtual time; then sleeps until something is due, as the parked node does."""
+    def step(self, now_ns: int) -> bool:
+        """One duty cycle at a virtual time; then sleeps until something is due, as the parked node does.
+
+        True when anything that invariants look at has changed.
+        """
         node, host = self.node, self.host
         assert node is not None and host is not None
         host.has_arrivals = False
@@ -231,12 +226,12 @@ class SimulatedNode:
             work = node.do_work(local_ns)
         except PowerLoss:
             self.lose_power()
-            return
+            return False
         except OrdoError as error:
             self.die_of(error)
-            return
+            return False
         self._plan(now_ns, local_ns, work)
-        self._note_state()
+        return self._has_changed()
 
     def _plan(self, now_ns: int, local_ns: int, work: int) -> None:
         node, host = self.node, self.host
@@ -244,7 +239,7 @@ class SimulatedNode:
         cycle_ns = self.world.options.cycle_ns
         wait_ns = 0
         if not work:
-            node.driver.park(local_ns, max(0, self._next_tick_ns - local_ns))
+            node.driver.park(local_ns, max(0, node.cycle.next_tick_ns - local_ns))
             wait_ns = self._world_wait_ns(host.parked_ns)
             wait_ns = min(wait_ns, self._until_sync(local_ns))
         self._earliest_ns = now_ns + cycle_ns
@@ -252,18 +247,23 @@ class SimulatedNode:
 
     def _until_sync(self, local_ns: int) -> int:
         assert self._storage is not None
-        due = [queue.next_due_ns() for queue in self._storage.queues]
+        due = [queue.next_due_ns(local_ns) for queue in self._storage.queues]
         return min((self._world_wait_ns(at - local_ns) for at in due if at is not None), default=NEVER_NS)
 
-    def _note_state(self) -> None:
-        core = self.module.core
-        state = f"{core.state.name} {core.role.name}"
+    def _has_changed(self) -> bool:
+        module = self.module
+        core, sequencer = module.core, module.sequencer
+        state = core.state, core.role, core.candidate_term_id, sequencer.leading_term_id
         if state != self._last_state:
             self._last_state = state
             self.world.note(
-                f"{self.name} {state} term={core.leadership_term_id} candidate={core.candidate_term_id} "
-                f"append={self.append_position} commit={self.commit_position}"
+                f"{self.name} {core.state.name} {core.role.name} term={core.leadership_term_id} "
+                f"candidate={core.candidate_term_id} append={self.append_position} commit={self.commit_position}"
             )
+        positions = sequencer.append_position, sequencer.commit_position, state
+        changed = positions != self._last_positions
+        self._last_positions = positions
+        return changed
 
     # -- looking inside --------------------------------------------------------------------------------------------
 

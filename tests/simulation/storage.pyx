@@ -190,7 +190,7 @@ cdef class SimulatedSyncQueue(SyncQueue):
     cdef SimulatedDisk disk
     cdef PendingSync pending[SYNCS_MAX]
     cdef list files
-    cdef int64_t first_ticket
+    cdef int64_t last_due_ns
     cdef int64_t requested
     cdef int64_t done
     cdef int failure
@@ -205,7 +205,8 @@ cdef class SimulatedSyncQueue(SyncQueue):
         cdef int64_t slot = ticket % SYNCS_MAX
         assert self.requested - self.done < SYNCS_MAX - 1, "too many syncs in flight"
         self.files[slot] = file
-        self.pending[slot].due_ns = self.clock.nano_time() + self.disk.draw_sync_delay()
+        self.last_due_ns = max(self.last_due_ns, self.clock.nano_time() + self.disk.draw_sync_delay())
+        self.pending[slot].due_ns = self.last_due_ns
         self.pending[slot].covered = 0
         if isinstance(file, SimulatedSegment):
             written = (<SimulatedSegment> file).file
@@ -247,9 +248,15 @@ cdef class SimulatedSyncQueue(SyncQueue):
     def close(self):
         """Nothing to give back."""
 
-    def next_due_ns(self):
-        """When the next sync completes, or None."""
-        return self.pending[(self.done + 1) % SYNCS_MAX].due_ns if self.done < self.requested else None
+    def next_due_ns(self, int64_t after_ns):
+        """When the next sync completes after a time, or None."""
+        cdef int64_t ticket
+        if self.last_due_ns <= after_ns:
+            return None
+        for ticket in range(self.done + 1, self.requested + 1):
+            if self.pending[ticket % SYNCS_MAX].due_ns > after_ns:
+                return self.pending[ticket % SYNCS_MAX].due_ns
+        return None
 
 
 class PowerLoss(BaseException):
@@ -417,8 +424,8 @@ class SimulatedMetadataStore(MetadataStore):
         yield txn
         if (<SimulatedDisk> self._disk).next_write_fails():
             raise storage_error(errno.EIO, "commit", self._path)
-        loses_power = self._disk.next_transaction_loses_power()
-        if loses_power and not self._disk.loss_follows_commit:
+        loses_power = (<SimulatedDisk> self._disk).next_transaction_loses_power()
+        if loses_power and not (<SimulatedDisk> self._disk).loss_follows_commit:
             raise PowerLoss(self._path)
         for key, value in txn.changes.items():
             if value is None:

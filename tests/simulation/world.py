@@ -86,12 +86,13 @@ class World:
         """To the next moment at which anything can happen."""
         now_ns = self.now_ns
         next_ns = min(end_ns, self.network.next_arrival_ns)
-        if self._events:
-            next_ns = min(next_ns, self._events[0][0])
+        if self._events and self._events[0][0] < next_ns:
+            next_ns = self._events[0][0]
         for actor in self._actors:
-            if actor.due_ns < NEVER_NS:
-                next_ns = min(next_ns, max(actor.due_ns, actor.paused_until_ns))
-        self.clock.advance(max(0, next_ns - now_ns))
+            if actor.due_ns < next_ns:
+                next_ns = max(actor.due_ns, min(actor.paused_until_ns, next_ns))
+        if next_ns > now_ns:
+            self.clock.advance(next_ns - now_ns)
 
     def _round(self, now_ns: int) -> None:
         while self._events and self._events[0][0] <= now_ns:
@@ -100,8 +101,7 @@ class World:
         for node in self.nodes:
             if node.wants_to_run(now_ns):
                 self.steps += 1
-                node.step(now_ns)
-                if node.node is not None:
+                if node.step(now_ns):
                     self._check_step(node)
         for client in self.clients:
             if client.wants_to_run(now_ns):
