@@ -8,11 +8,11 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memset
 
 from archive.frames cimport (FAULT_ABSENT, FAULT_FLAGS, FAULT_LENGTH, FAULT_NONE, FAULT_READ, FAULT_TERM_OFFSET,
-                             FAULT_TRUNCATED, Layout, body_needed, check_body, check_header)
+                             FAULT_TRUNCATED, FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_PAD, Layout, align_frame,
+                             body_needed, check_body, check_header)
 from pipeline.cursor cimport MessageCursor
 from pipeline.records cimport KIND_CLUSTER_ACTION, KIND_COUNT, KIND_NEW_TERM, Record, classify
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
-from transport.logbuffer cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_PAD, align_frame
 
 from pipeline.cursor import FAULT_NAMES
 from pipeline.decoder import KIND_NAMES

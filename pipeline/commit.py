@@ -7,10 +7,9 @@ import hashlib
 import os
 import struct
 
+from archive.live import read_live_counters
 from pipeline.errors import PipelineError
-from runtime.counters import CountersReader
-from runtime.memory import FileMemoryProvider
-from transport.cnc import map_cnc
+from runtime.errors import ArchiveError
 
 COMMIT_POSITION_TYPE = 203
 RECORDING_POSITION_TYPE = 100
@@ -47,15 +46,10 @@ def live_commit_position(directory: str, recording_id: int, counters: str | None
     Raises PipelineError when the counters file is not found or the node has no commit position yet.
     """
     path = counters_file(directory, counters)
-    cnc = map_cnc(FileMemoryProvider(), path, writable=False)
-    if cnc is None:
-        raise PipelineError(f"{path} is not ready; wait until the node has started")
     try:
-        reader = CountersReader(cnc.counters_metadata, cnc.counters_values)
-        found = list(reader)
-    finally:
-        del reader
-        cnc.close()
+        found = read_live_counters(path)
+    except ArchiveError as error:
+        raise PipelineError(error.message) from error
     committed = [counter.value for counter in found if counter.type_id == COMMIT_POSITION_TYPE]
     recorded = [
         counter.value

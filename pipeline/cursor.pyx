@@ -10,10 +10,10 @@ from posix.unistd cimport pread
 
 from archive.frames cimport (CHECKSUM_OFFSET, FAULT_ABSENT, FAULT_CHECKSUM, FAULT_FLAGS, FAULT_LENGTH,
                              FAULT_MISSING_FILE, FAULT_NONE, FAULT_READ, FAULT_STREAM_ID, FAULT_TERM_ID,
-                             FAULT_TERM_OFFSET, FAULT_TRUNCATED, FAULT_TYPE, Layout, body_checksum, body_needed,
-                             check_body, check_header, layout_of)
+                             FAULT_TERM_OFFSET, FAULT_TRUNCATED, FAULT_TYPE, FLAG_BEGIN, FLAG_END, HEADER_LENGTH,
+                             TYPE_PAD, Layout, align_frame, body_checksum, body_needed, check_body, check_header,
+                             layout_of)
 from runtime.atomics cimport ordo_get_i32, ordo_get_u16
-from transport.logbuffer cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_PAD, align_frame
 
 from pipeline.errors import CorruptRecordingError
 

@@ -8,9 +8,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from archive.frames cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, TYPE_PAD, align_frame
 from pipeline.records cimport CLUSTER_SCHEMA_ID, LOG_STREAM_ID
 from runtime.atomics cimport ordo_crc32c, ordo_put_i32, ordo_put_i64, ordo_put_u16
-from transport.logbuffer cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, TYPE_PAD, align_frame
 
 
 cdef class RecordingWriter:

@@ -1,0 +1,30 @@
+"""A service that notes what it was sent, once."""
+
+from __future__ import annotations
+
+from pipeline.envelope import SequenceFilter
+from service_api.service import ClusteredService
+
+
+class Collector(ClusteredService):
+    def __init__(self) -> None:
+        self.filter = SequenceFilter()
+        self.applied: list[bytes] = []
+
+    def on_start(self, cluster, snapshot):  # type: ignore[no-untyped-def]
+        self.cluster = cluster
+        if snapshot is not None:
+            self.filter = SequenceFilter(snapshot.read())
+
+    def on_session_message(self, session, timestamp, payload, header):  # type: ignore[no-untyped-def]
+        if session is None:
+            return
+        accepted = self.filter.accept(payload)
+        if accepted.payload is not None:
+            self.applied.append(accepted.payload)
+            self.cluster.offer(accepted.payload)  # comes back into the log, where the test finds what was applied
+        if accepted.answer is not None:
+            session.offer(accepted.answer)
+
+    def on_take_snapshot(self, writer):  # type: ignore[no-untyped-def]
+        writer.write(self.filter.dump())

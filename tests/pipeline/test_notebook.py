@@ -1,0 +1,28 @@
+"""The notebook of docs/PIPELINE.md runs from beginning to end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOK = ROOT / "docs" / "notebooks" / "pipeline.ipynb"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    """In a process of its own, as it stops the Spark session it starts; its cells in order, in one namespace."""
+    cells = [cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]
+    script = tmp_path / "notebook.py"
+    script.write_text("\n\n".join(cells))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "checksum" in done.stdout
