@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Literal, TypeVar
 
 from cluster.counter_types import CounterType
-from cluster.node_counters import counter_value
+from cluster.node_counters import counter_value, leader_progress
 from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
 
 ROOT = Path(__file__).parents[1]
@@ -215,7 +215,7 @@ class LocalCluster:
 
     def leader_term(self, member_id: int) -> int:
         """Term in which a member is the serving leader, or -1."""
-        return self._counter(member_id, CounterType.LEADER_TERM) if self.is_running(member_id) else -1
+        return counter_value(self.aeron_dir(member_id), CounterType.LEADER_TERM) if self.is_running(member_id) else -1
 
     def leader(self) -> int | None:
         """The member that serves in the highest term, or None."""
@@ -224,22 +224,20 @@ class LocalCluster:
         return best if terms[best] >= 0 else None
 
     def await_leader(self, timeout_s: float = 30.0, *, other_than: int | None = None) -> int:
-        """The serving leader, once its service has executed what was committed shortly after it was first seen to lead.
+        """The serving leader, once its service has executed what was committed when it was first seen to lead.
 
         Raises ClusterTimeoutError, or NodeFailedError when a node ended by itself meanwhile.
         """
-        seen: set[int] = set()
-        committed: dict[int, int] = {}
+        targets: dict[int, int] = {}
 
         def serving() -> int | None:
             leader = self.leader()
             if leader is None or leader == other_than:
                 return None
-            if leader not in seen:
-                seen.add(leader)
+            progress = leader_progress(self.aeron_dir(leader))
+            if progress is None:
                 return None
-            target = committed.setdefault(leader, self._counter(leader, CounterType.COMMIT_POSITION))
-            return leader if self._counter(leader, CounterType.SERVICE_POSITION) >= target else None
+            return leader if progress.executed >= targets.setdefault(leader, progress.committed) else None
 
         return self.await_value(serving, "a leader", timeout_s)
 
@@ -262,9 +260,6 @@ class LocalCluster:
                 raise NodeFailedError(f"member {member_id} ended with status {status}: {tail}")
 
     # Inside
-
-    def _counter(self, member_id: int, counter_type: CounterType) -> int:
-        return counter_value(self.aeron_dir(member_id), counter_type)
 
     def _running(self, member_id: int) -> subprocess.Popen[bytes]:
         process = self._processes.get(member_id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
 
 from cluster.counter_types import CounterType
 from runtime.counters import CounterDescriptor, CountersReader
@@ -13,6 +15,8 @@ from runtime.memory import FileMemoryProvider
 from transport.cnc import CncFile, map_cnc
 
 NULL_VALUE = -1
+_RECOVERED_POSITION = Struct("<q")  # in the key of counter 204 (cluster-consensus.md §18)
+_RECOVERED_POSITION_OFFSET = 8
 
 
 @contextmanager
@@ -40,6 +44,30 @@ def counter_value(aeron_dir: Path, counter_type: CounterType) -> int:
     except StorageMissingError:
         return NULL_VALUE
     return next((counter.value for counter in counters if counter.type_id == counter_type), NULL_VALUE)
+
+
+class LeaderProgress(NamedTuple):
+    """Positions of a node that serves as leader: committed, and executed by its service."""
+
+    committed: int
+    executed: int
+
+
+def leader_progress(aeron_dir: Path) -> LeaderProgress | None:
+    """None while the node does not lead, or has not committed the first record of its term.
+
+    That record lies beyond what the node recovered at its start, which tells it from a position of an earlier run.
+    """
+    try:
+        counters = {counter.type_id: counter for counter in read_counters(aeron_dir)}
+    except StorageMissingError:
+        return None
+    kinds = (CounterType.LEADER_TERM, CounterType.COMMIT_POSITION, CounterType.SERVICE_POSITION)
+    if CounterType.RECOVERY_STATE not in counters or any(kind not in counters for kind in kinds):
+        return None
+    term, committed, executed = (counters[kind].value for kind in kinds)
+    (recovered,) = _RECOVERED_POSITION.unpack_from(counters[CounterType.RECOVERY_STATE].key, _RECOVERED_POSITION_OFFSET)
+    return LeaderProgress(committed, executed) if term >= 0 and committed > recovered else None
 
 
 def is_alive(aeron_dir: Path, now_ms: int, timeout_ms: int) -> bool:

@@ -1,6 +1,7 @@
 """`ordo stat`, `errors` and `cluster ...` against a counters file made here, and mistakes on the command line."""
 
 import os
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -12,13 +13,15 @@ from cluster import tools
 from cluster.cli import run
 from cluster.config import load_config
 from cluster.counter_types import ControlToggle, CounterType, ModuleState, NodeRole
-from cluster.node_counters import counter_value
+from cluster.node_counters import counter_value, leader_progress
 from runtime.clock import SystemClock
 from runtime.counters import Counter, CountersManager
 from runtime.error_log import DistinctErrorLog
 from runtime.errors import ClusterError, ClusterTimeoutError
 from runtime.memory import FileMemoryProvider
 from transport.cnc import CncFile, create_cnc
+
+RECOVERED_POSITION = 100_000
 
 
 class FakeNode:
@@ -41,9 +44,11 @@ class FakeNode:
             CounterType.MODULE_STATE: ModuleState.ACTIVE, CounterType.NODE_ROLE: NodeRole.LEADER,
             CounterType.CONTROL_TOGGLE: ControlToggle.NEUTRAL, CounterType.ELECTION_STATE: 17,
             CounterType.LEADERSHIP_TERM_ID: 3, CounterType.LEADER_TERM: 3, CounterType.COMMIT_POSITION: 123_456,
+            CounterType.SERVICE_POSITION: 123_456, CounterType.RECOVERY_STATE: 0,
         }  # fmt: skip
+        keys = {CounterType.RECOVERY_STATE: struct.pack("<qqqii", 2, RECOVERED_POSITION, 0, 0, 1)}
         self.counters: dict[CounterType, Counter] = {
-            kind: counters.allocate(int(kind), f"label of {kind.name}", value=int(value))
+            kind: counters.allocate(int(kind), f"label of {kind.name}", keys.get(kind, b""), value=int(value))
             for kind, value in values.items()
         }
         self.error_log = DistinctErrorLog(self.cnc.error_log, SystemClock())
@@ -76,6 +81,17 @@ def test_status_names_states(node: FakeNode, capsys: pytest.CaptureFixture[str])
     assert shown["election"] == "CLOSED"
     assert shown["commit position"] == "123,456"
     assert counter_value(node.aeron_dir, CounterType.LEADER_TERM) == 3
+
+
+def test_a_leader_serves_once_the_first_record_of_its_term_is_committed(node: FakeNode) -> None:
+    node.counters[CounterType.SERVICE_POSITION].set(123_000)
+    assert leader_progress(node.aeron_dir) == (123_456, 123_000)
+    node.counters[CounterType.COMMIT_POSITION].set(RECOVERED_POSITION)
+    assert leader_progress(node.aeron_dir) is None
+    node.counters[CounterType.COMMIT_POSITION].set(123_456)
+    node.counters[CounterType.LEADER_TERM].set(-1)
+    assert leader_progress(node.aeron_dir) is None
+    assert leader_progress(node.aeron_dir / "absent") is None
 
 
 def test_members_are_listed_with_this_node_marked(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
