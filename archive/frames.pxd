@@ -14,7 +14,7 @@ A PAD frame keeps its session id at offset 12; its payload is a hole.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from runtime.atomics cimport ordo_crc32c, ordo_get_i32, ordo_get_u16
-from transport.logbuffer cimport HEADER_LENGTH, TYPE_DATA, TYPE_PAD, align_frame
+from transport.logbuffer cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, TYPE_PAD, align_frame
 
 cdef enum:
     CHECKSUM_OFFSET = 12

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from runtime.clock import Clock
 from runtime.counters import Counter, CountersManager
@@ -18,6 +17,9 @@ from transport.driver.receiver import Receiver
 from transport.driver.sender import Sender
 from transport.driver.system_counters import SystemCounters
 from transport.udp import UdpChannel
+
+if TYPE_CHECKING:
+    from random import Random
 
 OWNER_NONE = -1
 TYPE_PUBLISHER_LIMIT = 1
