@@ -159,6 +159,9 @@ class SimulatedNode:
         node = self.node
         try:
             node.close()
+        except PowerLoss:
+            self.lose_power()
+            return
         except OrdoError as error:
             self.world.note(f"{self.name} close failed: {error}")
         self._gone("closed")

@@ -39,7 +39,7 @@ class State:
     sessions: dict[int, int] = field(default_factory=dict)
     timers: dict[int, int] = field(default_factory=dict)
     cancelled: list[int] = field(default_factory=list)
-    last_session_id: int = 0
+    opened: list[int] = field(default_factory=list)
     messages_sent: int = 0
     messages_received: int = 0
     padding: str = ""
@@ -90,9 +90,9 @@ class RegisterService(ClusteredService):
 
     def on_session_open(self, session: Any, timestamp: int) -> None:
         state, wrong = self.state, ""
-        if session.id <= state.last_session_id:
-            wrong = f"session id {session.id} is opened after {state.last_session_id}: ids must rise"
-        state.last_session_id = max(session.id, state.last_session_id)
+        if session.id in state.opened:
+            wrong = f"session id {session.id} is opened a second time"
+        state.opened.append(session.id)
         state.sessions[session.id] = 0
         self._done(self.cluster.log_position, f"open session={session.id} time={timestamp}", wrong)
 

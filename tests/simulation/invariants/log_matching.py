@@ -9,6 +9,7 @@ from tests.simulation.invariants.base import Invariant
 from tests.simulation.invariants.logs import LogCopy
 
 if TYPE_CHECKING:
+    from tests.simulation.nodes import SimulatedNode
     from tests.simulation.world import World
 
 
@@ -20,6 +21,9 @@ class LogMatching(Invariant):
     def __init__(self, world: World, logs: list[LogCopy]) -> None:
         super().__init__(world)
         self._logs = logs
+
+    def on_step(self, node: SimulatedNode) -> None:
+        self._logs[node.member_id].note_end(node.append_position)
 
     def on_checkpoint(self) -> None:
         for log in self._logs:

@@ -43,6 +43,11 @@ class LogCopy:
         count = bisect_right(self.positions, position)
         del self.entries[count:], self.positions[count:]
 
+    def note_end(self, position: int) -> None:
+        """The log ends here now: where it has become shorter, what comes next is new."""
+        if self.positions and self.positions[-1] > position:
+            self.cut(position)
+
     def refresh(self) -> None:
         """Reads on to the append position of a live member. A truncated or damaged log is read anew."""
         node = self._node
@@ -52,7 +57,7 @@ class LogCopy:
         if self._life != node.boots:
             self._life = node.boots
             self.cut(0)
-        self.cut(end)
+        self.note_end(end)
         start = self.positions[-1] if self.positions else 0
         if start >= end:
             return

@@ -1,0 +1,80 @@
+"""`python -m tests.simulation --seeds N --first K`: runs seeds, reports what they found and how fast time went by."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tests.simulation import planted
+from tests.simulation.run import Outcome, run_seed
+
+EVENTS_SHOWN = 60
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 1 when a seed failed, 0 when all passed."""
+    options = _parse(arguments)
+    if options.plant:
+        planted.BY_NAME[options.plant]()
+    outcomes = []
+    failed = 0
+    for seed in range(options.first, options.first + options.seeds):
+        outcome = run_seed(seed)
+        outcomes.append(outcome)
+        if options.verbose or options.seeds == 1:
+            print(_line(outcome), flush=True)
+        if outcome.violation is not None:
+            failed += 1
+            _report(outcome, options.plant, options.events)
+            if not options.keep_going:
+                break
+        elif len(outcomes) % options.progress_every == 0:
+            print(f"{len(outcomes)} of {options.seeds} seeds: {_summary(outcomes)}", flush=True)
+    print(f"{len(outcomes)} seeds, {failed} failed: {_summary(outcomes)}")
+    return 1 if failed else 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds (default 100)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
+    parser.add_argument("--verbose", action="store_true", help="one line for each seed")
+    parser.add_argument("--events", type=int, default=EVENTS_SHOWN, help="events to print of a failing seed")
+    parser.add_argument("--progress-every", type=int, default=10, help="seeds between two lines of progress")
+    parser.add_argument("--plant", choices=sorted(planted.BY_NAME), help="run with a planted bug")
+    return parser.parse_args(arguments)
+
+
+def _line(outcome: Outcome) -> str:
+    ratio = outcome.virtual_ns / 1e9 / outcome.real_s
+    return (
+        f"seed {outcome.seed}: {'FAILED' if outcome.violation else 'ok'} trace={outcome.digest} "
+        f"virtual={outcome.virtual_ns / 1e9:.1f}s real={outcome.real_s:.2f}s ratio={ratio:.0f}x "
+        f"executed={outcome.executed} answered={outcome.answered} terms={outcome.terms}\n"
+        f"    {outcome.options.describe()}"
+    )
+
+
+def _report(outcome: Outcome, plant: str | None, events: int) -> None:
+    print(f"seed {outcome.seed} FAILED: {outcome.violation}")
+    print(f"  options: {outcome.options.describe()}")
+    print(f"  last {events} of the events:")
+    for line in outcome.events[-events:]:
+        print(f"    {line}")
+    plant_option = f" --plant {plant}" if plant else ""
+    print(f"  replay: python -m tests.simulation --seeds 1 --first {outcome.seed}{plant_option}", flush=True)
+
+
+def _summary(outcomes: list[Outcome]) -> str:
+    virtual_s = sum(outcome.virtual_ns for outcome in outcomes) / 1e9
+    real_s = sum(outcome.real_s for outcome in outcomes)
+    return (
+        f"{virtual_s:.0f} s of virtual time in {real_s:.0f} s, {virtual_s / max(real_s, 1e-9):.0f}x; "
+        f"{sum(outcome.executed for outcome in outcomes)} records, {sum(outcome.terms for outcome in outcomes)} terms"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
