@@ -25,6 +25,7 @@ LOG_STREAM_ID = 100
 LIVE_JOIN_WINDOW_BYTES_MAX = 32 * 1024 * 1024
 NULL_VALUE = -1
 SPY_ATTEMPTS = 100
+CATCHUP_REQUESTS_MAX = 2
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,14 @@ class LeaderLog:
         parameters: LogParameters,
         recording_id: int,
         base_position: int,
+        on_replay_failure: Callable[[str], None],
     ) -> None:
         self._archive = archive
         self._client = client
+        self._on_replay_failure = on_replay_failure
         self._replays: dict[int, Replay] = {}
+        self._requests: dict[int, int] = {}
+        self._base_position = base_position
         self.failure: str | None = None
         self.publication = self._publish(own, others, parameters, recording_id, base_position)
         self._spy: Subscription = client.add_subscription(self._spy_channel, LOG_STREAM_ID)
@@ -97,6 +102,18 @@ class LeaderLog:
     def _on_stop(self, recording: Recording, error: Exception | None) -> None:
         self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
 
+    def needs_replay(self, member_id: int, position: int) -> bool:
+        """Whether a member that asks for a replay from `position` has none on its way.
+
+        One that goes on asking for what was sent to it did not get it: its subscription came too late.
+        """
+        replay = self._replays.get(member_id)
+        if replay is None or not replay.is_active:
+            return True
+        if replay.position > position:
+            self._requests[member_id] += 1
+        return self._requests[member_id] > CATCHUP_REQUESTS_MAX
+
     def start_replay(self, member: Member, position: int, catchup_endpoint: str) -> None:
         """Replays the recording from `position` to a member, following the live end; replaces an earlier one."""
         self.stop_replay(member.id)
@@ -106,10 +123,15 @@ class LeaderLog:
             channel=f"aeron:udp?endpoint={catchup_endpoint}|linger=0|eos=false|alias=catchup-{member.id}",
             stream_id=LOG_STREAM_ID,
             session_id=self.publication.session_id,
+            on_end=self._on_replay_end,
         )
+        self._requests[member.id] = 0
 
-    def has_replay(self, member_id: int) -> bool:
-        return member_id in self._replays
+    def _on_replay_end(self, replay: Replay, error: Exception | None) -> None:
+        """A member that went away ends its replay; it asks again when it comes back."""
+        self._replays = {key: value for key, value in self._replays.items() if value is not replay}
+        if error is not None:
+            self._on_replay_failure(str(error))
 
     def stop_replay(self, member_id: int) -> None:
         replay = self._replays.pop(member_id, None)
@@ -117,9 +139,12 @@ class LeaderLog:
             self._archive.stop_replay(replay)
 
     def is_near(self, position: int) -> bool:
-        """True when a live follower at `position` can get the rest by retransmission."""
+        """True when a live follower at `position` can get the rest by retransmission.
+
+        What lies below this term's base was never in this publication: only the replay has it.
+        """
         window = min(self.publication.term_length // 4, LIVE_JOIN_WINDOW_BYTES_MAX)
-        return bool(position >= self.publication.position - window)
+        return bool(position >= max(self._base_position, self.publication.position - window))
 
     def close(self) -> int:
         """Ends publication, replays and recording; the position where the log of this member ends, durable."""

@@ -43,6 +43,7 @@ class LogKeeper:
         store: StateStore,
         sequencer: Sequencer,
         counters: ModuleCounters,
+        record_error: Callable[[str], None],
     ) -> None:
         self._config = config
         self._members = {member.id: member for member in members}
@@ -52,6 +53,7 @@ class LogKeeper:
         self._store = store
         self._sequencer = sequencer
         self._counters = counters
+        self._record_error = record_error
         self._parameters = LogParameters(
             config.log_term_length_bytes,
             config.mtu_bytes,
@@ -69,8 +71,8 @@ class LogKeeper:
         """At start: the log rests at its recovered end."""
         self.recording_id = recovery.state.log_recording_id
         self._counters.log_recording.set(self.recording_id)
-        reader = None if self.recording_id == NULL_VALUE else self._archive.reader(
-            self.recording_id, recovery.log_position
+        reader = (
+            None if self.recording_id == NULL_VALUE else self._archive.reader(self.recording_id, recovery.log_position)
         )
         self._sequencer.open_log(reader, recovery.append_position, recovery.log_position)
         self._sequencer.scan_to_end()
@@ -81,7 +83,14 @@ class LogKeeper:
         """Opens the log publication at `base_position` and records it; its session id."""
         others = [member for member in self._members.values() if member.id != self._own.id]
         self._leader_log = LeaderLog(
-            self._archive, self._client, self._own, others, self._parameters, self.recording_id, base_position
+            self._archive,
+            self._client,
+            self._own,
+            others,
+            self._parameters,
+            self.recording_id,
+            base_position,
+            self._record_error,
         )
         self._attach(self._leader_log.recording)
         self._sequencer.lead(term_id, self._leader_log.publication)
@@ -113,13 +122,15 @@ class LogKeeper:
         if leader_log is None or message.leadership_term_id != term_id:
             return
         member = self._members[message.follower_member_id]
-        if leader_log.has_replay(member.id):
+        if not leader_log.needs_replay(member.id, message.log_position):
             return
         try:
             leader_log.start_replay(member, message.log_position, message.catchup_endpoint)
         except ArchiveError:
             # The member may be ahead of what this leader has recorded so far; it asks again.
             return
+        except OrdoError as error:
+            self._record_error(f"no replay of the log to member {member.id}: {error.message}")
 
     def on_append_position(self, message: messages.AppendPosition, term_id: int) -> messages.StopCatchup | None:
         """Ends a member's catch-up when it is live and near; the message that tells it so."""
@@ -183,9 +194,7 @@ class LogKeeper:
         self._next_catchup_request_ns = now_ns + CATCHUP_RETRY_INTERVAL_NS
         send(
             self._join.leader_member_id,
-            messages.CatchupPosition(
-                self._join.term_id, self._join.from_position, self._own.id, self._own.catchup
-            ),
+            messages.CatchupPosition(self._join.term_id, self._join.from_position, self._own.id, self._own.catchup),
         )
 
     def stop_catchup(self, term_id: int) -> bool:
@@ -220,6 +229,7 @@ class LogKeeper:
             self._store.put_log_recording(self.recording_id)
             self._sequencer.set_reader(self._archive.reader(self.recording_id, 0))
             self._counters.log_recording.set(self.recording_id)
+        assert recording.counter is not None
         self._sequencer.attach_recording(recording.counter)
 
     def leave(self) -> None:

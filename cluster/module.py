@@ -117,7 +117,16 @@ class ConsensusModule:
         self.service_messages = PendingServiceMessages()
         recovery.restore(self.sessions, self.timers, self.service_messages)
         self.executor = LogExecutor(self._handlers(), recovery.log_position)
-        self.log = LogKeeper(config, members, seams.archive, seams.client, seams.store, self.sequencer, self.counters)
+        self.log = LogKeeper(
+            config,
+            members,
+            seams.archive,
+            seams.client,
+            seams.store,
+            self.sequencer,
+            self.counters,
+            self.record_error,
+        )
         self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
         self.termination = Termination(self)
         self._recovery = recovery

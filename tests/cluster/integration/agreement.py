@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from cluster.counter_types import CounterType
 from cluster.launcher import LocalCluster
 from cluster.node_counters import counter_value
+from tests.cluster.integration.command import ordo
 from tests.cluster.integration.protocol import REPORT_EVENT
 from tests.cluster.integration.writer import Writer
 
@@ -24,13 +25,27 @@ class Report(NamedTuple):
     position: int
 
 
-def await_value(probe: Callable[[], T | None], what: str, timeout_s: float = 60.0) -> T:
+def await_value(
+    probe: Callable[[], T | None], what: str, timeout_s: float = 60.0, explain: Callable[[], str] = str
+) -> T:
     """What `probe` answers once it is not None, whatever becomes of the nodes meanwhile."""
     deadline_s = time.monotonic() + timeout_s
     while (value := probe()) is None:
-        assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s} s"
+        assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s} s\n{explain()}"
         time.sleep(0.02)
     return value
+
+
+def describe(cluster: LocalCluster) -> str:
+    """What each member shows of itself, for the message of a test that failed."""
+    lines = []
+    for member_id in cluster.member_ids:
+        arguments = ("--config", str(cluster.config_path(member_id)))
+        said = [ordo("cluster", "status", *arguments), ordo("errors", *arguments)]
+        lines.append(f"member {member_id}:")
+        lines += [line for done in said for line in (done.stdout + done.stderr).splitlines()]
+        lines += cluster.logs(member_id).splitlines()[-4:]
+    return "\n".join(lines)
 
 
 def reports_of(cluster: LocalCluster, member_id: int, report_id: int) -> set[Report]:
@@ -71,7 +86,8 @@ def await_agreement(
         by_member = {member_id: reports_of(cluster, member_id, report_id) for member_id in wanted}
         return by_member if all(by_member.values()) else None
 
-    by_member = await_value(found, f"report {report_id} of members {wanted}, logs in {cluster.root}", timeout_s)
+    what = f"report {report_id} of members {wanted}, logs in {cluster.root}"
+    by_member = await_value(found, what, timeout_s, lambda: describe(cluster))
     different = set().union(*by_member.values())
     assert len(different) == 1, f"replicas differ: {by_member}"
     (report,) = different

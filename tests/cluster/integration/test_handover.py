@@ -1,0 +1,72 @@
+"""Leaders that stand still, and leaders that are told to go."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from cluster.counter_types import CounterType
+from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+STOPPED_S = 3.0
+HANDOVER_MAX_S = 1.5
+
+
+def test_a_leader_that_stood_still_rejoins(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        old = cluster.await_leader()
+        old_term = cluster.leader_term(old)
+        target = writer.acked + 500
+        writer.run(lambda: writer.acked > target)
+        cluster.send_signal(old, signal.SIGSTOP)
+        stopped_s = time.monotonic()
+        writer.run(lambda: time.monotonic() > stopped_s + STOPPED_S)
+        assert writer.acked > target + 500, "nothing went on while the old leader stood still"
+        cluster.send_signal(old, signal.SIGCONT)
+        writer.write(1000)
+        new = cluster.await_leader()
+        assert new != old and cluster.leader_term(new) > old_term
+        await_value(lambda: cluster.leader_term(old) == -1 or None, "the old leader's resignation")
+        demand_agreement(cluster, [writer])
+
+
+def test_a_leader_told_to_end_hands_over(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        writer.longest_gap_s = 0.0
+        old = cluster.await_leader()
+        target = writer.acked + 500
+        writer.run(lambda: writer.acked > target)
+        cluster.send_signal(old, signal.SIGTERM)
+        writer.run(lambda: writer.acked > target + 2000)
+        assert cluster.wait(old) == 0, cluster.logs(old)
+        print(f"\ngap seen by the client after SIGTERM of the leader: {writer.longest_gap_s * 1000:.0f} ms")
+        assert old not in writer.new_leaders
+        assert writer.longest_gap_s < HANDOVER_MAX_S
+        cluster.start_member(old)
+        demand_agreement(cluster, [writer])
+
+
+def test_a_follower_that_stood_still_goes_on(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(500)
+        leader = cluster.await_leader()
+        follower = next(one for one in cluster.member_ids if one != leader)
+        term_id = cluster.leader_term(leader)
+        cluster.send_signal(follower, signal.SIGSTOP)
+        stopped_s = time.monotonic()
+        writer.run(lambda: time.monotonic() > stopped_s + STOPPED_S)
+        cluster.send_signal(follower, signal.SIGCONT)
+        writer.write(1000)
+        demand_agreement(cluster, [writer])
+        assert cluster.leader() == leader and cluster.leader_term(leader) == term_id
+        assert counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID) == term_id
