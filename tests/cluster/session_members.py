@@ -97,7 +97,9 @@ class Member(SimulatedProcess):
             self._outbox.remove(item)
 
     def _on_message(self, message: bytes, _header: Any) -> None:
-        table, values = codecs.decode(message)
+        found = codecs.decode(message)
+        assert found is not None
+        table, values = found
         self.received.append((table.name, values))
         if self.silent:
             return

@@ -3,6 +3,9 @@
 import asyncio
 import os
 import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,22 +22,23 @@ from runtime.errors import (
 from tests.cluster.session_members import RealWorld, SessionWorld
 
 SECOND_NS = 1_000_000_000
+T = TypeVar("T")
 
 
 @pytest.fixture
-def world():
+def world() -> Iterator[SessionWorld]:
     world = SessionWorld()
     yield world
     world.close()
 
 
 class Inbox:
-    def __init__(self):
-        self.messages = []
-        self.events = []
-        self.leaders = []
+    def __init__(self) -> None:
+        self.messages: list[tuple[int, int, bytes]] = []
+        self.events: list[tuple[EventCode, str]] = []
+        self.leaders: list[tuple[int, int, dict[int, str]]] = []
 
-    def options(self):
+    def options(self) -> dict[str, Any]:
         return {
             "on_message": lambda session_id, timestamp, payload: self.messages.append((session_id, timestamp, payload)),
             "on_session_event": lambda code, detail: self.events.append((code, detail)),
@@ -42,7 +46,7 @@ class Inbox:
         }
 
 
-def test_a_session_opens_with_the_leader(world):
+def test_a_session_opens_with_the_leader(world: SessionWorld) -> None:
     client = world.client(client_name="me")
     assert client.is_connected
     assert (client.session_id, client.leadership_term_id, client.leader_member_id) == (1, 4, 0)
@@ -55,7 +59,7 @@ def test_a_session_opens_with_the_leader(world):
 
 
 @pytest.mark.parametrize("leader_id", [1, 2])
-def test_a_follower_redirects_to_the_leader(world, leader_id):
+def test_a_follower_redirects_to_the_leader(world: SessionWorld, leader_id: int) -> None:
     world.leader_id = leader_id
     client = world.client()
     assert client.leader_member_id == leader_id
@@ -63,7 +67,7 @@ def test_a_follower_redirects_to_the_leader(world, leader_id):
     world.run(client, lambda: "SessionMessageHeader" in world.leader.names_received())
 
 
-def test_endpoints_may_be_a_list_and_some_members_may_be_down(world):
+def test_endpoints_may_be_a_list_and_some_members_may_be_down(world: SessionWorld) -> None:
     world.down = {0, 2}
     world.leader_id = 1
     client = world.client(ingress_endpoints=[world.endpoints[member_id] for member_id in (1, 2, 0)])
@@ -73,7 +77,7 @@ def test_endpoints_may_be_a_list_and_some_members_may_be_down(world):
     world.run(client, lambda: "SessionMessageHeader" in world.leader.names_received())
 
 
-def test_a_member_that_does_not_answer_is_passed_over(world):
+def test_a_member_that_does_not_answer_is_passed_over(world: SessionWorld) -> None:
     world.members[0].silent = True
     world.leader_id = 1
     client = world.client(connect_attempt_timeout_ns=SECOND_NS // 10)
@@ -81,7 +85,7 @@ def test_a_member_that_does_not_answer_is_passed_over(world):
     assert "SessionConnectRequest" in world.members[0].names_received()
 
 
-def test_without_any_member_the_client_says_so_in_time(world):
+def test_without_any_member_the_client_says_so_in_time(world: SessionWorld) -> None:
     world.down = {0, 1, 2}
     before_ns = world.clock.now()
     with pytest.raises(ClusterTimeoutError, match=r"endpoints=0=10.0.0.1:9000.*no member's ingress is connected"):
@@ -96,13 +100,15 @@ def test_without_any_member_the_client_says_so_in_time(world):
         (EventCode.AUTHENTICATION_REJECTED, "session failed authentication", "rejected the credentials"),
     ],
 )
-def test_a_refusal_is_an_error_with_the_clusters_words(world, code, detail, words):
+def test_a_refusal_is_an_error_with_the_clusters_words(
+    world: SessionWorld, code: EventCode, detail: str, words: str
+) -> None:
     world.refusal = code, detail
     with pytest.raises(SessionRejectedError, match=words):
         world.client()
 
 
-def test_a_challenge_is_answered(world):
+def test_a_challenge_is_answered(world: SessionWorld) -> None:
     world.challenge = b"who are you?"
     client = world.client(credentials=b"me", on_challenge=lambda challenge: challenge + b" me")
     assert client.is_connected
@@ -111,7 +117,7 @@ def test_a_challenge_is_answered(world):
     assert response.encoded_credentials == b"who are you? me"
 
 
-def test_messages_go_there_and_back_in_order(world):
+def test_messages_go_there_and_back_in_order(world: SessionWorld) -> None:
     inbox = Inbox()
     client = world.client(**inbox.options())
     sent = [bytes([index % 256]) * (index * 37 % 3000) for index in range(300)]
@@ -121,7 +127,7 @@ def test_messages_go_there_and_back_in_order(world):
     assert inbox.messages == [(1, 77, payload) for payload in sent]
 
 
-def test_offers_report_back_pressure_and_lose_nothing(world):
+def test_offers_report_back_pressure_and_lose_nothing(world: SessionWorld) -> None:
     inbox = Inbox()
     client = world.client(**inbox.options(), ingress_channel="aeron:udp?term-length=64k")
     taken = 0
@@ -137,7 +143,7 @@ def test_offers_report_back_pressure_and_lose_nothing(world):
     assert [payload[:4] for _, _, payload in inbox.messages] == [b"%04d" % number for number in range(400)]
 
 
-def test_egress_of_other_sessions_is_not_ours(world):
+def test_egress_of_other_sessions_is_not_ours(world: SessionWorld) -> None:
     inbox = Inbox()
     client = world.client(**inbox.options())
     world.sessions[99] = world.sessions[1]
@@ -147,7 +153,7 @@ def test_egress_of_other_sessions_is_not_ours(world):
     assert inbox.messages == [(1, 77, b"ours")]
 
 
-def test_a_quiet_session_is_kept_alive_and_a_busy_one_needs_no_help(world):
+def test_a_quiet_session_is_kept_alive_and_a_busy_one_needs_no_help(world: SessionWorld) -> None:
     client = world.client(keep_alive_interval_ns=SECOND_NS // 10)
     end_ns = world.clock.now() + SECOND_NS
     world.run(client, lambda: world.clock.now() > end_ns)
@@ -160,7 +166,7 @@ def test_a_quiet_session_is_kept_alive_and_a_busy_one_needs_no_help(world):
     assert len([name for name in world.leader.names_received() if name == "SessionKeepAlive"]) <= len(keep_alives) + 1
 
 
-def test_failover_with_the_old_leader_gone(world):
+def test_failover_with_the_old_leader_gone(world: SessionWorld) -> None:
     inbox = Inbox()
     client = world.client(**inbox.options())
     client.send(b"before")
@@ -178,7 +184,7 @@ def test_failover_with_the_old_leader_gone(world):
     assert header.leadership_term_id == 5
 
 
-def test_send_waits_through_a_failover(world):
+def test_send_waits_through_a_failover(world: SessionWorld) -> None:
     """The old leader dies silently; the new one announces itself three seconds after the client noticed."""
     inbox = Inbox()
     client = world.client(**inbox.options())
@@ -194,7 +200,7 @@ def test_send_waits_through_a_failover(world):
     assert inbox.leaders == [(5, 1, world.endpoints)]
 
 
-def test_a_leader_that_comes_back_into_sight_goes_on(world):
+def test_a_leader_that_comes_back_into_sight_goes_on(world: SessionWorld) -> None:
     """No status message reaches the client for longer than its publication stays connected, but its egress is whole."""
     inbox = Inbox()
     client = world.client(**inbox.options())
@@ -208,7 +214,7 @@ def test_a_leader_that_comes_back_into_sight_goes_on(world):
     assert client.session_id == 1
 
 
-def test_the_old_leader_is_left_for_the_new_one_though_it_still_lives(world):
+def test_the_old_leader_is_left_for_the_new_one_though_it_still_lives(world: SessionWorld) -> None:
     inbox = Inbox()
     client = world.client(**inbox.options())
     world.fail_over(1, stop=False)
@@ -219,7 +225,7 @@ def test_the_old_leader_is_left_for_the_new_one_though_it_still_lives(world):
     assert "SessionMessageHeader" not in world.members[0].names_received()
 
 
-def test_without_a_new_leader_the_session_ends_in_time(world):
+def test_without_a_new_leader_the_session_ends_in_time(world: SessionWorld) -> None:
     client = world.client(new_leader_timeout_ns=3 * SECOND_NS)
     world.fail_over(1, announce=False)
     before_ns = world.clock.now()
@@ -232,7 +238,7 @@ def test_without_a_new_leader_the_session_ends_in_time(world):
         client.send(b"late")
 
 
-def test_a_session_closed_by_the_cluster_is_over(world):
+def test_a_session_closed_by_the_cluster_is_over(world: SessionWorld) -> None:
     inbox = Inbox()
     client = world.client(**inbox.options())
     request = world.sessions[1]
@@ -242,7 +248,7 @@ def test_a_session_closed_by_the_cluster_is_over(world):
     assert inbox.events == [(EventCode.CLOSED, "TIMEOUT")]
 
 
-def test_closing_tells_the_cluster(world):
+def test_closing_tells_the_cluster(world: SessionWorld) -> None:
     with world.client() as client:
         session_id = client.session_id
     for _ in range(100):
@@ -253,7 +259,7 @@ def test_closing_tells_the_cluster(world):
     client.close()
 
 
-def test_send_gives_up_after_its_timeout(world):
+def test_send_gives_up_after_its_timeout(world: SessionWorld) -> None:
     client = world.client()
     world.down.add(0)
     with pytest.raises(ClusterTimeoutError, match="not taken in time"):
@@ -261,17 +267,17 @@ def test_send_gives_up_after_its_timeout(world):
             client.send(bytes(1000), timeout_ns=SECOND_NS // 2)
 
 
-def test_a_message_too_long_is_an_error(world):
+def test_a_message_too_long_is_an_error(world: SessionWorld) -> None:
     client = world.client(ingress_channel="aeron:udp?term-length=64k")
     assert client.send(bytes(8192 - 32)) > 0
     with pytest.raises(ClusterError, match="longer than the ingress takes"):
         client.send(bytes(8192 - 31))
 
 
-def test_a_callback_may_offer_and_poll(world):
-    answers = []
+def test_a_callback_may_offer_and_poll(world: SessionWorld) -> None:
+    answers: list[bytes] = []
 
-    def on_message(session_id, timestamp, payload):
+    def on_message(session_id: int, timestamp: int, payload: bytes) -> None:
         answers.append(payload)
         if len(answers) < 5:
             client.offer(payload + b".")
@@ -294,7 +300,7 @@ def test_a_callback_may_offer_and_poll(world):
         ({"ingress_endpoints": ["a:1"], "egress_channel": "udp://x"}, "must begin with aeron:udp or aeron:ipc"),
     ],
 )
-def test_mistakes_in_the_settings_are_one_clear_line(options, words):
+def test_mistakes_in_the_settings_are_one_clear_line(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         ClusterClient(**options)
 
@@ -302,11 +308,13 @@ def test_mistakes_in_the_settings_are_one_clear_line(options, words):
 # asyncio
 
 
-def run_async(world, scenario, **options):
+def run_async(
+    world: SessionWorld, scenario: Callable[[AsyncClusterClient], Coroutine[Any, Any, T]], **options: Any
+) -> T:
     """Runs `scenario(client)` with an AsyncClusterClient of the world."""
     _, transport = world.client_process()
 
-    async def main():
+    async def main() -> T:
         async with AsyncClusterClient(
             world.endpoints, "aeron:udp?endpoint=10.0.1.1:0", transport=transport, **options
         ) as client:
@@ -315,8 +323,8 @@ def run_async(world, scenario, **options):
     return asyncio.run(main())
 
 
-def test_asyncio_sends_and_iterates(world):
-    async def scenario(client):
+def test_asyncio_sends_and_iterates(world: SessionWorld) -> None:
+    async def scenario(client: AsyncClusterClient) -> list[bytes] | None:
         for number in range(20):
             assert await client.send(b"%d" % number) > 0
         received = []
@@ -329,9 +337,9 @@ def test_asyncio_sends_and_iterates(world):
     assert run_async(world, scenario) == [b"%d" % number for number in range(20)]
 
 
-def test_asyncio_ends_the_iteration_when_it_is_closed(world):
-    async def scenario(client):
-        async def drain():
+def test_asyncio_ends_the_iteration_when_it_is_closed(world: SessionWorld) -> None:
+    async def scenario(client: AsyncClusterClient) -> list[bytes]:
+        async def drain() -> list[bytes]:
             return [message.payload async for message in client]
 
         task = asyncio.create_task(drain())
@@ -344,8 +352,8 @@ def test_asyncio_ends_the_iteration_when_it_is_closed(world):
     assert run_async(world, scenario) in ([], [b"one"])
 
 
-def test_asyncio_raises_what_the_cluster_says(world):
-    async def scenario(client):
+def test_asyncio_raises_what_the_cluster_says(world: SessionWorld) -> None:
+    async def scenario(client: AsyncClusterClient) -> bool:
         request = world.sessions[1]
         world.leader.send_event(request.response_channel, 1, request.correlation_id, EventCode.CLOSED, "TIMEOUT")
         with pytest.raises(SessionClosedError, match="TIMEOUT"):
@@ -358,18 +366,18 @@ def test_asyncio_raises_what_the_cluster_says(world):
     assert run_async(world, scenario)
 
 
-def test_asyncio_refused_session(world):
+def test_asyncio_refused_session(world: SessionWorld) -> None:
     world.refusal = EventCode.ERROR, "concurrent session limit"
 
-    async def scenario(client):
+    async def scenario(client: AsyncClusterClient) -> None:
         raise AssertionError("must not open")
 
     with pytest.raises(SessionRejectedError, match="concurrent session limit"):
         run_async(world, scenario)
 
 
-def test_asyncio_reads_no_further_than_it_may_keep(world):
-    async def scenario(client):
+def test_asyncio_reads_no_further_than_it_may_keep(world: SessionWorld) -> None:
+    async def scenario(client: AsyncClusterClient) -> list[bytes] | None:
         world.leader.echoes = False
         for number in range(50):
             world.leader.send_message(1, b"%d" % number)
@@ -385,7 +393,7 @@ def test_asyncio_reads_no_further_than_it_may_keep(world):
     assert run_async(world, scenario, waiting_messages_max=8) == [b"%d" % number for number in range(50)]
 
 
-def test_over_real_sockets_with_a_driver_of_its_own(tmp_path):
+def test_over_real_sockets_with_a_driver_of_its_own(tmp_path: Path) -> None:
     """The client embeds its driver and waits on its sockets; the member runs beside it in this thread."""
     world = RealWorld(tmp_path)
     inbox = Inbox()
@@ -407,7 +415,7 @@ def test_over_real_sockets_with_a_driver_of_its_own(tmp_path):
     assert not os.path.exists(client._transport.client.directory)
 
 
-def test_with_the_driver_of_somebody_else(tmp_path):
+def test_with_the_driver_of_somebody_else(tmp_path: Path) -> None:
     """`aeron_dir`: here the member's own driver, run between the polls."""
     world = RealWorld(tmp_path)
     inbox = Inbox()

@@ -11,7 +11,7 @@ from cluster.client_folders import ClientFolder, remove_abandoned
 ROOT = Path(__file__).parents[2]
 
 
-def test_two_clients_have_two_folders_and_leave_nothing(tmp_path):
+def test_two_clients_have_two_folders_and_leave_nothing(tmp_path: Path) -> None:
     first, second = ClientFolder(str(tmp_path)), ClientFolder(str(tmp_path))
     assert first.path != second.path
     for folder in (first, second):
@@ -21,7 +21,7 @@ def test_two_clients_have_two_folders_and_leave_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_the_folder_of_a_live_client_is_left_alone(tmp_path):
+def test_the_folder_of_a_live_client_is_left_alone(tmp_path: Path) -> None:
     folder = ClientFolder(str(tmp_path))
     os.mkdir(folder.path)
     assert remove_abandoned(str(tmp_path)) == []
@@ -29,7 +29,7 @@ def test_the_folder_of_a_live_client_is_left_alone(tmp_path):
     folder.close()
 
 
-def test_the_folder_of_a_killed_client_goes_when_the_next_one_starts(tmp_path):
+def test_the_folder_of_a_killed_client_goes_when_the_next_one_starts(tmp_path: Path) -> None:
     script = (
         "import os, sys\nfrom cluster.client_folders import ClientFolder\n"
         f"folder = ClientFolder({str(tmp_path)!r})\nos.makedirs(folder.path + '/images')\n"
@@ -38,6 +38,8 @@ def test_the_folder_of_a_killed_client_goes_when_the_next_one_starts(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", script], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+    assert process.stdin is not None
+    assert process.stdout is not None
     path = process.stdout.readline().strip()
     assert os.path.isdir(path)
     process.send_signal(signal.SIGKILL)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
@@ -77,7 +78,15 @@ def stream(spark: SparkSession, live: LiveLog, **options: Any) -> DataFrame:
 
 def run_available(frame: DataFrame, checkpoint: Path, handle: Callable[[DataFrame, int], None]) -> None:
     query = frame.writeStream.foreachBatch(handle).option("checkpointLocation", str(checkpoint))
-    query.trigger(availableNow=True).start().awaitTermination()
+    for _ in range(3):
+        try:
+            query.trigger(availableNow=True).start().awaitTermination()
+            return
+        except StreamingQueryException as error:
+            # Spark gives a worker 10 s to start, however busy the machine is
+            if "Python worker failed to connect back" not in str(error):
+                raise
+    raise AssertionError("no Python worker of Spark started in time, three times in a row")
 
 
 def reader_of(live: LiveLog, **options: str) -> LogStreamReader:
