@@ -14,7 +14,7 @@ from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 STOPPED_S = 3.0
-HANDOVER_MAX_S = 1.5
+HANDOVER_MAX_S = 2.0
 
 
 def test_a_leader_that_stood_still_rejoins(start_cluster: StartCluster) -> None:

@@ -1,0 +1,168 @@
+"""Clusters of other sizes and modes, messages of every size, and a log that was damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster.client import ClusterClient
+from cluster.launcher import LocalCluster
+from tests.cluster.integration.agreement import await_value, demand_agreement
+from tests.cluster.integration.command import ordo
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+MTU = 1408
+FRAME_HEADER, SESSION_HEADER = 32, 32
+ONE_FRAME = MTU - FRAME_HEADER - SESSION_HEADER
+TWO_FRAMES = ONE_FRAME + MTU - FRAME_HEADER
+SIZES = [0, 1, 31, 32, 33]
+SIZES += [edge + offset for edge in (ONE_FRAME, TWO_FRAMES) for offset in (-1, 0, 1)]
+SIZES += [100 * 1024, 1024 * 1024 - 1, 1024 * 1024]
+
+
+def content(size: int, seed: int) -> bytes:
+    """Bytes that no other size or seed has."""
+    return hashlib.shake_128(f"{size}-{seed}".encode()).digest(size)
+
+
+@pytest.mark.parametrize("mode", ["process", "inline"])
+def test_messages_of_every_size_come_back_as_they_went(start_cluster: StartCluster, mode: str) -> None:
+    cluster = start_cluster("examples.echo:Echo", service_mode=mode)
+    received: list[bytes] = []
+    with ClusterClient(
+        cluster.ingress_endpoints,
+        on_message=lambda session_id, timestamp, payload: received.append(bytes(payload)),
+        ingress_channel="aeron:udp?term-length=16m",
+        egress_term_length_bytes=16 * 1024 * 1024,
+        message_timeout_ns=20_000_000_000,
+    ) as client:
+        sent = [content(size, seed) for seed in range(3) for size in SIZES]
+        deadline_s = time.monotonic() + 60
+        for index, payload in enumerate(sent):
+            client.send(payload)
+            while len(received) <= index and time.monotonic() < deadline_s:
+                if client.poll() == 0:
+                    client.park(1_000_000)
+        assert [len(payload) for payload in received] == [len(payload) for payload in sent]
+        assert received == sent
+
+
+def test_long_messages_survive_the_death_of_the_leader(start_cluster: StartCluster) -> None:
+    """Whatever piece of a message the leader had sent when it died: none of it is taken for a message."""
+    cluster = start_cluster()
+    with Writer(
+        cluster.ingress_endpoints, window=32, padding=40_000, ingress_channel="aeron:udp?term-length=16m"
+    ) as writer:
+        for _ in range(3):
+            target = writer.acked + 300
+            writer.run(lambda target=target: writer.acked > target)  # type: ignore[misc]
+            killed = cluster.await_leader()
+            cluster.kill(killed)
+            writer.run(lambda target=target: writer.acked > target + 100)  # type: ignore[misc]
+            cluster.start_member(killed)
+            demand_agreement(cluster, [writer])
+
+
+def test_one_node(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(member_count=1)
+    with Writer(cluster.ingress_endpoints, reopens=True) as writer:
+        writer.write(2000)
+        take_snapshot(cluster)
+        writer.write(500)
+        restart_all(cluster)
+        writer.write(500, timeout_s=90)
+        demand_agreement(cluster, [writer])
+
+
+def test_five_nodes_live_through_the_death_of_two(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(member_count=5)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        leader = cluster.await_leader()
+        follower = next(one for one in cluster.member_ids if one != leader)
+        cluster.kill(leader)
+        cluster.kill(follower)
+        writer.write(1000, timeout_s=90)
+        cluster.start()
+        writer.write(1000)
+        demand_agreement(cluster, [writer], timeout_s=90)
+
+
+def test_inline_services(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(service_mode="inline")
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(2000)
+        killed = cluster.await_leader()
+        cluster.kill(killed)
+        writer.write(1000)
+        take_snapshot_of_two(cluster)
+        cluster.start_member(killed)
+        writer.write(1000)
+        demand_agreement(cluster, [writer])
+
+
+def take_snapshot_of_two(cluster: LocalCluster) -> None:
+    done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(cluster.await_leader())))
+    assert done.returncode == 0, done
+
+
+def test_two_writers_share_one_order(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with (
+        Writer(cluster.ingress_endpoints, writer_id=1, window=32) as first,
+        Writer(cluster.ingress_endpoints, writer_id=2, window=32) as second,
+    ):
+        for turn in range(20):
+            if turn == 10:
+                cluster.kill(cluster.await_leader())
+            first.write(100)
+            second.write(100)
+        cluster.start()
+        demand_agreement(cluster, [first, second])
+
+
+def log_segments(cluster: LocalCluster, member_id: int) -> list[Path]:
+    """Segment files of the log, the first recording of a member, in order."""
+    files = (cluster.data_dir(member_id) / "archive").glob("0-*.rec")
+    return sorted(files, key=lambda path: int(path.stem.split("-")[1]))
+
+
+@pytest.mark.parametrize("where", ["middle", "end"])
+def test_a_damaged_log_is_never_taken_for_a_good_one(start_cluster: StartCluster, where: str) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(2000)
+        demand_agreement(cluster, [writer])
+        leader = cluster.await_leader()
+        damaged = next(one for one in cluster.member_ids if one != leader)
+        assert cluster.stop(damaged) == 0
+        segment = log_segments(cluster, damaged)[0]
+        flip_byte(segment, where)
+        verified = ordo("archive", "verify", str(cluster.data_dir(damaged) / "archive"))
+        assert verified.returncode == 1 and segment.name in verified.stdout, verified
+        cluster.start_member(damaged)
+        writer.write(500)
+        demand_agreement(cluster, [writer], members=[one for one in cluster.member_ids if one != damaged])
+        assert cluster.wait(damaged) == 1, cluster.logs(damaged)
+        last = cluster.logs(damaged).splitlines()[-1]
+        assert last.startswith("ordo: ") and segment.name in last, cluster.logs(damaged)
+        assert "Traceback" not in cluster.logs(damaged)
+        cluster.wipe(damaged)
+        cluster.start_member(damaged)
+        await_value(lambda: demand_agreement(cluster, [writer]), "agreement after the repair")
+
+
+def flip_byte(segment: Path, where: str) -> None:
+    """Changes one bit of a recorded message: in the middle, or the last byte that is not zero."""
+    data = bytearray(segment.read_bytes())
+    end = len(data.rstrip(b"\0"))
+    position = end // 2 if where == "middle" else end - 1
+    with segment.open("r+b") as file:
+        file.seek(position)
+        file.write(bytes([data[position] ^ 0x10]))
