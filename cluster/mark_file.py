@@ -89,6 +89,7 @@ class MarkFile:
     def create(cls, provider: MemoryProvider, path: str, now_ms: int, **fields: Any) -> MarkFile:
         """Makes the file, or takes over one whose owner is gone; `fields` are those of MARK_FILE_HEADER that matter.
 
+        All of it is allocated: an error log that took pages when it needs them would die of a full disk, unread.
         The error log of the last run is kept. Raises StorageInUseError while a live process owns the file.
         """
         length_bytes = HEADER_LENGTH_BYTES + ERROR_LOG_LENGTH_BYTES
@@ -97,9 +98,9 @@ class MarkFile:
             if len(memory) != length_bytes:
                 memory.close()
                 provider.remove(path)
-                memory = provider.create(path, length_bytes)
+                memory = provider.create(path, length_bytes, False)
         else:
-            memory = provider.create(path, length_bytes)
+            memory = provider.create(path, length_bytes, False)
         _refuse_live(memory, path, now_ms)
         defaults = dict.fromkeys(("archive_stream_id", "service_stream_id", "consensus_module_stream_id"), NULL_VALUE)
         header = MARK_FILE_HEADER.encode(
