@@ -1,4 +1,4 @@
-"""Aeron's own Java programs as peers: the jar from Maven, programs of `java/` compiled once, processes driven by lines."""
+"""Aeron's own Java as peers: the jar from Maven, programs of `java/` compiled once, processes driven by lines."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class OrdoDriver:
 
     def __init__(self, directory: str, **settings: Any) -> None:
         defaults = {"term_length": 1 << 20, "ipc_term_length": 1 << 20}
-        clock = SystemClock()
+        self.clock = clock = SystemClock()
         self.directory = directory
         self.errors: list[BaseException | str] = []
         config = MediaDriverConfig(directory=directory, **{**defaults, **settings})

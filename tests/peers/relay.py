@@ -1,4 +1,4 @@
-"""A lossy stretch of network: a UDP relay that drops datagrams, seeded."""
+"""A bad stretch of network: a UDP relay that drops datagrams, seeded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ SOCKET_BUFFER_BYTES = 1 << 20
 
 
 class LossyRelay:
-    """Takes datagrams at `port`, passes them on to `target_port` of 127.0.0.1, and answers back to the last sender."""
+    """Takes datagrams at `port`, passes them on to `target_port` of 127.0.0.1, and answers back to the last sender.
 
-    def __init__(self, target_port: int, *, loss: float, seed: int) -> None:
+    `loss` from 0 to 1, may be changed.
+    """
+
+    def __init__(self, target_port: int, *, loss: float, seed: int = 1) -> None:
         self._target = ("127.0.0.1", target_port)
-        self._loss = loss
+        self.loss = loss
         self._random = random.Random(seed)
         self._near = _socket()
         self._far = _socket()
@@ -39,7 +42,7 @@ class LossyRelay:
                 self._pass_on(one, datagram)
 
     def _pass_on(self, came_on: socket.socket, datagram: bytes) -> None:
-        if self._random.random() < self._loss:
+        if self._random.random() < self.loss:
             self.dropped += 1
         elif came_on is self._near:
             self._far.sendto(datagram, self._target)

@@ -2,53 +2,228 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from cluster.counter_types import CounterType
 from cluster.launcher import LocalCluster
-from tests.peers.java_peer import JavaPeer, JavaPeers
+from cluster.node_counters import counter_value, read_counters
+from tests.peers.java_peer import JavaPeer, JavaPeers, PeerFailedError
+from tests.peers.ordo_peer import OrdoDriver
+from tests.peers.relay import LossyRelay
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 MESSAGES = 10_000
 ECHO_TIMEOUT_S = 120.0
 EGRESS = "aeron:udp?endpoint=127.0.0.1:0"
+EGRESS_STREAM_ID = 102
+PUBLISHER_LIMIT_TYPE_ID = 1
+StartCluster = Callable[..., LocalCluster]
 
 
 @pytest.fixture
-def cluster(java: JavaPeers, tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster("examples.echo:Echo", root=tmp_path / "cluster") as cluster:
-        cluster.await_leader(60)
-        yield cluster
+def start_cluster(java: JavaPeers, tmp_path: Path) -> Iterator[StartCluster]:
+    """Starts three nodes of the echo service, with these settings, and waits for their leader."""
+    with ExitStack() as stack:
+
+        def start(**settings: str | int | bool) -> LocalCluster:
+            nodes = LocalCluster("examples.echo:Echo", root=tmp_path / "cluster", cluster=settings)
+            stack.enter_context(nodes).await_leader(60)
+            return nodes
+
+        yield start
 
 
-def endpoints(cluster: LocalCluster, *, first: int | None = None) -> str:
-    """As the Java client takes them, optionally beginning with one member."""
-    members = sorted(cluster.ingress_endpoints.items(), key=lambda member: (member[0] != first, member[0]))
-    return ",".join(f"{member_id}={endpoint}" for member_id, endpoint in members)
+def endpoints(cluster: LocalCluster, *member_ids: int) -> str:
+    """Of these members (all when none is given), as the Java client takes them."""
+    chosen = member_ids or cluster.member_ids
+    return ",".join(f"{member_id}={cluster.ingress_endpoints[member_id]}" for member_id in chosen)
 
 
-def start_client(java: JavaPeers, directory: Path, members: str) -> tuple[JavaPeer, int]:
-    """A connected client and the leader it is connected to."""
-    peer = java.start("ClusterEcho", directory, "launch", members, EGRESS)
+def follower_of(cluster: LocalCluster) -> int:
+    leader = cluster.await_leader()
+    return next(member_id for member_id in cluster.member_ids if member_id != leader)
+
+
+def start_client(java: JavaPeers, folder: Path, members: str) -> tuple[JavaPeer, int]:
+    """A client with a driver of its own, connected, and the leader it is connected to."""
+    peer = java.start("ClusterEcho", folder, "launch", members, EGRESS)
     _, leader = peer.await_line("connected")
     return peer, int(leader)
 
 
-def test_session_from_connect_to_close(java: JavaPeers, cluster: LocalCluster, shm_path: Path) -> None:
-    """10,000 messages of 1 B to 100 KiB; the leader dies; the session goes on with the next one."""
+def await_echoes(peer: JavaPeer, count: int) -> None:
+    assert peer.await_line("echoed", ECHO_TIMEOUT_S) == [str(count)]
+
+
+def close(peer: JavaPeer) -> int:
+    """Ends the session; the number of messages that were sent again to a new leader."""
+    peer.tell("close")
+    state, resent = peer.await_line("end")
+    assert state == "open"
+    peer.finish()
+    return int(resent)
+
+
+def await_sessions(cluster: LocalCluster, count: int) -> None:
+    """Waits until every running member knows this many open sessions."""
+
+    def known() -> bool | None:
+        ends = [
+            len([one for one in read_counters(cluster.aeron_dir(member_id)) if one.type_id == CounterType.SESSION])
+            for member_id in cluster.member_ids
+            if cluster.is_running(member_id)
+        ]
+        return ends == [count] * len(ends) or None
+
+    cluster.await_value(known, f"{count} sessions on every member")
+
+
+def test_session_from_connect_to_close(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
+    """10,000 messages of 1 B to 100 KiB; the leader dies; the session goes on with the next one, and closes."""
+    cluster = start_cluster()
     leader = cluster.await_leader()
-    follower = next(member_id for member_id in cluster.member_ids if member_id != leader)
-    peer, connected_to = start_client(java, shm_path / "java", endpoints(cluster, first=follower))
+    peer, connected_to = start_client(java, shm_path / "java", endpoints(cluster))
     assert connected_to == leader
     peer.tell(f"send {MESSAGES}")
-    assert peer.await_line("echoed", ECHO_TIMEOUT_S) == [str(MESSAGES)]
+    await_echoes(peer, MESSAGES)
     cluster.kill(leader)
     new_leader, _ = peer.await_line("new-leader")
     assert int(new_leader) == cluster.await_leader(other_than=leader)
     peer.tell(f"send {MESSAGES // 10}")
-    assert peer.await_line("echoed", ECHO_TIMEOUT_S) == [str(MESSAGES * 11 // 10)]
-    peer.tell("close")
-    assert peer.await_line("end") == ["open", "0"]
+    await_echoes(peer, MESSAGES * 11 // 10)
+    assert close(peer) == 0
+    await_sessions(cluster, 0)
+
+
+def test_redirect(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
+    """A follower is asked, because the leader cannot be reached before the follower has answered.
+
+    The client lists all members: it does not go where it is sent when that member is not in its list.
+    """
+    cluster = start_cluster()
+    leader, follower = cluster.await_leader(), follower_of(cluster)
+    leader_port = int(cluster.ingress_endpoints[leader].rpartition(":")[2])
+    with LossyRelay(leader_port, loss=1.0) as way_to_leader:
+        members = f"{leader}=127.0.0.1:{way_to_leader.port},{endpoints(cluster, follower)}"
+        peer = java.start("ClusterEcho", shm_path / "java", "launch", members, EGRESS)
+        cluster.await_value(lambda: egress_count(cluster, follower) or None, "the follower's answer")
+        cluster.await_value(lambda: egress_count(cluster, follower) == 0 or None, "the end of the follower's answer")
+        way_to_leader.loss = 0.0
+        assert peer.await_line("connected")[1] == str(leader)
+        peer.tell("send 1000")
+        await_echoes(peer, 1000)
+        close(peer)
+
+
+def egress_count(cluster: LocalCluster, member_id: int) -> int:
+    """Publications to clients that a member has."""
+    counters = read_counters(cluster.aeron_dir(member_id))
+    return sum(one.type_id == PUBLISHER_LIMIT_TYPE_ID and f" {EGRESS_STREAM_ID} " in one.label for one in counters)
+
+
+def test_leaders_killed_while_messages_are_under_way(
+    java: JavaPeers, start_cluster: StartCluster, shm_path: Path
+) -> None:
+    """Twice: what was not echoed is sent again to the next leader; the echoes stay in order."""
+    cluster = start_cluster()
+    peer, _ = start_client(java, shm_path / "java", endpoints(cluster))
+    for repetition in (1, 2):
+        killed = cluster.await_leader()
+        position = counter_value(cluster.aeron_dir(killed), CounterType.COMMIT_POSITION)
+        peer.tell(f"send {MESSAGES}")
+        cluster.await_value(
+            lambda killed=killed, position=position: (  # type: ignore[misc]
+                counter_value(cluster.aeron_dir(killed), CounterType.COMMIT_POSITION) > position + (1 << 20) or None
+            ),
+            "the first mebibyte",
+        )
+        cluster.kill(killed)
+        peer.await_line("new-leader")
+        await_echoes(peer, MESSAGES * repetition)
+        cluster.start_member(killed)
+    assert close(peer) > 0
+
+
+def test_leader_that_stands_still(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
+    """A stopped leader is replaced; when it goes on, the session stays where it is."""
+    cluster = start_cluster()
+    peer, leader = start_client(java, shm_path / "java", endpoints(cluster))
+    cluster.send_signal(leader, signal.SIGSTOP)
+    new_leader, _ = peer.await_line("new-leader")
+    assert int(new_leader) != leader
+    peer.tell("send 500")
+    cluster.send_signal(leader, signal.SIGCONT)
+    await_echoes(peer, 500)
+    close(peer)
+
+
+def test_silent_session_times_out(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
+    """Kept alive it lives through three timeouts; then it is quiet, and is told why it was closed."""
+    cluster = start_cluster(session_timeout="1s")
+    peer, _ = start_client(java, shm_path / "java", endpoints(cluster))
+    with pytest.raises(PeerFailedError, match="nothing like 'event'"):
+        peer.await_line("event", 3)
+    peer.tell("quiet")
+    assert peer.await_line("event") == ["CLOSED", str(cluster.await_leader()), "TIMEOUT"]
+    state, _ = peer.await_line("end")
+    assert state == "closed"
     peer.finish()
+    await_sessions(cluster, 0)
+
+
+@pytest.mark.parametrize(("allowed", "answer"), [(True, "OK"), (False, "UNAUTHORISED_ACCESS")])
+def test_admin_request(
+    java: JavaPeers, start_cluster: StartCluster, shm_path: Path, allowed: bool, answer: str
+) -> None:
+    cluster = start_cluster(admin_requests=allowed)
+    peer, leader = start_client(java, shm_path / "java", endpoints(cluster))
+    peer.tell("snapshot")
+    assert peer.await_line("admin")[:3] == ["4711", "SNAPSHOT", answer]
+    if allowed:
+        folder = cluster.aeron_dir(leader)
+        cluster.await_value(lambda: counter_value(folder, CounterType.SNAPSHOT_COUNT) == 1 or None, "the snapshot")
+    peer.tell("send 100")
+    await_echoes(peer, 100)
+    close(peer)
+
+
+def test_one_session_too_many(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
+    cluster = start_cluster(max_sessions=1)
+    peer, _ = start_client(java, shm_path / "first", endpoints(cluster))
+    with pytest.raises(PeerFailedError, match="concurrent session limit"):
+        start_client(java, shm_path / "second", endpoints(cluster))
+    close(peer)
+    await_sessions(cluster, 0)
+    peer, _ = start_client(java, shm_path / "third", endpoints(cluster))
+    close(peer)
+
+
+def test_client_that_dies(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
+    """Killed with its driver, it says nothing: its session times out."""
+    cluster = start_cluster(session_timeout="2s")
+    peer, _ = start_client(java, shm_path / "java", endpoints(cluster))
+    await_sessions(cluster, 1)
+    peer.kill()
+    await_sessions(cluster, 0)
+
+
+def test_java_client_with_an_ordo_driver(
+    java: JavaPeers, start_cluster: StartCluster, start_driver: Callable[..., OrdoDriver]
+) -> None:
+    cluster = start_cluster()
+    driver = start_driver()
+    peer = java.start("ClusterEcho", driver.directory, "attach", endpoints(cluster), EGRESS)
+    peer.await_line("connected")
+    peer.tell("send 2000")
+    await_echoes(peer, 2000)
+    cluster.kill(cluster.await_leader())
+    peer.await_line("new-leader")
+    peer.tell("send 500")
+    await_echoes(peer, 2500)
+    close(peer)
+    assert not driver.errors

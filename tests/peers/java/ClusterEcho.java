@@ -16,7 +16,8 @@ import java.util.Queue;
  * channel. Does what its standard input says, a command a line:
  * "send N" sends N messages and says "echoed N" when all came back, in order and byte for byte;
  * "snapshot" asks for one as an administrator would;
- * "close" ends the session. Keep-alives go out every 200 ms. A new leader makes it send again what was not echoed.
+ * "quiet" stops the keep-alives that otherwise go out every 200 ms; "close" ends the session.
+ * A new leader makes it send again what was not echoed.
  */
 public final class ClusterEcho implements EgressListener
 {
@@ -26,6 +27,7 @@ public final class ClusterEcho implements EgressListener
     private static final int WINDOW_BYTES = 256 * 1024;
     private static final long KEEP_ALIVE_NS = 200_000_000L;
     private static final long STALL_NS = 20_000_000_000L;
+    private static final long MESSAGE_TIMEOUT_NS = 30_000_000_000L;
 
     private final UnsafeBuffer buffer = new UnsafeBuffer(new byte[LARGE]);
     private AeronCluster cluster;
@@ -34,6 +36,7 @@ public final class ClusterEcho implements EgressListener
     private long target;
     private long inFlightBytes;
     private long resent;
+    private boolean quiet;
     private long nextKeepAliveNs;
     private long progressNs = System.nanoTime();
 
@@ -47,13 +50,14 @@ public final class ClusterEcho implements EgressListener
                 .ingressChannel("aeron:udp")
                 .ingressEndpoints(args[2])
                 .egressChannel(args[3])
+                .messageTimeoutNs(MESSAGE_TIMEOUT_NS)
                 .egressListener(echo)
                 .errorHandler(Peer::fail)))
         {
             echo.cluster = cluster;
             Peer.say("connected " + cluster.clusterSessionId() + " " + cluster.leaderMemberId());
             echo.run(commands);
-            Peer.say("end " + (cluster.isClosed() ? "closed by the cluster" : "open") + " " + echo.resent);
+            Peer.say("end " + (cluster.isClosed() ? "closed" : "open") + " " + echo.resent);
         }
         Peer.say("closed");
     }
@@ -90,6 +94,9 @@ public final class ClusterEcho implements EgressListener
             case "send":
                 target += Long.parseLong(words[1]);
                 progressNs = System.nanoTime();
+                break;
+            case "quiet":
+                quiet = true;
                 break;
             case "snapshot":
                 Peer.say("snapshot-requested " + cluster.sendAdminRequestToTakeASnapshot(4711));
@@ -138,7 +145,7 @@ public final class ClusterEcho implements EgressListener
     private void keepAlive()
     {
         final long nowNs = System.nanoTime();
-        if (nowNs > nextKeepAliveNs)
+        if (!quiet && nowNs > nextKeepAliveNs)
         {
             cluster.sendKeepAlive();
             nextKeepAliveNs = nowNs + KEEP_ALIVE_NS;

@@ -1,0 +1,115 @@
+"""Aeron's tools look into Ordo, and Ordo's into an Aeron driver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli import app
+from cluster.counter_types import CounterType
+from cluster.launcher import LocalCluster
+from cluster.node_counters import counter_value, read_counters
+from tests.peers.java_peer import JavaPeers
+from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.relay import LossyRelay
+
+pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(150)]
+SAMPLES = "io.aeron.samples"
+CLUSTER_TOOL = "io.aeron.cluster.ClusterTool"
+STAT_LINE = re.compile(r" *(\d+): +([-\d,]+) - (.*)")
+STREAM_ID = 77
+JAVA_NAME = "java-echo"
+
+
+def test_counters_of_an_ordo_node(java: JavaPeers, tmp_path: Path) -> None:
+    """AeronStat and CountersReader find what Ordo's own reader finds: ids, types, owners, labels; values that rest."""
+    with LocalCluster("examples.echo:Echo", member_count=1, root=tmp_path) as cluster:
+        folder = cluster.aeron_dir(cluster.await_leader(60))
+        ours = {one.counter_id: one for one in read_counters(folder)}
+        lines = java.run("Counters", folder)
+        theirs = {int(words[0]): words for words in (line.split("\t") for line in lines)}
+        assert theirs.keys() == ours.keys()
+        for counter_id, (_, type_id, value, registration_id, owner_id, label) in theirs.items():
+            one = ours[counter_id]
+            assert (int(type_id), label) == (one.type_id, one.label)
+            assert (int(registration_id), int(owner_id)) == (one.registration_id, one.owner_id)
+            if one.type_id == CounterType.NODE_ROLE:
+                assert int(value) == one.value == 2
+        shown = [STAT_LINE.match(line) for line in java.run(f"{SAMPLES}.AeronStat", "watch=false", aeron_dir=folder)]
+        assert {int(line[1]): line[3] for line in shown if line} == {key: one.label for key, one in ours.items()}
+
+
+def test_streams_of_an_ordo_driver(
+    java: JavaPeers, start_driver: Callable[..., OrdoDriver], free_port: Callable[[], int]
+) -> None:
+    """StreamStat and BacklogStat find the stream, LossStat its loss, ErrorStat the error, DriverTool the process."""
+    driver = start_driver()
+    port = free_port()
+    with LossyRelay(port, loss=0.02) as relay, driver.connect() as client:
+        subscription = client.add_subscription(f"aeron:udp?endpoint=127.0.0.1:{port}", STREAM_ID)
+        publication = client.add_publication(f"aeron:udp?endpoint=127.0.0.1:{relay.port}", STREAM_ID)
+        await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
+        exchange(client, publication, subscription, [10_000] * 200)
+        driver.driver.record_error("a test of the error log")
+
+        def run(tool: str, *arguments: str) -> str:
+            lines = java.run(f"{SAMPLES}.{tool}", *arguments, aeron_dir=driver.directory)
+            client.do_work(client_clock())
+            return "\n".join(lines)
+
+        client_clock = driver.clock.now
+        position = publication.position
+        assert f"sessionId={publication.session_id} streamId={STREAM_ID}" in run("StreamStat")
+        assert f"is at position {position}" in run("BacklogStat")
+        assert re.search(rf",{publication.session_id},{STREAM_ID},aeron:udp", run("LossStat"))
+        assert "a test of the error log" in run("ErrorStat")
+        assert run("DriverTool", "pid").strip().isdigit()
+
+
+def test_cluster_tool(java: JavaPeers, tmp_path: Path) -> None:
+    """ClusterTool describes a node, and suspends, resumes, snapshots and shuts the cluster down through its toggle."""
+    with LocalCluster("examples.echo:Echo", root=tmp_path) as cluster:
+        leader = cluster.await_leader(60)
+
+        def tool(command: str, member_id: int = leader) -> str:
+            return "\n".join(java.run(CLUSTER_TOOL, cluster.data_dir(member_id) / "cluster", command))
+
+        assert tool("pid").strip() == str(cluster.pid(leader))
+        described = tool("describe")
+        assert "componentType=CONSENSUS_MODULE" in described and "componentType=CONTAINER" in described
+        assert f"aeronDirectory='{cluster.aeron_dir(leader)}'" in described
+        assert "distinct errors observed" in tool("errors")
+        for action in ("suspend", "resume", "snapshot"):
+            assert f"{action.upper()} applied successfully" in tool(action)
+        assert counter_value(cluster.aeron_dir(leader), CounterType.SNAPSHOT_COUNT) == 1
+        follower = next(member_id for member_id in cluster.member_ids if member_id != leader)
+        assert "applied successfully" not in tool("snapshot", follower)
+        assert "SHUTDOWN applied successfully" in tool("shutdown")
+        cluster.await_value(
+            lambda: not any(map(cluster.is_running, cluster.member_ids)) or None, "the end of all nodes"
+        )
+
+
+def test_ordo_stat_of_a_java_driver(java: JavaPeers, shm_path: Path, free_port: Callable[[], int]) -> None:
+    folder = shm_path / "java"
+    channel = f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
+    peer = java.start("EchoStream", folder, "launch", channel, 1, "aeron:ipc", 2, "exclusive")
+    peer.await_line("ready")
+    named = f"name={JAVA_NAME}"
+    with connect(str(folder), "") as client:
+        await_that(lambda: any(named in one.label for one in read_counters(folder)), client, "the client's name")
+        shown = CliRunner().invoke(app, ["stat", "--dir", str(folder)])
+        theirs = [line.split("\t") for line in java.run("Counters", folder)]
+    assert shown.exit_code == 0
+    lines = [line.split(maxsplit=3) for line in shown.stdout.splitlines()]
+    assert [(words[0], words[1], words[3]) for words in lines] == [
+        (words[0], words[1], words[5].strip()) for words in theirs
+    ]
+    errors = CliRunner().invoke(app, ["errors", "--dir", str(folder)])
+    assert errors.exit_code == 0 and "no errors" in errors.stdout
+    peer.tell("end")
+    peer.finish()
