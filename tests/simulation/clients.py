@@ -10,9 +10,9 @@ from cluster.client_transport import ClientTransport
 from runtime.clock import VirtualClock
 from runtime.errors import OrdoError
 from runtime.memory import HeapMemoryProvider
-from tests.simulation.network import SimulatedHost
-from tests.simulation.nodes import NEVER_NS, PORT, node_address
+from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
 from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply
+from tests.simulation.timeline import NEVER_NS, Actor
 from transport.client import TransportClient
 from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
@@ -29,7 +29,7 @@ OUTSTANDING_MAX = 30
 TIMER_DELAYS_MS = (0, 1, 20, 500, 2000)
 
 
-class SimulatedClient:
+class SimulatedClient(Actor):
     """A client through all its sessions. Numbers of requests go on from session to session."""
 
     def __init__(self, world: World, client_id: int) -> None:
@@ -40,16 +40,13 @@ class SimulatedClient:
         self.random: Random = world.random.stream(self.name)
         self.number = 0
         self.lives = 0
-        self.due_ns = NEVER_NS
-        self.paused_until_ns = 0
+        self.cycle_ns = world.options.cycle_ns
         self.is_working = True
         self.session: ClusterClient | None = None
-        self.host: SimulatedHost | None = None
         self.answered_last = 0
         self._driver: MediaDriver | None = None
         self._transport: ClientTransport | None = None
         self._next_operation_ns = 0
-        self._earliest_ns = 0
         self._reopen_ns = 0
         self._timers: list[int] = []
         self._unanswered: set[int] = set()
@@ -60,7 +57,7 @@ class SimulatedClient:
         """A new process: driver, transport, and a session on its way."""
         world = self.world
         self.lives += 1
-        self.clock = VirtualClock(1_000_000_000 + world.now_ns)
+        self.clock = VirtualClock(CLOCK_START_NS + world.now_ns)
         self.host = world.network.host(self.address)
         memory, clock = HeapMemoryProvider(), self.clock
         config = MediaDriverConfig(
@@ -107,49 +104,36 @@ class SimulatedClient:
         if self.host is not None:
             self.host.close()
         self.release()
-        self.due_ns = NEVER_NS
         self._unanswered.clear()
 
     def release(self) -> None:
         """Forgets the process without a word to anybody."""
         self.session = self._driver = self._transport = self.host = None
+        self.due_ns = NEVER_NS
+        self.paused_until_ns = 0
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def wants_to_run(self, now_ns: int) -> bool:
-        if self._driver is None or now_ns < self.paused_until_ns:
-            return False
-        assert self.host is not None
-        if self.host.has_arrivals:
-            self.due_ns = min(self.due_ns, self._earliest_ns)
-        return self.due_ns <= now_ns
-
-    def step(self, now_ns: int) -> None:
+    def step(self, now_ns: int) -> bool:
         """Polls once, perhaps asks for something, and sleeps until something is due."""
-        host, driver = self.host, self._driver
-        assert host is not None and driver is not None
-        host.has_arrivals = False
-        self.clock.advance(now_ns + 1_000_000_000 - self.clock.now())
+        self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
         count = self._poll(now_ns)
         if self.session is not None and self.session.state is ClientState.CONNECTED:
             self._work(now_ns)
-        self._plan(now_ns, count)
+        self.sleep_for(now_ns, 0 if count else self._idle_ns(now_ns))
+        return False
 
-    def _plan(self, now_ns: int, count: int) -> None:
+    def _idle_ns(self, now_ns: int) -> int:
+        """How long it may sleep."""
         host, driver = self.host, self._driver
         assert host is not None and driver is not None
-        cycle_ns = self.world.options.cycle_ns
-        self._earliest_ns = now_ns + cycle_ns
-        if count:
-            self.due_ns = now_ns + cycle_ns
-            return
         is_connected = self.session is not None and self.session.state is ClientState.CONNECTED
         tick_ns = CONNECTED_TICK_NS if is_connected else CONNECTING_TICK_NS
         driver.park(self.clock.now(), tick_ns)
         wait_ns = min(tick_ns, host.parked_ns)
         if is_connected and self.is_working:
             wait_ns = min(wait_ns, self._next_operation_ns - now_ns)
-        self.due_ns = now_ns + max(cycle_ns, wait_ns)
+        return wait_ns
 
     def _poll(self, now_ns: int) -> int:
         if self.session is None:

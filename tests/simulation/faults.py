@@ -79,11 +79,11 @@ class FaultSchedule:
         for node in world.nodes:
             node.disk.heal()
             node.disk.sync_delay_ns_max = min(node.disk.sync_delay_ns_max, 2 * MS)
-            node.paused_until_ns = 0
+            node.resume(world.now_ns)
             node.step_clock(-node.clock_offset_ns)
             self._restart(node)
         for client in world.clients:
-            client.paused_until_ns = 0
+            client.resume(world.now_ns)
             if client.session is None and client.host is None:
                 client.boot()
 
@@ -154,7 +154,7 @@ class FaultSchedule:
         node = self._victim()
         if node is not None:
             duration_ns = self.random.choice((20 * MS, 300 * MS, 2 * S))
-            node.paused_until_ns = self.world.now_ns + duration_ns
+            node.pause(self.world.now_ns + duration_ns)
             self.world.note(f"{node.name} paused for {duration_ns // MS} ms")
 
     def step_clock(self) -> None:
@@ -260,7 +260,7 @@ class FaultSchedule:
             self._later(lambda: client.boot() if client.host is None else None)
         else:
             duration_ns = self.random.choice((100 * MS, 1 * S, 4 * S))
-            client.paused_until_ns = self.world.now_ns + duration_ns
+            client.pause(self.world.now_ns + duration_ns)
             self.world.note(f"{client.name} paused for {duration_ns // MS} ms")
 
     def snapshot(self) -> None:

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from libc.stdint cimport int64_t
 
 from runtime.clock cimport Clock
-from runtime.datagram cimport DatagramNetwork
-
 from runtime.datagram import PythonDatagramChannel
 from runtime.errors import TransportError
 from transport.udp import pack_address, unpack_address
@@ -224,14 +222,6 @@ class SimulatedNetwork:
 
 cdef class SimulatedHost(DatagramNetwork):
     """One node's sockets. `select` delivers what is due and never waits: time passes only by the clock's owner."""
-    cdef readonly object network
-    cdef readonly str address
-    cdef readonly bint closed
-    cdef readonly list channels
-    cdef readonly int64_t parked_ns        # the timeout of the last select: how long the owner would have waited
-    cdef public bint has_arrivals          # a socket got something since the owner cleared this
-    cdef int _next_port
-
     def __init__(self, network, str address):
         self.network = network
         self.address = address
@@ -249,9 +239,12 @@ cdef class SimulatedHost(DatagramNetwork):
             return 0
         if self.network.next_arrival_ns <= self.network.clock.now():
             self.network.deliver()
+        if not self._has_queued:
+            return 0
         for channel in self.channels:
             channel.ready = bool(channel.queue)
             count += channel.ready
+        self._has_queued = count > 0
         return count
 
     def fileno(self):
@@ -317,7 +310,7 @@ cdef class SimulatedHost(DatagramNetwork):
         for channel in self.channels:
             if channel.hears(source, destination):
                 found = True
-                self.has_arrivals = True
+                self.has_arrivals = self._has_queued = True
                 channel.enqueue(source, payload)
         return found
 

@@ -10,15 +10,15 @@ from cluster.node import Node, NodeSeams
 from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError, OrdoError
 from runtime.memory import HeapMemoryProvider
-from tests.simulation.network import SimulatedHost
 from tests.simulation.service import RegisterService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
+from tests.simulation.timeline import NodeActor
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-NEVER_NS = (1 << 63) - 1
 EPOCH_NS = 1_700_000_000_000_000_000
+CLOCK_START_NS = 1_000_000_000
 PORT = 9000
 
 
@@ -55,11 +55,8 @@ def node_config(world: World, member_id: int) -> NodeConfig:
     )
 
 
-class SimulatedNode:
-    """A member through all its lives. `node` is None while its process is dead; the disk outlives it.
-
-    `due_ns` is the virtual time at which it wants to run again; the world runs it then, or when datagrams arrive.
-    """
+class SimulatedNode(NodeActor):
+    """A member through all its lives. `node` is None while its process is dead; the disk outlives it."""
 
     def __init__(self, world: World, member_id: int) -> None:
         self.world = world
@@ -74,20 +71,13 @@ class SimulatedNode:
         self.boots = 0
         self.node: Node | None = None
         self.service: RegisterService | None = None
-        self.host: SimulatedHost | None = None
-        self.due_ns = NEVER_NS
-        self.paused_until_ns = 0
+        self.cycle_ns = world.options.cycle_ns
         self.clock_offset_ns = 0
         self.clock_rate_ppm = 0
         self.has_disk_faults = False
         self.is_rotten = False
         self.log_end_acknowledged = 0
         """End of the log as it was last reported, by any of its lives: what a restart must find again."""
-        self._earliest_ns = 0
-        self._storage: SimulatedStorage | None = None
-        self._booted_ns = 0
-        self._last_state: object = None
-        self._last_positions: object = None
 
     # -- lives -----------------------------------------------------------------------------------------------------
 
@@ -108,18 +98,12 @@ class SimulatedNode:
         """Starts a new process on the disk as it is."""
         world = self.world
         self.boots += 1
-        self._booted_ns = world.now_ns
-        self.clock = VirtualClock(1_000_000_000, EPOCH_NS + world.now_ns + self.clock_offset_ns)
-        self.host = world.network.host(self.address)
-        self._storage = SimulatedStorage(self.disk, self.clock)
+        self.clock = VirtualClock(CLOCK_START_NS, EPOCH_NS + world.now_ns + self.clock_offset_ns - CLOCK_START_NS)
+        host = self.host = world.network.host(self.address)
+        storage = SimulatedStorage(self.disk, self.clock)
         self.service = RegisterService(self.member_id, world, world.options.snapshot_padding)
-        seams = NodeSeams(
-            self.clock,
-            self.host,
-            HeapMemoryProvider(),
-            self._storage,
-            world.random.child(f"{self.name} life {self.boots}"),
-        )
+        random = world.random.child(f"{self.name} life {self.boots}")
+        seams = NodeSeams(self.clock, host, HeapMemoryProvider(), storage, random)
         world.note(f"{self.name} boot {self.boots}")
         try:
             self.node = Node(self.config, seams, self.service)
@@ -129,19 +113,14 @@ class SimulatedNode:
         except OrdoError as error:
             self.die_of(error)
         else:
-            self.due_ns = world.now_ns
+            self.attach(self.node, self.clock, host, storage.queues, world.now_ns, self.clock_rate_ppm)
             world.on_booted(self)
 
     def _gone(self, text: str) -> None:
         self.world.note(f"{self.name} {text}")
-        self.node = None
-        self.service = None
-        self.due_ns = NEVER_NS
-        self.paused_until_ns = 0
-        self._last_state = self._last_positions = None
         if self.host is not None:
             self.host.close()
-            self.host = None
+        self.release()
 
     def kill(self) -> None:
         """The process is gone at once; what it wrote is in the page cache."""
@@ -188,18 +167,9 @@ class SimulatedNode:
         """Forgets the process without a word to anybody."""
         self.node = None
         self.service = None
-        self.host = None
-        self._storage = None
+        self.detach()
 
     # -- time ------------------------------------------------------------------------------------------------------
-
-    def _local_ns(self, world_ns: int) -> int:
-        elapsed_ns = world_ns - self._booted_ns
-        return 1_000_000_000 + elapsed_ns + elapsed_ns * self.clock_rate_ppm // 1_000_000
-
-    def _world_wait_ns(self, local_ns: int) -> int:
-        """World time that passes while the local clock goes on by so much, rounded up."""
-        return max(0, local_ns) * 1_000_000 // (1_000_000 + self.clock_rate_ppm) + 1
 
     def step_clock(self, delta_ns: int) -> None:
         """The wall clock of this member jumps."""
@@ -207,66 +177,20 @@ class SimulatedNode:
         if self.node is not None:
             self.clock.step_epoch(delta_ns)
 
-    def wants_to_run(self, now_ns: int) -> bool:
-        if self.node is None or now_ns < self.paused_until_ns:
-            return False
-        assert self.host is not None
-        if self.host.has_arrivals:
-            self.due_ns = min(self.due_ns, self._earliest_ns)
-        return self.due_ns <= now_ns
-
-    def step(self, now_ns: int) -> bool:
-        """One duty cycle at a virtual time; then sleeps until something is due, as the parked node does.
-
-        True when anything that invariants look at has changed.
-        """
-        node, host = self.node, self.host
-        assert node is not None and host is not None
-        host.has_arrivals = False
-        local_ns = self._local_ns(now_ns)
-        self.clock.advance(local_ns - self.clock.now())
-        try:
-            work = node.do_work(local_ns)
-        except PowerLoss:
+    def on_failed(self, error: BaseException) -> None:
+        if isinstance(error, PowerLoss):
             self.lose_power()
-            return False
-        except OrdoError as error:
+        elif isinstance(error, OrdoError):
             self.die_of(error)
-            return False
-        self._plan(now_ns, local_ns, work)
-        return self._has_changed()
+        else:
+            raise error
 
-    def _plan(self, now_ns: int, local_ns: int, work: int) -> None:
-        node, host = self.node, self.host
-        assert node is not None and host is not None
-        cycle_ns = self.world.options.cycle_ns
-        wait_ns = 0
-        if not work:
-            node.driver.park(local_ns, max(0, node.cycle.next_tick_ns - local_ns))
-            wait_ns = self._world_wait_ns(host.parked_ns)
-            wait_ns = min(wait_ns, self._until_sync(local_ns))
-        self._earliest_ns = now_ns + cycle_ns
-        self.due_ns = now_ns + max(cycle_ns, wait_ns)
-
-    def _until_sync(self, local_ns: int) -> int:
-        assert self._storage is not None
-        due = [queue.next_due_ns(local_ns) for queue in self._storage.queues]
-        return min((self._world_wait_ns(at - local_ns) for at in due if at is not None), default=NEVER_NS)
-
-    def _has_changed(self) -> bool:
-        module = self.module
-        core, sequencer = module.core, module.sequencer
-        state = core.state, core.role, core.candidate_term_id, sequencer.leading_term_id
-        if state != self._last_state:
-            self._last_state = state
-            self.world.note(
-                f"{self.name} {core.state.name} {core.role.name} term={core.leadership_term_id} "
-                f"candidate={core.candidate_term_id} append={self.append_position} commit={self.commit_position}"
-            )
-        positions = sequencer.append_position, sequencer.commit_position, state
-        changed = positions != self._last_positions
-        self._last_positions = positions
-        return changed
+    def on_state_changed(self) -> None:
+        core = self.module.core
+        self.world.note(
+            f"{self.name} {core.state.name} {core.role.name} term={core.leadership_term_id} "
+            f"candidate={core.candidate_term_id} append={self.append_position} commit={self.commit_position}"
+        )
 
     # -- looking inside --------------------------------------------------------------------------------------------
 

@@ -21,13 +21,15 @@ cdef enum:
     PAGE = 4096
     EIO = 5
     ENOSPC = 28
-    SYNCS_MAX = 4096
 
 
 cdef struct Undo:
     int64_t offset
     int64_t length
     uint8_t* before
+
+
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
 
 
 cdef class SimulatedFile:
@@ -179,21 +181,14 @@ cdef class SimulatedFolder(SegmentFile):
         pass
 
 
-cdef struct PendingSync:
-    int64_t due_ns
-    int64_t covered
+cdef void settle(SimulatedFile file, int64_t covered) noexcept:
+    """Every write of the file up to the `covered`th is durable."""
+    if covered > file.durable_count:
+        file._forget(covered - file.durable_count)
 
 
 cdef class SimulatedSyncQueue(SyncQueue):
     """Syncs that complete in order, each after the disk's sync delay; what was written after the request is not in."""
-    cdef Clock clock
-    cdef SimulatedDisk disk
-    cdef PendingSync pending[SYNCS_MAX]
-    cdef list files
-    cdef int64_t last_due_ns
-    cdef int64_t requested
-    cdef int64_t done
-    cdef int failure
 
     def __init__(self, Clock clock, SimulatedDisk disk):
         self.clock = clock
@@ -205,7 +200,7 @@ cdef class SimulatedSyncQueue(SyncQueue):
         cdef int64_t slot = ticket % SYNCS_MAX
         assert self.requested - self.done < SYNCS_MAX - 1, "too many syncs in flight"
         self.files[slot] = file
-        self.last_due_ns = max(self.last_due_ns, self.clock.nano_time() + self.disk.draw_sync_delay())
+        self.last_due_ns = max(self.last_due_ns, self.clock.nano_time() + (<SimulatedDisk> self.disk).draw_sync_delay())
         self.pending[slot].due_ns = self.last_due_ns
         self.pending[slot].covered = 0
         if isinstance(file, SimulatedSegment):
@@ -221,7 +216,7 @@ cdef class SimulatedSyncQueue(SyncQueue):
             slot = (self.done + 1) % SYNCS_MAX
             if self.pending[slot].due_ns > now_ns:
                 break
-            if self.disk.next_sync_fails():
+            if (<SimulatedDisk> self.disk).next_sync_fails():
                 self.failure = -EIO
                 break
             self._complete(slot)
@@ -235,12 +230,7 @@ cdef class SimulatedSyncQueue(SyncQueue):
             if isinstance(handle, SimulatedFolder):
                 self.disk.names_durable((<SimulatedFolder> handle).path)
             else:
-                self._settle((<SimulatedSegment> handle).file, self.pending[slot].covered)
-
-    cdef void _settle(self, SimulatedFile file, int64_t covered):
-        """Every write of the file up to the `covered`th is durable."""
-        if covered > file.durable_count:
-            file._forget(covered - file.durable_count)
+                settle((<SimulatedSegment> handle).file, self.pending[slot].covered)
 
     cdef int error(self) noexcept nogil:
         return self.failure
@@ -248,15 +238,15 @@ cdef class SimulatedSyncQueue(SyncQueue):
     def close(self):
         """Nothing to give back."""
 
-    def next_due_ns(self, int64_t after_ns):
-        """When the next sync completes after a time, or None."""
+    cdef int64_t due_after(self, int64_t after_ns) noexcept nogil:
+        """When the next sync completes after a time."""
         cdef int64_t ticket
         if self.last_due_ns <= after_ns:
-            return None
+            return NEVER
         for ticket in range(self.done + 1, self.requested + 1):
             if self.pending[ticket % SYNCS_MAX].due_ns > after_ns:
                 return self.pending[ticket % SYNCS_MAX].due_ns
-        return None
+        return NEVER
 
 
 class PowerLoss(BaseException):

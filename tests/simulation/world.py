@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 
 from runtime.clock import VirtualClock
@@ -15,14 +14,14 @@ from tests.simulation.network import Faults, SimulatedNetwork
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.operations import Reply, Request
 from tests.simulation.options import Options
+from tests.simulation.timeline import Actor, Timeline
 from tests.simulation.trace import Trace
 
 MS = 1_000_000
-NEVER_NS = (1 << 63) - 1
 CHECKPOINT_INTERVAL_NS = 200 * MS
 
 
-class World:
+class World(Timeline):
     """Time, network, members and clients; hears everything that invariants are about.
 
     An invariant that does not hold is kept in `violation` (the first of them), and raised after the step it was
@@ -33,7 +32,7 @@ class World:
         self.seed = seed
         self.options = options
         self.random = RandomSource(seed)
-        self.clock = VirtualClock()
+        clock = VirtualClock()
         self.trace = Trace()
         faults = Faults(
             options.loss,
@@ -45,71 +44,40 @@ class World:
             options.reorder_delay_ns,
             checksums=True,
         )
-        self.network = SimulatedNetwork(self.clock, self.random.stream("network"), faults)
+        super().__init__(clock, SimulatedNetwork(clock, self.random.stream("network"), faults))
         self.executed = ExecutedLog()
         self.clients_history = ClientHistory()
         self.last_written: dict[int, int] = {}
-        self.steps = 0
         self.violation: Violation | None = None
         self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes)]
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.invariants: list[Invariant] = all_invariants(self)
-        self._actors: list[SimulatedNode | SimulatedClient] = [*self.nodes, *self.clients]
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._event_count = 0
+        self.actors.extend([*self.nodes, *self.clients])
         self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    @property
-    def now_ns(self) -> int:
-        return int(self.clock.now())
-
-    def at(self, delay_ns: int, action: Callable[[], None]) -> None:
-        """Runs an action once, `delay_ns` from now."""
-        self._event_count += 1
-        heapq.heappush(self._events, (self.now_ns + delay_ns, self._event_count, action))
-
     def run(self, duration_ns: int, is_done: Callable[[], bool] | None = None) -> bool:
-        """Lets virtual time pass; True as soon as `is_done`, which is asked after every round."""
+        """Lets virtual time pass; True as soon as `is_done`, which is asked every millisecond."""
         end_ns = self.now_ns + duration_ns
+        asked_ns = 0
         while self.now_ns < end_ns:
-            self._advance(end_ns)
-            self._round(self.now_ns)
+            self.turn(end_ns)
             if self.violation is not None:
                 raise self.violation
-            if is_done is not None and is_done():
-                return True
+            if self.now_ns >= self._next_checkpoint_ns:
+                self._next_checkpoint_ns = self.now_ns + CHECKPOINT_INTERVAL_NS
+                self.check_all()
+            if is_done is not None and self.now_ns >= asked_ns:
+                asked_ns = self.now_ns + MS
+                if is_done():
+                    return True
         return False
 
-    def _advance(self, end_ns: int) -> None:
-        """To the next moment at which anything can happen."""
-        now_ns = self.now_ns
-        next_ns = min(end_ns, self.network.next_arrival_ns)
-        if self._events and self._events[0][0] < next_ns:
-            next_ns = self._events[0][0]
-        for actor in self._actors:
-            if actor.due_ns < next_ns:
-                next_ns = max(actor.due_ns, min(actor.paused_until_ns, next_ns))
-        if next_ns > now_ns:
-            self.clock.advance(next_ns - now_ns)
-
-    def _round(self, now_ns: int) -> None:
-        while self._events and self._events[0][0] <= now_ns:
-            heapq.heappop(self._events)[2]()
-        self.network.deliver()
-        for node in self.nodes:
-            if node.wants_to_run(now_ns):
-                self.steps += 1
-                if node.step(now_ns):
-                    self._check_step(node)
-        for client in self.clients:
-            if client.wants_to_run(now_ns):
-                self.steps += 1
-                client.step(now_ns)
-        if now_ns >= self._next_checkpoint_ns:
-            self._next_checkpoint_ns = now_ns + CHECKPOINT_INTERVAL_NS
-            self.check_all()
+    def on_changed(self, actor: Actor) -> None:
+        assert isinstance(actor, SimulatedNode)
+        for invariant in self.invariants:
+            invariant.on_step(actor)
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
@@ -121,10 +89,6 @@ class World:
         if self.violation is None:
             self.note(f"VIOLATION {text}")
             self.violation = Violation(text)
-
-    def _check_step(self, node: SimulatedNode) -> None:
-        for invariant in self.invariants:
-            invariant.on_step(node)
 
     def check_all(self) -> None:
         """The costly checks."""
@@ -210,10 +174,11 @@ class World:
 
     def forget(self) -> None:
         """Lets go of everything, so that the memory of this run can go."""
-        for actor in self._actors:
+        for actor in (*self.nodes, *self.clients):
             actor.release()
+        self.actors.clear()
         self.invariants.clear()
-        self._events.clear()
+        self.forget_events()
 
     def is_steady(self) -> bool:
         """All members live, one serves, all others follow it and have executed the same."""

@@ -1,0 +1,45 @@
+"""The loop of a simulated world."""
+
+from libc.stdint cimport int64_t
+
+from cluster.sequencer cimport Sequencer
+from runtime.agent cimport Agent
+from runtime.clock cimport VirtualClock
+from tests.simulation.network cimport SimulatedHost
+from transport.driver.media_driver cimport MediaDriver
+
+cdef class Actor:
+    cdef public int64_t due_ns             # when it runs next; NEVER_NS: not before something arrives
+    cdef public int64_t earliest_ns        # not before its last duty cycle is over
+    cdef public int64_t paused_until_ns
+    cdef public int64_t cycle_ns           # how long a duty cycle takes
+    cdef public SimulatedHost host         # None while its process is dead
+    cpdef bint step(self, int64_t now_ns) except -1
+    cdef void wake(self) noexcept
+    cdef void sleep(self, int64_t now_ns, int64_t wait_ns) noexcept
+
+cdef class NodeActor(Actor):
+    cdef Agent _cycle
+    cdef MediaDriver _driver
+    cdef Sequencer _sequencer
+    cdef VirtualClock _clock
+    cdef object _core
+    cdef list _queues
+    cdef object _state
+    cdef int64_t _booted_ns                # world time
+    cdef int64_t _first_ns                 # local time then
+    cdef int64_t _rate_ppm
+    cdef int64_t _append_position
+    cdef int64_t _commit_position
+    cdef int64_t _world_ns(self, int64_t local_ns) noexcept
+    cdef int64_t _until_sync(self, int64_t local_ns)
+    cdef bint _has_changed(self) except -1
+
+cdef class Timeline:
+    cdef readonly VirtualClock clock
+    cdef readonly object network
+    cdef readonly list actors
+    cdef public int64_t steps
+    cdef list _events
+    cdef int64_t _event_count
+    cdef int64_t _next(self, int64_t end_ns)

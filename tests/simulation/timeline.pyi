@@ -1,0 +1,46 @@
+from collections.abc import Callable
+from typing import Any
+
+from runtime.clock import VirtualClock
+from tests.simulation.network import SimulatedHost, SimulatedNetwork
+from tests.simulation.storage import SimulatedSyncQueue
+
+NEVER_NS: int
+
+class Actor:
+    due_ns: int
+    earliest_ns: int
+    paused_until_ns: int
+    cycle_ns: int
+    host: SimulatedHost | None
+    def step(self, now_ns: int) -> bool: ...
+    def pause(self, until_ns: int) -> None: ...
+    def resume(self, now_ns: int) -> None: ...
+    def sleep_for(self, now_ns: int, wait_ns: int) -> None: ...
+
+class NodeActor(Actor):
+    def attach(
+        self,
+        node: Any,
+        clock: VirtualClock,
+        host: SimulatedHost,
+        sync_queues: list[SimulatedSyncQueue],
+        now_ns: int,
+        rate_ppm: int,
+    ) -> None: ...
+    def detach(self) -> None: ...
+    def on_failed(self, error: BaseException) -> None: ...
+    def on_state_changed(self) -> None: ...
+
+class Timeline:
+    clock: VirtualClock
+    network: SimulatedNetwork
+    actors: list[Actor]
+    steps: int
+    def __init__(self, clock: VirtualClock, network: SimulatedNetwork) -> None: ...
+    @property
+    def now_ns(self) -> int: ...
+    def at(self, delay_ns: int, action: Callable[[], object]) -> None: ...
+    def turn(self, end_ns: int) -> None: ...
+    def on_changed(self, actor: Actor) -> None: ...
+    def forget_events(self) -> None: ...

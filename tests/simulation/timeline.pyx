@@ -1,0 +1,189 @@
+"""The loop of a simulated world: goes from event to event in virtual time, and runs whoever is due."""
+
+import heapq
+
+from libc.stdint cimport int64_t
+
+from cluster.sequencer cimport Sequencer
+from runtime.agent cimport Agent
+from runtime.clock cimport VirtualClock
+from tests.simulation.network cimport SimulatedHost
+from tests.simulation.storage cimport SimulatedSyncQueue
+from transport.driver.media_driver cimport MediaDriver
+
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
+
+NEVER_NS = NEVER
+
+
+cdef class Actor:
+    """Something that runs when it is due, at most once in `cycle_ns`. Times are virtual, in ns."""
+
+    def __cinit__(self):
+        self.due_ns = NEVER
+
+    cpdef bint step(self, int64_t now_ns) except -1:
+        """One duty cycle; sets `due_ns`. True when something changed that invariants look at."""
+        raise NotImplementedError
+
+    def pause(self, int64_t until_ns):
+        """It does not run before a time."""
+        self.paused_until_ns = until_ns
+        if self.due_ns < until_ns:
+            self.due_ns = until_ns
+
+    def resume(self, int64_t now_ns):
+        """It may run again at once."""
+        self.paused_until_ns = 0
+        if self.host is not None:
+            self.due_ns = now_ns
+
+    cdef void wake(self) noexcept:
+        """Something has arrived for it."""
+        cdef int64_t at_ns = max(self.earliest_ns, self.paused_until_ns)
+        if at_ns < self.due_ns:
+            self.due_ns = at_ns
+
+    cdef void sleep(self, int64_t now_ns, int64_t wait_ns) noexcept:
+        """Plans the next duty cycle."""
+        self.earliest_ns = now_ns + self.cycle_ns
+        self.due_ns = now_ns + max(self.cycle_ns, min(wait_ns, NEVER // 2))
+
+    def sleep_for(self, int64_t now_ns, int64_t wait_ns):
+        """As seen from Python."""
+        self.sleep(now_ns, wait_ns)
+
+
+cdef class NodeActor(Actor):
+    """Runs the duty cycle of a node and parks it as its own thread would. The clock may run at another rate."""
+
+    def attach(self, node, VirtualClock clock not None, SimulatedHost host not None, list sync_queues, int64_t now_ns,
+               int64_t rate_ppm):
+        """A process was started at `now_ns`; its clock goes on from where it is, `rate_ppm` faster than the world's."""
+        self._cycle = node.cycle
+        self._driver = node.driver
+        self._sequencer = node.module.sequencer
+        self._core = node.module.core
+        self._clock = clock
+        self.host = host
+        self._queues = sync_queues
+        self._booted_ns = now_ns
+        self._first_ns = clock.now_ns
+        self._rate_ppm = rate_ppm
+        self._state = None
+        self.due_ns = self.earliest_ns = now_ns
+
+    def detach(self):
+        """The process is gone."""
+        self._cycle = self._driver = self._sequencer = self._core = self._clock = self.host = None
+        self._queues = []
+        self.due_ns = NEVER
+        self.paused_until_ns = 0
+
+    cpdef bint step(self, int64_t now_ns) except -1:
+        cdef int64_t elapsed_ns = now_ns - self._booted_ns
+        cdef int64_t local_ns = self._first_ns + elapsed_ns + elapsed_ns * self._rate_ppm // 1_000_000
+        cdef int64_t wait_ns = 0
+        cdef int work
+        self._clock.now_ns = local_ns
+        try:
+            work = self._cycle.do_work(local_ns)
+        except BaseException as error:
+            self.on_failed(error)
+            return False
+        if work == 0:
+            wait_ns = max(0, self._cycle.next_tick_ns - local_ns)
+            self._driver.park_until(local_ns, wait_ns)
+            wait_ns = self._world_ns(self.host.parked_ns if wait_ns else 0)
+            wait_ns = min(wait_ns, self._until_sync(local_ns))
+        self.sleep(now_ns, wait_ns)
+        return self._has_changed()
+
+    cdef int64_t _world_ns(self, int64_t local_ns) noexcept:
+        """World time in which the local clock goes on by so much, rounded up."""
+        if local_ns <= 0:
+            return 0
+        return local_ns if self._rate_ppm == 0 else <int64_t> (local_ns * (1e6 / (1e6 + self._rate_ppm))) + 1
+
+    cdef int64_t _until_sync(self, int64_t local_ns):
+        cdef int64_t soonest_ns = NEVER, due_ns
+        for queue in self._queues:
+            due_ns = (<SimulatedSyncQueue> queue).due_after(local_ns)
+            if due_ns < NEVER:
+                soonest_ns = min(soonest_ns, self._world_ns(due_ns - local_ns))
+        return soonest_ns
+
+    cdef bint _has_changed(self) except -1:
+        core = self._core
+        cdef bint changed = (self._sequencer.append_position != self._append_position
+                             or self._sequencer.commit_position != self._commit_position)
+        state = core.state, core.role, core.candidate_term_id, self._sequencer.leading_term_id
+        self._append_position = self._sequencer.append_position
+        self._commit_position = self._sequencer.commit_position
+        if state != self._state:
+            self._state = state
+            self.on_state_changed()
+            return True
+        return changed
+
+    def on_failed(self, error):
+        """The duty cycle raised."""
+        raise error
+
+    def on_state_changed(self):
+        """The state of the election, the role, the term or the leadership is another one."""
+
+
+cdef class Timeline:
+    """Actors, planned events and a network on one virtual clock."""
+
+    def __init__(self, VirtualClock clock not None, network):
+        self.clock = clock
+        self.network = network
+        self.actors = []
+        self._events = []
+
+    @property
+    def now_ns(self):
+        return self.clock.now_ns
+
+    def at(self, int64_t delay_ns, action):
+        """Runs an action once, `delay_ns` from now."""
+        self._event_count += 1
+        heapq.heappush(self._events, (self.clock.now_ns + delay_ns, self._event_count, action))
+
+    def turn(self, int64_t end_ns):
+        """Goes to the next moment at which anything happens, at most to `end_ns`, and lets it happen."""
+        cdef Actor actor
+        cdef int64_t next_ns = self._next(end_ns)
+        if next_ns > self.clock.now_ns:
+            self.clock.now_ns = next_ns
+        while self._events and self._events[0][0] <= next_ns:
+            heapq.heappop(self._events)[2]()
+        self.network.deliver()
+        for actor in self.actors:
+            if actor.host is not None and actor.host.has_arrivals:
+                actor.wake()
+            if actor.due_ns <= next_ns:
+                self.steps += 1
+                if actor.host is not None:
+                    actor.host.has_arrivals = False
+                if actor.step(next_ns):
+                    self.on_changed(actor)
+
+    cdef int64_t _next(self, int64_t end_ns):
+        cdef Actor actor
+        cdef int64_t next_ns = min(end_ns, <int64_t> self.network.next_arrival_ns)
+        if self._events and self._events[0][0] < next_ns:
+            next_ns = self._events[0][0]
+        for actor in self.actors:
+            if actor.due_ns < next_ns:
+                next_ns = actor.due_ns
+        return max(next_ns, self.clock.now_ns)
+
+    def on_changed(self, actor):
+        """An actor's step changed something."""
+
+    def forget_events(self):
+        """Nothing planned happens any more."""
+        self._events.clear()
