@@ -199,18 +199,20 @@ def _check(outcome: Outcome, expected: MatchingCore) -> None:
 
 
 def _show(console: Console, outcome: Outcome, cluster: LocalCluster, keep: bool) -> None:
-    table = Table("", "", title="what happened", show_header=False)
-    table.add_row("requests sequenced", f"{outcome.requests:,}")
-    table.add_row("rate", f"{outcome.requests / outcome.seconds:,.0f} a second, {WINDOW} on the way")
-    for percentile in (50, 90, 99, 99.9):
-        value_ns = outcome.round_trips_ns[int((len(outcome.round_trips_ns) - 1) * percentile / 100)]
-        table.add_row(f"round trip p{percentile:g}", f"{value_ns / 1000:,.0f} us")
-    table.add_row("executions", f"{outcome.fills:,}")
-    table.add_row("requests refused", f"{outcome.refused:,}, whose order was gone")
-    table.add_row("requests sent again", f"{outcome.resent:,}")
-    table.add_row("sync", cluster.sync)
-    table.add_row("leader", f"member {outcome.leader}")
+    table = Table("", "", show_header=False, box=None)
+    rate = f"{outcome.requests / outcome.seconds:,.0f} a second, {WINDOW} on the way, sync = {cluster.sync}"
+    table.add_row("sequenced", f"{outcome.requests:,} requests, {rate}")
+    table.add_row(
+        "round trip", ", ".join(f"p{at:g} {_percentile_ms(outcome, at):,.1f} ms" for at in (50, 90, 99, 99.9))
+    )
+    table.add_row("engine", f"{outcome.fills:,} executions; {outcome.refused:,} requests refused, their order was gone")
+    table.add_row("leader", f"member {outcome.leader}; {outcome.resent:,} requests sent again")
     for replica in outcome.replicas:
-        table.add_row(f"state of member {replica.member_id}", f"{replica.state_hash} at {replica.position:,}")
-    table.add_row("logs", f"{cluster.root}/*.log" if keep else f"{cluster.root} (removed now; --keep keeps it)")
+        table.add_row(f"member {replica.member_id}", f"state {replica.state_hash} at {replica.position:,}")
+    table.add_row("logs", f"{cluster.root}/*.log" if keep else f"{cluster.root}, removed now (--keep keeps it)")
     console.print(table)
+
+
+def _percentile_ms(outcome: Outcome, percentile: float) -> float:
+    values_ns = outcome.round_trips_ns
+    return values_ns[int((len(values_ns) - 1) * percentile / 100)] / 1e6
