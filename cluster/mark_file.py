@@ -15,6 +15,7 @@ from typing import Any
 
 from runtime.errors import StorageInUseError
 from runtime.memory import Memory, MemoryProvider
+from runtime.processes import is_process_alive
 from runtime.sbe import Message
 
 HEADER_LENGTH_BYTES = 8192
@@ -149,17 +150,12 @@ def _refuse_live(memory: Memory, path: str, now_ms: int) -> None:
         (version,) = struct.unpack_from("<i", view, VERSION_OFFSET)
         (activity_ms,) = struct.unpack_from("<q", view, ACTIVITY_OFFSET)
         (pid,) = struct.unpack_from("<q", view, PID_OFFSET)
-    if version != VERSION or now_ms - activity_ms >= LIVENESS_TIMEOUT_MS or pid == os.getpid() or not _is_alive(pid):
+    if (
+        version != VERSION
+        or now_ms - activity_ms >= LIVENESS_TIMEOUT_MS
+        or pid == os.getpid()
+        or not is_process_alive(pid)
+    ):
         return
     memory.close()
     raise StorageInUseError(f"mark file belongs to a live process: path={path} pid={pid}; end that process first")
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -90,6 +90,4 @@ class Recovery:
         sessions.next_session_id = max(sessions.next_session_id, contents.next_session_id)
         for correlation_id, deadline in contents.timers:
             timers.schedule(correlation_id, deadline)
-        service_messages.restore(
-            contents.next_service_session_id, contents.log_service_session_id, contents.pending
-        )
+        service_messages.restore(contents.next_service_session_id, contents.log_service_session_id, contents.pending)

@@ -21,9 +21,7 @@ class SnapshotTaker:
     The executor stands still meanwhile; sequencing, replication and commits go on.
     """
 
-    def __init__(
-        self, client: TransportClient, archive: Archive, store: StateStore, module: ConsensusModule
-    ) -> None:
+    def __init__(self, client: TransportClient, archive: Archive, store: StateStore, module: ConsensusModule) -> None:
         self._client = client
         self._store = store
         self._module = module

@@ -23,8 +23,8 @@ def _missing() -> dict[str, str]:
         found["shared_data"] = f"{SHARED_DATA} is not there; ORDO_SHARED_DATA names another folder"
     if shutil.which("java") is None:
         found["spark"] = "Java is not installed"
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        found["root"] = "needs root and iproute2"
+    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("nft") is None:
+        found["root"] = "needs root, iproute2 and nftables"
     return found
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from runtime.clock import Clock
 from runtime.error_log import read_errors
 from runtime.errors import DriverInUseError, OrdoError
 from runtime.memory import MemoryProvider
+from runtime.processes import is_process_alive
 from transport.cnc import FILE_NAME, map_cnc, try_open_cnc
 from transport.driver.config import MediaDriverConfig
 
@@ -36,22 +35,12 @@ def _refuse_if_active(config: MediaDriverConfig, memory: MemoryProvider, clock: 
         return
     pid = active.pid
     active.close()
-    if config.pid_is_local and not _is_alive(pid):
+    if config.pid_is_local and not is_process_alive(pid):
         return
     raise DriverInUseError(
         f"a media driver is running in {config.directory} (pid {pid}): stop it, choose another folder, or wait "
         f"{config.driver_timeout_ns // 1_000_000_000} s if it has just died"
     )
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _errors_of(memory: MemoryProvider, path: str) -> list[str]:
