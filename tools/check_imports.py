@@ -23,7 +23,11 @@ ARROWS: dict[str, tuple[str, ...]] = {
 }
 """What each folder may import besides itself (docs/ARCHITECTURE.md)."""
 
-NARROW = {("gateway", "cluster"): "cluster.client", ("deploy", "runtime"): "runtime.errors"}
+NARROW = {
+    ("gateway", "cluster"): "cluster.client",
+    ("pipeline", "cluster"): "cluster.client",
+    ("deploy", "runtime"): "runtime.errors",
+}
 """Arrows that hold for one module, or modules whose names begin so."""
 
 ONLY_IN = {

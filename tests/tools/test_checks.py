@@ -150,6 +150,17 @@ def test_commands_and_links_of_pages(house: Path) -> None:
     ]
 
 
+def test_names_that_a_module_only_imports_need_no_stub(house: Path) -> None:
+    (house / "runtime" / "a.pyx").write_text(
+        "from runtime.b import ONE, TWO\nfrom runtime.c import (\n    THREE,\n)\nFOUR = 4\n"
+    )
+    names = ("ONE", "TWO", "THREE", "FOUR")
+    found = [name for name in names if check_stubs.is_borrowed(f"runtime.a.{name} is not present in stub")]
+    assert found == ["ONE", "TWO", "THREE"]
+    assert not check_stubs.is_borrowed("runtime.a.ONE is not present at runtime")
+    assert not check_stubs.is_borrowed("elsewhere.ONE is not present in stub")
+
+
 def test_missing_stub(house: Path) -> None:
     (house / "runtime" / "a.pyx").write_text("def visible():\n    pass\n")
     (house / "runtime" / "b.pyx").write_text("cdef int hidden():\n    return 1\n")
