@@ -197,8 +197,9 @@ cdef class Sequencer:
         assert self._durable_address == NULL, "truncate while recording"
         assert position >= self.commit_position, f"truncate below commit: {position=} {self.commit_position=}"
         self._stopped_position = position
-        if self._reader is not None and self._reader.position > position:
-            self._reader.seek(position)
+        if self._reader is not None:
+            # Also when it stands before: it may hold the first fragments of a message that was cut in two.
+            self._reader.seek(min(self._reader.position, position))
         self.append_position = min(self.append_position, position)
 
     def lead(self, int64_t term_id, ExclusivePublication log):

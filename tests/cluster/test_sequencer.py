@@ -1,0 +1,93 @@
+"""The native half of the consensus module over a recorded log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.archive import Archive
+from archive.lmdb_store import open_lmdb
+from cluster import codecs
+from cluster.sequencer import Sequencer
+from consensus.progress import Progress
+from runtime.clock import VirtualClock
+from runtime.counters import local_counter
+from runtime.storage import FileStorage
+from runtime.wake import ParkFlag
+from tests.archive.streams import MTU, Sink, Stream
+
+FRAGMENT = MTU - 32
+
+
+class Module:
+    """Takes the records that the sequencer found."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, bytes]] = []
+
+    def on_record(self, position: int, record: bytes) -> None:
+        self.records.append((position, record))
+
+
+def record_of(filling: int, length: int) -> bytes:
+    """A record that is no session message."""
+    head = codecs.TIMER_EVENT.encode(leadership_term_id=1, correlation_id=filling, timestamp=0)
+    return head + bytes([filling]) * (length - len(head))
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[Archive]:
+    with_no_driver: Any = Sink()
+    archive = Archive(
+        str(tmp_path / "archive"),
+        storage=FileStorage(open_lmdb),
+        clock=VirtualClock(),
+        client=with_no_driver,
+        sync="none",
+        segment_length_bytes=64 * 1024,
+        low_space_bytes=0,
+    )
+    yield archive
+    archive.close()
+
+
+def append(archive: Archive, records: list[bytes], position: int = 0) -> list[int]:
+    """Records more of the log: the position after each record."""
+    stream = Stream(position=position)
+    recording = archive.record(stream.image, recording_id=None if position == 0 else 0)
+    ends = [stream.offer(record) for record in records]
+    while recording.written_position < ends[-1]:
+        archive.do_work(0)
+    archive.stop(recording)
+    return ends
+
+
+@pytest.mark.parametrize("kept_fragments", [0, 1], ids=["whole", "in its middle"])
+def test_a_message_cut_by_a_truncation_is_forgotten(archive: Archive, kept_fragments: int) -> None:
+    """The log ends within a message of a dead leader; what the next leader puts there is read, not what was there."""
+    short, long = record_of(1, 100), record_of(2, 3 * FRAGMENT)
+    short_end, _ = append(archive, [short, long])
+    archive.truncate(0, short_end + 2 * MTU)
+    module = Module()
+    sequencer = make_sequencer(module)
+    sequencer.open_log(archive.reader(0, 0), short_end + 2 * MTU, 0)
+    sequencer.scan_to_end()
+    assert [record for _, record in module.records] == [short]
+
+    kept = short_end + kept_fragments * MTU
+    archive.truncate(0, kept)
+    sequencer.truncated(kept)
+    others = [record_of(3, 200), record_of(4, 5000)]
+    ends = append(archive, others, kept)
+    sequencer.detach_recording(ends[-1])
+    sequencer.scan_to_end()
+    assert module.records[1:] == list(zip(ends, others, strict=True))
+    assert sequencer.append_position == ends[-1]
+
+
+def make_sequencer(module: Module) -> Sequencer:
+    progress = Progress(0, [0], 500_000_000)
+    return Sequencer(module, progress, 0, local_counter(0), ParkFlag(local_counter(0)), 50_000_000)
