@@ -16,6 +16,7 @@ from cluster.counter_types import ControlToggle, ModuleState
 from cluster.log_executor import LogExecutor, LogRecord
 from cluster.log_keeper import LogKeeper
 from cluster.members import Member, ingress_endpoints
+from cluster.members_query import extended_members_response, members_response
 from cluster.module_counters import ModuleCounters
 from cluster.recovery import Recovery
 from cluster.sequencer import Sequencer
@@ -336,6 +337,11 @@ class ConsensusModule:
         if self.termination.on_service_ack(log_position):
             return
         self.snapshots.on_service_ack(log_position, timestamp, relevant_id)
+
+    def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
+        if extended:
+            return extended_members_response(self.members, self.member_id, self.core, self.cluster_time, correlation_id)
+        return members_response(self.members, self.core.leader_member_id, correlation_id)
 
     # -- the committed log -----------------------------------------------------------------------------------------
 

@@ -1,4 +1,7 @@
-"""The control streams between a consensus module and its service container (cluster-consensus.md §12)."""
+"""The control streams between a consensus module and its service container (cluster-consensus.md §12).
+
+Tools of this machine that ask about the members use the same two streams.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,9 @@ class ServiceHandler(Protocol):
     def on_service_message(self, payload: bytes) -> None: ...
 
     def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None: ...
+
+    def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
+        """The answer to a ClusterMembersQuery of a tool."""
 
 
 class ServiceLink:
@@ -59,6 +65,9 @@ class ServiceLink:
             self._handler.on_close_session(values.cluster_session_id)
         elif table is codecs.SERVICE_ACK:
             self._on_ack(values)
+        elif table is codecs.CLUSTER_MEMBERS_QUERY:
+            # not kept when it cannot be sent: the tool's time runs out, and it asks again
+            self._publication.offer(self._handler.on_members_query(values.correlation_id, values.extended == 1))
 
     def _on_ack(self, ack: Any) -> None:
         if ack.ack_id != self._next_ack_id:

@@ -83,6 +83,10 @@ def test_cluster_tool(java: JavaPeers, tmp_path: Path) -> None:
         assert "componentType=CONSENSUS_MODULE" in described and "componentType=CONTAINER" in described
         assert f"aeronDirectory='{cluster.aeron_dir(leader)}'" in described
         assert "distinct errors observed" in tool("errors")
+        for member_id in cluster.member_ids:
+            listed = tool("list-members", member_id)
+            assert f"leaderMemberId={leader}, memberId={member_id}" in listed
+            assert all(endpoint in listed for endpoint in cluster.ingress_endpoints.values())
         for action in ("suspend", "resume", "snapshot"):
             assert f"{action.upper()} applied successfully" in tool(action)
         assert counter_value(cluster.aeron_dir(leader), CounterType.SNAPSHOT_COUNT) == 1
