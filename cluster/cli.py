@@ -79,6 +79,14 @@ def demo(
     run_demo(itch=itch, print_book=print_book, orders=orders, keep=keep, kill_leader=kill_leader)
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def pipeline(context: typer.Context) -> None:
+    """Data frames and jobs over recordings, on Spark."""
+    pipeline_app = _support("pipeline.cli", "app", "pip install 'ordo[pipeline]'")
+    status = pipeline_app(context.args, prog_name="ordo pipeline", standalone_mode=False)
+    raise typer.Exit(status if isinstance(status, int) else 0)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits with its status; every error becomes its line here."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
@@ -109,14 +117,15 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-def _support(module: str, name: str) -> Any:
-    """A function of the demo or the benchmarks, which stand above the product and are loaded by name."""
+def _support(module: str, name: str, remedy: str = "run this from a checkout after `make build`") -> Any:
+    """Something of the demo or the pipeline, which stand above the cluster and are loaded by name.
+
+    Raises ConfigurationError, with what to do, when a package it needs is not installed.
+    """
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"{error.name} is not installed; run this from a checkout after `make build`"
-        ) from error
+        raise ConfigurationError(f"{error.name} is not installed: {remedy}") from error
 
 
 def _die_with_parent(parent_pid: int) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -173,6 +174,21 @@ def test_mistakes_are_one_line_and_a_status(
     assert what in error
     assert error.startswith("ordo: ")
     assert error.count("\n") == 1
+
+
+def test_pipeline_is_handed_on_with_all_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pipeline", "audit", "--help"]) == 0
+    assert "ordo pipeline audit" in capsys.readouterr().out
+    assert run(["pipeline", "audit", "--nonsense", "x"]) == 2
+    assert "--nonsense" in capsys.readouterr().err
+
+
+def test_a_package_that_is_missing_is_named_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pipeline.cli", None)
+    assert run(["pipeline", "audit"]) == 2
+    assert capsys.readouterr().err == "ordo: pipeline.cli is not installed: pip install 'ordo[pipeline]'\n"
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
