@@ -129,7 +129,11 @@ class ServiceContainer(ContainerLoop):
         self._requested_acks: list[int] = []
         self._log_recording: Counter | None = None
         self._positions: list[Counter] = []
-        self._handlers: dict[int, Callable[[Any, int], None]] = {
+        self._handlers = self._record_handlers()
+
+    def _record_handlers(self) -> dict[int, Callable[[Any, int], None]]:
+        """What handles each kind of log record that is no message, by template id."""
+        return {
             codecs.SESSION_OPEN_EVENT.template_id: self._on_session_open,
             codecs.SESSION_CLOSE_EVENT.template_id: self._on_session_close,
             codecs.TIMER_EVENT.template_id: self._on_timer,
