@@ -208,6 +208,12 @@ class FollowerLog:
         if self._image is not None and image is self._image:
             self._on_lost("the log image has gone", image.is_end_of_stream)
 
+    @property
+    def has_ended(self) -> bool:
+        """The leader closed its log in good order, and all of it is here."""
+        image = self._image
+        return image is not None and image.is_end_of_stream
+
     def try_join(self) -> bool:
         """Starts the recording once the image is there; True when it does so in this call."""
         if self._image is None or self.recording is not None:

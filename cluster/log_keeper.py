@@ -215,6 +215,8 @@ class LogKeeper:
         log = self._leader_log or self._follower_log
         if loss is None and log is not None and log.failure is not None:
             return log.failure, False
+        if loss is None and self._follower_log is not None and self._follower_log.has_ended:
+            return "the leader has closed its log", True
         return loss
 
     # -- both

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from service_api.service import Service
 
 TIMER_INTERVAL_NS = 100_000_000
+FAREWELL_NS = 3 * TIMER_INTERVAL_NS
+"""The publication drains at one driver timer, and says so with its next heartbeat."""
+FAREWELL_PARK_NS = 1_000_000
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """The container's process is watched; a callback may sit at a breakpoint for hours."""
 
@@ -210,6 +213,15 @@ class Node:
         """One duty cycle; the count of things done."""
         return self.cycle.do_work(now_ns)
 
+    def leave(self) -> None:
+        """Leaves the log in good order; a leader's driver goes on until the followers can have seen its end."""
+        is_leading = self.module.sequencer.leading_term_id >= 0
+        self.module.on_close()
+        deadline_ns = self._seams.clock.now() + FAREWELL_NS
+        while is_leading and (now_ns := self._seams.clock.now()) < deadline_ns:
+            if self.driver.do_work(now_ns) == 0:
+                self.driver.park(now_ns, FAREWELL_PARK_NS)
+
     def close(self) -> None:
         """Closes in reverse order of building; the first error is raised when all are done."""
         failures: list[Exception] = []
@@ -246,6 +258,7 @@ def run_node(config: NodeConfig, service_name: str) -> int:
             child = ContainerProcess(config, service_name)
             child.start()
         node.cycle.run()
+        node.leave()
     except Exception as error:
         node.errors.record(error, f"the node ended at log position {node.module.sequencer.commit_position}")
         raise _one_line(error) from error
