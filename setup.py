@@ -17,7 +17,6 @@ PACKAGES = (
     "consensus",
     "service_api",
     "cluster",
-    "gateway",
     "pipeline",
     "examples",
     "benchmarks",

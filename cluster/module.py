@@ -88,7 +88,10 @@ class ConsensusModule:
         self.has_ended = False
         self._seams = seams
         self._serving_term = NULL_VALUE
-        recovery = Recovery(seams.archive, seams.store, config)
+        self._recovery = recovery = Recovery(seams.archive, seams.store, config)
+        self._terms_known_to = recovery.append_position
+        self._link: ServiceLink | None = None
+        self._publications: dict[int, Any] = {}
         self.counters = ModuleCounters(seams.client, config, recovery)
         self.core = ConsensusCore(
             config.consensus(members),
@@ -105,19 +108,7 @@ class ConsensusModule:
             self.counters.container_park_flag,
             config.leader_heartbeat_interval_ns,
         )
-        session_timeout = config.session_timeout_ns // MILLISECOND_NS
-        self.sessions = OpenSessions(seams.client, self.sequencer.sessions, session_timeout)
-        self.requests = SessionRequests(
-            seams.client,
-            self.sessions,
-            authenticator or AcceptAll(),
-            session_timeout=session_timeout,
-            sessions_max=config.sessions_max,
-        )
-        self.timers = TimerService()
-        self.service_messages = PendingServiceMessages()
-        recovery.restore(self.sessions, self.timers, self.service_messages)
-        self.executor = LogExecutor(self._handlers(), recovery.log_position)
+        self._build_replicated_state(authenticator or AcceptAll())
         self.log = LogKeeper(
             config,
             members,
@@ -130,10 +121,23 @@ class ConsensusModule:
         )
         self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
         self.termination = Termination(self)
-        self._recovery = recovery
-        self._terms_known_to = recovery.append_position
-        self._link: ServiceLink | None = None
-        self._publications: dict[int, Any] = {}
+
+    def _build_replicated_state(self, authenticator: Authenticator) -> None:
+        """What is a function of the committed log, and its executor; restored from the newest snapshot."""
+        config, client, recovery = self.config, self._seams.client, self._recovery
+        session_timeout = config.session_timeout_ns // MILLISECOND_NS
+        self.sessions = OpenSessions(client, self.sequencer.sessions, session_timeout)
+        self.requests = SessionRequests(
+            client,
+            self.sessions,
+            authenticator,
+            session_timeout=session_timeout,
+            sessions_max=config.sessions_max,
+        )
+        self.timers = TimerService()
+        self.service_messages = PendingServiceMessages()
+        recovery.restore(self.sessions, self.timers, self.service_messages)
+        self.executor = LogExecutor(self._handlers(), recovery.log_position)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
