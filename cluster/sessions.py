@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NULL_VALUE = -1
 LABEL_LENGTH_MAX = 380
+TOLD_HEARTBEAT_TIMEOUT_NS_MIN = 5_000_000_000
 
 
 class Leadership(Protocol):
@@ -60,7 +61,11 @@ class ClusterSession:
 def session_event(
     leadership: Leadership, session_id: int, correlation_id: int, code: EventCode, detail: str, leader_id: int
 ) -> bytes:
-    """An encoded SessionEvent from this member."""
+    """An encoded SessionEvent from this member.
+
+    Clients wait for a new leader twice as long as the heartbeat timeout they are told; a short one would make them give
+    up in an election that takes a second vote.
+    """
     return codecs.SESSION_EVENT.encode(
         cluster_session_id=session_id,
         correlation_id=correlation_id,
@@ -68,7 +73,7 @@ def session_event(
         leader_member_id=leader_id,
         code=code,
         version=codecs.CLIENT_PROTOCOL_VERSION,
-        leader_heartbeat_timeout_ns=leadership.heartbeat_timeout_ns,
+        leader_heartbeat_timeout_ns=max(leadership.heartbeat_timeout_ns, TOLD_HEARTBEAT_TIMEOUT_NS_MIN),
         detail=detail,
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.java_peer import JavaPeers, PeerMissingError, compile_programs, fetch_jar
+from tests.peers.java_peer import JavaPeers, PeerMissingError, class_path
 from tests.peers.ordo_peer import OrdoDriver
 
 
@@ -19,8 +19,7 @@ def java_class_path() -> tuple[Path, Path]:
     if shutil.which("java") is None:
         pytest.skip("Java is not installed")
     try:
-        jar = fetch_jar()
-        return jar, compile_programs(jar)
+        return class_path()
     except PeerMissingError as missing:
         pytest.skip(str(missing))
 

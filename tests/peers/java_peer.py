@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import queue
@@ -9,6 +10,8 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -16,8 +19,8 @@ from typing import IO, Self
 AERON_VERSION = "1.47.4"
 ARTIFACT = f"io.aeron:aeron-all:{AERON_VERSION}"
 SOURCES = Path(__file__).with_name("java")
-FETCH_TIMEOUT_S = 240
-COMPILE_TIMEOUT_S = 120
+FETCH_TIMEOUT_S = 100
+COMPILE_TIMEOUT_S = 60
 LINE_TIMEOUT_S = 60.0
 JVM_OPTIONS = (
     "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
@@ -27,7 +30,6 @@ JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
     "-Xmx256m",
-    "-Daeron.driver.resource.free.limit=16",
 )
 
 
@@ -45,37 +47,45 @@ def cache_folder() -> Path:
     return Path(base) / "ordo" / "peers"
 
 
-def fetch_jar() -> Path:
-    """Aeron's jar, through Maven the first time. Raises PeerMissingError."""
+def class_path() -> tuple[Path, Path]:
+    """Aeron's jar and the folder of our classes; what is missing is fetched and compiled. Raises PeerMissingError."""
+    with _only_one():
+        jar = _fetch_jar()
+        return jar, _compile_programs(jar)
+
+
+@contextmanager
+def _only_one() -> Iterator[None]:
+    """Test processes that run side by side fetch and compile once."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch_jar() -> Path:
+    """Through Maven the first time."""
     jar = cache_folder() / f"aeron-all-{AERON_VERSION}.jar"
     if jar.is_file():
         return jar
     maven = shutil.which("mvn")
     if maven is None:
         raise PeerMissingError(f"{jar} is not there, and Maven (mvn) is not installed to fetch it")
-    jar.parent.mkdir(parents=True, exist_ok=True)
-    options = ["-q", "-B", f"-Dartifact={ARTIFACT}", "-Dtransitive=false"]
-    _maven([maven, *options, "dependency:get"])
-    _maven([maven, *options, f"-DoutputDirectory={jar.parent}", "-Dmdep.overWriteReleases=true", "dependency:copy"])
-    if not jar.is_file():
-        raise PeerMissingError(f"Maven fetched {ARTIFACT}, but {jar} is not there")
-    return jar
-
-
-def _maven(command: list[str]) -> None:
+    command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={jar.parent}"]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise PeerMissingError(f"Maven did not fetch {ARTIFACT} within {FETCH_TIMEOUT_S} s") from None
-    if done.returncode:
-        first = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr[-200:])
-        raise PeerMissingError(f"Maven could not fetch {ARTIFACT}: {first[:200]}")
+    if done.returncode or not jar.is_file():
+        reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr[-200:])
+        raise PeerMissingError(f"Maven could not fetch {ARTIFACT}: {reason[:200]}")
+    return jar
 
 
-def compile_programs(jar: Path) -> Path:
-    """Folder with the classes of `java/`, made again when a source changed. Raises PeerMissingError without a JDK."""
+def _compile_programs(jar: Path) -> Path:
+    """Folder with the classes of `java/`, made again when a source changed."""
     sources = sorted(SOURCES.glob("*.java"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     classes = cache_folder() / f"classes-{AERON_VERSION}-{digest}"
@@ -86,7 +96,7 @@ def compile_programs(jar: Path) -> Path:
     for old in cache_folder().glob("classes-*"):
         shutil.rmtree(old, ignore_errors=True)
     partial = classes.with_name(f"partial-{os.getpid()}")
-    command = ["javac", "-Xlint:all,-try", "-Werror", "-cp", str(jar), "-d", str(partial), *map(str, sources)]
+    command = ["javac", "-cp", str(jar), "-d", str(partial), *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
     if done.returncode:
         raise PeerFailedError(f"javac: {done.stderr}")

@@ -13,7 +13,7 @@ from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
 from tests.peers.relay import LossyRelay
 from transport.client import TransportClient
 
-pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 THERE, BACK = 1001, 1002
 IPC = "aeron:ipc"
 FRAGMENTED = [1, 8, 32, 288, 1344, 1345, 1376, 4000, 100, 10_000, 64, 100 * 1024, 0, 2752, 16, 31]

@@ -17,7 +17,7 @@ from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
 from tests.peers.relay import LossyRelay
 
-pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 SAMPLES = "io.aeron.samples"
 CLUSTER_TOOL = "io.aeron.cluster.ClusterTool"
 STAT_LINE = re.compile(r" *(\d+): +([-\d,]+) - (.*)")

@@ -1,0 +1,36 @@
+"""What sessions are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from cluster import codecs
+from cluster.codecs import EventCode
+from cluster.sessions import session_event
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass
+class Term:
+    """A leadership without a log."""
+
+    heartbeat_timeout_ns: int
+    member_id: int = 2
+    term_id: int = 7
+    ingress_endpoints: str = ""
+
+    def append(self, record: bytes) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(("timeout_ns", "told_ns"), [(SECOND_NS // 2, 5 * SECOND_NS), (9 * SECOND_NS, 9 * SECOND_NS)])
+def test_clients_are_told_a_heartbeat_timeout_that_outlasts_an_election(timeout_ns: int, told_ns: int) -> None:
+    found = codecs.decode(session_event(Term(timeout_ns), 3, 4, EventCode.OK, "", 2))
+    assert found is not None
+    _, event = found
+    assert event.leader_heartbeat_timeout_ns == told_ns
+    assert (event.cluster_session_id, event.correlation_id, event.leadership_term_id) == (3, 4, 7)
+    assert (event.code, event.leader_member_id, event.version) == (EventCode.OK, 2, codecs.CLIENT_PROTOCOL_VERSION)
