@@ -1,4 +1,4 @@
-"""What is committed is durable on a majority, and counted in the leader's own term only (Raft §5.3, §5.4.2, figure 8)."""
+"""What is committed is durable on a majority, and counted in the leader's own term only (Raft §5.3, §5.4.2)."""
 
 from __future__ import annotations
 

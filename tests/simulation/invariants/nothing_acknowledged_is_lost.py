@@ -1,4 +1,4 @@
-"""A message whose answer a client has seen stays in the order for ever; none is doubled within its session (Raft §8)."""
+"""A message whose answer a client has seen stays in the order; none is doubled within its session (Raft §8)."""
 
 from __future__ import annotations
 

@@ -26,4 +26,5 @@ class OneLeaderATerm(Invariant):
             return
         leader = self._leaders.setdefault(term_id, (node.member_id, node.boots))
         if leader != (node.member_id, node.boots):
-            self.fail(f"term {term_id} is led by node{leader[0]} (life {leader[1]}) and {node.name} (life {node.boots})")
+            first = f"node{leader[0]} (life {leader[1]})"
+            self.fail(f"term {term_id} is led by {first} and {node.name} (life {node.boots})")
