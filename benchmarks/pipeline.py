@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ class BareReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         cuts = [self._rows * index // self._tasks for index in range(self._tasks + 1)]
-        return [Share(self._path, after - before) for before, after in zip(cuts, cuts[1:], strict=False)]
+        return [Share(self._path, after - before) for before, after in pairwise(cuts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Share)
@@ -116,7 +117,7 @@ class Bench:
             batch = next(read_runs(runs, Predicates(), columns, BATCH_ROWS, True))
             with pa.ipc.new_file(str(path), batch.schema) as writer:
                 writer.write_batch(batch)
-        options = {"columns": ",".join(columns), "rows": self.rows, "tasks": tasks}
+        options: dict[str, str | int] = {"columns": ",".join(columns), "rows": self.rows, "tasks": tasks}
         return self.spark.read.format("bare_arrow").options(**options).load(str(path))
 
     def decoder_alone(self) -> None:
@@ -138,13 +139,16 @@ class Bench:
         )
 
     def scans(self) -> dict[str, float]:
-        """count(), an aggregate and Parquet, from the log and from the bare generator; the share of its rate reached."""
+        """count(), an aggregate and Parquet, from the log and from the bare generator; the share of its rate."""
         start = time.perf_counter()
         tasks = len(plan(open_recordings([self.archive]), Predicates(), ReadOptions([]).partition_bytes))
         print(f"index built and planned in {time.perf_counter() - start:.2f} s, {tasks} tasks")
         shares = {}
         some = ("position", "timestamp", "session_id", "kind", "payload_length")
-        for frame in (self.bare(COLUMN_NAMES, tasks), self.log(COLUMN_NAMES)):  # workers and compiled code, not measured
+        for frame in (
+            self.bare(COLUMN_NAMES, tasks),
+            self.log(COLUMN_NAMES),
+        ):  # workers and compiled code, not measured
             self._aggregate(frame.limit(1_000_000))
         for name, columns in (("all columns", COLUMN_NAMES), ("5 columns", some)):
             bare = self.measure(f"count(), bare generator, {name}", self.bare(columns, tasks).count)

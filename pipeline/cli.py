@@ -137,7 +137,9 @@ def export(
 
         exported = run(
             job.spark, folders, to, recording=recording, columns=columns, commit=commit,
-            on_progress=lambda chunk, done, total: job.show(done, total, f"export {chunk.recording.key} to {chunk.end}"),
+            on_progress=lambda chunk, done, total: job.show(
+                done, total, f"export {chunk.recording.key} to {chunk.end}"
+            ),
         )  # fmt: skip
     for key, position in exported.items():
         typer.echo(f"{key}: exported to position {position}")

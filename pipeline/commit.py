@@ -57,5 +57,7 @@ def live_commit_position(directory: str, recording_id: int, counters: str | None
         if counter.type_id == RECORDING_POSITION_TYPE and struct.unpack_from("<q", counter.key)[0] == recording_id
     ]
     if not committed:
-        raise PipelineError(f"{path} has no commit position (counter {COMMIT_POSITION_TYPE}); is a cluster node running?")
+        raise PipelineError(
+            f"{path} has no commit position (counter {COMMIT_POSITION_TYPE}); is a cluster node running?"
+        )
     return min(committed + recorded)

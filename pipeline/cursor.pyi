@@ -11,6 +11,14 @@ class MessageCursor:
     fault_position: int
     expected: int
     actual: int
-    def __init__(self, path: str, descriptor: RecordingDescriptor, segment_base: int, start: int, limit: int,
-                 verify: bool = True, exact: bool = True) -> None: ...
+    def __init__(
+        self,
+        path: str,
+        descriptor: RecordingDescriptor,
+        segment_base: int,
+        start: int,
+        limit: int,
+        verify: bool = True,
+        exact: bool = True,
+    ) -> None: ...
     def raise_fault(self) -> None: ...

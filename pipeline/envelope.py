@@ -5,8 +5,8 @@
     | "OSQ1" | kind| zero  | writer   | previous  | sequence  | payload        little endian, unsigned
     +--------+-----+-------+----------+-----------+-----------+---------
 
-Each writer numbers what it sends; a message says which number it follows. The service applies it if that is the last one
-it applied of this writer, and drops it otherwise: it is either a repetition, or something before it was lost and will come
+Each writer numbers what it sends; a message says which number it follows. The service applies it if that is the last
+one it applied of this writer, and drops it otherwise: it is a repetition, or something before it was lost and will come
 again. An acknowledgement carries the last number applied, and is sent when it is asked for.
 """
 

@@ -29,7 +29,10 @@ class CorruptRecordingError(PipelineError):
         return cls(
             f"damaged segment: fault={fault} position={position} file={path}{detail}; run `ordo pipeline audit` over "
             f"all nodes' folders to see what can be taken from a peer",
-            path, position, fault)
+            path,
+            position,
+            fault,
+        )
 
     def __reduce__(self) -> tuple[type[CorruptRecordingError], tuple[str, str, int, str]]:
         return (type(self), (str(self), self.path, self.position, self.fault))

@@ -33,7 +33,9 @@ def session_message(term: int, session_id: int, timestamp: int, payload: bytes) 
     return encode_record(1, struct.pack("<qqq", term, session_id, timestamp), payload)
 
 
-def session_open(term: int, correlation_id: int, session_id: int, timestamp: int, channel: bytes, principal: bytes) -> bytes:
+def session_open(
+    term: int, correlation_id: int, session_id: int, timestamp: int, channel: bytes, principal: bytes
+) -> bytes:
     block = struct.pack("<qqqqi", term, correlation_id, session_id, timestamp, 102)
     return encode_record(21, block, var_data(channel) + var_data(principal))
 
@@ -58,7 +60,7 @@ def new_term(term: int, position: int, timestamp: int, leader: int, log_session_
 
 
 class RecordingBuilder:
-    """Writes one recording of an archive folder: `writer` takes messages, leaving the block enters it in the catalog."""
+    """Writes one recording of an archive folder: `writer` takes messages, the catalog has it when the block is left."""
 
     def __init__(
         self,
@@ -76,8 +78,8 @@ class RecordingBuilder:
         self._stopped = stopped
         now_ms = time.time_ns() // 1_000_000
         template = RecordingDescriptor(
-            -1, 0, NULL_POSITION, now_ms, NULL_TIMESTAMP, initial_term_id, segment_length, term_length, mtu, 1, stream_id,
-            "aeron:ipc", "aeron:ipc?alias=log", "aeron:ipc",
+            -1, 0, NULL_POSITION, now_ms, NULL_TIMESTAMP, initial_term_id, segment_length, term_length, mtu, 1,
+            stream_id, "aeron:ipc", "aeron:ipc?alias=log", "aeron:ipc",
         )  # fmt: skip
         self.descriptor = self._in_catalog(lambda catalog: catalog.add(template))
         self.writer = RecordingWriter(self._write, term_length, initial_term_id, stream_id, 1, mtu)

@@ -72,8 +72,9 @@ def segment_index(recording: Recording, segment: Segment) -> SegmentIndex:
 
 def scan_range(recording: Recording, segment: Segment, start: int, end: int, block_bytes: int) -> SegmentIndex:
     """Blocks of [start, end), not kept; `start` is where a message begins."""
-    cursor = MessageCursor(segment.path, recording.descriptor, segment.base, start, end, verify=False,
-                           exact=recording.exact)
+    cursor = MessageCursor(
+        segment.path, recording.descriptor, segment.base, start, end, verify=False, exact=recording.exact
+    )
     blocks = scan_blocks(cursor, recording.is_log, block_bytes)
     return SegmentIndex(blocks, cursor.position, cursor.fault_position if cursor.fault else -1)
 

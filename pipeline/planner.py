@@ -110,7 +110,9 @@ def _needed(recording: Recording, predicates: Predicates, time_unit: int) -> Ite
     low = max(predicates.position[0], predicates.start_position[0], 0)
     high = min(predicates.position[1], predicates.start_position[1])
     segments = [
-        segment for segment in recording.segments(max(low, recording.start)) if segment.end >= low and segment.start <= high
+        segment
+        for segment in recording.segments(max(low, recording.start))
+        if segment.end >= low and segment.start <= high
     ]
     for segment, index in zip(segments, index_of(recording, segments) if segments else [], strict=True):
         blocks = index.blocks[predicates.blocks(index.blocks, time_unit)]

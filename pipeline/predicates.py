@@ -69,13 +69,15 @@ class Predicates:
     def narrowed(self, column: str, low: int, high: int) -> Predicates:
         """With one more range."""
         old_low, old_high = getattr(self, column)
-        return replace(self, **{column: (max(old_low, low), min(old_high, high))})
+        changes: dict[str, Any] = {column: (max(old_low, low), min(old_high, high))}
+        return replace(self, **changes)
 
     def among(self, column: str, values: Any) -> Predicates:
         """With one more list of allowed values."""
         known = getattr(self, column)
         wanted = frozenset(values)
-        return replace(self, **{column: wanted if known is None else known & wanted})
+        changes: dict[str, Any] = {column: wanted if known is None else known & wanted}
+        return replace(self, **changes)
 
     def times(self, time_unit: int) -> Bounds:
         """The time range in the cluster's unit."""
@@ -118,7 +120,7 @@ def _number(column: str, value: Any) -> int | None:
     """A filter's value as the integer the column is compared by, or None when it is of another type."""
     if column == "timestamp":
         return micros(value) if isinstance(value, datetime) else None
-    if isinstance(value, bool) or isinstance(value, date):
+    if isinstance(value, bool | date):
         return None
     return value if isinstance(value, int) else None
 
@@ -139,7 +141,7 @@ def _range_of(condition: Filter, number: int) -> Bounds | None:
 
 def push(predicates: Predicates, condition: Filter) -> Predicates | None:
     """The predicates with a Spark filter taken over whole, or None when Spark has to evaluate it."""
-    attribute = getattr(condition, "attribute", ())
+    attribute: tuple[str, ...] = getattr(condition, "attribute", ())
     if len(attribute) != 1:
         return None
     column = attribute[0]

@@ -14,7 +14,16 @@ from pipeline.errors import PipelineError
 from pipeline.jobs.sessions import parse_event
 from runtime.errors import ServiceError
 from service_api.native import Header, SinkSession
-from service_api.service import CLOSED, ClientSession, CloseReason, NewLeadershipTermEvent, Payload, Role, Service, TimeUnit
+from service_api.service import (
+    CLOSED,
+    ClientSession,
+    CloseReason,
+    NewLeadershipTermEvent,
+    Payload,
+    Role,
+    Service,
+    TimeUnit,
+)
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 SNAPSHOT_MESSAGE_BYTES_MAX = 128 * 1024
@@ -225,7 +234,9 @@ class ReplayCluster:
         self.service.on_timer_event(record["correlation_id"], self.time)
 
     def _on_new_term(self, record: dict[str, Any]) -> None:
-        term, position, time, base, leader, log_session_id, unit, app_version = _NEW_TERM.unpack_from(record["payload"], 8)
+        term, position, time, base, leader, log_session_id, unit, app_version = _NEW_TERM.unpack_from(
+            record["payload"], 8
+        )
         self._term, self.time_unit = term, TimeUnit(max(0, unit))
         event = NewLeadershipTermEvent(term, position, time, base, leader, log_session_id, self.time_unit, app_version)
         self.service.on_new_leadership_term(event)
@@ -248,7 +259,7 @@ class OfferCheck:
         self._matched = False
 
     def note(self, effects: Iterable[Effect]) -> None:
-        self._offered.extend(bytes(effect.value) for effect in effects if effect.kind == "offer")  # type: ignore[arg-type]
+        self._offered.extend(bytes(effect.value) for effect in effects if effect.kind == "offer")
 
     def unexpected(self, payload: bytes) -> bytes | None:
         """What was expected instead of a service message in the log, or None when it fits."""

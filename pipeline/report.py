@@ -47,15 +47,19 @@ class Report:
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
         data = base64.b64encode(buffer.getvalue()).decode()
-        self.parts.append(f'<figure><img alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'
-                          f"<figcaption>{html.escape(caption)}</figcaption></figure>")
+        self.parts.append(
+            f'<figure><img alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'
+            f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+        )
 
     def write(self, folder: str, name: str) -> Path:
         """Path of the page."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        page = (f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(self.title)}</title>"
-                f"<style>{_STYLE}</style><h1>{html.escape(self.title)}</h1>{''.join(self.parts)}</html>")
+        page = (
+            f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(self.title)}</title>"
+            f"<style>{_STYLE}</style><h1>{html.escape(self.title)}</h1>{''.join(self.parts)}</html>"
+        )
         _replace(target / f"{name}.json", json.dumps(self.facts, indent=2, default=str) + "\n")
         _replace(target / f"{name}.html", page)
         return target / f"{name}.html"

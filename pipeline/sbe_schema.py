@@ -1,7 +1,8 @@
 """Messages by an SBE schema in XML: types, field layout and decoding (sbe-encoding.md, FIX SBE 1.0).
 
-Types become Arrow types: numbers as they are (uint64 as decimal), `char` arrays and named enum values as strings, sets as
-lists of names, composites as structs, groups as lists of structs, var-data as string or binary. Null values become null.
+Types become Arrow types: numbers as they are (uint64 as decimal), `char` arrays and named enum values as strings, sets
+as lists of names, composites as structs, groups as lists of structs, var-data as string or binary. Null values become
+null.
 """
 
 from __future__ import annotations
@@ -245,8 +246,13 @@ class _Loader:
             primitive, length = element.attrib["primitiveType"], int(element.get("length", "1"))
             if presence == "constant":
                 text = element.text or ""
-                return _constant(text, pa.string()) if primitive == "char" else _constant(
-                    float(text) if primitive in ("float", "double") else int(text), _PRIMITIVES[primitive][2])
+                return (
+                    _constant(text, pa.string())
+                    if primitive == "char"
+                    else _constant(
+                        float(text) if primitive in ("float", "double") else int(text), _PRIMITIVES[primitive][2]
+                    )
+                )
             return self._primitive(primitive, length, presence, element.get("nullValue"))
         return {"enum": self._enum, "set": self._set, "composite": self._composite}[kind](element)
 
@@ -266,14 +272,18 @@ class _Loader:
 
         if length == 1:
             return Encoding(size, arrow, lambda data, at: convert(form.unpack_from(data, at)[0]))
-        return Encoding(size * length, pa.list_(arrow), lambda data, at: [convert(v) for v in form.unpack_from(data, at)])
+        return Encoding(
+            size * length, pa.list_(arrow), lambda data, at: [convert(v) for v in form.unpack_from(data, at)]
+        )
 
     def _enum(self, element: ElementTree.Element) -> Encoding:
         primitive = self._primitive_of(element.attrib["encodingType"])
         code, size, _, null = _PRIMITIVES[primitive]
         form = struct.Struct(self._order + code)
         names = {
-            ((value.text or "").strip().encode() if primitive == "char" else int(value.text or "0")): value.attrib["name"]
+            ((value.text or "").strip().encode() if primitive == "char" else int(value.text or "0")): value.attrib[
+                "name"
+            ]
             for value in element
         }
 

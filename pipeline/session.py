@@ -21,8 +21,10 @@ def check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") or (home and os.access(os.path.join(home, "bin", "java"), os.X_OK)):
         return
-    raise PipelineError("Spark needs Java 17 or later and none was found; install a JRE (Debian: openjdk-17-jre-headless) "
-                        "or set JAVA_HOME")
+    raise PipelineError(
+        "Spark needs Java 17 or later and none was found; install a JRE (Debian: openjdk-17-jre-headless) "
+        "or set JAVA_HOME"
+    )
 
 
 def local_session(

@@ -45,7 +45,9 @@ class WriteOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> WriteOptions:
         """Raises PipelineError for what is missing or not allowed."""
-        values = {name.lower(): value for name, value in given.items() if name.lower() not in ("path", "checkpointlocation")}
+        values = {
+            name.lower(): value for name, value in given.items() if name.lower() not in ("path", "checkpointlocation")
+        }
         for name in values:
             if name not in OPTIONS:
                 raise PipelineError(f"unknown option {name!r} of a write; allowed are {', '.join(OPTIONS)}")
@@ -79,16 +81,25 @@ def write_partition(options: WriteOptions, batches: Iterator[pa.RecordBatch]) ->
     partition = context.partitionId() if context is not None else 0
     batch = int((context.getLocalProperty(BATCH_PROPERTY) if context is not None else None) or 0)
     writers: list[SequencedWriter] = []
+
+    def on_message(session_id: int, timestamp: int, payload: bytes) -> None:
+        for writer in writers:
+            writer.on_message(bytes(payload))
+
     with ClusterClient(
         options.endpoints,
         options.egress,
-        on_message=lambda session_id, timestamp, payload: [writer.on_message(bytes(payload)) for writer in writers],
+        on_message=on_message,
     ) as client:
         writers.append(
             SequencedWriter(
-                client, writer_id(options.writer, partition), batch, time.monotonic_ns, window=options.window,
+                client,
+                writer_id(options.writer, partition),
+                batch,
+                time.monotonic_ns,
+                window=options.window,
                 timeout_ns=options.timeout_ns,
-            )  # fmt: skip
+            )
         )
         payloads = (payload for found in batches for payload in found["payload"].to_pylist())
         return Written(writers[0].write(payloads))

@@ -147,7 +147,7 @@ class _OptionalPushdown:
     method that passes for the inherited one is called when the setting is on, and left alone when it is off.
     """
 
-    def __get__(self, reader: LogReader | None, owner: type) -> Any:
+    def __get__(self, reader: LogReader | None, owner: type[LogReader]) -> Any:
         if reader is None:
             return self
         bound = partial(owner.take_filters, reader)
@@ -163,7 +163,7 @@ class LogReader(DataSourceReader):
         self._columns = columns
         self._predicates = options.predicates
 
-    pushFilters = _OptionalPushdown()  # type: ignore[assignment]
+    pushFilters = _OptionalPushdown()
 
     def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take over the filters that can be evaluated natively; answer the others."""

@@ -156,18 +156,25 @@ def compare_tasks(logs: list[Recording]) -> list[CompareTask]:
 def compare_range(task: CompareTask) -> list[dict[str, Any]]:
     """Frames that differ."""
     pair = ((task.left, task.left_segment), (task.right, task.right_segment))
-    cursors = [
+    left_cursor, right_cursor = (
         MessageCursor(segment.path, entry.descriptor, segment.base, task.start, task.end, False, False)
         for entry, segment in pair
-    ]
+    )
     names = [task.left.node, task.right.node]
     missing = [name for name, (_, segment) in zip(names, pair, strict=True) if not segment.present]
     if missing:
         return [{"nodes": names, "position": task.start, "byte": task.start, "field": "segment file is missing",
                  "left": None, "right": None, "missing": missing}]  # fmt: skip
     return [
-        {"nodes": names, "position": frame, "byte": byte, "field": field_name(byte - frame), "left": left, "right": right}
-        for frame, byte, left, right in compare_segments(*cursors, task.start, task.end)
+        {
+            "nodes": names,
+            "position": frame,
+            "byte": byte,
+            "field": field_name(byte - frame),
+            "left": left,
+            "right": right,
+        }
+        for frame, byte, left, right in compare_segments(left_cursor, right_cursor, task.start, task.end)
     ]
 
 
@@ -233,21 +240,34 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
     report.line("clean: every byte is what was written, and all nodes agree" if clean else
                 f"damaged: first at position {problem['position']}: {describe(problem)}", good=clean)  # fmt: skip
     report.heading("Nodes")
-    columns = ("node", "recording", "start", "limit", "frames", "messages", "payload_bytes", "finding_count")
+    columns: tuple[str, ...] = (
+        "node",
+        "recording",
+        "start",
+        "limit",
+        "frames",
+        "messages",
+        "payload_bytes",
+        "finding_count",
+    )
     report.table(columns, [[node[name] for name in columns] for node in facts["nodes"]])
-    report.picture(_map(facts), "Each node's log by position; red marks are findings and differences, grey lines new terms")
+    report.picture(
+        _map(facts), "Each node's log by position; red marks are findings and differences, grey lines new terms"
+    )
     if facts["findings"]:
         report.heading("Findings")
-        names = ("position", "node", "segment", "fault", "expected", "actual")
-        report.table(names, [[finding[name] for name in names] for finding in facts["findings"]])
+        columns = ("position", "node", "segment", "fault", "expected", "actual")
+        report.table(columns, [[finding[name] for name in columns] for finding in facts["findings"]])
     if facts["differences"]:
         report.heading("Differences between nodes")
-        names = ("position", "byte", "field", "nodes", "left", "right", "odd")
-        report.table(names, [[difference[name] for name in names] for difference in facts["differences"]])
+        columns = ("position", "byte", "field", "nodes", "left", "right", "odd")
+        report.table(columns, [[difference[name] for name in columns] for difference in facts["differences"]])
     report.heading("Terms")
     terms = facts["nodes"][0]["terms"] if facts["nodes"] else []
-    report.table(("term", "position", "cluster time", "leader"),
-                 [(term["leadership_term"], term["position"], term["cluster_time"], term["leader"]) for term in terms])
+    report.table(
+        ("term", "position", "cluster time", "leader"),
+        [(term["leadership_term"], term["position"], term["cluster_time"], term["leader"]) for term in terms],
+    )
     return str(report.write(folder, "audit"))
 
 
@@ -257,7 +277,8 @@ def describe(problem: dict[str, Any]) -> str:
         return (f"node {problem['node']}, {problem['segment']}: {problem['fault']} expected={problem['expected']} "
                 f"actual={problem['actual']}")  # fmt: skip
     odd = f", {problem['odd']} is alone" if problem["odd"] else ""
-    return (f"nodes {problem['nodes'][0]} and {problem['nodes'][1]} differ at byte {problem['byte']} ({problem['field']}): "
+    left, right = problem["nodes"][:2]
+    return (f"nodes {left} and {right} differ at byte {problem['byte']} ({problem['field']}): "
             f"{problem['left']} and {problem['right']}{odd}")  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Decode: application payloads into columns, by SBE schema, protobuf descriptor or struct format.
 
 The log's columns stay. `message` names what was found, `version` the schema version it was written with, and each kind
-of message has a struct column of its own. A payload that the schema does not know keeps its row: `problem` says why, the
-payload is still there, and a later run with a newer schema can decode it. Fields newer than the schema are passed over.
+of message has a struct column of its own. A payload that the schema does not know keeps its row: `problem` says why,
+the payload is still there, and a later run with a newer schema can decode it. Fields newer than the schema are passed
+over.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ class StructDecoder:
         sample = self._form().unpack(bytes(self._form().size))
         if len(sample) != len(self.fields):
             raise PipelineError(f"struct {self.format!r} has {len(sample)} values for {len(self.fields)} names")
-        codes = [code for code in self._codes()]
-        return {self.name: pa.struct([(field, _STRUCT_TYPES[code]) for field, code in zip(self.fields, codes, strict=True)])}
+        codes = list(self._codes())
+        return {
+            self.name: pa.struct([(field, _STRUCT_TYPES[code]) for field, code in zip(self.fields, codes, strict=True)])
+        }
 
     def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:
         form = self._form()
@@ -69,7 +72,8 @@ class StructDecoder:
 
 
 _STRUCT_TYPES: dict[str, pa.DataType] = {
-    **dict.fromkeys("bhilqn", pa.int64()), **dict.fromkeys("BHIL", pa.int64()), **dict.fromkeys("QN", pa.decimal128(20, 0)),
+    **dict.fromkeys("bhilqn", pa.int64()), **dict.fromkeys("BHIL", pa.int64()),
+    **dict.fromkeys("QN", pa.decimal128(20, 0)),
     **dict.fromkeys("fde", pa.float64()), "?": pa.bool_(), **dict.fromkeys("csp", pa.binary()),
 }  # fmt: skip
 
@@ -144,7 +148,8 @@ def _protobuf_type(descriptor: Any, above: tuple[str, ...]) -> pa.DataType:
 
 
 _PROTOBUF_TYPES = {
-    1: pa.int32(), 2: pa.int64(), 3: pa.int64(), 4: pa.decimal128(20, 0), 5: pa.float64(), 6: pa.float32(), 7: pa.bool_(),
+    1: pa.int32(), 2: pa.int64(), 3: pa.int64(), 4: pa.decimal128(20, 0), 5: pa.float64(), 6: pa.float32(),
+    7: pa.bool_(),
     8: pa.string(), 9: pa.string(),
 }  # fmt: skip
 
@@ -157,7 +162,9 @@ def _protobuf_values(value: Any, above: tuple[str, ...] = ()) -> Any:
     return {
         field.name: [convert(field, item) for item in getattr(value, field.name)]
         if field.is_repeated
-        else (convert(field, getattr(value, field.name)) if not field.has_presence or value.HasField(field.name) else None)
+        else (
+            convert(field, getattr(value, field.name)) if not field.has_presence or value.HasField(field.name) else None
+        )
         for field in value.DESCRIPTOR.fields
     }
 

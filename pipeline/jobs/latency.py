@@ -49,7 +49,9 @@ def with_latency(log: DataFrame, sent: str | None = None) -> DataFrame:
     if sent is not None:
         field = SentField.parse(sent)
         schema = "node string, recording long, session_id long, kind string, timestamp timestamp, value_us double"
-        return messages.select(*keys, "payload").mapInArrow(partial(_measure, field), schema).where("value_us is not null")
+        return (
+            messages.select(*keys, "payload").mapInArrow(partial(_measure, field), schema).where("value_us is not null")
+        )
     order = Window.partitionBy("node", "recording", "session_id").orderBy("position")
     micros = F.unix_micros("timestamp")
     gap = (micros - F.lag(micros).over(order)).cast("double").alias("value_us")
@@ -79,7 +81,7 @@ def integers(payloads: pa.Array, offset: int, big_endian: bool = False) -> tuple
 
 
 def latency(log: DataFrame, sent: str | None = None, by: tuple[str, ...] = ("minute",)) -> DataFrame:
-    """Percentiles by any of `minute`, `session_id`, `kind`, `node`: (*by, count, p50, p90, p99, p999, max, mean), in us."""
+    """By any of `minute`, `session_id`, `kind`, `node`: (*by, count, p50, p90, p99, p999, max, mean), in us."""
     allowed = {"minute", "session_id", "kind", "node", "recording"}
     if not by or not set(by) <= allowed:
         raise PipelineError(f"by={','.join(by)!r}: allowed are {', '.join(sorted(allowed))}")

@@ -4,7 +4,7 @@ The log holds what clients sent; what it led to comes from running the engine ov
 engine is a service whose answers follow the order-entry protocol below and whose books can be looked at as
 `service.core.books[instrument].levels(side)`, best first, each with `price` and `quantity`.
 
-    request  kind u8, flags u8 (1: sell), instrument u16, client u32, sequence u64, order id u64, quantity u32, price u32
+    request  kind u8, flags u8 (1: sell), instrument u16, client u32, sequence u64, order u64, quantity u32, price u32
     answer   16 u8, status u8, instrument u16, client u32, sequence u64, order id u64, filled u32, remaining u32,
              fills u32, zero u32; then each fill: maker order id u64, match number u64, quantity u32, price u32
 """
@@ -48,11 +48,22 @@ _COLUMNS = (
 )
 _SCHEMA = pa.schema([(name, kind) for name, kind, _ in _COLUMNS])
 _SQL = ", ".join(f"{name} {kind}" for name, _, kind in _COLUMNS)
-_TRADE = ("position", "timestamp", "instrument", "match_number", "price", "quantity", "maker_order_id", "taker_order_id")
+_TRADE = (
+    "position",
+    "timestamp",
+    "instrument",
+    "match_number",
+    "price",
+    "quantity",
+    "maker_order_id",
+    "taker_order_id",
+)
 _QUOTE = ("position", "timestamp", "instrument", "bid", "bid_quantity", "bid_depth", "ask", "ask_quantity", "ask_depth")
 
 
-def events(spark: SparkSession, directory: str, service: str, commit: str = "auto", depth: int = DEPTH_LEVELS) -> DataFrame:
+def events(
+    spark: SparkSession, directory: str, service: str, commit: str = "auto", depth: int = DEPTH_LEVELS
+) -> DataFrame:
     """Trades and quotes in one frame, told apart by `what`; the engine runs once for both. Cache it to use it twice."""
     return observed(spark, directory, service, partial(_observe, depth), _SCHEMA, _SQL, commit)
 
@@ -103,7 +114,7 @@ def trades(market: DataFrame) -> DataFrame:
 
 
 def quotes(market: DataFrame) -> DataFrame:
-    """Top and depth of the book after each request: bid, ask, their quantities and depths, spread; prices in 1/10000."""
+    """Top and depth of the book after each request: bid, ask, quantities, depths, spread; prices in 1/10000."""
     return market.where("what = 'quote'").select(*_QUOTE).withColumn("spread", F.col("ask") - F.col("bid"))
 
 
@@ -135,7 +146,7 @@ def volume_bars(found: DataFrame, shares: int) -> DataFrame:
 
 
 def spread_by_minute(found: DataFrame) -> DataFrame:
-    """Mean and widest spread and mean depth by minute: (instrument, minute, spread_mean, spread_max, bid_depth, ask_depth)."""
+    """Spread and mean depth by minute: (instrument, minute, spread_mean, spread_max, bid_depth, ask_depth)."""
     minute = F.date_trunc("minute", "timestamp").alias("minute")
     return (
         found.where("spread is not null")
@@ -171,7 +182,19 @@ def write_report(market: DataFrame, folder: str, shares: int = 1000) -> str:
     axis.set_ylabel("price")
     report.picture(figure, "Low, high and close of each volume bar")
     report.heading("Volume bars")
-    names = ("instrument", "bar", "start", "end", "open", "high", "low", "close", "vwap", "quantity", "trades")
+    names: tuple[str, ...] = (
+        "instrument",
+        "bar",
+        "start",
+        "end",
+        "open",
+        "high",
+        "low",
+        "close",
+        "vwap",
+        "quantity",
+        "trades",
+    )
     report.table(names, [[bar[name] for name in names] for bar in bars[:1000]])
     report.heading("Spread and depth by minute")
     names = ("instrument", "minute", "spread_mean", "spread_max", "bid_depth", "ask_depth")

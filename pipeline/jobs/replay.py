@@ -1,8 +1,8 @@
 """Replay: run a service over the log again, in parallel, and say where it comes out differently.
 
 A snapshot cuts the log: each stretch from one snapshot to the next is a task of its own that starts from the snapshot
-before it. At its end the state is compared with the snapshot the cluster took there. With a baseline, another version of
-the service, both run side by side and the first message where they do something else is reported.
+before it. At its end the state is compared with the snapshot the cluster took there. With a baseline, another version
+of the service, both run side by side and the first message where they do something else is reported.
 """
 
 from __future__ import annotations
@@ -82,9 +82,10 @@ def snapshots(recordings: list[Recording]) -> dict[int, tuple[Run, ...]]:
 def stretches(directory: str, commit: str = "auto") -> list[Stretch]:
     """How a node's log is cut. Raises PipelineError when nothing tells the state at its beginning."""
     recordings = open_recordings([directory], "all", commit)
-    (log,) = [entry for entry in recordings if entry.is_log][-1:] or [None]
-    if log is None:
+    logs = [entry for entry in recordings if entry.is_log]
+    if not logs:
         raise PipelineError(f"no recording of the log in {directory}; nothing to replay")
+    log = logs[-1]
     known = {position: runs for position, runs in snapshots(recordings).items() if log.start <= position <= log.limit}
     if log.start > 0 and log.start not in known:
         later = sorted(position for position in known if position >= log.start)
@@ -152,7 +153,13 @@ def run_stretch(service: str, baseline: str | None, stretch: Stretch) -> dict[st
         offers.note(effects)
     state = compare_state(cluster, stretch)
     if first is None and state not in ("agrees", "no snapshot"):
-        first = {"position": stretch.end, "what": f"snapshot: {state}", "expected": None, "actual": None, "record": None}
+        first = {
+            "position": stretch.end,
+            "what": f"snapshot: {state}",
+            "expected": None,
+            "actual": None,
+            "record": None,
+        }
     return {
         "start": stretch.start, "end": stretch.end, "records": records, "emitted": emitted,
         "emitted_hash": digest.hexdigest(), "state": state, "first_difference": first,
@@ -187,7 +194,8 @@ def compare_state(cluster: ReplayCluster, stretch: Stretch) -> str:
         return "no snapshot"
     expected, actual = read_snapshot(stretch.after), cluster.take_snapshot()
     if expected.sessions != actual.sessions:
-        return f"sessions differ: {[entry[0] for entry in expected.sessions]} and {[entry[0] for entry in actual.sessions]}"
+        first, second = ([entry[0] for entry in state.sessions] for state in (expected, actual))
+        return f"sessions differ: {first} and {second}"
     if expected.data == actual.data:
         return "agrees"
     if len(expected.data) != len(actual.data):
@@ -214,7 +222,13 @@ def emit_effects(record: dict[str, Any], effects: list[Effect], cluster: ReplayC
 
 
 def observed(
-    spark: SparkSession, directory: str, service: str, observe: Observer, schema: pa.Schema, sql: str, commit: str = "auto"
+    spark: SparkSession,
+    directory: str,
+    service: str,
+    observe: Observer,
+    schema: pa.Schema,
+    sql: str,
+    commit: str = "auto",
 ) -> DataFrame:
     """Rows that `observe` makes of each record, in parallel by stretch, in no order."""
     import pickle
@@ -261,5 +275,3 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
     columns = ("start", "end", "records", "emitted", "state", "emitted_hash")
     report.table(columns, [[result[name] for name in columns] for result in facts["stretches"]])
     return str(report.write(folder, "replay"))
-
-

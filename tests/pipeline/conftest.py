@@ -17,8 +17,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.g
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from pyspark.sql import SparkSession
     import pyspark.testing.utils  # noqa: F401  (warns on import, once, here)
+    from pyspark.sql import SparkSession
 
 from pipeline.generate import LogShape, generate_log  # noqa: E402
 

@@ -69,7 +69,10 @@ def test_an_older_schema_passes_over_what_is_newer() -> None:
 @shared
 @pytest.mark.shared_data
 def test_every_cut_of_a_message_is_a_value_error() -> None:
-    schema, data = SbeSchema.load(str(CARS / "example-schema.xml")), (CARS / "car_example_baseline_data.sbe").read_bytes()
+    schema, data = (
+        SbeSchema.load(str(CARS / "example-schema.xml")),
+        (CARS / "car_example_baseline_data.sbe").read_bytes(),
+    )
     for length in range(len(data)):
         with pytest.raises(ValueError):
             schema.decode(data[:length])
@@ -87,7 +90,12 @@ def test_a_log_of_cars_and_of_what_no_schema_knows(spark: SparkSession, tmp_path
     log = spark.read.format("ordo").option("columns", "position,payload").load(builder.directory)
     rows = decode(log, SbeDecoder(str(CARS / "example-schema.xml"))).orderBy("position").collect()
     assert [row.message for row in rows] == ["Car", None, None, "Car"]
-    assert [row.problem for row in rows] == [None, "unknown template id 99 of version 0", "2 bytes are no message header", None]
+    assert [row.problem for row in rows] == [
+        None,
+        "unknown template id 99 of version 0",
+        "2 bytes are no message header",
+        None,
+    ]
     assert bytes(rows[1].payload) == unknown and rows[1].Car is None
     assert plain(rows[3].Car.asDict(recursive=True)) == BASELINE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,7 +26,7 @@ from pipeline.generate import (
 TIME = 1_700_000_000_123
 
 
-def read(path: str, entry: RecordingDescriptor, columns: tuple[str, ...] = COLUMN_NAMES, **kept: object) -> pa.Table:
+def read(path: str, entry: RecordingDescriptor, columns: tuple[str, ...] = COLUMN_NAMES, **kept: Any) -> pa.Table:
     cursor = MessageCursor(path, entry, 0, 0, entry.stop_position)
     decoder = RecordDecoder(
         cursor, RowSelection(**kept), columns, entry.recording_id, "node0", 0, entry.stream_id == 100
@@ -163,7 +164,7 @@ def test_rows_before_the_damage_are_delivered(tmp_path: Path) -> None:
     decoder = RecordDecoder(cursor, RowSelection(), ("position",), 0, "n", 0, True)
     first = decoder.next_batch()
     assert first is not None and first["position"].to_pylist() == [128, 256]
-    with pytest.raises(CorruptRecordingError, match="position=256.*the segment file ends inside the frame|fault=the"):
+    with pytest.raises(CorruptRecordingError, match=r"position=256.*the segment file ends inside the frame|fault=the"):
         decoder.next_batch()
 
 

@@ -127,7 +127,9 @@ def test_a_frame_and_a_stream_into_a_node_and_back(spark: SparkSession, tmp_path
     with RecordingBuilder(source) as builder:
         for number in range(10_000, 10_200):
             builder.append(session_message(0, 1, 5, struct.pack(">q", number)))
-    with LocalCluster("tests.pipeline.collector:Collector", member_count=1, root=tmp_path / "node", sync="none") as cluster:
+    with LocalCluster(
+        "tests.pipeline.collector:Collector", member_count=1, root=tmp_path / "node", sync="none"
+    ) as cluster:
         cluster.await_leader()
         endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in cluster.ingress_endpoints.items())
         numbers = spark.range(0, 600, 1, 2).selectExpr("unhex(lpad(hex(id), 16, '0')) as payload")
@@ -136,10 +138,13 @@ def test_a_frame_and_a_stream_into_a_node_and_back(spark: SparkSession, tmp_path
         for _ in range(2):
             stream = spark.readStream.format("ordo").option("startingPosition", "earliest").option("columns", "payload")
             target = stream.option("maxRecordsPerTrigger", 70).load(source).writeStream.format("ordo")
-            target = target.options(endpoints=endpoints, writer="stream", checkpointLocation=str(tmp_path / "checkpoint"))
+            target = target.options(
+                endpoints=endpoints, writer="stream", checkpointLocation=str(tmp_path / "checkpoint")
+            )
             target.trigger(availableNow=True).start().awaitTermination()
             last = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-            last.unlink()  # as if Spark had died between the write and its own commit
+            for path in (last, last.with_name(f".{last.name}.crc")):  # as if Spark had died before its own commit
+                path.unlink()
         log = spark.read.format("ordo").option("commit", str(cluster.aeron_dir(0))).option("kinds", "message")
         rows = log.load(str(cluster.data_dir(0) / "archive")).where("session_id < 0").select("payload").collect()
     found = sorted(struct.unpack(">q", bytes(row.payload))[0] for row in rows)

@@ -125,7 +125,8 @@ def test_options_select_like_filters(
 def test_columns_by_schema(spark: SparkSession, archive: str) -> None:
     frame = spark.read.schema("payload binary, position long").format("ordo").load(archive)
     assert frame.columns == ["payload", "position"]
-    assert frame.first().position == 96
+    (row,) = frame.head(1)
+    assert row.position == 96
 
 
 def test_several_nodes_at_once(spark: SparkSession, archive: str, tmp_path: Path) -> None:
@@ -144,7 +145,8 @@ def test_all_recordings_or_one(spark: SparkSession, tmp_path: Path) -> None:
     generate_log(folder, LogShape(messages=100, sessions=2, terms=1, term_length=1 << 16, segment_length=1 << 16))
     assert load(spark, folder).select("recording").distinct().collect()[0].recording == 1
     assert {row.recording for row in load(spark, folder, recording="all").select("recording").collect()} == {0, 1}
-    assert bytes(load(spark, folder, recording="0").first().payload) == b"snapshot"
+    (row,) = load(spark, folder, recording="0").head(1)
+    assert bytes(row.payload) == b"snapshot"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_a_damaged_frame_ends_the_read_at_its_position(spark: SparkSession, arch
         byte = file.read(1)[0]
         file.seek(500_000)
         file.write(bytes([byte ^ 1]))
-    row = load(spark, archive).where("start_position <= 1548576 and position > 1548576").first()
+    (row,) = load(spark, archive).where("start_position <= 1548576 and position > 1548576").head(1)
     with pytest.raises(Exception, match=f"position={row.start_position} "):
         load(spark, str(copy)).count()
     assert load(spark, str(copy), endPosition=row.start_position).count() > 0
@@ -228,4 +230,4 @@ def test_times_without_zone_are_utc() -> None:
 def test_the_source_is_registered_by_name(spark: SparkSession, archive: str) -> None:
     """As a user does it, without our helper."""
     spark.dataSource.register(OrdoLog)
-    assert spark.read.format("ordo").load(archive).agg(F.max("position")).first()[0] > 0
+    assert spark.read.format("ordo").load(archive).agg(F.max("position")).head(1)[0][0] > 0

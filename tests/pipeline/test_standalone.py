@@ -37,7 +37,7 @@ def process(folder: Path, name: str, *arguments: str) -> Iterator[str]:
     command = [str(HOME / "bin" / "spark-class"), *arguments]
     daemon = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert daemon.stdout is not None
-    wanted = re.compile(r"Starting Spark master at (\\S+)|Successfully registered with master")
+    wanted = re.compile(r"Starting Spark master at (\S+)|Successfully registered with master")
     try:
         for line in daemon.stdout:
             match = wanted.search(line)
