@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 1 when a seed failed, 0 when all passed."""
     options = _parse(arguments)
     if options.plant:
-        planted.BY_NAME[options.plant]()
+        planted.BY_NAME[options.plant](setattr)
     outcomes = []
     failed = 0
     for seed in range(options.first, options.first + options.seeds):
@@ -70,8 +70,10 @@ def _report(outcome: Outcome, plant: str | None, events: int) -> None:
 def _summary(outcomes: list[Outcome]) -> str:
     virtual_s = sum(outcome.virtual_ns for outcome in outcomes) / 1e9
     real_s = sum(outcome.real_s for outcome in outcomes)
+    cpu_s = sum(outcome.cpu_s for outcome in outcomes)
     return (
-        f"{virtual_s:.0f} s of virtual time in {real_s:.0f} s, {virtual_s / max(real_s, 1e-9):.0f}x; "
+        f"{virtual_s:.0f} s of virtual time in {real_s:.0f} s, {virtual_s / max(real_s, 1e-9):.0f}x "
+        f"({virtual_s / max(cpu_s, 1e-9):.0f}x of processor time); "
         f"{sum(outcome.executed for outcome in outcomes)} records, {sum(outcome.terms for outcome in outcomes)} terms"
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from cluster.counter_types import ControlToggle
+from consensus.states import ElectionState
 from runtime.errors import OrdoError
 from tests.simulation.invariants import Checksums
 from tests.simulation.nodes import SimulatedNode
@@ -106,7 +107,7 @@ class FaultSchedule:
         leader = self.world.leader()
         is_safe = leader is not None and all(
             other.is_alive
-            and other.module.core.is_following | other.module.core.is_leading
+            and other.module.core.state is ElectionState.CLOSED
             and other.module.core.leadership_term_id == leader.leads_term
             and other.append_position >= self.world.committed_position
             for other in others

@@ -168,7 +168,7 @@ class SimulatedNetwork:
         faults = self.faults
         delay_ns = faults.delay_min_ns
         if faults.delay_max_ns > faults.delay_min_ns:
-            delay_ns = self.random.randint(faults.delay_min_ns, faults.delay_max_ns)
+            delay_ns += <int64_t> (self.random.random() * (faults.delay_max_ns - faults.delay_min_ns + 1))
         if faults.reordering and self.random.random() < faults.reordering:
             self.statistics.reordered += 1
             delay_ns += faults.reorder_delay_ns

@@ -80,7 +80,7 @@ def draw(rng: Random) -> Options:
     options = Options(
         nodes=rng.choice((1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 7)),
         clients=rng.choice((1, 1, 2, 3)),
-        duration_ns=rng.choice((3, 6, 10)) * S,
+        duration_ns=rng.choice((2, 3, 6)) * S,
     )
     _draw_cluster(options, rng)
     _draw_network(options, rng)
@@ -101,7 +101,7 @@ def _draw_cluster(options: Options, rng: Random) -> None:
     options.election_timeout_ns = rng.choice((100, 250, 500)) * MS
     options.startup_canvass_timeout_ns = rng.choice((500, 1000, 3000)) * MS
     options.session_timeout_ns = rng.choice((2, 5, 10)) * S
-    options.cycle_ns = rng.choice((20, 100, 100, 500)) * US
+    options.cycle_ns = rng.choice((50, 200, 500, 1000)) * US
 
 
 def _draw_network(options: Options, rng: Random) -> None:
@@ -133,7 +133,7 @@ def _draw_faults(options: Options, rng: Random) -> None:
 
 
 def _draw_workload(options: Options, rng: Random) -> None:
-    options.operation_mean_ns = rng.choice((1, 3, 10, 50)) * MS
+    options.operation_mean_ns = rng.choice((5, 20, 20, 50)) * MS
     options.padding_max = rng.choice((0, 200, 3000))
     options.registers = rng.choice((1, 3, 10))
     options.snapshot_mean_ns = rng.choice((0, 300, 1000, 3000)) * MS

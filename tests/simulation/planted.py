@@ -1,7 +1,182 @@
-"""Bugs that the simulator must find. None of them is an option of the product: they are put in from here."""
+"""Bugs that the simulator must find. None of them is an option of the product: they are put in from here.
+
+Each is a function that takes a `patch(owner, name, value)`, e.g. the `setattr` of pytest's monkeypatch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-BY_NAME: dict[str, Callable[[], None]] = {}
+from cluster import node, session_requests, snapshots
+from cluster.container import ServiceContainer
+from cluster.log_executor import LogExecutor
+from cluster.service_messages import PendingServiceMessages
+from cluster.state_store import StateStore
+from cluster.timers import TimerService
+from consensus import context, core, election, following, leading, quorum
+from consensus.context import Context
+from consensus.verification import Comparison, Verdict
+from tests.simulation.network import Faults
+
+Patch = Callable[[Any, str, Any], None]
+Plant = Callable[[Patch], None]
+
+RECORDING_POSITION_TYPE_ID = 100
+
+
+def vote_is_not_durable(patch: Patch) -> None:
+    """Raft §5: a member answers before its vote is on disk."""
+    patch(StateStore, "put_candidate_term", lambda *_: None)
+
+
+def two_votes_in_a_term(patch: Patch) -> None:
+    """Raft §5.2: whoever asks gets the vote."""
+
+    def on_request_vote(ctx: Context, message: Any) -> None:
+        if message.candidate_term_id == ctx.candidate_term_id:
+            ctx.voted_for = message.candidate_member_id
+        original(ctx, message)
+
+    original = election.on_request_vote
+    handlers = dict(core.HANDLERS)
+    for kind, (handler, name) in core.HANDLERS.items():
+        if handler is original:
+            handlers[kind] = on_request_vote, name
+    patch(core, "HANDLERS", handlers)
+
+
+def older_logs_are_voted_for(patch: Patch) -> None:
+    """Raft §5.4.1: a candidate's log is not looked at."""
+    patch(election, "compare_log", lambda *_: 0)
+    patch(quorum, "compare_log", lambda *_: 0)
+
+
+def commit_on_a_minority(patch: Patch) -> None:
+    """Raft §5.3: the leader alone is enough for a commit."""
+    original = context.Progress
+    patch(context, "Progress", lambda member_id, member_ids, timeout_ns: original(member_id, (member_id,), timeout_ns))
+
+
+def old_terms_are_committed_by_count(patch: Patch) -> None:
+    """Raft §5.4.2, figure 8: entries of earlier terms are committed before one of the leader's own is."""
+    original = leading.on_log_ready
+
+    def on_log_ready(ctx: Context, log_session_id: int, first_record_end: int) -> None:
+        original(ctx, log_session_id, first_record_end)
+        ctx.progress.first_record_end = 0
+
+    patch(leading, "on_log_ready", on_log_ready)
+
+
+def truncation_is_forgotten(patch: Patch) -> None:
+    """Raft §5.3: a member joins with entries that its leader does not have."""
+    patch(following, "compare_with_leader", lambda *_: Comparison(Verdict.PREFIX))
+
+
+def execution_runs_ahead_of_commit(patch: Patch) -> None:
+    """Raft §5.3: the service executes what is recorded, not what is committed."""
+    original = ServiceContainer.tick
+
+    def tick(self: Any, now_ns: int) -> int:
+        recordings = [counter.counter_id for counter in self._client.counters if _is_log(self, counter)]
+        if self._positions and recordings:
+            self._positions[0] = self._client.counters.counter(recordings[-1])
+        return int(original(self, now_ns))
+
+    patch(ServiceContainer, "tick", tick)
+
+
+def _is_log(container: Any, counter: Any) -> bool:
+    recording_id = int.from_bytes(counter.key[0:8], "little", signed=True)
+    is_position = counter.type_id == RECORDING_POSITION_TYPE_ID
+    return is_position and recording_id == container._log_recording.value
+
+
+def acknowledgement_before_sync(patch: Patch) -> None:
+    """Raft §5: a member reports what is in its page cache only."""
+    original = node.Archive
+
+    def archive(*arguments: Any, **options: Any) -> Any:
+        return original(*arguments, **{**options, "sync": "none"})
+
+    patch(node, "Archive", archive)
+
+
+def session_ids_start_again(patch: Patch) -> None:
+    """A new leader counts session ids from what it admitted itself, not from the committed log."""
+
+    def take_session_id(self: Any) -> int:
+        session_id = self._next_session_id
+        self._next_session_id += 1
+        return int(session_id)
+
+    patch(session_requests.SessionRequests, "_take_session_id", take_session_id)
+
+
+def execution_goes_on_during_a_snapshot(patch: Patch) -> None:
+    """The module's part of a snapshot is taken at a later position than the service's."""
+    patch(LogExecutor, "pause", lambda self: None)
+
+
+def snapshots_forget_timers(patch: Patch) -> None:
+    """Timers do not survive a restart."""
+    original = snapshots.capture
+
+    def capture(*arguments: Any) -> Any:
+        contents = original(*arguments)
+        contents.timers.clear()
+        return contents
+
+    patch(snapshots, "capture", capture)
+
+
+def service_messages_are_logged_twice(patch: Patch) -> None:
+    """A leader appends what an earlier one has appended already."""
+    original = PendingServiceMessages.enqueue
+
+    def enqueue(self: Any, payload: bytes) -> None:
+        self.log_session_id = min(self.log_session_id, self.next_session_id - 1)
+        original(self, payload)
+
+    patch(PendingServiceMessages, "enqueue", enqueue)
+
+
+def fired_timers_stay_fired(patch: Patch) -> None:
+    """A timer whose event was lost with its leader never fires."""
+    patch(TimerService, "lose_leadership", lambda self: None)
+
+
+def damaged_datagrams_arrive(patch: Patch) -> None:
+    """Not the product's fault: without checksums on the network, damage reaches the log and must be seen."""
+    original = Faults.__init__
+
+    def init(self: Faults, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **{**options, "checksums": False})
+
+    patch(Faults, "__init__", init)
+
+
+def terms_are_not_stored(patch: Patch) -> None:
+    """The term table is lost with the process, and not found again in the log."""
+    patch(StateStore, "put_term", lambda *_: None)
+
+
+PLANTED: tuple[Plant, ...] = (
+    vote_is_not_durable,
+    two_votes_in_a_term,
+    older_logs_are_voted_for,
+    commit_on_a_minority,
+    old_terms_are_committed_by_count,
+    truncation_is_forgotten,
+    execution_runs_ahead_of_commit,
+    acknowledgement_before_sync,
+    session_ids_start_again,
+    execution_goes_on_during_a_snapshot,
+    snapshots_forget_timers,
+    service_messages_are_logged_twice,
+    fired_timers_stay_fired,
+    damaged_datagrams_arrive,
+)
+
+BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

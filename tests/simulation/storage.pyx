@@ -327,7 +327,8 @@ cdef class SimulatedDisk:
         return True
 
     cdef int64_t draw_sync_delay(self):
-        return self.random.randint(self.sync_delay_ns_min, self.sync_delay_ns_max)
+        return self.sync_delay_ns_min + <int64_t> (
+            self.random.random() * (self.sync_delay_ns_max - self.sync_delay_ns_min + 1))
 
     def heal(self):
         """No more faults from here on."""

@@ -52,6 +52,8 @@ class World(Timeline):
         self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes)]
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.invariants: list[Invariant] = all_invariants(self)
+        self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]
+        self._on_executed = [check.on_executed for check in self.invariants if check.hears("on_executed")]
         self.actors.extend([*self.nodes, *self.clients])
         self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
 
@@ -76,8 +78,8 @@ class World(Timeline):
 
     def on_changed(self, actor: Actor) -> None:
         assert isinstance(actor, SimulatedNode)
-        for invariant in self.invariants:
-            invariant.on_step(actor)
+        for on_step in self._on_step:
+            on_step(actor)
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
@@ -114,8 +116,8 @@ class World(Timeline):
         if wrong:
             self.fail(f"node{member_id} at position {position}: {wrong}")
         record = Executed(position, digest, text)
-        for invariant in self.invariants:
-            invariant.on_executed(self.nodes[member_id], record)
+        for check_executed in self._on_executed:
+            check_executed(self.nodes[member_id], record)
 
     def on_started(self, member_id: int, position: int, digest: str) -> None:
         for invariant in self.invariants:
@@ -178,6 +180,8 @@ class World(Timeline):
             actor.release()
         self.actors.clear()
         self.invariants.clear()
+        self._on_step.clear()
+        self._on_executed.clear()
         self.forget_events()
 
     def is_steady(self) -> bool:

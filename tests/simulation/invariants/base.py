@@ -19,6 +19,10 @@ class Invariant:
     def __init__(self, world: World) -> None:
         self.world = world
 
+    def hears(self, method: str) -> bool:
+        """Whether it does anything in this method."""
+        return getattr(type(self), method) is not getattr(Invariant, method)
+
     def fail(self, text: str) -> None:
         self.world.fail(f"{self.name}: {text}")
 
