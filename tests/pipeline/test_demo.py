@@ -1,0 +1,93 @@
+"""Three real nodes sequence the ITCH flow; their archives are audited, replayed and turned into the market."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cluster.client import ClusterClient
+from cluster.config import load_config
+from cluster.launcher import LocalCluster
+from cluster.tools import request_snapshot
+from examples.matching.itch import read_itch_file
+from examples.matching.itch_feed import ItchFeed
+from examples.matching.order_client import OrderClient
+from pipeline.jobs import market
+from pipeline.jobs.audit import audit, session_violations
+from pipeline.jobs.replay import replay
+from pipeline.recordings import open_recordings
+from tests.pipeline.test_replay import ENGINE, ITCH
+
+pytestmark = [pytest.mark.spark, pytest.mark.shared_data, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """Of three nodes that took two snapshots on the way and stopped in good order."""
+    if not ITCH.exists():
+        pytest.skip(f"shared data is not beside the checkout: {ITCH}")
+    root = tmp_path_factory.mktemp("demo")
+    requests = [entry.request for entry in ItchFeed(1).entries(read_itch_file(ITCH))]
+    with LocalCluster(ENGINE, root=root, keep=True, sync="none") as cluster:
+        leader = load_config(cluster.config_path(cluster.await_leader()))
+        answers: list[object] = []
+        orders: list[OrderClient] = []
+        with ClusterClient(
+            cluster.ingress_endpoints, on_message=lambda session_id, timestamp, payload: orders[0].on_message(payload)
+        ) as connection:
+            orders.append(OrderClient(connection, time.monotonic_ns, lambda answer, ns: answers.append(answer), window=64))
+            for begin in range(0, len(requests), 4000):
+                orders[0].run(requests[begin : begin + 4000])
+                if begin:
+                    request_snapshot(leader)
+        assert len(answers) == len(requests)
+        folders = [str(cluster.data_dir(member) / "archive") for member in range(3)]
+        for member, folder in enumerate(folders):
+            (live,) = open_recordings([folder], "log", str(cluster.aeron_dir(member)))
+            assert live.descriptor.is_active and live.limit > 0
+    yield folders
+    shutil.rmtree(root)
+
+
+def test_three_nodes_are_clean(spark: SparkSession, archives: list[str]) -> None:
+    facts = audit(spark, archives)
+    assert facts["status"] == "clean", facts["first_problem"]
+    assert len(facts["nodes"]) == 3
+    assert facts["compared_to"] == max(node["limit"] for node in facts["nodes"])
+    assert session_violations(spark.read.format("ordo").load(archives)).count() == 0
+
+
+def test_a_flipped_byte_of_one_node_is_found(spark: SparkSession, archives: list[str], tmp_path: Path) -> None:
+    damaged = tmp_path / "copy" / "archive"
+    shutil.copytree(archives[1], damaged)
+    row = spark.read.format("ordo").load(archives[1]).where("kind = 'message'").orderBy("position").limit(5000).tail(1)[0]
+    with open(damaged / "0-0.rec", "r+b") as file:
+        file.seek(row.start_position + 70)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 4]))
+    facts = audit(spark, [archives[0], str(damaged), archives[2]])
+    assert facts["first_difference"]["position"] == row.start_position
+    assert facts["first_difference"]["odd"] == "copy"
+    assert facts["findings"][0]["fault"] == "checksum"
+
+
+def test_replay_agrees_at_every_snapshot_of_every_node(spark: SparkSession, archives: list[str]) -> None:
+    for folder in archives:
+        facts = replay(spark, folder, ENGINE)
+        assert facts["status"] == "agrees", facts["first_difference"]
+        assert facts["snapshots_compared"] == 2
+    changed = replay(spark, archives[0], "tests.pipeline.exchange:FewerShares", baseline=ENGINE)
+    log = spark.read.format("ordo").load(archives[0]).where("kind = 'message'").orderBy("position")
+    first = next(row for row in log.toLocalIterator() if row.payload[0] == 1 and row.payload[24:28] == b"\x2c\1\0\0")
+    assert changed["first_difference"]["position"] == first.position
+
+
+def test_the_market_has_849_executions(spark: SparkSession, archives: list[str]) -> None:
+    assert market.trades(market.events(spark, archives[2], ENGINE)).count() == 849
