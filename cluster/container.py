@@ -188,6 +188,8 @@ class ServiceContainer(ContainerLoop):
             self.hold &= ~HOLD_CONTROL
         if self.hold & HOLD_EGRESS:
             work_count += self._await_egress(now_ns)
+        elif self._egress.pending:
+            work_count += self._egress.poll()
         if self._snapshot is not None:
             work_count += self._await_snapshot()
         if not self.follows:
@@ -363,7 +365,8 @@ class ServiceContainer(ContainerLoop):
             return
         self.hold |= HOLD_EGRESS
         self._continuation = then
-        self._egress_deadline_ns = self._now_ns + EGRESS_TIMEOUT_NS
+        # The callbacks of this duty cycle may have taken longer than the timeout: look at the clock again.
+        self._egress_deadline_ns = self._clock.now() + EGRESS_TIMEOUT_NS
         self._client.wake_driver()
         self.ask_for_tick()
 
