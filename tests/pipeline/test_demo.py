@@ -41,7 +41,9 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         with ClusterClient(
             cluster.ingress_endpoints, on_message=lambda session_id, timestamp, payload: orders[0].on_message(payload)
         ) as connection:
-            orders.append(OrderClient(connection, time.monotonic_ns, lambda answer, ns: answers.append(answer), window=64))
+            orders.append(
+                OrderClient(connection, time.monotonic_ns, lambda answer, ns: answers.append(answer), window=64)
+            )
             for begin in range(0, len(requests), 4000):
                 orders[0].run(requests[begin : begin + 4000])
                 if begin:
@@ -66,7 +68,8 @@ def test_three_nodes_are_clean(spark: SparkSession, archives: list[str]) -> None
 def test_a_flipped_byte_of_one_node_is_found(spark: SparkSession, archives: list[str], tmp_path: Path) -> None:
     damaged = tmp_path / "copy" / "archive"
     shutil.copytree(archives[1], damaged)
-    row = spark.read.format("ordo").load(archives[1]).where("kind = 'message'").orderBy("position").limit(5000).tail(1)[0]
+    messages = spark.read.format("ordo").load(archives[1]).where("kind = 'message'")
+    row = messages.orderBy("position").limit(5000).tail(1)[0]
     with open(damaged / "0-0.rec", "r+b") as file:
         file.seek(row.start_position + 70)
         byte = file.read(1)[0]
