@@ -167,7 +167,8 @@ class FaultSchedule:
     # -- the network -----------------------------------------------------------------------------------------------
 
     def _addresses(self) -> list[str]:
-        return [actor.address for actor in (*self.world.nodes, *self.world.clients)]
+        nodes = [node.address for node in self.world.nodes]
+        return nodes + [client.address for client in self.world.clients]
 
     def partition(self) -> None:
         network, addresses = self.world.network, self._addresses()
@@ -270,9 +271,7 @@ class FaultSchedule:
         if leader is None:
             return
         try:
-            asked = leader.module.counters.control_toggle.compare_and_set(
-                ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT
-            )
+            asked = leader.module.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT)
         except OrdoError:
             return
         if asked:

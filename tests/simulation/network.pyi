@@ -70,6 +70,7 @@ class SimulatedHost(DatagramNetwork):
     network: SimulatedNetwork
     address: str
     closed: bool
+    parked_ns: int
     channels: list[SimulatedChannel]
     def __init__(self, network: SimulatedNetwork, address: str) -> None: ...
     def fileno(self) -> int: ...

@@ -54,7 +54,7 @@ def older_logs_are_voted_for(patch: Patch) -> None:
 
 def commit_on_a_minority(patch: Patch) -> None:
     """Raft §5.3: the leader alone is enough for a commit."""
-    original = context.Progress
+    original: Callable[..., Any] = vars(context)["Progress"]
     patch(context, "Progress", lambda member_id, member_ids, timeout_ns: original(member_id, (member_id,), timeout_ns))
 
 
@@ -90,12 +90,12 @@ def execution_runs_ahead_of_commit(patch: Patch) -> None:
 def _is_log(container: Any, counter: Any) -> bool:
     recording_id = int.from_bytes(counter.key[0:8], "little", signed=True)
     is_position = counter.type_id == RECORDING_POSITION_TYPE_ID
-    return is_position and recording_id == container._log_recording.value
+    return bool(is_position and recording_id == container._log_recording.value)
 
 
 def acknowledgement_before_sync(patch: Patch) -> None:
     """Raft §5: a member reports what is in its page cache only."""
-    original = node.Archive
+    original: Callable[..., Any] = vars(node)["Archive"]
 
     def archive(*arguments: Any, **options: Any) -> Any:
         return original(*arguments, **{**options, "sync": "none"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from consensus.states import ElectionState
 from runtime.clock import VirtualClock
 from runtime.random import RandomSource
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
-from consensus.states import ElectionState
 from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, all_invariants
 from tests.simulation.network import Faults, SimulatedNetwork
 from tests.simulation.nodes import SimulatedNode
@@ -176,8 +176,10 @@ class World(Timeline):
 
     def forget(self) -> None:
         """Lets go of everything, so that the memory of this run can go."""
-        for actor in (*self.nodes, *self.clients):
-            actor.release()
+        for node in self.nodes:
+            node.release()
+        for client in self.clients:
+            client.release()
         self.actors.clear()
         self.invariants.clear()
         self._on_step.clear()
