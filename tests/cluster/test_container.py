@@ -273,13 +273,19 @@ def test_the_first_message_of_a_session_waits_for_its_publication(node: ServiceN
 
 
 def test_a_driver_that_does_not_answer_holds_the_log_for_a_second_only(node: ServiceNode, start: Start) -> None:
-    node.client.answer_after = 1 << 40
+    node.client.answer_after = 15_000
     container = start(service := Recorder())
     node.begin_term(0, leads=True)
     node.open_session(1)
     node.commit()
-    node.run(container, cycles_max=20_000)
+    node.run(container, cycles_max=200_000)
     assert service.results == [NOT_CONNECTED]
+    assert not node.client.egress
+    node.run(container, lambda: bool(node.client.egress), cycles_max=200_000)
+    node.message(1, b"hello")
+    node.commit()
+    node.run(container)
+    assert [payload for _, payload in node.egress()] == [b"hello"], "an answer that came late was not taken"
 
 
 def test_a_refused_channel_leaves_its_session_unconnected_and_is_recorded(node: ServiceNode, start: Start) -> None:
