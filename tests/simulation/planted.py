@@ -13,7 +13,6 @@ from cluster.container import ServiceContainer
 from cluster.log_executor import LogExecutor
 from cluster.service_messages import PendingServiceMessages
 from cluster.state_store import StateStore
-from cluster.timers import TimerService
 from consensus import context, core, election, following, leading, quorum
 from consensus.context import Context
 from consensus.verification import Comparison, Verdict
@@ -142,11 +141,6 @@ def service_messages_are_logged_twice(patch: Patch) -> None:
     patch(PendingServiceMessages, "enqueue", enqueue)
 
 
-def fired_timers_stay_fired(patch: Patch) -> None:
-    """A timer whose event was lost with its leader never fires."""
-    patch(TimerService, "lose_leadership", lambda self: None)
-
-
 def damaged_datagrams_arrive(patch: Patch) -> None:
     """Not the product's fault: without checksums on the network, damage reaches the log and must be seen."""
     original = Faults.__init__
@@ -155,11 +149,6 @@ def damaged_datagrams_arrive(patch: Patch) -> None:
         original(self, *arguments, **{**options, "checksums": False})
 
     patch(Faults, "__init__", init)
-
-
-def terms_are_not_stored(patch: Patch) -> None:
-    """The term table is lost with the process, and not found again in the log."""
-    patch(StateStore, "put_term", lambda *_: None)
 
 
 PLANTED: tuple[Plant, ...] = (
@@ -175,7 +164,6 @@ PLANTED: tuple[Plant, ...] = (
     execution_goes_on_during_a_snapshot,
     snapshots_forget_timers,
     service_messages_are_logged_twice,
-    fired_timers_stay_fired,
     damaged_datagrams_arrive,
 )
 

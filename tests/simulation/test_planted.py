@@ -1,0 +1,38 @@
+"""Planted bugs that the simulator must find: proof that it can see."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.planted import PLANTED, Plant
+from tests.simulation.run import run_seed
+
+SEEDS_NEEDED: dict[str, int] = {
+    "vote_is_not_durable": 1,
+    "two_votes_in_a_term": 2,
+    "older_logs_are_voted_for": 2,
+    "commit_on_a_minority": 1,
+    "old_terms_are_committed_by_count": 1,
+    "truncation_is_forgotten": 2,
+    "execution_runs_ahead_of_commit": 1,
+    "acknowledgement_before_sync": 1,
+    "session_ids_start_again": 1,
+    "execution_goes_on_during_a_snapshot": 1,
+    "snapshots_forget_timers": 1,
+    "service_messages_are_logged_twice": 1,
+    "damaged_datagrams_arrive": 2,
+}
+"""How many seeds, from 1 on, it took to find each bug when it was planted first."""
+SLACK = 20
+"""The product changes, and with it what a seed does."""
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch.setattr)
+    seeds = SEEDS_NEEDED[plant.__name__] + SLACK
+    assert any(run_seed(seed).violation is not None for seed in range(1, seeds + 1)), f"not found in {seeds} seeds"
+
+
+def test_every_planted_bug_has_its_seeds() -> None:
+    assert {plant.__name__ for plant in PLANTED} == set(SEEDS_NEEDED)

@@ -1,0 +1,99 @@
+"""Whole clusters under faults, seed by seed; `make sim SEEDS=1000` runs more of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.__main__ import main
+from tests.simulation.options import Options
+from tests.simulation.run import run_seed
+
+ROOT = Path(__file__).resolve().parents[2]
+CHUNK = 10
+CHUNKS = 15
+PINNED: dict[int, str] = {
+    34: "a follower whose replay had passed it by waited for ever",
+    38: "a leader died because a member it replayed to was gone",
+    54: "a member that joined again got no second replay",
+}
+"""Seeds that found a bug in the product, and what it was."""
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_seeds(chunk: int) -> None:
+    for seed in range(1 + chunk * CHUNK, 1 + (chunk + 1) * CHUNK):
+        outcome = run_seed(seed)
+        assert outcome.violation is None, f"python -m tests.simulation --seeds 1 --first {seed}: {outcome.violation}"
+
+
+@pytest.mark.parametrize("seed", PINNED)
+def test_pinned_seed(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.violation is None, f"{PINNED[seed]}? {outcome.violation}"
+
+
+def test_a_quiet_cluster_answers_everything() -> None:
+    """Without faults one leader serves from beginning to end, and no request stays without an answer."""
+    outcome = run_seed(7, Options(duration_ns=3 * S))
+    assert outcome.violation is None
+    assert outcome.terms == 1
+    assert outcome.answered > 100
+
+
+@pytest.mark.parametrize("nodes", range(1, 8))
+def test_clusters_of_every_size(nodes: int) -> None:
+    options = Options(nodes=nodes, duration_ns=2 * S, kill_mean_ns=1 * S, loss=0.05, snapshot_mean_ns=S // 2)
+    outcome = run_seed(nodes, options)
+    assert outcome.violation is None
+    assert outcome.answered > 0
+
+
+@pytest.mark.parametrize("seed", [3, 12, 20])
+def test_one_seed_twice_is_one_trace(seed: int) -> None:
+    first, second = run_seed(seed), run_seed(seed)
+    assert first.digest == second.digest
+    assert first.events == second.events
+
+
+def test_processes_with_different_hash_seeds_agree() -> None:
+    """Nothing may depend on the order of a set of strings, on addresses, or on what ran before."""
+    script = "from tests.simulation.run import run_seed; print(run_seed(12).digest, run_seed(3).digest)"
+    traces = set()
+    for hash_seed in ("0", "1", "4711"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        traces.add(done.stdout)
+    assert len(traces) == 1, traces
+
+
+def test_seeds_differ() -> None:
+    options = Options(duration_ns=S)
+    assert len({run_seed(seed, options).digest for seed in range(4)}) == 4
+
+
+def test_a_failing_seed_prints_how_to_replay_it(capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.simulation import planted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(planted.BY_NAME, "commit_on_a_minority", lambda _: planted.commit_on_a_minority(patch.setattr))
+        status = main(["--seeds", "5", "--first", "1", "--plant", "commit_on_a_minority"])
+    output = capsys.readouterr().out
+    assert status == 1
+    assert "commit is on a quorum" in output
+    assert "replay: python -m tests.simulation --seeds 1 --first 1 --plant commit_on_a_minority" in output
+
+
+def test_a_passing_run_tells_its_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "2", "--first", "11", "--progress-every", "1"]) == 0
+    output = capsys.readouterr().out
+    assert "2 seeds, 0 failed" in output
+    assert "s of virtual time" in output
