@@ -1,1 +1,3 @@
-"""Native only: see frames.pxd."""
+"""Native but for the words of the faults: see frames.pxd."""
+
+FAULT_REASONS: dict[int, str]

@@ -6,7 +6,7 @@ from transport.logbuffer cimport HEADER_LENGTH, align_frame
 
 from runtime.errors import CorruptFrameError
 
-_REASONS = {
+FAULT_REASONS = {
     FAULT_ABSENT: "no frame was written here",
     FAULT_LENGTH: "frame length",
     FAULT_TYPE: "version or type",
@@ -68,7 +68,7 @@ cdef str _values(int fault, int64_t position, const uint8_t* frame, const Layout
 cdef object frame_error(int fault, int64_t recording_id, str path, int64_t position, const uint8_t* frame,
                         const Layout* layout):
     """The CorruptFrameError of one fault. `frame` may be NULL; for a checksum it must be there whole."""
-    reason = _REASONS[fault]
+    reason = FAULT_REASONS[fault]
     return CorruptFrameError(
         f"recording {recording_id} is damaged at position={position} in {path}: {reason}"
         f"{_values(fault, position, frame, layout)}; restore the segment from another node, or truncate the "

@@ -15,6 +15,7 @@ from archive.frames cimport (CHECKSUM_OFFSET, FAULT_ABSENT, FAULT_CHECKSUM, FAUL
                              layout_of)
 from runtime.atomics cimport ordo_get_i32, ordo_get_u16
 
+from archive.frames import FAULT_REASONS
 from pipeline.errors import CorruptRecordingError
 
 cdef enum:
@@ -22,17 +23,7 @@ cdef enum:
     FAULT_OUT_OF_MEMORY = 64        # beside the faults of archive/frames.pxd
 
 FAULT_NAMES = {
-    FAULT_ABSENT: "no frame written here",
-    FAULT_LENGTH: "frame length",
-    FAULT_TYPE: "version or type",
-    FAULT_TERM_OFFSET: "term offset",
-    FAULT_TERM_ID: "term id",
-    FAULT_STREAM_ID: "stream id",
-    FAULT_CHECKSUM: "checksum",
-    FAULT_FLAGS: "fragment flags",
-    FAULT_TRUNCATED: "the segment file ends inside the frame",
-    FAULT_MISSING_FILE: "the segment file is missing",
-    FAULT_READ: "the segment file cannot be read",
+    **FAULT_REASONS,
     FAULT_OUT_OF_MEMORY: "out of memory",
 }
 

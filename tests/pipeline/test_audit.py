@@ -125,7 +125,7 @@ def test_a_zeroed_stretch_is_a_hole(spark: SparkSession, nodes: list[str]) -> No
         file.write(bytes(end - start))
     facts = audit(spark, nodes)
     assert [(finding["fault"], finding["position"], finding["actual"]) for finding in facts["findings"]] == [
-        ("no frame written here", start, 0),
+        ("no frame was written here", start, 0),
         ("bytes that cannot be read", start, end - start),
     ]
 
