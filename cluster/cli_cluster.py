@@ -47,6 +47,18 @@ def snapshot(
 
 
 @cluster_app.command()
+def transfer(
+    config: ConfigOption,
+    to: Annotated[int | None, typer.Option("--to", help="id of the member that is to lead next")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="seconds to wait")] = tools.TRANSFER_TIMEOUT_S,
+) -> None:
+    """Hand the leadership over to another member; with the configuration of the leader."""
+    loaded = load_config(config)
+    tools.request_transfer(loaded, to, timeout)
+    output_console().print(f"member {loaded.node.member_id} handed over")
+
+
+@cluster_app.command()
 def shutdown(
     config: ConfigOption,
     no_snapshot: Annotated[bool, typer.Option("--no-snapshot", help="end without taking a snapshot first")] = False,

@@ -66,7 +66,7 @@ class AdminResponseCode(IntEnum):
     UNAUTHORISED_ACCESS = 2
 
 
-def _columns(text: str) -> Iterator[tuple[str, str, int]]:
+def columns(text: str) -> Iterator[tuple[str, str, int]]:
     """`"name type [since version]; ..."` as (name, type, since version) triples."""
     for column in text.split(";"):
         words = column.split()
@@ -82,9 +82,9 @@ def _message(
         template_id,
         SCHEMA_ID,
         SCHEMA_VERSION,
-        fields=list(_columns(fields)),
-        groups=[(group, list(_columns(columns)), list(_columns(tail))) for group, columns, tail in groups or []],
-        data=list(_columns(data)),
+        fields=list(columns(fields)),
+        groups=[(group, list(columns(columns)), list(columns(tail))) for group, columns, tail in groups or []],
+        data=list(columns(data)),
     )
 
 

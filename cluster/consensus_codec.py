@@ -1,10 +1,10 @@
-"""Consensus messages between their values (consensus.messages) and their bytes (cluster.codecs)."""
+"""Consensus messages between their values (consensus.messages) and their bytes (cluster.codecs, cluster.ordo_codecs)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cluster import codecs
+from cluster import codecs, ordo_codecs
 from consensus import messages
 
 _TABLES: dict[type[Any], Any] = {
@@ -18,26 +18,34 @@ _TABLES: dict[type[Any], Any] = {
     messages.StopCatchup: codecs.STOP_CATCHUP,
     messages.TerminationPosition: codecs.TERMINATION_POSITION,
     messages.TerminationAck: codecs.TERMINATION_ACK,
+    messages.TimeoutNow: ordo_codecs.TIMEOUT_NOW,
 }
-_TYPES = {table.template_id: kind for kind, table in _TABLES.items()}
+_TYPES = {table: kind for kind, table in _TABLES.items()} | {ordo_codecs.TRANSFER_REQUEST_VOTE: messages.RequestVote}
 _BOOLEAN_FIELDS = {messages.Vote: "vote", messages.NewLeadershipTerm: "is_startup"}
 
 
 def encode(message: messages.Message) -> bytes:
-    encoded: bytes = _TABLES[type(message)].encode(**message._asdict())
+    """The flag of a RequestVote is its schema: Aeron's has no room for it."""
+    fields = message._asdict()
+    table = _TABLES[type(message)]
+    if isinstance(message, messages.RequestVote) and fields.pop("is_transfer"):
+        table = ordo_codecs.TRANSFER_REQUEST_VOTE
+    encoded: bytes = table.encode(**fields)
     return encoded
 
 
 def decode(buffer: bytes) -> messages.Message | None:
     """The message, or None when it is none of the consensus messages; raises DecodeError when it is cut short."""
-    found = codecs.decode(buffer)
-    if found is None or found[0].template_id not in _TYPES:
+    found = codecs.decode(buffer) or ordo_codecs.decode(buffer)
+    if found is None or found[0] not in _TYPES:
         return None
     table, values = found
-    kind = _TYPES[table.template_id]
-    fields = {name: getattr(values, name) for name in kind._fields}
+    kind = _TYPES[table]
+    fields = {name: getattr(values, name) for name in kind._fields if name != "is_transfer"}
     boolean = _BOOLEAN_FIELDS.get(kind)
     if boolean is not None:
         fields[boolean] = bool(fields[boolean])
+    if kind is messages.RequestVote:
+        fields["is_transfer"] = table is ordo_codecs.TRANSFER_REQUEST_VOTE
     message: messages.Message = kind(**fields)
     return message

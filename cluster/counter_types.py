@@ -51,6 +51,27 @@ class ControlToggle(IntEnum):
     SNAPSHOT = 4
     SHUTDOWN = 5
     ABORT = 6
+    TRANSFER = 901
+    """Ordo's own: hand the leadership over, to whoever has most of the log; to member N: TRANSFER_TO + N."""
+
+
+TRANSFER_TO = 1000
+"""Values of counter 202 from here on name the member that is to lead next."""
+
+
+def transfer_value(member_id: int | None) -> int:
+    """The value of counter 202 that asks for a transfer."""
+    return int(ControlToggle.TRANSFER) if member_id is None else TRANSFER_TO + member_id
+
+
+def transfer_target(value: int) -> int | None:
+    """The member that a value of counter 202 wants to lead, None when any will do."""
+    return value - TRANSFER_TO if value >= TRANSFER_TO else None
+
+
+def is_transfer(value: int) -> bool:
+    """Whether a value of counter 202 asks for a transfer."""
+    return value == ControlToggle.TRANSFER or value >= TRANSFER_TO
 
 
 class NodeRole(IntEnum):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cluster import codecs, consensus_codec
 from cluster.authentication import AcceptAll, Authenticator
 from cluster.codecs import ClusterAction
-from cluster.counter_types import ControlToggle, ModuleState
+from cluster.counter_types import ControlToggle, ModuleState, is_transfer
 from cluster.log_executor import LogExecutor, LogRecord
 from cluster.log_keeper import LogKeeper
 from cluster.members import Member, ingress_endpoints
@@ -28,6 +28,7 @@ from cluster.snapshot_taker import SnapshotTaker
 from cluster.snapshots import SnapshotPoint
 from cluster.termination import Termination
 from cluster.timers import TimerService
+from cluster.transfer import LeadershipTransfer
 from consensus import commands, messages
 from consensus.config import DurableState
 from consensus.core import ConsensusCore
@@ -121,6 +122,7 @@ class ConsensusModule:
         )
         self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
         self.termination = Termination(self)
+        self.transfer = LeadershipTransfer(self, self.core.election_timeout_ns)
 
     def _build_replicated_state(self, authenticator: Authenticator) -> None:
         """What is a function of the committed log, and its executor; restored from the newest snapshot."""
@@ -174,8 +176,10 @@ class ConsensusModule:
                 self.sequencer.set_member_publication(member.id, publication)
 
     def end(self) -> None:
-        """Asks the node to stop after this duty cycle."""
-        self.has_ended = True
+        """Asks the node to stop, as a leader after handing over; at once when it is called again."""
+        if self.transfer.is_stopping:
+            self.has_ended = True
+        self.transfer.stop()
 
     def on_close(self) -> None:
         """Leaves the log cleanly: a leader's followers see the end of the stream and elect at once."""
@@ -202,12 +206,14 @@ class ConsensusModule:
         return self._seams.clock.epoch_ms()
 
     def append(self, record: bytes) -> bool:
-        return self.is_leader and self.sequencer.append(record) > 0
+        return self.is_leader and not self.transfer.is_under_way and self.sequencer.append(record) > 0
 
     @property
     def is_in_transition(self) -> bool:
-        """True while an election, a join, a snapshot or a session request wants quick ticks."""
-        return self.core.state is not ElectionState.CLOSED or self.log.is_joining or len(self.requests) > 0
+        """True while an election, a join, a transfer or a session request wants quick ticks."""
+        if self.core.state is not ElectionState.CLOSED or self.log.is_joining:
+            return True
+        return len(self.requests) > 0 or self.transfer.is_under_way or self.transfer.is_stopping
 
     @property
     def has_timers(self) -> bool:
@@ -274,6 +280,9 @@ class ConsensusModule:
                 self._check_catchup(message)
             self.core.on_message(message, now_ns)
         self._carry_out(now_ns)
+        if self.core.state is ElectionState.INIT and isinstance(message, messages.TimeoutNow | messages.RequestVote):
+            self.core.tick(now_ns)  # the log is left: the vote need not wait
+            self._carry_out(now_ns)
 
     def _is_from_stranger(self, message: messages.Message) -> bool:
         names = ("follower_member_id", "candidate_member_id", "leader_member_id", "member_id")
@@ -388,7 +397,13 @@ class ConsensusModule:
 
     def _suspend(self, suspended: bool) -> None:
         self.counters.set_state(ModuleState.SUSPENDED if suspended else ModuleState.ACTIVE)
-        self.sequencer.takes_ingress = not suspended and self.core.leader_member_id != NULL_VALUE
+        self.update_ingress()
+
+    def update_ingress(self) -> None:
+        """Ingress is taken with a known leader, unless the cluster is suspended or the leader hands over."""
+        is_suspended = self.counters.state == ModuleState.SUSPENDED
+        has_leader = self.core.leader_member_id != NULL_VALUE
+        self.sequencer.takes_ingress = has_leader and not is_suspended and not self.transfer.is_under_way
 
     def _execute_new_term(self, record: LogRecord) -> None:
         if record.values.leadership_term_id == self.core.leadership_term_id == self.sequencer.leading_term_id:
@@ -412,6 +427,7 @@ class ConsensusModule:
 
     def _lose_leadership(self) -> None:
         self.counters.control_toggle.set(ControlToggle.INACTIVE)
+        self.transfer.lose_leadership()
         self.requests.lose_leadership(self)
         self._serving_term = NULL_VALUE
         self.sessions.lose_leadership()
@@ -439,6 +455,8 @@ class ConsensusModule:
         return int(self.sequencer.append(record))
 
     def _poll_toggle(self, now_ns: int) -> None:
+        if self.transfer.is_under_way:
+            return
         toggle = self.counters.control_toggle
         value = toggle.value
         active = self.counters.state == ModuleState.ACTIVE
@@ -458,6 +476,8 @@ class ConsensusModule:
                 self.core.begin_termination(position, now_ns)
         elif value == ControlToggle.ABORT:
             self.core.begin_termination(self.sequencer.commit_position, now_ns)
+        elif is_transfer(value):
+            self.transfer.begin_asked(value, now_ns)
 
     # -- the slow tick ---------------------------------------------------------------------------------------------
 
@@ -470,6 +490,7 @@ class ConsensusModule:
         self.advance_join(now_ns)
         self.snapshots.work()
         self.termination.work(now_ns)
+        self.transfer.work(now_ns)
         self._carry_out(now_ns)
         cluster_time = self.cluster_time
         leader_id = self.core.leader_member_id

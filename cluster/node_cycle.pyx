@@ -76,6 +76,8 @@ cdef class NodeCycle(Agent):
             work += driver.send_work(now_ns)
         if work > HEARTBEAT_WORK_MAX:
             self.has_worked = True
+        if not sequencer.is_steady and self.next_tick_ns > now_ns + QUICK_TICK_NS:
+            self.next_tick_ns = now_ns + QUICK_TICK_NS
         if now_ns >= self.next_tick_ns or self.archive.needs_attention():
             self._slow_tick(now_ns)
         return work

@@ -252,6 +252,11 @@ cdef class Sequencer:
         cdef int64_t rest = term_length - (position & (term_length - 1))
         return position + aligned if aligned <= rest else position + rest + aligned
 
+    @property
+    def log_end_position(self):
+        """Leader: end of what was appended, durable or not; the append position of any other member."""
+        return self.append_position if self._log is None else self._log.position_now()
+
     def append(self, const uint8_t[::1] record):
         """Appends one record to the log: a position, or a negative result code."""
         cdef const uint8_t* data = &record[0]

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cluster.config import NodeConfig
-from cluster.counter_types import ControlToggle, CounterType, ModuleState, NodeRole
+from cluster.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, is_transfer, transfer_value
 from cluster.node_counters import is_alive, open_cnc, read_counters
 from consensus.states import ElectionState
 from runtime.counters import CounterDescriptor, CountersReader
-from runtime.errors import ClusterError, ClusterTimeoutError, StorageMissingError
+from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, StorageMissingError
 
 ALIVE_TIMEOUT_MS = 2_000
 POLL_INTERVAL_S = 0.02
 SNAPSHOT_TIMEOUT_S = 60.0
+TRANSFER_TIMEOUT_S = 10.0
 NOT_THERE = -1
 
 
@@ -90,7 +91,32 @@ def request_shutdown(config: NodeConfig, *, with_snapshot: bool = True, timeout_
     _await(gone, f"member {config.node.member_id} did not end", timeout_s)
 
 
-def _toggle(config: NodeConfig, wanted: ControlToggle) -> None:
+def request_transfer(
+    config: NodeConfig, target_member_id: int | None = None, timeout_s: float = TRANSFER_TIMEOUT_S
+) -> None:
+    """Has this node, the leader, hand over to a member, or to the one with most of the log; returns when it did.
+
+    Raises ConfigurationError for a member that is not in the configuration, ClusterError when this node does not lead,
+    is busy, or leads still because the target could not take over; ClusterTimeoutError when it takes too long.
+    """
+    own_id = config.node.member_id
+    others = [member.id for member in config.member_list if member.id != own_id]
+    if target_member_id is not None and target_member_id not in others:
+        raise ConfigurationError(f"--to {target_member_id}: must be another member than {own_id}: {others}")
+    _toggle(config, transfer_value(target_member_id))
+
+    def done() -> bool:
+        return not is_transfer(_counter(config.aeron_dir, CounterType.CONTROL_TOGGLE))
+
+    _await(done, f"member {own_id} did not hand over", timeout_s)
+    if _counter(config.aeron_dir, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL:
+        raise ClusterError(
+            f"member {own_id} still leads: no member that was asked could take over; see whether they are running and"
+            " have caught up (`ordo cluster status`)"
+        )
+
+
+def _toggle(config: NodeConfig, wanted: int) -> None:
     """Sets counter 202, which the leader reads (cluster-consensus.md §19)."""
     member_id = config.node.member_id
     _require_alive(config.aeron_dir, member_id)
@@ -102,7 +128,7 @@ def _toggle(config: NodeConfig, wanted: ControlToggle) -> None:
         toggle = counters.counter(counter_id)
         if toggle.compare_and_set(ControlToggle.NEUTRAL, wanted):
             return
-        found = _name(ControlToggle, toggle.value)
+        found = "TRANSFER" if is_transfer(toggle.value) else _name(ControlToggle, toggle.value)
     if found == ControlToggle.INACTIVE.name:
         raise ClusterError(
             f"member {member_id} does not lead; use the configuration of the leader (`ordo cluster status`)"

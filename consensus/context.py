@@ -2,7 +2,7 @@
 
 from consensus import commands
 from consensus.config import ConsensusConfig, DurableState, UniformInts
-from consensus.messages import NULL_MEMBER, NULL_POSITION, NULL_TERM, Message
+from consensus.messages import NULL_MEMBER, NULL_POSITION, NULL_TERM, Message, RequestVote
 from consensus.progress import Progress
 from consensus.quorum import NEVER_NS, Member
 from consensus.states import TRANSITIONS, ElectionState, Role
@@ -61,6 +61,14 @@ class Context:
         self.termination_deadline_ns = 0
         self.termination_send_ns = 0
 
+        self.transfer_target_id = NULL_MEMBER  # leader: who is to lead next
+        self.transfer_position = NULL_POSITION  # leader: end of the log that the target must have
+        self.transfer_deadline_ns = 0
+        self.transfer_send_ns = 0
+        self.stands_at_once = False  # asked to by the leader, while the log is being left
+        self.is_transfer_ballot = False
+        self.transfer_request: RequestVote | None = None  # to be answered when the log is left
+
     # -- reading --------------------------------------------------------------------------------------------------
 
     @property
@@ -106,6 +114,11 @@ class Context:
     def is_log_left_over(self) -> bool:
         """Whether the end of a log that was left may still be reported: until the tick that leaves INIT."""
         return self.state is ElectionState.INIT and self.pending_truncation == NULL_POSITION
+
+    @property
+    def is_transferring(self) -> bool:
+        """Whether this member leads and is handing its leadership over."""
+        return self.transfer_target_id != NULL_MEMBER
 
     @property
     def is_terminating(self) -> bool:

@@ -7,7 +7,7 @@ inputs give the same commands. Nothing here opens a socket or a file, reads a cl
 from collections.abc import Callable
 from typing import Any
 
-from consensus import election, following, invariants, leading, termination, truncation
+from consensus import election, following, invariants, leading, termination, transfer, truncation
 from consensus.commands import Command, PersistTerm
 from consensus.config import ConsensusConfig, DurableState, UniformInts
 from consensus.context import Context
@@ -24,6 +24,7 @@ from consensus.messages import (
     StopCatchup,
     TerminationAck,
     TerminationPosition,
+    TimeoutNow,
     Vote,
 )
 from consensus.progress import Progress
@@ -31,6 +32,8 @@ from consensus.states import ElectionState, Role
 from runtime.errors import ConsensusError
 
 FAR_FUTURE_NS = (1 << 63) - 1
+TRANSFER_TICK_NS = 1_000_000
+"""Acknowledgements that a leader waits for may have come past the core."""
 
 
 class ConsensusCore:
@@ -134,6 +137,17 @@ class ConsensusCore:
         """Follower: executed up to `position`, services stopped; tells the leader if that was asked for."""
         termination.acknowledge_termination(self._at(now_ns), position)
 
+    def transfer_leadership(self, target_member_id: int | None, end_position: int, now_ns: int) -> bool:
+        """Serving leader: hand over to a member, or to the one with most of the log (Raft §3.10).
+
+        The shell has stopped appending, its log ends at `end_position`, and it appends nothing while `is_transferring`.
+        False, with nothing begun, when no such member was heard lately, or while the cluster ends.
+        """
+        begun = transfer.begin_transfer(self._at(now_ns), target_member_id, end_position)
+        if begun:
+            self.tick(now_ns)
+        return begun
+
     # -- outputs --------------------------------------------------------------------------------------------------
 
     def take_commands(self) -> list[Command]:
@@ -226,6 +240,16 @@ class ConsensusCore:
         """Leader: all followers have left, or the termination timeout has passed."""
         return termination.termination_is_complete(self._ctx)
 
+    @property
+    def is_transferring(self) -> bool:
+        """Leader: handing over; false again when another member was elected, or none came forward in time."""
+        return self._ctx.is_transferring
+
+    @property
+    def election_timeout_ns(self) -> int:
+        """How long a ballot, or a transfer, may take."""
+        return self._ctx.config.election_timeout_ns
+
     def invariants(self) -> None:
         """Raise AssertionError where the member's state contradicts itself or the last call."""
         invariants.check(self._ctx, self._watermarks)
@@ -278,6 +302,7 @@ HANDLERS: dict[type[Any], tuple[Handler | None, str]] = {
     CommitPosition: (on_commit_position, "leader_member_id"),
     TerminationPosition: (termination.on_termination_position, ""),
     TerminationAck: (termination.on_termination_ack, "member_id"),
+    TimeoutNow: (transfer.on_timeout_now, "leader_member_id"),
     CatchupPosition: (None, "follower_member_id"),
     StopCatchup: (None, "follower_member_id"),
 }
@@ -300,6 +325,9 @@ def leader_deadlines(ctx: Context) -> tuple[int, ...]:
         return (ctx.state_since_ns + ctx.config.leader_heartbeat_timeout_ns,)
     if ctx.state is ElectionState.LEADER_READY or len(ctx.members) == 1:
         return (ctx.next_send_ns,)
+    if ctx.is_transferring:
+        transfer_ns = max(ctx.transfer_send_ns, ctx.now_ns + TRANSFER_TICK_NS)
+        return ctx.next_send_ns, ctx.progress.last_sent_ns + interval_ns, ctx.transfer_deadline_ns, transfer_ns
     return ctx.next_send_ns, ctx.progress.last_sent_ns + interval_ns
 
 

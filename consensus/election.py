@@ -1,6 +1,6 @@
 """Canvass, nomination and ballot: how a leader is found (cluster-consensus.md §5; Raft §5.2, §5.4.1, §9.6)."""
 
-from consensus import following, leading
+from consensus import following, leading, transfer
 from consensus.commands import LeaveLog
 from consensus.context import Context
 from consensus.messages import NULL_MEMBER, NULL_POSITION, CanvassPosition, RequestVote, Vote
@@ -30,6 +30,7 @@ def enter_election(ctx: Context, reason: str) -> None:
         ctx.emit(LeaveLog(reason))
     ctx.progress.stop()
     ctx.termination_position = NULL_POSITION
+    ctx.transfer_target_id = NULL_MEMBER
     ctx.become(Role.FOLLOWER)
     ctx.transition(ElectionState.INIT, reason)
 
@@ -39,11 +40,20 @@ def tick_init(ctx: Context) -> None:
     assert ctx.state is ElectionState.INIT
     if ctx.pending_truncation != NULL_POSITION:
         return
+    stands_at_once, ctx.stands_at_once = ctx.stands_at_once, False
+    request, ctx.transfer_request = ctx.transfer_request, None
     if ctx.has_unwritten_term:
         begin_truncation(ctx, ctx.append_position, "a term whose first record was lost")
     elif len(ctx.members) > 1:
         canvass(ctx, "looking for a leader")
-        tick_canvass(ctx)
+        if stands_at_once:
+            ctx.nominate_at_ns = ctx.now_ns
+            ctx.transition(ElectionState.NOMINATE, "asked by the leader")
+            stand(ctx, is_transfer=True)
+        elif request is not None:
+            on_request_vote(ctx, request)
+        else:
+            tick_canvass(ctx)
     else:
         ctx.raise_candidate_term(ctx.candidate_term_id + 1)
         ctx.voted_for = ctx.own.member_id
@@ -110,8 +120,13 @@ def nominate(ctx: Context, reason: str) -> None:
 def tick_nominate(ctx: Context) -> None:
     """Open a new term with a vote for oneself when the delay is over."""
     send_canvass(ctx)
-    if ctx.now_ns < ctx.nominate_at_ns:
-        return
+    if ctx.now_ns >= ctx.nominate_at_ns:
+        stand(ctx, is_transfer=False)
+
+
+def stand(ctx: Context, is_transfer: bool) -> None:
+    """Open a new term with a vote for oneself, and ask for the others'."""
+    ctx.is_transfer_ballot = is_transfer
     ctx.refresh_own()
     ctx.raise_candidate_term(max(ctx.candidate_term_id, ctx.term_seen) + 1)
     ctx.voted_for = ctx.own.member_id
@@ -154,7 +169,7 @@ def tick_candidate_ballot(ctx: Context) -> None:
     is_over = ctx.now_ns >= ctx.state_since_ns + ctx.config.election_timeout_ns
     if is_unanimous_leader(ctx.ballot, term_id, threshold, ctx.graceful_leader_id):
         leading.become_leader(ctx, f"unanimous vote for term {term_id}")
-    elif is_over and is_quorum_leader(members, term_id, threshold):
+    elif (is_over or ctx.is_transfer_ballot) and is_quorum_leader(members, term_id, threshold):
         leading.become_leader(ctx, f"quorum vote for term {term_id}")
     elif is_over:
         canvass(ctx, f"no quorum for term {term_id}")
@@ -167,7 +182,13 @@ def tick_candidate_ballot(ctx: Context) -> None:
 
 def own_request(ctx: Context) -> RequestVote:
     """The request of a candidate."""
-    return RequestVote(ctx.own.log_leadership_term_id, ctx.own.log_position, ctx.candidate_term_id, ctx.own.member_id)
+    return RequestVote(
+        ctx.own.log_leadership_term_id,
+        ctx.own.log_position,
+        ctx.candidate_term_id,
+        ctx.own.member_id,
+        is_transfer=ctx.is_transfer_ballot,
+    )
 
 
 def tick_follower_ballot(ctx: Context) -> None:
@@ -194,7 +215,10 @@ def on_vote(ctx: Context, message: Vote) -> None:
 
 def on_request_vote(ctx: Context, message: RequestVote) -> None:
     """Give at most one vote a term, and only to a log that is not older than the own (Raft §5.2, §5.4.1, §4.2.3)."""
-    if ctx.is_leading or ctx.state not in ELECTING_STATES or ctx.leader_was_heard_lately():
+    if message.is_transfer and (ctx.is_leading or ctx.is_following):
+        transfer.on_request_vote(ctx, message)
+        return
+    if ctx.state not in ELECTING_STATES or (ctx.leader_was_heard_lately() and not message.is_transfer):
         return
     candidate_id, term_id = message.candidate_member_id, message.candidate_term_id
     ctx.note_term(term_id)

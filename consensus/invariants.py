@@ -61,6 +61,9 @@ def check_roles(ctx: Context) -> None:
         assert ctx.is_leading, ctx.own.member_id
     if ctx.state in JOINING_STATES:
         assert ctx.is_following, ctx.own.member_id
+    if ctx.is_transferring:
+        assert ctx.is_leading, ctx.own.member_id
+        assert ctx.is_closed, ctx.own.member_id
     if ctx.is_closed:
         assert ctx.log_is_open, ctx.own.member_id
         if ctx.is_leading:

@@ -1,6 +1,6 @@
 """Leading: opening a term, announcing it, committing, and giving up (Raft §5.3, §5.4.2, §6.2)."""
 
-from consensus import election
+from consensus import election, transfer
 from consensus.commands import PrepareLog, Serve
 from consensus.context import Context
 from consensus.messages import NULL_POSITION, CanvassPosition, CommitPosition, NewLeadershipTerm
@@ -60,6 +60,7 @@ def tick_leading(ctx: Context) -> None:
     send_new_leadership_terms(ctx)
     send_commit_position(ctx)
     tick_termination(ctx)
+    transfer.tick_transfer(ctx)
 
 
 def find_reason_to_give_up(ctx: Context) -> str:

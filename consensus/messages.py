@@ -39,6 +39,8 @@ class RequestVote(NamedTuple):
     candidate_term_id: int
     candidate_member_id: int
     protocol_version: int = PROTOCOL_VERSION
+    is_transfer: bool = False
+    """The leader has asked the candidate to stand: vote although a leader was heard lately (Raft §4.2.3, §3.10)."""
 
 
 class Vote(NamedTuple):
@@ -126,6 +128,15 @@ class TerminationAck(NamedTuple):
     member_id: int
 
 
+class TimeoutNow(NamedTuple):
+    """The leader asks a member whose log reaches `log_position` to stand for election at once (Raft §3.10)."""
+
+    leadership_term_id: int
+    log_position: int
+    leader_member_id: int
+    follower_member_id: int
+
+
 Message = (
     CanvassPosition
     | RequestVote
@@ -137,4 +148,5 @@ Message = (
     | StopCatchup
     | TerminationPosition
     | TerminationAck
+    | TimeoutNow
 )

@@ -155,8 +155,18 @@ class SimulatedNode:
         """As serving leader, append a client's message."""
         if self.core is None or not self.is_serving or self.world.now_ns < self.paused_until_ns:
             return
+        if self.core.is_transferring:
+            return
         self.append_own(self.core.leadership_term_id, self.world.rng.choice((32, 64, 128)), False)
         self.execute()
+
+    def transfer(self, target_id: int | None) -> bool:
+        """As serving leader, hand over; the log ends where it ends now."""
+        if self.core is None or not self.is_serving or self.world.now_ns < self.paused_until_ns:
+            return False
+        has_begun = self.core.transfer_leadership(target_id, self.disk.end_position, self.world.now_ns)
+        self.execute()
+        return has_begun
 
     def append_own(self, term_id: int, length: int, opens_term: bool) -> None:
         start = self.disk.end_position

@@ -68,6 +68,7 @@ class World:
         self.committed_in: list[int] = []
         self.leaders: dict[int, int] = {}
         self.identities = 0
+        self.transfers = 0
         self.transitions: set[tuple[ElectionState, ElectionState]] = set()
         self.trace = blake2b(digest_size=16)
         ids = tuple(range(count))
@@ -125,7 +126,7 @@ class World:
         leaders = [node for node in self.nodes if node.is_serving]
         node = self.rng.choice(leaders if leaders and self.rng.random() < 0.4 else self.nodes)
         kind = self.rng.choice(
-            ("crash", "restart", "restart", "pause", "partition", "one way", "heal", "heal", "close")
+            ("crash", "restart", "restart", "pause", "partition", "one way", "heal", "heal", "close", "transfer")
         )
         if kind == "crash":
             node.crash()
@@ -138,6 +139,9 @@ class World:
             node.pause(self.rng.choice((20, 600, 3000)) * MILLISECOND_NS)
         elif kind == "close":
             node.close()
+        elif kind == "transfer":
+            target = self.rng.choice([None, *range(len(self.nodes))])
+            self.transfers += any([leader.transfer(target) for leader in leaders])
         else:
             self.change_links(kind)
         self.schedule_fault()

@@ -1,0 +1,50 @@
+"""Messages of Ordo's own, beside the cluster's schema: id 901, version 1. Members and clients of Aeron ignore them.
+
+docs/ARCHITECTURE.md says what they are for. Tables and `decode` are as in `cluster.codecs`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.codecs import HEADER_LENGTH_BYTES, columns
+from runtime.sbe import Message
+
+SCHEMA_ID = 901
+SCHEMA_VERSION = 1
+
+
+def _message(name: str, template_id: int, fields: str, data: str = "") -> Message:
+    return Message(
+        name, template_id, SCHEMA_ID, SCHEMA_VERSION, fields=list(columns(fields)), groups=[], data=list(columns(data))
+    )
+
+
+# Members
+TIMEOUT_NOW = _message(
+    "TimeoutNow", 1, "leadership_term_id i64; log_position i64; leader_member_id i32; follower_member_id i32"
+)
+TRANSFER_REQUEST_VOTE = _message(
+    "TransferRequestVote",
+    2,
+    "log_leadership_term_id i64; log_position i64; candidate_term_id i64; candidate_member_id i32;"
+    "protocol_version version_t",
+)
+"""RequestVote of a candidate that its leader has asked to stand."""
+
+MESSAGES: dict[int, Message] = {
+    message.template_id: message for message in list(globals().values()) if isinstance(message, Message)
+}
+
+
+def decode(buffer: Any) -> tuple[Message, Any] | None:
+    """The message in a buffer as (its table, its values), or None for a template or schema that is not Ordo's.
+
+    Raises DecodeError (runtime.sbe) when the buffer is shorter than its own lengths say.
+    """
+    view = memoryview(buffer).cast("B")
+    if len(view) < HEADER_LENGTH_BYTES:
+        return None
+    schema_id = view[4] | view[5] << 8
+    message = MESSAGES.get(view[2] | view[3] << 8) if schema_id == SCHEMA_ID else None
+    return None if message is None else (message, message.decode(view))
