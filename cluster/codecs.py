@@ -83,7 +83,7 @@ def _message(
         SCHEMA_ID,
         SCHEMA_VERSION,
         fields=list(columns(fields)),
-        groups=[(group, list(columns(columns)), list(columns(tail))) for group, columns, tail in groups or []],
+        groups=[(group, list(columns(block)), list(columns(tail))) for group, block, tail in groups or []],
         data=list(columns(data)),
     )
 

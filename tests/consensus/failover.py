@@ -1,8 +1,15 @@
 """Measures, in virtual time, how long the cluster is without a serving leader: `python -m tests.consensus.failover`."""
 
+from tests.consensus.node import SimulatedNode
 from tests.consensus.world import MILLISECOND_NS, SECOND_NS, Faults, World
 
 RUNS = 60
+
+
+def hand_over(leader: SimulatedNode) -> None:
+    """To the member with most of the log."""
+    assert leader.transfer(None)
+
 
 CALM = Faults(
     loss=0.0,
@@ -20,8 +27,11 @@ CALM = Faults(
 )
 
 
-def measure_ms(seed: int, member_count: int, is_graceful: bool) -> float:
-    """Time from the loss of the leader until another member serves."""
+MANNERS = {"killed": SimulatedNode.crash, "closed in good order": SimulatedNode.close, "handed over": hand_over}
+
+
+def measure_ms(seed: int, member_count: int, manner: str) -> float:
+    """Time from the loss of the leader, or its order to hand over, until another member serves."""
     world = World(seed, member_count, CALM)
     world.faults_on = False
     world.start()
@@ -30,10 +40,7 @@ def measure_ms(seed: int, member_count: int, is_graceful: bool) -> float:
     lost = world.serving_leader()
     assert lost is not None
     lost_at_ns = world.now_ns
-    if is_graceful:
-        lost.close()
-    else:
-        lost.crash()
+    MANNERS[manner](lost)
     others = [node for node in world.nodes if node is not lost]
     assert world.run_until(lost_at_ns + 10 * SECOND_NS, lambda: any(node.is_serving for node in others))
     return (world.now_ns - lost_at_ns) / MILLISECOND_NS
@@ -43,9 +50,8 @@ def main() -> None:
     print("| members | leader | median | 90th percentile | longest |")
     print("|---|---|---|---|---|")
     for member_count in (3, 5):
-        for is_graceful in (False, True):
-            times = sorted(measure_ms(seed, member_count, is_graceful) for seed in range(RUNS))
-            manner = "closed in good order" if is_graceful else "killed"
+        for manner in MANNERS:
+            times = sorted(measure_ms(seed, member_count, manner) for seed in range(RUNS))
             figures = " | ".join(f"{times[int(RUNS * share)]:.0f} ms" for share in (0.5, 0.9))
             print(f"| {member_count} | {manner} | {figures} | {times[-1]:.0f} ms |")
 

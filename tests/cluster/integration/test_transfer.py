@@ -1,0 +1,80 @@
+"""Leaders that hand over, on demand and before they end, on real processes."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.cluster.integration.agreement import demand_agreement
+from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+GAP_MAX_S = 1.0
+
+
+def test_leadership_goes_round_and_no_entry_is_lost(start_cluster: StartCluster) -> None:
+    """Each member in turn is told to take over while a client writes."""
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        leader = cluster.await_leader()
+        gaps_s = []
+        for step in range(1, 5):
+            target = (leader + 1) % len(cluster.member_ids)
+            writer.longest_gap_s = 0.0
+            config = str(cluster.config_path(leader))
+            done = ordo("cluster", "transfer", "--config", config, "--to", str(target))
+            assert done.returncode == 0 and done.stdout == f"member {leader} handed over\n", done
+            goal = writer.acked + 1000
+            writer.run(lambda goal=goal: writer.acked > goal)
+            assert cluster.await_leader() == target, f"transfer {step}"
+            assert writer.new_leaders[-1] == target
+            gaps_s.append(writer.longest_gap_s)
+            leader = target
+        assert writer.sessions == 1
+        demand_agreement(cluster, [writer])
+    print("\ngaps seen by the client at a transfer:", " ".join(f"{gap_s * 1000:.0f}" for gap_s in gaps_s), "ms")
+
+
+def test_a_leader_told_to_end_hands_over_first(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        old = cluster.await_leader()
+        term_id = cluster.leader_term(old)
+        writer.longest_gap_s = 0.0
+        goal = writer.acked + 500
+        writer.run(lambda: writer.acked > goal)
+        cluster.send_signal(old, signal.SIGTERM)
+        writer.run(lambda: writer.acked > goal + 2000)
+        assert cluster.wait(old) == 0, cluster.logs(old)
+        new = cluster.await_leader()
+        assert cluster.leader_term(new) == term_id + 1, "one ballot, no failed election"
+        print(f"\ngap seen by the client after SIGTERM of the leader: {writer.longest_gap_s * 1000:.0f} ms")
+        assert writer.longest_gap_s < GAP_MAX_S
+        cluster.start_member(old)
+        demand_agreement(cluster, [writer])
+
+
+def test_what_cannot_be_is_said_in_one_line(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    leader = cluster.await_leader()
+    others = [member_id for member_id in cluster.member_ids if member_id != leader]
+
+    def transfer(member_id: int, *arguments: str):  # type: ignore[no-untyped-def]
+        return ordo("cluster", "transfer", "--config", str(cluster.config_path(member_id)), *arguments)
+
+    demand_one_line(transfer(others[0]), 1, f"member {others[0]} does not lead")
+    demand_one_line(transfer(leader, "--to", "9"), 2, "--to 9", str(others))
+    cluster.kill(others[0])
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(500)
+        demand_one_line(transfer(leader, "--to", str(others[0])), 1, f"member {leader} still leads")
+        writer.write(500)
+        assert cluster.leader() == leader
+        assert transfer(leader).returncode == 0
+        writer.write(500)
+        assert cluster.await_leader() == others[1], "the vote of the old leader made the quorum"
