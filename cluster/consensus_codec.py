@@ -1,4 +1,4 @@
-"""Consensus messages between their values (consensus.messages) and their bytes (cluster.codecs, cluster.ordo_codecs)."""
+"""Consensus messages between their values (consensus.messages) and their bytes (cluster.codecs, ordo_codecs)."""
 
 from __future__ import annotations
 

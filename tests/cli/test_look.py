@@ -13,7 +13,7 @@ import pytest
 from cluster import tools
 from cluster.cli import run
 from cluster.config import load_config
-from cluster.counter_types import ControlToggle, CounterType, ModuleState, NodeRole
+from cluster.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, transfer_value
 from cluster.node_counters import counter_value, leader_progress
 from runtime.clock import SystemClock
 from runtime.counters import Counter, CountersManager
@@ -128,6 +128,40 @@ def test_snapshot_waits_until_the_leader_has_taken_it(node: FakeNode) -> None:
     assert run(["cluster", "snapshot", "--config", str(node.config_path)]) == 0
     thread.join()
     assert seen == [ControlToggle.SNAPSHOT]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked", "outcome", "status"),
+    [
+        ([], ControlToggle.TRANSFER, ControlToggle.INACTIVE, 0),
+        (["--to", "2"], transfer_value(2), ControlToggle.INACTIVE, 0),
+        (["--to", "0"], transfer_value(0), ControlToggle.NEUTRAL, 1),
+    ],
+)
+def test_transfer_waits_for_what_becomes_of_it(
+    node: FakeNode, arguments: list[str], asked: int, outcome: ControlToggle, status: int
+) -> None:
+    toggle = node.counters[CounterType.CONTROL_TOGGLE]
+    seen: list[int] = []
+
+    def leader() -> None:
+        while toggle.value == ControlToggle.NEUTRAL:
+            time.sleep(0.001)
+        seen.append(toggle.value)
+        toggle.set(int(outcome))
+
+    thread = threading.Thread(target=leader)
+    thread.start()
+    assert run(["cluster", "transfer", "--config", str(node.config_path), *arguments]) == status
+    thread.join()
+    assert seen == [asked]
+
+
+def test_transfer_is_to_another_member(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
+    for member_id in ("1", "3"):
+        assert run(["cluster", "transfer", "--config", str(node.config_path), "--to", member_id]) == 2
+        assert f"--to {member_id}: must be another member than 1: [0, 2]" in capsys.readouterr().err
+    assert node.counters[CounterType.CONTROL_TOGGLE].value == ControlToggle.NEUTRAL
 
 
 def test_control_is_for_a_leader_that_is_not_busy(node: FakeNode) -> None:

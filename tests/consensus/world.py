@@ -141,7 +141,8 @@ class World:
             node.close()
         elif kind == "transfer":
             target = self.rng.choice([None, *range(len(self.nodes))])
-            self.transfers += any([leader.transfer(target) for leader in leaders])
+            for leader in leaders:
+                self.transfers += leader.transfer(target)
         else:
             self.change_links(kind)
         self.schedule_fault()

@@ -1,0 +1,44 @@
+"""Messages and counter values of Ordo's own (docs/ARCHITECTURE.md)."""
+
+import pytest
+
+from cluster import codecs, consensus_codec, ordo_codecs
+from cluster.counter_types import ControlToggle, is_transfer, transfer_target, transfer_value
+from consensus.messages import RequestVote, TimeoutNow
+from runtime.errors import DecodeError
+
+
+def test_a_flagged_request_for_a_vote_differs_from_aerons_in_schema_and_template_only() -> None:
+    plain = RequestVote(3, 4096, 7, 2)
+    flagged = plain._replace(is_transfer=True)
+    assert consensus_codec.decode(consensus_codec.encode(plain)) == plain
+    assert consensus_codec.decode(consensus_codec.encode(flagged)) == flagged
+    assert consensus_codec.encode(plain)[8:] == consensus_codec.encode(flagged)[8:]
+    assert consensus_codec.encode(plain)[2:6] == bytes.fromhex("33006f00")
+    assert consensus_codec.encode(flagged)[:8] == bytes.fromhex("2000" "0200" "8503" "0100")
+
+
+def test_timeout_now_reads_back_and_has_its_bytes() -> None:
+    message = TimeoutNow(5, 1024, 0, 2)
+    encoded = consensus_codec.encode(message)
+    assert encoded.hex() == "1800010085030100" "0500000000000000" "0004000000000000" "00000000" "02000000"
+    assert consensus_codec.decode(encoded) == message
+
+
+def test_the_two_schemas_do_not_take_each_others_messages() -> None:
+    timeout_now = consensus_codec.encode(TimeoutNow(5, 1024, 0, 2))
+    commit = codecs.COMMIT_POSITION.encode(leadership_term_id=1, log_position=2, leader_member_id=0)
+    assert codecs.decode(timeout_now) is None
+    assert ordo_codecs.decode(commit) is None
+    assert ordo_codecs.decode(b"") is None
+    unknown = timeout_now[:2] + b"\xff\xff" + timeout_now[4:]
+    assert ordo_codecs.decode(unknown) is None and consensus_codec.decode(unknown) is None
+    with pytest.raises(DecodeError):
+        consensus_codec.decode(timeout_now[:-1])
+
+
+def test_toggle_values_name_their_target() -> None:
+    assert transfer_value(None) == ControlToggle.TRANSFER and transfer_target(transfer_value(None)) is None
+    assert [transfer_target(transfer_value(member_id)) for member_id in range(7)] == list(range(7))
+    assert all(is_transfer(transfer_value(member_id)) for member_id in (None, 0, 6))
+    assert not any(is_transfer(value) for value in ControlToggle if value is not ControlToggle.TRANSFER)
