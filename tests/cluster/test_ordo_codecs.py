@@ -15,13 +15,13 @@ def test_a_flagged_request_for_a_vote_differs_from_aerons_in_schema_and_template
     assert consensus_codec.decode(consensus_codec.encode(flagged)) == flagged
     assert consensus_codec.encode(plain)[8:] == consensus_codec.encode(flagged)[8:]
     assert consensus_codec.encode(plain)[2:6] == bytes.fromhex("33006f00")
-    assert consensus_codec.encode(flagged)[:8] == bytes.fromhex("2000" "0200" "8503" "0100")
+    assert consensus_codec.encode(flagged)[:8] == bytes.fromhex("2000020085030100")
 
 
 def test_timeout_now_reads_back_and_has_its_bytes() -> None:
     message = TimeoutNow(5, 1024, 0, 2)
     encoded = consensus_codec.encode(message)
-    assert encoded.hex() == "1800010085030100" "0500000000000000" "0004000000000000" "00000000" "02000000"
+    assert encoded.hex() == "1800010085030100050000000000000000040000000000000000000002000000"
     assert consensus_codec.decode(encoded) == message
 
 
