@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from cluster.counter_types import ControlToggle, transfer_value
+from cluster.counter_types import ControlToggle
 from consensus.states import ElectionState
 from runtime.errors import OrdoError
 from tests.simulation.invariants import Checksums
@@ -37,7 +37,6 @@ class FaultSchedule:
             (options.rot_mean_ns, self.rot),
             (options.client_mean_ns, self.trouble_client),
             (options.snapshot_mean_ns, self.snapshot),
-            (options.transfer_mean_ns, self.transfer),
         ]
         for node in world.nodes:
             rate = options.clock_rate_ppm_max
@@ -265,21 +264,6 @@ class FaultSchedule:
             duration_ns = self.random.choice((100 * MS, 1 * S, 4 * S))
             client.pause(self.world.now_ns + duration_ns)
             self.world.note(f"{client.name} paused for {duration_ns // MS} ms")
-
-    def transfer(self) -> None:
-        """Asks the leader to hand over to some member or any, as `ordo cluster transfer` does."""
-        leader = self.world.leader()
-        if leader is None:
-            return
-        others = [node.member_id for node in self.world.nodes if node is not leader]
-        target_id = self.random.choice([None, *others])
-        try:
-            toggle = leader.module.counters.control_toggle
-            asked = toggle.compare_and_set(ControlToggle.NEUTRAL, transfer_value(target_id))
-        except OrdoError:
-            return
-        if asked:
-            self.world.note(f"{leader.name} asked to hand over to {target_id}")
 
     def snapshot(self) -> None:
         """Asks the leader for a snapshot, as `ordo cluster snapshot` does."""

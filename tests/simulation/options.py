@@ -60,7 +60,6 @@ class Options:
     padding_max: int = 0
     registers: int = 3
     snapshot_mean_ns: int = 0
-    transfer_mean_ns: int = 0
     snapshot_padding: int = 0
     timers: bool = True
     messages: bool = True
@@ -87,7 +86,6 @@ def draw(rng: Random) -> Options:
     _draw_network(options, rng)
     _draw_faults(options, rng)
     _draw_workload(options, rng)
-    options.transfer_mean_ns = rng.choice((0, 300, 1000, 3000)) * MS
     return options
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -18,15 +19,19 @@ GAP_MAX_S = 1.0
 def test_leadership_goes_round_and_no_entry_is_lost(start_cluster: StartCluster) -> None:
     """Each member in turn is told to take over while a client writes."""
     cluster = start_cluster()
-    with Writer(cluster.ingress_endpoints) as writer:
+    with Writer(cluster.ingress_endpoints) as writer, ThreadPoolExecutor(1) as pool:
         writer.write(1000)
         leader = cluster.await_leader()
         gaps_s = []
         for step in range(1, 5):
             target = (leader + 1) % len(cluster.member_ids)
-            writer.longest_gap_s = 0.0
             config = str(cluster.config_path(leader))
-            done = ordo("cluster", "transfer", "--config", config, "--to", str(target))
+            goal = writer.acked + 500
+            writer.run(lambda goal=goal: writer.acked > goal)
+            writer.longest_gap_s = 0.0
+            order = pool.submit(ordo, "cluster", "transfer", "--config", config, "--to", str(target))
+            writer.run(order.done)
+            done = order.result()
             assert done.returncode == 0 and done.stdout == f"member {leader} handed over\n", done
             goal = writer.acked + 1000
             writer.run(lambda goal=goal: writer.acked > goal)
