@@ -26,6 +26,8 @@ LIVE_JOIN_WINDOW_BYTES_MAX = 32 * 1024 * 1024
 NULL_VALUE = -1
 SPY_ATTEMPTS = 100
 CATCHUP_REQUESTS_MAX = 2
+LIVE_TRANSPORTS = 2
+"""While a member joins, its image hears the replay and the live log."""
 
 
 @dataclass(frozen=True)
@@ -231,14 +233,17 @@ class FollowerLog:
         self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
 
     def try_go_live(self, leader_position: int) -> bool:
-        """Adds the live destination once the image is near `leader_position`; True while it is there."""
-        if self._live or self._image is None:
-            return self._live
+        """Adds the live destination once the image is near `leader_position`; True once frames come over both.
+
+        Not before: a leader that ran on meanwhile may be too far ahead for this member to be heard on the live path.
+        """
+        if self._image is None:
+            return False
         window = min(self._image.term_length // 4, LIVE_JOIN_WINDOW_BYTES_MAX)
-        if self._image.position >= leader_position - window:
+        if not self._live and self._image.position >= leader_position - window:
             self._client.add_receive_destination(self._subscription, self._live_destination)
             self._live = True
-        return self._live
+        return self._live and self._image.active_transport_count >= LIVE_TRANSPORTS
 
     def stop_catchup(self) -> None:
         if self._catching_up:

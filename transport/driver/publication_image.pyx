@@ -24,6 +24,17 @@ cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 STATE_NAMES = ("INIT", "ACTIVE", "DRAINING", "LINGER", "DONE")
 
 
+cdef void hear(PublicationImage image, Connection* connection) noexcept nogil:
+    """Frames of the stream came on a connection; a SETUP alone does not make it an active transport."""
+    cdef int i, active = 0
+    if connection == NULL or connection.heard:
+        return
+    connection.heard = True
+    for i in range(image.connection_count):
+        active += image.connections[i].heard
+    image.log.set_active_transport_count(active)
+
+
 cdef class PublicationImage(Worked):
     """`counters` holds rcv-hwm, rcv-pos and rcv-naks-sent by these names; `window` in bytes; times in ns."""
 
@@ -130,11 +141,10 @@ cdef class PublicationImage(Worked):
         if position < self.sm_sent_position:
             count_event(self.system, COUNTER_UNDER_RUNS, 1)
             if position >= self.sm_sent_position - self.window:
-                self._track(transport, source, now_ns)
+                hear(self, self._track(transport, source, now_ns))
             return 0
         connection = self._track(transport, source, now_ns)
-        if connection != NULL:
-            connection.heard = True
+        hear(self, connection)
         self.last_packet_ns = now_ns
         self._insert(datagram, length, position, covered)
         return 1
@@ -155,8 +165,8 @@ cdef class PublicationImage(Worked):
                             int64_t now_ns) noexcept nogil:
         self.last_packet_ns = now_ns
         count_event(self.system, COUNTER_HEARTBEATS_RECEIVED, 1)
+        hear(self, connection)
         if connection != NULL:
-            connection.heard = True
             if datagram[5] & FLAG_EOS:
                 self._on_end_of_stream(datagram, position, connection)
         if position > self.high_water:
@@ -448,7 +458,8 @@ cdef class PublicationImage(Worked):
     def _active_connections(self, int64_t now_ns):
         cdef int i, active = 0
         for i in range(self.connection_count):
-            active += now_ns - self.connections[i].last_heard_ns <= self.liveness_timeout_ns
+            active += (self.connections[i].heard
+                       and now_ns - self.connections[i].last_heard_ns <= self.liveness_timeout_ns)
         return active
 
     def _shall_drain(self, int64_t now_ns):
