@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 
 from tests.simulation import planted
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif len(outcomes) % options.progress_every == 0:
             print(f"{len(outcomes)} of {options.seeds} seeds: {_summary(outcomes)}", flush=True)
     print(f"{len(outcomes)} seeds, {failed} failed: {_summary(outcomes)}")
+    print(f"faults: {_faults(outcomes)}")
     return 1 if failed else 0
 
 
@@ -76,6 +78,13 @@ def _summary(outcomes: list[Outcome]) -> str:
         f"({virtual_s / max(cpu_s, 1e-9):.0f}x of processor time); "
         f"{sum(outcome.executed for outcome in outcomes)} records, {sum(outcome.terms for outcome in outcomes)} terms"
     )
+
+
+def _faults(outcomes: list[Outcome]) -> str:
+    total: Counter[str] = Counter()
+    for outcome in outcomes:
+        total.update(outcome.faults)
+    return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in sorted(total.items()))
 
 
 if __name__ == "__main__":

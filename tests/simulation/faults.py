@@ -50,6 +50,7 @@ class FaultSchedule:
     def _again(self, mean_ns: int, action: Callable[[], None]) -> None:
         def strike() -> None:
             if self.is_on:
+                self.world.trace.count_fault(action.__name__)
                 action()
                 self._again(mean_ns, action)
 
@@ -116,6 +117,7 @@ class FaultSchedule:
             self.world.at(100 * MS, lambda: self._restart(node))
             return False
         node.wipe()
+        self.world.trace.count_fault("disk replaced")
         for invariant in self.world.invariants:
             invariant.on_wiped(node)
         return True
@@ -246,6 +248,7 @@ class FaultSchedule:
             return
         file.flip_bit(offset, self.random.randrange(8))
         node.is_rotten = True
+        world.trace.count_fault("bit rotten")
         for invariant in world.invariants:
             if isinstance(invariant, Checksums):
                 invariant.damage.setdefault(node.member_id, []).append((node.boots, base + offset))

@@ -39,6 +39,7 @@ class Outcome:
     terms: int
     violation: str | None
     events: list[str]
+    faults: dict[str, int]
 
 
 def run_seed(seed: int, options: Options | None = None) -> Outcome:
@@ -141,4 +142,11 @@ def _outcome(world: World, real_s: float, cpu_s: float, violation: str | None) -
         terms=sum(record.text.startswith("term ") for record in world.executed.records),
         violation=violation,
         events=list(world.trace.events),
+        faults={**world.trace.tally, **_network_faults(world)},
     )
+
+
+def _network_faults(world: World) -> dict[str, int]:
+    statistics = world.network.statistics
+    names = ("lost", "blocked", "duplicated", "corrupted", "reordered", "overflowed")
+    return {f"datagrams {name}": getattr(statistics, name) for name in names}

@@ -17,9 +17,11 @@ ROOT = Path(__file__).resolve().parents[2]
 CHUNK = 10
 CHUNKS = 15
 PINNED: dict[int, str] = {
-    34: "a follower whose replay had passed it by waited for ever",
-    38: "a leader died because a member it replayed to was gone",
-    54: "a member that joined again got no second replay",
+    2: "a member whose catch-up replay had ended, or had passed it by, got no second one and waited for ever",
+    16: "a leader died of a replay to a member whose endpoint another of its replays still used",
+    19: "a leader whose followers joined behind its replay never committed the first record of its term",
+    5008: "a member whose disk had failed a sync joined the log and lost it for ever, instead of ending",
+    84: "a member that asked again for a replay from its own end was taken for one that has it already",
 }
 """Seeds that found a bug in the product, and what it was."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections import deque
+from collections import Counter, deque
 
 EVENTS_KEPT = 200
 
@@ -15,6 +15,7 @@ class Trace:
         self.events: deque[str] = deque(maxlen=EVENTS_KEPT)
         self.digest = 0
         self.count = 0
+        self.tally: Counter[str] = Counter()
 
     def note(self, now_ns: int, text: str) -> None:
         """One event at a virtual time in ns."""
@@ -22,6 +23,10 @@ class Trace:
         self.digest = zlib.crc32(line.encode(), self.digest)
         self.count += 1
         self.events.append(line)
+
+    def count_fault(self, name: str) -> None:
+        """One more fault of a kind."""
+        self.tally[name] += 1
 
     def mix(self, value: int) -> None:
         """Takes a number into the digest that is no event of its own."""
