@@ -13,7 +13,7 @@ from cluster.log_channel import FollowerLog, LeaderLog, LogParameters
 from cluster.members import Member
 from cluster.sessions import NULL_VALUE
 from consensus import commands, messages
-from runtime.errors import ArchiveError, ClusterError, OrdoError
+from runtime.errors import ArchiveError, ClusterError, OrdoError, StorageError
 
 if TYPE_CHECKING:
     from archive.archive import Archive
@@ -29,6 +29,7 @@ APPEND_FLAG_CATCHUP = 1
 APPEND_FLAG_LIVE = 2
 FIRST_RECORD_ATTEMPTS = 100
 CATCHUP_RETRY_INTERVAL_NS = 100_000_000
+STANDSTILL_NS = 1_000_000_000
 
 
 class LogKeeper:
@@ -65,6 +66,7 @@ class LogKeeper:
         self._join: commands.JoinLog | None = None
         self._loss: tuple[str, bool] | None = None
         self._next_catchup_request_ns = 0
+        self._standstill = (NULL_VALUE, 0)
         self.recording_id = NULL_VALUE
 
     def open(self, recovery: Recovery) -> None:
@@ -209,15 +211,26 @@ class LogKeeper:
     def _on_lost(self, reason: str, end_of_stream: bool) -> None:
         self._loss = (reason, end_of_stream)
 
-    def take_loss(self) -> tuple[str, bool] | None:
+    def take_loss(self, now_ns: int) -> tuple[str, bool] | None:
         """Why the log was lost (and whether it ended cleanly) since the last call, or None."""
         loss, self._loss = self._loss, None
         log = self._leader_log or self._follower_log
-        if loss is None and log is not None and log.failure is not None:
+        if loss is not None or log is None:
+            return loss
+        if log.failure is not None:
             return log.failure, False
-        if loss is None and self._follower_log is not None and self._follower_log.has_ended:
+        return None if self._follower_log is None else self._find_follower_loss(self._follower_log, now_ns)
+
+    def _find_follower_loss(self, log: FollowerLog, now_ns: int) -> tuple[str, bool] | None:
+        """A member that the live log has left too far behind to be repaired catches up by a replay."""
+        if log.has_ended:
             return "the leader has closed its log", True
-        return loss
+        position, notified = log.position, self._sequencer.notified_position
+        if self._join is not None or position >= notified or position != self._standstill[0]:
+            self._standstill = position, now_ns
+        elif now_ns - self._standstill[1] > STANDSTILL_NS:
+            return f"the log stands still at position={position}, {notified} is committed", False
+        return None
 
     # -- both
 
@@ -244,6 +257,7 @@ class LogKeeper:
         if log is None:
             return
         stop_position = log.close()
+        _demand_storage(log)
         if stop_position is not None:
             self._sequencer.detach_recording(stop_position)
             self._sequencer.scan_to_end()
@@ -255,3 +269,8 @@ class LogKeeper:
             self._archive.truncate(self.recording_id, position)
         self._store.truncate_terms(position)
         self._sequencer.truncated(position)
+
+
+def _demand_storage(log: LeaderLog | FollowerLog | None) -> None:
+    if log is not None and log.recording is not None and isinstance(log.recording.error, StorageError):
+        raise log.recording.error

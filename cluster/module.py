@@ -33,7 +33,7 @@ from consensus import commands, messages
 from consensus.config import DurableState
 from consensus.core import ConsensusCore
 from consensus.states import ElectionState
-from runtime.errors import DecodeError, OrdoError
+from runtime.errors import DecodeError, OrdoError, StorageError
 
 if TYPE_CHECKING:
     from random import Random
@@ -505,7 +505,7 @@ class ConsensusModule:
 
     def advance_join(self, now_ns: int) -> None:
         """Steps of a follower on its way into the leader's log."""
-        lost = self.log.take_loss()
+        lost = self.log.take_loss(now_ns)
         if lost is not None:
             self.core.on_log_lost(*lost, now_ns)
             self._carry_out(now_ns)
@@ -565,6 +565,8 @@ class ConsensusModule:
         try:
             session_id = self.log.lead(term_id, base_position)
             end = self.log.append_first_record(term_id, base_position, self.cluster_time)
+        except StorageError:
+            raise
         except OrdoError as error:
             self.record_error(f"cannot lead term {term_id}: {error.message}")
             self.core.on_log_lost(error.message, False, now_ns)
