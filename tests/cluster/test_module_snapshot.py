@@ -35,9 +35,8 @@ def test_the_stream_has_the_order_and_the_bytes_of_the_worked_example() -> None:
     templates = [int.from_bytes(message[2:4], "little") for message in messages]
     assert templates == [100, 105, 103, 103, 104, 104, 107, 1, 1, 100]
     assert messages[0].hex().startswith("280064006f001100" + "0100000000000000" + "2003000000000000")
-    assert messages[2].hex().startswith(
-        "280067006f001100" "0100000000000000" "5100000000000000" "0001000000000000" "ffffffffffffffff" "00000080" "66000000"
-    )
+    opened = "280067006f001100 0100000000000000 5100000000000000 0001000000000000 ffffffffffffffff 00000080 66000000"
+    assert messages[2].startswith(bytes.fromhex(opened))
 
 
 @pytest.mark.parametrize(
