@@ -15,6 +15,7 @@ from tests.cluster.integration.writer import Writer
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 STOPPED_S = 3.0
 HANDOVER_MAX_S = 2.0
+IMAGE_LIVENESS_S = 10.0
 
 
 def test_a_leader_that_stood_still_rejoins(start_cluster: StartCluster) -> None:
@@ -70,3 +71,21 @@ def test_a_follower_that_stood_still_goes_on(start_cluster: StartCluster) -> Non
         demand_agreement(cluster, [writer])
         assert cluster.leader() == leader and cluster.leader_term(leader) == term_id
         assert counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID) == term_id
+
+
+def test_a_follower_left_far_behind_does_not_wait_for_its_image_to_die(start_cluster: StartCluster) -> None:
+    """The live log is further ahead than its buffers reach back: the member catches up by a replay."""
+    cluster = start_cluster(cluster={"log_term_length": "256k", "segment_length": "1m"})
+    with Writer(cluster.ingress_endpoints, padding=1000) as writer:
+        writer.write(500)
+        leader = cluster.await_leader()
+        follower = next(one for one in cluster.member_ids if one != leader)
+        term_id = cluster.leader_term(leader)
+        cluster.send_signal(follower, signal.SIGSTOP)
+        target = writer.acked + 4000
+        writer.run(lambda: writer.acked > target)
+        cluster.send_signal(follower, signal.SIGCONT)
+        continued_s = time.monotonic()
+        demand_agreement(cluster, [writer])
+        assert time.monotonic() - continued_s < IMAGE_LIVENESS_S - 2
+        assert cluster.leader_term(leader) == term_id
