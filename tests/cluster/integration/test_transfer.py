@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,6 +17,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 GAP_MAX_S = 1.0
 
 
+def has_acked(writer: Writer, count: int) -> Callable[[], bool]:
+    return lambda: writer.acked > count
+
+
 def test_leadership_goes_round_and_no_entry_is_lost(start_cluster: StartCluster) -> None:
     """Each member in turn is told to take over while a client writes."""
     cluster = start_cluster()
@@ -27,14 +32,14 @@ def test_leadership_goes_round_and_no_entry_is_lost(start_cluster: StartCluster)
             target = (leader + 1) % len(cluster.member_ids)
             config = str(cluster.config_path(leader))
             goal = writer.acked + 500
-            writer.run(lambda goal=goal: writer.acked > goal)
+            writer.run(has_acked(writer, goal))
             writer.longest_gap_s = 0.0
             order = pool.submit(ordo, "cluster", "transfer", "--config", config, "--to", str(target))
             writer.run(order.done)
             done = order.result()
             assert done.returncode == 0 and done.stdout == f"member {leader} handed over\n", done
             goal = writer.acked + 1000
-            writer.run(lambda goal=goal: writer.acked > goal)
+            writer.run(has_acked(writer, goal))
             assert cluster.await_leader() == target, f"transfer {step}"
             assert writer.new_leaders[-1] == target
             gaps_s.append(writer.longest_gap_s)
