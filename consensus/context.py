@@ -60,7 +60,9 @@ class Context:
         self.termination_position = NULL_POSITION
         self.termination_deadline_ns = 0
         self.termination_send_ns = 0
+        self._nothing_is_handed_over()
 
+    def _nothing_is_handed_over(self) -> None:
         self.transfer_target_id = NULL_MEMBER  # leader: who is to lead next
         self.transfer_position = NULL_POSITION  # leader: end of the log that the target must have
         self.transfer_deadline_ns = 0
