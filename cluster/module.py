@@ -6,6 +6,7 @@ module carries decisions out: it moves the log, executes what is committed, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,8 @@ class ModuleSeams:
     store: StateStore
     random: RandomSource
     errors: ComponentErrors
+    events: Callable[..., object]
+    """Takes one canonical event: its name, and its context by keyword."""
 
 
 class ConsensusModule:
@@ -556,7 +559,15 @@ class ConsensusModule:
                 self.counters.role.set(int(role))
             case commands.Commit(position):
                 self.sequencer.commit_to(position, now_ns)
-            case commands.Transition(_, new_state, _):
+            case commands.Transition(old_state, new_state, reason):
+                self._seams.events(
+                    "cluster.election",
+                    member_id=self.member_id,
+                    state=new_state.name,
+                    previous=old_state.name,
+                    reason=reason,
+                    leadership_term_id=self.core.leadership_term_id,
+                )
                 self.sequencer.is_steady = new_state is ElectionState.CLOSED
                 self.counters.on_election_state(int(new_state), self.core.leadership_term_id)
 

@@ -26,6 +26,7 @@ from cluster.sessions import NULL_VALUE
 from cluster.state_store import StateStore
 from runtime.clock import Clock, SystemClock
 from runtime.errors import ClusterError, ConfigurationError, OrdoError
+from runtime.logging import get_logger
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from runtime.random import RandomSource
 from runtime.storage import FileStorage, Storage, SyncQueue
@@ -57,10 +58,19 @@ class NodeSeams:
     memory: MemoryProvider
     storage: Storage
     random: RandomSource
+    events: Callable[..., object] = lambda *_, **__: None
+    """Takes canonical events for the log of the process; nobody listens in simulation."""
 
 
 def real_seams() -> NodeSeams:
-    return NodeSeams(SystemClock(), UdpNetwork(), FileMemoryProvider(), FileStorage(open_lmdb), RandomSource())
+    return NodeSeams(
+        SystemClock(),
+        UdpNetwork(),
+        FileMemoryProvider(),
+        FileStorage(open_lmdb),
+        RandomSource(),
+        get_logger().info,
+    )
 
 
 class Node:
@@ -113,7 +123,9 @@ class Node:
             sync_queue=sync_queue,
         )
         self._closers.append(self.archive.close)
-        module_seams = ModuleSeams(seams.clock, self.client, self.archive, StateStore(store), seams.random, self.errors)
+        module_seams = ModuleSeams(
+            seams.clock, self.client, self.archive, StateStore(store), seams.random, self.errors, seams.events
+        )
         self.module = ConsensusModule(config.module_config(), config.member_list, module_seams, None)
         container = None if service is None else self._inline_container(service)
         self.cycle = NodeCycle(
