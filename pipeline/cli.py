@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,11 +68,12 @@ def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     try:
-        with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
+        with ExitStack() as stack, Progress(*columns, console=console, transient=not console.is_terminal) as progress:
             task = progress.add_task(f"{name}: starting Spark", total=None)
             from pipeline.session import local_session
 
-            spark = local_session(name, cores, master=master)
+            scratch = stack.enter_context(TemporaryDirectory(prefix="ordo-spark-", ignore_cleanup_errors=True))
+            spark = local_session(name, cores, scratch, master=master)
             try:
                 progress.update(task, description=name)
                 yield Job(spark, progress, task)
