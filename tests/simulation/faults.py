@@ -162,7 +162,7 @@ class FaultSchedule:
 
     def step_clock(self) -> None:
         node = self.random.choice(self.world.nodes)
-        delta_ns = self.random.choice((-3600 * S, -700 * MS, 30 * MS, 900 * MS, 20 * S))
+        delta_ns = self.random.choice((-3600 * S, -700 * MS, 30 * MS, 900 * MS, 3 * S))
         node.step_clock(delta_ns)
         self.world.note(f"{node.name} clock steps by {delta_ns // MS} ms")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cluster.config import NodeConfig
-from cluster.node import Node, NodeSeams
+from cluster.node import FAREWELL_NS, Node, NodeSeams
 from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError, OrdoError
 from runtime.memory import HeapMemoryProvider
 from tests.simulation.service import RegisterService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
-from tests.simulation.timeline import NodeActor
+from tests.simulation.timeline import NEVER_NS, NodeActor
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -75,6 +75,7 @@ class SimulatedNode(NodeActor):
         self.clock_rate_ppm = 0
         self.has_disk_faults = False
         self.is_rotten = False
+        self.started_position = 0
         self.log_end_acknowledged = 0
         """End of the log as it was last reported, by any of its lives: what a restart must find again."""
 
@@ -132,18 +133,41 @@ class SimulatedNode(NodeActor):
         self.disk.crash()
 
     def close(self) -> None:
-        """Ends the process in order, as SIGTERM does."""
+        """Tells the process to end, as SIGTERM does: it leaves the log; a leader's driver lingers, as `Node.leave`."""
         assert self.node is not None
-        node = self.node
+        if self.is_leaving:
+            return
+        was_leading = self.leads_term >= 0
+        self.world.note(f"{self.name} told to end")
+        if not self._in_order(self.node.module.on_close):
+            return
+        if was_leading:
+            self.leaves_at_ns = self.world.now_ns + FAREWELL_NS
+            self.due_ns = self.world.now_ns
+        else:
+            self.on_left()
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.leaves_at_ns < NEVER_NS
+
+    def on_left(self) -> None:
+        assert self.node is not None
+        if self._in_order(self.node.close):
+            self._gone("closed")
+            self.disk.kill()
+
+    def _in_order(self, action: Callable[[], object]) -> bool:
+        """False when the power went out meanwhile; an error of a broken disk ends the process all the same."""
         try:
-            node.close()
+            action()
         except PowerLoss:
             self.lose_power()
-            return
+            return False
         except OrdoError as error:
-            self.world.note(f"{self.name} close failed: {error}")
-        self._gone("closed")
-        self.disk.kill()
+            self.die_of(error)
+            return False
+        return True
 
     def die_of(self, error: OrdoError) -> None:
         """The process ends with an error. Only a disk that was made to fail excuses it."""
@@ -177,6 +201,7 @@ class SimulatedNode(NodeActor):
             self.clock.step_epoch(delta_ns)
 
     def on_failed(self, error: BaseException) -> None:
+        self.world.on_changed(self)
         if isinstance(error, PowerLoss):
             self.lose_power()
         elif isinstance(error, OrdoError):
@@ -218,4 +243,4 @@ class SimulatedNode(NodeActor):
 
     @property
     def serves(self) -> bool:
-        return self.node is not None and bool(self.module.is_leader)
+        return self.node is not None and not self.is_leaving and bool(self.module.is_leader)

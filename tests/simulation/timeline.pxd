@@ -29,8 +29,10 @@ cdef class NodeActor(Actor):
     cdef int64_t _booted_ns                # world time
     cdef int64_t _first_ns                 # local time then
     cdef int64_t _rate_ppm
+    cdef public int64_t leaves_at_ns       # only its driver runs, until then; NEVER_NS: it was not told to end
     cdef int64_t _append_position
     cdef int64_t _commit_position
+    cdef bint _leave(self, int64_t now_ns, int64_t local_ns) except -1
     cdef int64_t _world_ns(self, int64_t local_ns) noexcept
     cdef int64_t _until_sync(self, int64_t local_ns)
     cdef bint _has_changed(self) except -1

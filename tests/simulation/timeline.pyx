@@ -12,6 +12,7 @@ from tests.simulation.storage cimport SimulatedSyncQueue
 from transport.driver.media_driver cimport MediaDriver
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
+cdef int64_t FAREWELL_STEP = 1_000_000
 
 NEVER_NS = NEVER
 
@@ -71,6 +72,7 @@ cdef class NodeActor(Actor):
         self._first_ns = clock.now_ns
         self._rate_ppm = rate_ppm
         self._state = None
+        self.leaves_at_ns = NEVER
         self.due_ns = self.earliest_ns = now_ns
 
     def detach(self):
@@ -86,6 +88,8 @@ cdef class NodeActor(Actor):
         cdef int64_t wait_ns = 0
         cdef int work
         self._clock.now_ns = local_ns
+        if self.leaves_at_ns < NEVER:
+            return self._leave(now_ns, local_ns)
         try:
             work = self._cycle.do_work(local_ns)
         except BaseException as error:
@@ -98,6 +102,15 @@ cdef class NodeActor(Actor):
             wait_ns = min(wait_ns, self._until_sync(local_ns))
         self.sleep(now_ns, wait_ns)
         return self._has_changed()
+
+    cdef bint _leave(self, int64_t now_ns, int64_t local_ns) except -1:
+        """What is left to do of a node that was told to end: its driver goes on for a while."""
+        if now_ns >= self.leaves_at_ns:
+            self.on_left()
+            return False
+        self._driver.do_work(local_ns)
+        self.sleep(now_ns, FAREWELL_STEP)
+        return False
 
     cdef int64_t _world_ns(self, int64_t local_ns) noexcept:
         """World time in which the local clock goes on by so much, rounded up."""
@@ -129,6 +142,9 @@ cdef class NodeActor(Actor):
     def on_failed(self, error):
         """The duty cycle raised."""
         raise error
+
+    def on_left(self):
+        """The time of a node that was told to end is over."""
 
     def on_state_changed(self):
         """The state of the election, the role, the term or the leadership is another one."""

@@ -120,6 +120,7 @@ class World(Timeline):
             check_executed(self.nodes[member_id], record)
 
     def on_started(self, member_id: int, position: int, digest: str) -> None:
+        self.nodes[member_id].started_position = position
         for invariant in self.invariants:
             invariant.on_service_started(self.nodes[member_id], position, digest)
 
@@ -188,7 +189,7 @@ class World(Timeline):
 
     def is_steady(self) -> bool:
         """All members live, one serves, all others follow it and have executed the same."""
-        if any(not node.is_alive for node in self.nodes):
+        if any(not node.is_alive or node.is_leaving for node in self.nodes):
             return False
         serving = [node for node in self.nodes if node.serves]
         if len(serving) != 1:

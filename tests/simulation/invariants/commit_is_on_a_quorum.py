@@ -19,6 +19,11 @@ class CommitIsOnAQuorum(Invariant):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.position = 0
+        self._by_term: dict[int, int] = {}
+
+    def before_term(self, term_id: int) -> int:
+        """What was committed by leaders of earlier terms."""
+        return max((position for term, position in self._by_term.items() if term < term_id), default=0)
 
     def on_step(self, node: SimulatedNode) -> None:
         commit = node.commit_position
@@ -35,3 +40,4 @@ class CommitIsOnAQuorum(Invariant):
                 f"and commits position {commit} of an earlier term by counting"
             )
         self.position = commit
+        self._by_term[node.module.core.leadership_term_id] = commit

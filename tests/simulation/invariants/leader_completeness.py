@@ -35,8 +35,9 @@ class LeaderCompleteness(Invariant):
         if term_id < 0:
             return
         base = node.module.core.term_base_position
-        if base < self._committed.position:
-            self.fail(f"{node.name} leads term {term_id} from {base} on, {self._committed.position} is committed")
+        committed = self._committed.before_term(term_id)
+        if base < committed:
+            self.fail(f"{node.name} leads term {term_id} from {base} on, earlier terms committed {committed}")
         self._check(node.member_id)
 
     def on_checkpoint(self) -> None:
