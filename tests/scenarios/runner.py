@@ -227,7 +227,7 @@ class Scenario:
     def do_isolate(self, words: list[str]) -> Iterator[str]:
         """`isolate A B`: they hear each other, and nobody else hears them."""
         inside = [self._member(word).address for word in words]
-        everybody = [actor.address for actor in (*self.world.nodes, *self.world.clients)]
+        everybody = [actor.address for actor in self.world.participants]
         self.world.network.partition(inside, [address for address in everybody if address not in inside])
         yield from ()
 
@@ -252,7 +252,7 @@ class Scenario:
     def do_slow(self, words: list[str]) -> Iterator[str]:
         """`slow A 50ms`: everything from and to it takes so much longer."""
         node = self._member(words[0])
-        for actor in (*self.world.nodes, *self.world.clients):
+        for actor in self.world.participants:
             if actor.address != node.address:
                 self.world.network.slow_down(actor.address, node.address, duration_ns(words[1]))
                 self.world.network.slow_down(node.address, actor.address, duration_ns(words[1]))
@@ -307,14 +307,7 @@ class Scenario:
             if not node.is_alive:
                 yield f"{name} dead"
             else:
-                role = (
-                    "leads"
-                    if node.serves
-                    else "follows"
-                    if node.module.core.role is Role.FOLLOWER and node.module.core.leader_member_id >= 0
-                    else "looks for a leader"
-                )
-                yield f"{name} {role}"
+                yield f"{name} {_role(node)}"
         leader = world.leader()
         yield "no leader" if leader is None else f"leader {self._name(leader)} term={leader.leads_term}"
         executed = {node.executed_position for node in world.nodes if node.is_alive}
@@ -346,6 +339,14 @@ class Scenario:
         """`starts A`: where the last life of a member began to execute."""
         is_snapshot = self._member(words[0]).started_position > 0
         yield f"{words[0]} started from {'a snapshot' if is_snapshot else 'the beginning of the log'}"
+
+
+def _role(node: SimulatedNode) -> str:
+    core = node.module.core
+    if node.serves:
+        return "leads"
+    follows = core.role is Role.FOLLOWER and core.leader_member_id >= 0
+    return "follows" if follows else "looks for a leader"
 
 
 __all__ = ["Block", "Violation", "parse", "play", "render"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from cluster.counter_types import ControlToggle
+from cluster.node import FAREWELL_NS
 from consensus.states import ElectionState
 from runtime.errors import OrdoError
 from tests.simulation.invariants import Checksums
@@ -92,6 +93,8 @@ class FaultSchedule:
     # -- members ---------------------------------------------------------------------------------------------------
 
     def _restart(self, node: SimulatedNode) -> None:
+        if node.is_leaving:
+            self.world.at(FAREWELL_NS, lambda: self._restart(node))
         if node.is_alive:
             return
         node.disk.heal()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cluster.config import NodeConfig
@@ -201,7 +202,7 @@ class SimulatedNode(NodeActor):
             self.clock.step_epoch(delta_ns)
 
     def on_failed(self, error: BaseException) -> None:
-        self.world.on_changed(self)
+        self.world.note_commit(self)
         if isinstance(error, PowerLoss):
             self.lose_power()
         elif isinstance(error, OrdoError):

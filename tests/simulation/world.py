@@ -52,9 +52,10 @@ class World(Timeline):
         self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes)]
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.invariants: list[Invariant] = all_invariants(self)
+        self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
         self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]
         self._on_executed = [check.on_executed for check in self.invariants if check.hears("on_executed")]
-        self.actors.extend([*self.nodes, *self.clients])
+        self.actors.extend(self.participants)
         self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -91,6 +92,10 @@ class World(Timeline):
         if self.violation is None:
             self.note(f"VIOLATION {text}")
             self.violation = Violation(text)
+
+    def note_commit(self, node: SimulatedNode) -> None:
+        """A duty cycle ended in the middle: what it had committed may have been answered already."""
+        self._committed.on_step(node)
 
     def check_all(self) -> None:
         """The costly checks."""
@@ -140,6 +145,11 @@ class World(Timeline):
         for client in self.clients:
             client.boot()
 
+    @property
+    def participants(self) -> list[SimulatedNode | SimulatedClient]:
+        """All members and clients."""
+        return [*self.nodes, *self.clients]
+
     def quorum(self) -> int:
         return len(self.nodes) // 2 + 1
 
@@ -151,7 +161,7 @@ class World(Timeline):
     @property
     def committed_position(self) -> int:
         """The highest commit position that any member has reached."""
-        return next(check.position for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
+        return self._committed.position
 
     def pending_work(self) -> str:
         """Timers not fired and messages of the service not come back, in any member's state; '' when there are none."""
