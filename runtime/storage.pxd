@@ -12,6 +12,7 @@ cdef class SegmentFile:
     cdef readonly int64_t length_bytes
     cdef int write(self, const uint8_t* data, int64_t length_bytes, int64_t offset) noexcept nogil   # whole or -errno
     cdef int64_t read(self, uint8_t* data, int64_t length_bytes, int64_t offset) noexcept nogil      # bytes read or -errno
+    cdef int64_t next_data(self, int64_t offset) noexcept nogil    # where something may be written, at or after offset
     cdef int sync(self) noexcept nogil                                                               # fdatasync
 
 cdef class FileSegment(SegmentFile):

@@ -10,9 +10,9 @@ import os
 import shutil
 
 cimport cython
-from libc.errno cimport EBADF, EINTR, EINVAL, ENOSYS, errno as c_errno
+from libc.errno cimport EBADF, EINTR, EINVAL, ENOSYS, ENXIO, errno as c_errno
 from libc.stdlib cimport calloc, free
-from posix.unistd cimport close as c_close, fdatasync, pread, pwrite, write as c_write
+from posix.unistd cimport close as c_close, fdatasync, lseek, pread, pwrite, write as c_write
 
 from runtime.atomics cimport (
     ordo_cas_i64, ordo_fence_full, ordo_futex_wait, ordo_futex_wake, ordo_load_acquire_i32, ordo_load_acquire_i64,
@@ -25,6 +25,9 @@ cdef extern from "<pthread.h>" nogil:
     ctypedef unsigned long pthread_t
     int pthread_create(pthread_t* thread, const void* attributes, void* (*start)(void*) noexcept nogil, void* argument)
     int pthread_join(pthread_t thread, void** result)
+
+cdef extern from "<unistd.h>" nogil:
+    int SEEK_DATA               # Linux: the next offset that is not in a hole
 
 cdef extern from "<signal.h>" nogil:
     ctypedef struct sigset_t:
@@ -46,6 +49,9 @@ cdef class SegmentFile:
 
     cdef int64_t read(self, uint8_t* data, int64_t length_bytes, int64_t offset) noexcept nogil:
         return -ENOSYS
+
+    cdef int64_t next_data(self, int64_t offset) noexcept nogil:
+        return offset
 
     cdef int sync(self) noexcept nogil:
         return -ENOSYS
@@ -129,6 +135,15 @@ cdef class FileSegment(SegmentFile):
                 return -c_errno
             tries += 1
         return done
+
+    cdef int64_t next_data(self, int64_t offset) noexcept nogil:
+        cdef int64_t found
+        if self._close_requested:
+            return -EBADF
+        found = lseek(self._descriptor, offset, SEEK_DATA)
+        if found >= 0:
+            return found
+        return self.length_bytes if c_errno == ENXIO else offset
 
     cdef int sync(self) noexcept nogil:
         if self._close_requested:
