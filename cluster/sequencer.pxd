@@ -56,6 +56,7 @@ cdef class Sequencer:
     cdef public uint8_t append_flags
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 
+    cdef int64_t leading_term(self) noexcept nogil
     cdef int poll_consensus(self, int64_t now_ns) except -1
     cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1
     cdef int poll_service(self) except -1

@@ -235,6 +235,9 @@ cdef class Sequencer:
     @property
     def leading_term_id(self):
         """The term whose log this member publishes, or -1."""
+        return self.leading_term()
+
+    cdef int64_t leading_term(self) noexcept nogil:
         return self._term_id if self._mode == LEADING else NULL_POSITION
 
     @property

@@ -114,14 +114,14 @@ class SimulatedClient(Actor):
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def step(self, now_ns: int) -> bool:
+    def step(self, now_ns: int) -> int:
         """Polls once, perhaps asks for something, and sleeps until something is due."""
         self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
         count = self._poll(now_ns)
         if self.session is not None and self.session.state is ClientState.CONNECTED:
             self._work(now_ns)
         self.sleep_for(now_ns, 0 if count else self._idle_ns(now_ns))
-        return False
+        return 0
 
     def _idle_ns(self, now_ns: int) -> int:
         """How long it may sleep."""

@@ -202,7 +202,7 @@ class SimulatedNode(NodeActor):
             self.clock.step_epoch(delta_ns)
 
     def on_failed(self, error: BaseException) -> None:
-        self.world.note_commit(self)
+        self.world.note_end(self)
         if isinstance(error, PowerLoss):
             self.lose_power()
         elif isinstance(error, OrdoError):
@@ -220,14 +220,6 @@ class SimulatedNode(NodeActor):
     # -- looking inside --------------------------------------------------------------------------------------------
 
     @property
-    def append_position(self) -> int:
-        return int(self.module.sequencer.append_position)
-
-    @property
-    def commit_position(self) -> int:
-        return int(self.module.sequencer.commit_position)
-
-    @property
     def executed_position(self) -> int:
         """Where the service stands."""
         assert self.node is not None and self.node.container is not None
@@ -236,11 +228,6 @@ class SimulatedNode(NodeActor):
     @property
     def log_recording_id(self) -> int:
         return int(self.module.log.recording_id)
-
-    @property
-    def leads_term(self) -> int:
-        """The term whose log it publishes, or -1."""
-        return int(self.module.sequencer.leading_term_id)
 
     @property
     def serves(self) -> bool:

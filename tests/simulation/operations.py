@@ -5,11 +5,14 @@ from __future__ import annotations
 import struct
 import zlib
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 _REQUEST = struct.Struct("<IIqBqqq")
 _REPLY = struct.Struct("<IqBq")
 NONE_VALUE = -1
+DECODED_KEPT = 256
+_PADDING = bytes(range(256))
 
 
 class Kind(IntEnum):
@@ -43,12 +46,14 @@ class Request(NamedTuple):
 
     def encode(self, padding: int = 0) -> bytes:
         body = _REQUEST.pack(0, self.client, self.number, self.kind, self.first, self.second, self.third)[4:]
-        body += bytes((self.number + index) & 0xFF for index in range(padding))
+        start = self.number & 0xFF
+        body += (_PADDING * ((start + padding) // len(_PADDING) + 1))[start : start + padding]
         return struct.pack("<I", zlib.crc32(body)) + body
 
 
+@lru_cache(DECODED_KEPT)
 def decode_request(payload: bytes) -> Request | None:
-    """None for a payload that is not what a client sent."""
+    """None for a payload that is not what a client sent. Every member decodes the same, so it is kept for a while."""
     if len(payload) < _REQUEST.size or zlib.crc32(payload[4:]) != int.from_bytes(payload[:4], "little"):
         return None
     _, client, number, kind, first, second, third = _REQUEST.unpack_from(payload)

@@ -112,10 +112,10 @@ class RegisterService(ClusteredService):
             return
         wrong = self._check_order(session.id, request)
         self._observer.on_request(session.id, request, header.position)
-        reply = self._apply(session, request, timestamp)
+        reply = self._apply(session, request, timestamp).encode()
         text = f"{request.kind.name} session={session.id} client={request.client} number={request.number}"
-        self._done(header.position, text, wrong, reply.encode() + struct.pack("<q", timestamp))
-        session.offer(reply.encode())
+        self._done(header.position, text, wrong, reply + timestamp.to_bytes(8, "little"))
+        session.offer(reply)
 
     def _check_order(self, session_id: int, request: Request) -> str:
         last = self.state.sessions.get(session_id)

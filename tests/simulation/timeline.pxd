@@ -14,7 +14,7 @@ cdef class Actor:
     cdef public int64_t paused_until_ns
     cdef public int64_t cycle_ns           # how long a duty cycle takes
     cdef public SimulatedHost host         # None while its process is dead
-    cpdef bint step(self, int64_t now_ns) except -1
+    cpdef int step(self, int64_t now_ns) except -1
     cdef void wake(self) noexcept
     cdef void sleep(self, int64_t now_ns, int64_t wait_ns) noexcept
 
@@ -23,19 +23,22 @@ cdef class NodeActor(Actor):
     cdef MediaDriver _driver
     cdef Sequencer _sequencer
     cdef VirtualClock _clock
-    cdef object _core
+    cdef object _context                   # of the consensus core
     cdef list _queues
-    cdef object _state
+    cdef object _election_state
+    cdef object _role
+    cdef int64_t _candidate_term_id
+    cdef int64_t _leads_term
     cdef int64_t _booted_ns                # world time
     cdef int64_t _first_ns                 # local time then
     cdef int64_t _rate_ppm
     cdef public int64_t leaves_at_ns       # only its driver runs, until then; NEVER_NS: it was not told to end
     cdef int64_t _append_position
     cdef int64_t _commit_position
-    cdef bint _leave(self, int64_t now_ns, int64_t local_ns) except -1
+    cdef int _leave(self, int64_t now_ns, int64_t local_ns) except -1
     cdef int64_t _world_ns(self, int64_t local_ns) noexcept
     cdef int64_t _until_sync(self, int64_t local_ns)
-    cdef bint _has_changed(self) except -1
+    cdef int _look_for_changes(self) except -1
 
 cdef class Timeline:
     cdef readonly VirtualClock clock

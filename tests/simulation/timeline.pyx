@@ -14,6 +14,11 @@ from transport.driver.media_driver cimport MediaDriver
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
 cdef int64_t FAREWELL_STEP = 1_000_000
 
+cdef enum:
+    NOTHING = 0
+    POSITIONS = 1          # of the log only
+    STATE = 2              # of the election, the role, the term, the leadership; perhaps positions, too
+
 NEVER_NS = NEVER
 
 
@@ -23,8 +28,8 @@ cdef class Actor:
     def __cinit__(self):
         self.due_ns = NEVER
 
-    cpdef bint step(self, int64_t now_ns) except -1:
-        """One duty cycle; sets `due_ns`. True when something changed that invariants look at."""
+    cpdef int step(self, int64_t now_ns) except -1:
+        """One duty cycle; sets `due_ns`. Says what changed that invariants look at: NOTHING, POSITIONS or STATE."""
         raise NotImplementedError
 
     def pause(self, int64_t until_ns):
@@ -64,25 +69,25 @@ cdef class NodeActor(Actor):
         self._cycle = node.cycle
         self._driver = node.driver
         self._sequencer = node.module.sequencer
-        self._core = node.module.core
+        self._context = node.module.core._ctx
         self._clock = clock
         self.host = host
         self._queues = sync_queues
         self._booted_ns = now_ns
         self._first_ns = clock.now_ns
         self._rate_ppm = rate_ppm
-        self._state = None
+        self._election_state = None
         self.leaves_at_ns = NEVER
         self.due_ns = self.earliest_ns = now_ns
 
     def detach(self):
         """The process is gone."""
-        self._cycle = self._driver = self._sequencer = self._core = self._clock = self.host = None
+        self._cycle = self._driver = self._sequencer = self._context = self._clock = self.host = None
         self._queues = []
         self.due_ns = NEVER
         self.paused_until_ns = 0
 
-    cpdef bint step(self, int64_t now_ns) except -1:
+    cpdef int step(self, int64_t now_ns) except -1:
         cdef int64_t elapsed_ns = now_ns - self._booted_ns
         cdef int64_t local_ns = self._first_ns + elapsed_ns + elapsed_ns * self._rate_ppm // 1_000_000
         cdef int64_t wait_ns = 0
@@ -94,23 +99,23 @@ cdef class NodeActor(Actor):
             work = self._cycle.do_work(local_ns)
         except BaseException as error:
             self.on_failed(error)
-            return False
+            return NOTHING
         if work == 0:
             wait_ns = max(0, self._cycle.next_tick_ns - local_ns)
             self._driver.park_until(local_ns, wait_ns)
             wait_ns = self._world_ns(self.host.parked_ns if wait_ns else 0)
             wait_ns = min(wait_ns, self._until_sync(local_ns))
         self.sleep(now_ns, wait_ns)
-        return self._has_changed()
+        return self._look_for_changes()
 
-    cdef bint _leave(self, int64_t now_ns, int64_t local_ns) except -1:
+    cdef int _leave(self, int64_t now_ns, int64_t local_ns) except -1:
         """What is left to do of a node that was told to end: its driver goes on for a while."""
         if now_ns >= self.leaves_at_ns:
             self.on_left()
-            return False
+            return NOTHING
         self._driver.do_work(local_ns)
         self.sleep(now_ns, FAREWELL_STEP)
-        return False
+        return NOTHING
 
     cdef int64_t _world_ns(self, int64_t local_ns) noexcept:
         """World time in which the local clock goes on by so much, rounded up."""
@@ -126,18 +131,41 @@ cdef class NodeActor(Actor):
                 soonest_ns = min(soonest_ns, self._world_ns(due_ns - local_ns))
         return soonest_ns
 
-    cdef bint _has_changed(self) except -1:
-        core = self._core
-        cdef bint changed = (self._sequencer.append_position != self._append_position
-                             or self._sequencer.commit_position != self._commit_position)
-        state = core.state, core.role, core.candidate_term_id, self._sequencer.leading_term_id
-        self._append_position = self._sequencer.append_position
-        self._commit_position = self._sequencer.commit_position
-        if state != self._state:
-            self._state = state
-            self.on_state_changed()
-            return True
-        return changed
+    cdef int _look_for_changes(self) except -1:
+        cdef Sequencer sequencer = self._sequencer
+        cdef bint moved = (sequencer.append_position != self._append_position
+                           or sequencer.commit_position != self._commit_position)
+        cdef object context = self._context, state = context.state, role = context.role
+        cdef int64_t candidate_term_id = context.candidate_term_id, leads_term = sequencer.leading_term()
+        self._append_position = sequencer.append_position
+        self._commit_position = sequencer.commit_position
+        if (state is self._election_state and role is self._role and candidate_term_id == self._candidate_term_id
+                and leads_term == self._leads_term):
+            return POSITIONS if moved else NOTHING
+        self._election_state = state
+        self._role = role
+        self._candidate_term_id = candidate_term_id
+        self._leads_term = leads_term
+        self.on_state_changed()
+        return STATE
+
+    @property
+    def append_position(self):
+        """End of the durable log of a live member."""
+        assert self._sequencer is not None
+        return self._sequencer.append_position
+
+    @property
+    def commit_position(self):
+        """Of a live member."""
+        assert self._sequencer is not None
+        return self._sequencer.commit_position
+
+    @property
+    def leads_term(self):
+        """The term whose log a live member publishes, or -1."""
+        assert self._sequencer is not None
+        return self._sequencer.leading_term()
 
     def on_failed(self, error):
         """The duty cycle raised."""
@@ -171,6 +199,7 @@ cdef class Timeline:
     def turn(self, int64_t end_ns):
         """Goes to the next moment at which anything happens, at most to `end_ns`, and lets it happen."""
         cdef Actor actor
+        cdef int changed
         cdef int64_t next_ns = self._next(end_ns)
         if next_ns > self.clock.now_ns:
             self.clock.now_ns = next_ns
@@ -184,8 +213,11 @@ cdef class Timeline:
                 self.steps += 1
                 if actor.host is not None:
                     actor.host.has_arrivals = False
-                if actor.step(next_ns):
+                changed = actor.step(next_ns)
+                if changed == STATE:
                     self.on_changed(actor)
+                elif changed == POSITIONS:
+                    self.on_moved(actor)
 
     cdef int64_t _next(self, int64_t end_ns):
         cdef Actor actor
@@ -198,7 +230,10 @@ cdef class Timeline:
         return max(next_ns, self.clock.now_ns)
 
     def on_changed(self, actor):
-        """An actor's step changed something."""
+        """An actor's step changed the state of its election, its role or its term, and perhaps its log."""
+
+    def on_moved(self, actor):
+        """An actor's step changed the positions of its log, and nothing else."""
 
     def forget_events(self):
         """Nothing planned happens any more."""

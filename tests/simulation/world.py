@@ -54,6 +54,7 @@ class World(Timeline):
         self.invariants: list[Invariant] = all_invariants(self)
         self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
         self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]
+        self._on_moved = [check.on_step for check in self.invariants if check.hears("on_step") and check.is_of_positions]
         self._on_executed = [check.on_executed for check in self.invariants if check.hears("on_executed")]
         self.actors.extend(self.participants)
         self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
@@ -82,6 +83,11 @@ class World(Timeline):
         for on_step in self._on_step:
             on_step(actor)
 
+    def on_moved(self, actor: Actor) -> None:
+        assert isinstance(actor, SimulatedNode)
+        for on_step in self._on_moved:
+            on_step(actor)
+
     # -- what happens ----------------------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
@@ -93,9 +99,9 @@ class World(Timeline):
             self.note(f"VIOLATION {text}")
             self.violation = Violation(text)
 
-    def note_commit(self, node: SimulatedNode) -> None:
-        """A duty cycle ended in the middle: what it had committed may have been answered already."""
-        self._committed.on_step(node)
+    def note_end(self, node: SimulatedNode) -> None:
+        """A duty cycle ended in the middle: what it had acknowledged or committed may be known to others already."""
+        self.on_moved(node)
 
     def check_all(self) -> None:
         """The costly checks."""
@@ -194,6 +200,7 @@ class World(Timeline):
         self.actors.clear()
         self.invariants.clear()
         self._on_step.clear()
+        self._on_moved.clear()
         self._on_executed.clear()
         self.forget_events()
 

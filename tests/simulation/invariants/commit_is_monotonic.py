@@ -16,6 +16,7 @@ class CommitIsMonotonic(Invariant):
     """For one life of a member; the next life starts from its snapshot."""
 
     name = "commit is monotonic"
+    is_of_positions = True
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -15,6 +15,7 @@ class CommitIsOnAQuorum(Invariant):
     """`position` is the highest commit position that any member ever had; it was on a majority when it was reached."""
 
     name = "commit is on a quorum"
+    is_of_positions = True
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

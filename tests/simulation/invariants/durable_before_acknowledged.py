@@ -15,6 +15,7 @@ class DurableBeforeAcknowledged(Invariant):
     """The append position is what a member answers its leader with. It is compared with the disk itself."""
 
     name = "durable before acknowledged"
+    is_of_positions = True
 
     def on_booted(self, node: SimulatedNode) -> None:
         if node.append_position < node.log_end_acknowledged and not node.is_rotten:
