@@ -53,8 +53,9 @@ class World(Timeline):
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.invariants: list[Invariant] = all_invariants(self)
         self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
-        self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]
-        self._on_moved = [check.on_step for check in self.invariants if check.hears("on_step") and check.is_of_positions]
+        steps = [check for check in self.invariants if check.hears("on_step")]
+        self._on_step = [check.on_step for check in steps]
+        self._on_moved = [check.on_step for check in steps if check.is_of_positions]
         self._on_executed = [check.on_executed for check in self.invariants if check.hears("on_executed")]
         self.actors.extend(self.participants)
         self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
