@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from consensus.configuration import Configuration
 from consensus.messages import NULL_MEMBER
 from runtime.errors import ConfigurationError, ConsensusError
-
-MEMBERS_MAX = 7
 
 MILLISECOND_NS = 1_000_000
 
@@ -23,12 +22,14 @@ class UniformInts(Protocol):
 class ConsensusConfig:
     """Settings of one member; all members of a cluster must agree on everything but `member_id`.
 
-    `member_ids` has 1 to 7 ids and contains `member_id`. `appointed_leader_id`, if set, is the only member that may
-    stand for election. Raises ConfigurationError on values that cannot work together.
+    `member_ids` has 1 to 7 ids and contains `member_id`; those of them in `learner_ids` have no vote. Both hold until
+    the log says otherwise. `appointed_leader_id`, if set, is the only member that may stand for election. Raises
+    ConfigurationError on values that cannot work together.
     """
 
     member_id: int
     member_ids: tuple[int, ...]
+    learner_ids: tuple[int, ...] = ()
     leader_heartbeat_timeout_ns: int = 500 * MILLISECOND_NS
     leader_heartbeat_interval_ns: int = 50 * MILLISECOND_NS
     election_timeout_ns: int = 250 * MILLISECOND_NS
@@ -40,13 +41,14 @@ class ConsensusConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "member_ids", tuple(sorted(self.member_ids)))
+        object.__setattr__(self, "learner_ids", tuple(sorted(self.learner_ids)))
         self._check_members()
         self._check_times()
 
     def _check_members(self) -> None:
-        ids = self.member_ids
-        if not 1 <= len(ids) <= MEMBERS_MAX or len(set(ids)) != len(ids) or min(ids) < 0:
-            raise ConfigurationError(f"member_ids={ids}: allowed are 1 to {MEMBERS_MAX} different ids of 0 or more")
+        ids = self.configuration.member_ids
+        if not set(self.learner_ids) <= set(self.member_ids):
+            raise ConfigurationError(f"learner_ids={self.learner_ids}: must be among member_ids={self.member_ids}")
         if self.member_id not in ids:
             raise ConfigurationError(f"member_id={self.member_id}: must be one of member_ids={ids}")
         if self.appointed_leader_id != NULL_MEMBER and self.appointed_leader_id not in ids:
@@ -75,9 +77,10 @@ class ConsensusConfig:
                 )
 
     @property
-    def quorum_threshold(self) -> int:
-        """Members needed for a decision."""
-        return (len(self.member_ids) >> 1) + 1
+    def configuration(self) -> Configuration:
+        """What holds while the log says nothing of members."""
+        voter_ids = tuple(member_id for member_id in self.member_ids if member_id not in self.learner_ids)
+        return Configuration(voter_ids, self.learner_ids)
 
 
 @dataclass
@@ -86,7 +89,9 @@ class DurableState:
 
     `terms` are the rows (term id, base position) of the term table, `append_position` the end of the log, scanned.
     A term's row is written when its first record is found in the log, so a row at or beyond `append_position` stands
-    for a record that did not survive, and is left out. `commit_position` is a lower bound (the last snapshot, or 0).
+    for a record that did not survive, and is left out. `commit_position` is a lower bound (the last snapshot, or 0);
+    `configuration` is what a snapshot at that position says of the members, or None. What the log beyond it says is
+    reported through `ConsensusCore.on_configuration` before the start.
     Raises ConsensusError where these contradict each other.
     """
 
@@ -94,6 +99,7 @@ class DurableState:
     terms: list[tuple[int, int]] = field(default_factory=list)
     append_position: int = 0
     commit_position: int = 0
+    configuration: Configuration | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.commit_position <= self.append_position:

@@ -2,6 +2,7 @@
 
 from consensus import commands
 from consensus.config import ConsensusConfig, DurableState, UniformInts
+from consensus.configuration import Configuration, ConfigurationTable
 from consensus.messages import NULL_MEMBER, NULL_POSITION, NULL_TERM, Message, RequestVote
 from consensus.progress import Progress
 from consensus.quorum import NEVER_NS, Member
@@ -15,6 +16,8 @@ class Context:
 
     `leadership_term_id` is the term this member leads or follows, or did last; `candidate_term_id` the durable one it
     is bound to; `term_seen` the highest term met in any message, of use only to choose the next candidate term.
+    `members` are all that were ever named: by the settings, by the log, or by themselves (`strangers`).
+    Those of the configuration in force count; the others are talked to, for either side may know an older one.
     """
 
     def __init__(self, config: ConsensusConfig, durable: DurableState, rng: UniformInts) -> None:
@@ -24,8 +27,11 @@ class Context:
         self.state = ElectionState.INIT
         self.role = Role.FOLLOWER
         self.commands: list[commands.Command] = []
-        self.members = {member_id: Member(member_id) for member_id in config.member_ids}
-        self.own = self.members[config.member_id]
+        self.configurations = self._first_configurations(config, durable)
+        self.own = Member(config.member_id)
+        self.members = {one: Member(one) for one in config.member_ids if one != config.member_id}
+        self.members[config.member_id] = self.own
+        self.strangers: set[int] = set()
 
         self.terms = TermTable(durable.terms)
         self.leadership_term_id = self.terms.term_before(durable.append_position)
@@ -33,7 +39,8 @@ class Context:
         self.term_seen = self.candidate_term_id
         self.voted_for = NULL_MEMBER
 
-        self.progress = Progress(config.member_id, config.member_ids, config.leader_heartbeat_timeout_ns)
+        self.progress = Progress(config.member_id, self.configuration.voter_ids, config.leader_heartbeat_timeout_ns)
+        self._put_in_force()
         self.progress.own_position = durable.append_position
         self.progress.commit_position = durable.commit_position
         self.progress.leadership_term_id = self.leadership_term_id
@@ -56,11 +63,18 @@ class Context:
 
         self.log_is_open = False
         self.log_session_id = 0
+        self.joined_end_position = NULL_POSITION
         self.term_base_position = NULL_POSITION
         self.termination_position = NULL_POSITION
         self.termination_deadline_ns = 0
         self.termination_send_ns = 0
         self._nothing_is_handed_over()
+
+    @staticmethod
+    def _first_configurations(config: ConsensusConfig, durable: DurableState) -> ConfigurationTable:
+        if durable.configuration is None:
+            return ConfigurationTable(config.configuration)
+        return ConfigurationTable(durable.configuration, durable.commit_position)
 
     def _nothing_is_handed_over(self) -> None:
         self.transfer_target_id = NULL_MEMBER  # leader: who is to lead next
@@ -127,9 +141,54 @@ class Context:
         """Whether the cluster was told to stop."""
         return self.termination_position != NULL_POSITION
 
+    @property
+    def configuration(self) -> Configuration:
+        """The one in force: the newest in the own durable log, committed or not (Raft §4.1)."""
+        return self.configurations.in_force
+
+    @property
+    def quorum_threshold(self) -> int:
+        """Voters needed for a decision."""
+        return self.configuration.quorum_threshold
+
+    @property
+    def may_vote(self) -> bool:
+        """Whether this member may give votes: the one notion of its voting right, whatever it depends on.
+
+        A member that its log names as a learner votes when it is asked: whoever asks has a newer configuration, in
+        which it is a voter (§4.1). One that only its settings call a learner may be a voter that lost its disk.
+        """
+        own_id, configuration = self.own.member_id, self.configuration
+        if own_id in configuration.voter_ids:
+            return True
+        return own_id in configuration.learner_ids and self.configurations.position != NULL_POSITION
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether this member may stand for election: a voter with the right to vote."""
+        return self.may_vote and self.own.member_id in self.configuration.voter_ids
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether a committed configuration leaves this member out, seen with the log its leader had at joining."""
+        if self.own.member_id in self.configuration.member_ids or not self.is_following:
+            return False
+        has_all = self.append_position >= self.joined_end_position
+        return has_all and self.configurations.position <= self.progress.commit_position
+
+    def voters(self) -> list[Member]:
+        """Those whose votes and positions count, this member among them if it is one, by ascending id."""
+        return [self.members[member_id] for member_id in self.configuration.voter_ids]
+
     def others(self) -> list[Member]:
-        """All members but this one, by ascending id."""
-        return [member for member in self.members.values() if member is not self.own]
+        """All members of the configuration but this one, by ascending id."""
+        return [self.members[one] for one in self.configuration.member_ids if one != self.own.member_id]
+
+    def is_heard(self, member_id: int) -> bool:
+        """Whether messages of a member are looked at: those of strangers only while there is no leader."""
+        if member_id == self.own.member_id or member_id not in self.members:
+            return False
+        return not self.is_leading or member_id not in self.strangers
 
     def leader_was_heard_lately(self) -> bool:
         """Whether a leader that may still lead was heard within the heartbeat timeout."""
@@ -150,6 +209,29 @@ class Context:
         """Send to every other member."""
         if len(self.members) > 1:
             self.emit(commands.Broadcast(message))
+
+    def configure(self, position: int, configuration: Configuration) -> None:
+        """Put the configuration of a record that ends at `position` of the own log in force."""
+        self.configurations.append(position, configuration)
+        self._put_in_force()
+
+    def unconfigure(self, position: int) -> None:
+        """Go back to the configuration that was in force when the log ended at `position`."""
+        self.configurations.truncate(position)
+        self._put_in_force()
+
+    def _put_in_force(self) -> None:
+        configuration = self.configuration
+        for member_id in configuration.member_ids:
+            self.members.setdefault(member_id, Member(member_id))
+        self.strangers.difference_update(configuration.member_ids)
+        self.progress.configure(configuration.voter_ids, configuration.learner_ids)
+
+    def introduce(self, member_id: int) -> None:
+        """Talk to a member that perhaps a newer configuration names."""
+        if member_id not in self.members:
+            self.members[member_id] = Member(member_id)
+            self.strangers.add(member_id)
 
     def transition(self, new_state: ElectionState, reason: str) -> None:
         """The one place where the state changes; restarts the state's timer and its periodic sends."""

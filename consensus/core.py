@@ -7,9 +7,10 @@ inputs give the same commands. Nothing here opens a socket or a file, reads a cl
 from collections.abc import Callable
 from typing import Any
 
-from consensus import election, following, invariants, leading, termination, transfer, truncation
+from consensus import election, following, invariants, leading, membership, termination, transfer, truncation
 from consensus.commands import Command, PersistTerm
 from consensus.config import ConsensusConfig, DurableState, UniformInts
+from consensus.configuration import MEMBERS_MAX, Configuration
 from consensus.context import Context
 from consensus.messages import (
     NULL_MEMBER,
@@ -32,6 +33,7 @@ from consensus.states import ElectionState, Role
 from runtime.errors import ConsensusError
 
 FAR_FUTURE_NS = (1 << 63) - 1
+STRANGERS_MAX = 2 * MEMBERS_MAX
 TRANSFER_TICK_NS = 1_000_000
 """Acknowledgements that a leader waits for may have come past the core."""
 
@@ -77,7 +79,7 @@ class ConsensusCore:
         if ctx.state is ElectionState.INIT or handler is None:
             return
         sender_id = getattr(message, sender_field) if sender_field else NULL_MEMBER
-        if sender_field and (sender_id not in ctx.members or sender_id == ctx.own.member_id):
+        if sender_field and not ctx.is_heard(sender_id):
             return
         handler(ctx, message)
 
@@ -93,6 +95,25 @@ class ConsensusCore:
         ctx.terms.append(term_id, base_position)
         ctx.raise_candidate_term(term_id)
         ctx.emit(PersistTerm(term_id, base_position))
+
+    def on_configuration(self, position: int, configuration: Configuration) -> None:
+        """A configuration was found in the own durable log, its record ends at `position`: it is in force from now on.
+        Report it before any `on_appended` to it or beyond."""
+        ctx = self._ctx
+        is_in_log = self._is_started and position <= ctx.append_position
+        if is_in_log or position <= ctx.configurations.position:
+            raise ConsensusError(
+                f"a configuration at position={position}, after the one at {ctx.configurations.position} and"
+                f" append_position={ctx.append_position}"
+            )
+        ctx.configure(position, configuration)
+
+    def on_introduction(self, member_id: int) -> bool:
+        """A member that this one may not know makes itself known, for an election. False when there are too many."""
+        ctx = self._ctx
+        if member_id in ctx.members or len(ctx.strangers) < STRANGERS_MAX:
+            ctx.introduce(member_id)
+        return member_id in ctx.members
 
     def on_appended(self, append_position: int, now_ns: int) -> None:
         """The own log is durable, and scanned for terms, up to `append_position`."""
@@ -147,6 +168,14 @@ class ConsensusCore:
         if begun:
             self.tick(now_ns)
         return begun
+
+    def find_refusal(self, wanted: Configuration, near_position: int, now_ns: int) -> str:
+        """Why this member may not append a configuration to the log now, or an empty string (Raft §4.1, §4.2.2).
+
+        A learner that is to vote must have the log up to `near_position`. The shell has no other configuration appended
+        that is not durable yet, and appends at once.
+        """
+        return membership.find_refusal(self._at(now_ns), wanted, near_position)
 
     # -- outputs --------------------------------------------------------------------------------------------------
 
@@ -250,6 +279,26 @@ class ConsensusCore:
         """How long a ballot, or a transfer, may take."""
         return self._ctx.config.election_timeout_ns
 
+    @property
+    def configuration(self) -> Configuration:
+        """Voters and learners: the newest configuration of the own durable log, committed or not."""
+        return self._ctx.configuration
+
+    @property
+    def configuration_position(self) -> int:
+        """Where its record ends in the log, or NULL_POSITION while the log says nothing of members."""
+        return self._ctx.configurations.position
+
+    @property
+    def may_vote(self) -> bool:
+        """Whether this member may give votes."""
+        return self._ctx.may_vote
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether this member follows a leader in a cluster that it was taken out of: its node may end."""
+        return self._ctx.is_removed
+
     def invariants(self) -> None:
         """Raise AssertionError where the member's state contradicts itself or the last call."""
         invariants.check(self._ctx, self._watermarks)
@@ -323,7 +372,7 @@ def leader_deadlines(ctx: Context) -> tuple[int, ...]:
     interval_ns = ctx.config.leader_heartbeat_interval_ns
     if ctx.state is ElectionState.LEADER_INIT:
         return (ctx.state_since_ns + ctx.config.leader_heartbeat_timeout_ns,)
-    if ctx.state is ElectionState.LEADER_READY or len(ctx.members) == 1:
+    if ctx.state is ElectionState.LEADER_READY or len(ctx.configuration.member_ids) == 1:
         return (ctx.next_send_ns,)
     if ctx.is_transferring:
         transfer_ns = max(ctx.transfer_send_ns, ctx.now_ns + TRANSFER_TICK_NS)

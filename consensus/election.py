@@ -36,7 +36,7 @@ def enter_election(ctx: Context, reason: str) -> None:
 
 
 def tick_init(ctx: Context) -> None:
-    """A single member leads at once; others canvass."""
+    """A single voter leads at once; others canvass."""
     assert ctx.state is ElectionState.INIT
     if ctx.pending_truncation != NULL_POSITION:
         return
@@ -44,7 +44,7 @@ def tick_init(ctx: Context) -> None:
     request, ctx.transfer_request = ctx.transfer_request, None
     if ctx.has_unwritten_term:
         begin_truncation(ctx, ctx.append_position, "a term whose first record was lost")
-    elif len(ctx.members) > 1:
+    elif not ctx.may_stand or len(ctx.configuration.voter_ids) > 1:
         canvass(ctx, "looking for a leader")
         if stands_at_once:
             ctx.nominate_at_ns = ctx.now_ns
@@ -55,9 +55,9 @@ def tick_init(ctx: Context) -> None:
         else:
             tick_canvass(ctx)
     else:
-        ctx.raise_candidate_term(ctx.candidate_term_id + 1)
+        ctx.raise_candidate_term(max(ctx.candidate_term_id, ctx.term_seen) + 1)
         ctx.voted_for = ctx.own.member_id
-        leading.become_leader(ctx, "single member")
+        leading.become_leader(ctx, "single voter")
 
 
 def canvass(ctx: Context, reason: str) -> None:
@@ -91,23 +91,24 @@ def own_canvass(ctx: Context) -> CanvassPosition:
     return CanvassPosition(ctx.log_term_id, ctx.append_position, ctx.candidate_term_id, ctx.own.member_id)
 
 
-def recent_members(ctx: Context) -> list[Member]:
-    """The members with what was heard too long ago left out, so that a quorum is a quorum of now."""
+def recent_voters(ctx: Context) -> list[Member]:
+    """The voters with what was heard too long ago left out, so that a quorum is a quorum of now."""
     limit_ns = ctx.now_ns - ctx.config.leader_heartbeat_timeout_ns
-    return [member if member.heard_ns > limit_ns else Member(member.member_id) for member in ctx.members.values()]
+    return [member if member.heard_ns > limit_ns else Member(member.member_id) for member in ctx.voters()]
 
 
 def tick_canvass(ctx: Context) -> None:
     """Stand for election when all would vote for this member, or after the deadline a quorum."""
     ctx.refresh_own()
     send_canvass(ctx)
-    if ctx.config.appointed_leader_id not in (NULL_MEMBER, ctx.own.member_id) or ctx.leader_was_heard_lately():
+    is_appointed = ctx.config.appointed_leader_id in (NULL_MEMBER, ctx.own.member_id)
+    if not (is_appointed and ctx.may_stand) or ctx.leader_was_heard_lately():
         return
-    members = recent_members(ctx)
-    threshold = ctx.config.quorum_threshold
-    if is_unanimous_candidate(members, ctx.own, threshold, ctx.graceful_leader_id):
+    voters = recent_voters(ctx)
+    threshold = ctx.quorum_threshold
+    if is_unanimous_candidate(voters, ctx.own, threshold, ctx.graceful_leader_id):
         nominate(ctx, "unanimous candidate")
-    elif ctx.now_ns >= canvass_deadline_ns(ctx) and is_quorum_candidate(members, ctx.own, threshold):
+    elif ctx.now_ns >= canvass_deadline_ns(ctx) and is_quorum_candidate(voters, ctx.own, threshold):
         nominate(ctx, "quorum candidate")
 
 
@@ -126,13 +127,14 @@ def tick_nominate(ctx: Context) -> None:
 
 def stand(ctx: Context, is_transfer: bool) -> None:
     """Open a new term with a vote for oneself, and ask for the others'."""
+    assert ctx.may_stand
     ctx.is_transfer_ballot = is_transfer
     ctx.refresh_own()
     ctx.raise_candidate_term(max(ctx.candidate_term_id, ctx.term_seen) + 1)
     ctx.voted_for = ctx.own.member_id
     for member in ctx.members.values():
         member.vote = None
-    ctx.ballot = [ctx.members[member.member_id] for member in recent_members(ctx) if member.heard_ns != NEVER_NS]
+    ctx.ballot = [ctx.members[member.member_id] for member in recent_voters(ctx) if member.heard_ns != NEVER_NS]
     ctx.own.candidate_term_id = ctx.candidate_term_id
     ctx.own.vote = True
     ctx.become(Role.CANDIDATE)
@@ -164,18 +166,17 @@ def on_canvass_position(ctx: Context, message: CanvassPosition) -> None:
 def tick_candidate_ballot(ctx: Context) -> None:
     """Ask whoever has not answered; lead with all votes of those that canvassed at once, with a quorum when the ballot
     ends."""
-    threshold, term_id = ctx.config.quorum_threshold, ctx.candidate_term_id
-    members = ctx.members.values()
+    threshold, term_id = ctx.quorum_threshold, ctx.candidate_term_id
     is_over = ctx.now_ns >= ctx.state_since_ns + ctx.config.election_timeout_ns
     if is_unanimous_leader(ctx.ballot, term_id, threshold, ctx.graceful_leader_id):
         leading.become_leader(ctx, f"unanimous vote for term {term_id}")
-    elif (is_over or ctx.is_transfer_ballot) and is_quorum_leader(members, term_id, threshold):
+    elif (is_over or ctx.is_transfer_ballot) and is_quorum_leader(ctx.voters(), term_id, threshold):
         leading.become_leader(ctx, f"quorum vote for term {term_id}")
     elif is_over:
         canvass(ctx, f"no quorum for term {term_id}")
     elif ctx.now_ns >= ctx.next_send_ns:
         ctx.next_send_ns = ctx.now_ns + ctx.config.election_status_interval_ns
-        for member in ctx.others():
+        for member in ctx.voters():
             if member.vote is None:
                 ctx.send(member.member_id, own_request(ctx))
 
@@ -215,10 +216,11 @@ def on_vote(ctx: Context, message: Vote) -> None:
 
 def on_request_vote(ctx: Context, message: RequestVote) -> None:
     """Give at most one vote a term, and only to a log that is not older than the own (Raft §5.2, §5.4.1, §4.2.3)."""
-    if message.is_transfer and (ctx.is_leading or ctx.is_following):
+    if ctx.may_vote and message.is_transfer and (ctx.is_leading or ctx.is_following):
         transfer.on_request_vote(ctx, message)
         return
-    if ctx.state not in ELECTING_STATES or (ctx.leader_was_heard_lately() and not message.is_transfer):
+    is_disturbance = ctx.leader_was_heard_lately() and not message.is_transfer
+    if not ctx.may_vote or ctx.state not in ELECTING_STATES or is_disturbance:
         return
     candidate_id, term_id = message.candidate_member_id, message.candidate_term_id
     ctx.note_term(term_id)

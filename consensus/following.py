@@ -84,7 +84,7 @@ def join(ctx: Context, message: NewLeadershipTerm, reason: str) -> None:
     ctx.log_is_open = True
     ctx.transition(ElectionState.FOLLOWER_CATCHUP_INIT, reason)
     ctx.become(Role.FOLLOWER)
-    leader_position = max(message.log_position, ctx.append_position)
+    leader_position = ctx.joined_end_position = max(message.log_position, ctx.append_position)
     ctx.emit(JoinLog(term_id, leader_id, message.log_session_id, ctx.append_position, leader_position))
     ctx.transition(ElectionState.FOLLOWER_CATCHUP_AWAIT, f"from position {ctx.append_position}")
     note_progress(ctx)

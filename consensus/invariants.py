@@ -21,6 +21,7 @@ def check(ctx: Context, watermarks: Watermarks) -> None:
     check_positions(ctx)
     check_terms(ctx)
     check_roles(ctx)
+    check_configurations(ctx)
     assert ctx.candidate_term_id >= watermarks.candidate_term_id, ctx.own.member_id
     assert ctx.progress.commit_position >= watermarks.commit_position, ctx.own.member_id
     watermarks.candidate_term_id = ctx.candidate_term_id
@@ -49,6 +50,14 @@ def check_terms(ctx: Context) -> None:
         assert is_in_current_term == (ctx.log_term_id == ctx.leadership_term_id), ctx.own.member_id
 
 
+def check_configurations(ctx: Context) -> None:
+    """The configuration in force is in the durable log; those that count in it are known."""
+    configuration = ctx.configuration
+    assert ctx.configurations.position <= ctx.append_position, ctx.own.member_id
+    assert set(configuration.member_ids) <= ctx.members.keys(), ctx.own.member_id
+    assert not ctx.strangers & set(configuration.member_ids), ctx.own.member_id
+
+
 def check_roles(ctx: Context) -> None:
     """State, role and what is counted agree with each other."""
     assert not (ctx.is_leading and ctx.is_following), ctx.own.member_id
@@ -64,6 +73,8 @@ def check_roles(ctx: Context) -> None:
     if ctx.is_transferring:
         assert ctx.is_leading, ctx.own.member_id
         assert ctx.is_closed, ctx.own.member_id
+    if ctx.role is not Role.FOLLOWER:
+        assert ctx.may_stand, ctx.own.member_id
     if ctx.is_closed:
         assert ctx.log_is_open, ctx.own.member_id
         if ctx.is_leading:

@@ -132,10 +132,15 @@ def own_announcement(ctx: Context, member: Member) -> NewLeadershipTerm:
 
 
 def on_canvass(ctx: Context, member: Member, message: CanvassPosition) -> None:
-    """Answer a member that looks for a leader; give up if it can never follow this term (Raft §5.1)."""
+    """Answer a member that looks for a leader; give up if it can never follow this term (Raft §5.1).
+
+    One that was removed does not disturb (§4.2.3), but is answered: from the log it learns that it was.
+    """
     bound_to = max(message.leadership_term_id, message.log_leadership_term_id)
     if bound_to > ctx.leadership_term_id:
         ctx.note_term(bound_to)
+        if member.member_id not in ctx.configuration.member_ids:
+            return
         election.enter_election(ctx, f"member {member.member_id} is bound to term {bound_to}")
         return
     ctx.progress.touch(member.member_id, ctx.now_ns)

@@ -14,12 +14,14 @@ cdef class Progress:
     """Positions of all members in the current leadership term, and the commit position they add up to."""
     # members, in ascending order of id; index 0 .. member_count - 1
     cdef int32_t _member_ids[MEMBERS_MAX]
+    cdef bint _is_voter[MEMBERS_MAX]             # counted; a learner is only kept account of
     cdef int64_t _positions[MEMBERS_MAX]         # durable position acknowledged in this term, -1: none yet
     cdef int64_t _activity_ns[MEMBERS_MAX]       # when the member was last heard in this term
     cdef readonly int32_t member_count
     cdef readonly int32_t member_id              # this member
-    cdef int32_t _own_index
-    cdef readonly int32_t quorum_threshold       # members needed: (n >> 1) + 1
+    cdef int32_t _own_index                      # -1: not a member of the configuration in force
+    cdef readonly int32_t voter_count
+    cdef readonly int32_t quorum_threshold       # voters needed: (n >> 1) + 1
     cdef readonly int64_t activity_timeout_ns    # a member not heard for this long counts as position 0
     # the term and this member's part in it; written by the core
     cdef public int64_t leadership_term_id

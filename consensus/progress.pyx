@@ -7,22 +7,32 @@ cdef int64_t NULL_VALUE = -1
 
 cdef class Progress:
 
-    def __cinit__(self, member_id, member_ids, activity_timeout_ns):
-        ids = sorted(member_ids)
-        if not 1 <= len(ids) <= MEMBERS_MAX or len(set(ids)) != len(ids) or member_id not in ids:
-            raise ValueError(f"member_ids={ids} must be 1 to {MEMBERS_MAX} different ids with member_id={member_id}")
-        self.member_count = len(ids)
+    def __cinit__(self, member_id, voter_ids, activity_timeout_ns):
         self.member_id = member_id
-        self.quorum_threshold = (self.member_count >> 1) + 1
         self.activity_timeout_ns = activity_timeout_ns
-        for index, each in enumerate(ids):
-            self._member_ids[index] = each
-        self._own_index = self.index_of(self.member_id)
+        self.configure(voter_ids, ())
         self.leadership_term_id = NULL_VALUE
         self.last_leader_activity_ns = NULL_VALUE
         self.stop()
 
-    # -- set by the core at each change of leadership ------------------------------------------------------------
+    # -- set by the core at each change of configuration or leadership -------------------------------------------
+
+    def configure(self, voter_ids, learner_ids):
+        """Count for these members from now on; what is known of those that stay is kept."""
+        voters = set(voter_ids)
+        ids = sorted([*voters, *learner_ids])
+        if not (voters and len(ids) <= MEMBERS_MAX and len(set(ids)) == len(ids)):
+            raise ValueError(f"{voter_ids=} {learner_ids=} must be 1 to {MEMBERS_MAX} different ids, one a voter")
+        known = {self._member_ids[index]: (self._positions[index], self._activity_ns[index])
+                 for index in range(self.member_count)}
+        for index, each in enumerate(ids):
+            self._member_ids[index] = each
+            self._is_voter[index] = each in voters
+            self._positions[index], self._activity_ns[index] = known.get(each, (NULL_VALUE, NULL_VALUE))
+        self.member_count = <int32_t> len(ids)
+        self.voter_count = <int32_t> len(voters)
+        self.quorum_threshold = (self.voter_count >> 1) + 1
+        self._own_index = self.index_of(self.member_id)
 
     def stop(self):
         """Neither leading nor following: nothing is counted or notified; commit and own position stay."""
@@ -73,33 +83,36 @@ cdef class Progress:
 
     cdef void on_append_position(self, int32_t member_id, int64_t term, int64_t position, int64_t now_ns) noexcept nogil:
         """Leader: a follower acknowledged `position`. Only acknowledgements of the own term count (Raft §5.3)."""
-        cdef int32_t index
+        cdef int32_t index = self.index_of(member_id)
+        if index < 0 or index == self._own_index:
+            return
         if term > self.leadership_term_id:
             if term > self.higher_term_seen:
                 self.higher_term_seen = term
             return
         if term != self.leadership_term_id or not self.is_leader:
             return
-        index = self.index_of(member_id)
-        if index < 0 or index == self._own_index:
-            return
         self._activity_ns[index] = now_ns
         if position > self._positions[index]:
             self._positions[index] = position
 
     cdef int64_t quorum_position(self, int64_t now_ns) noexcept nogil:
-        """Highest position that a quorum of members heard lately has durably, not beyond the own log."""
+        """Highest position that a quorum of voters heard lately has durably, not beyond the own log."""
         cdef int64_t sorted_positions[MEMBERS_MAX]
         cdef int64_t position
         cdef int32_t index, slot
+        cdef int32_t count = 0
         for index in range(self.member_count):
+            if not self._is_voter[index]:
+                continue
             if index == self._own_index:
                 position = self.own_position
             elif self._positions[index] > 0 and self.active_at(index, now_ns):
                 position = self._positions[index]
             else:
                 position = 0
-            slot = index
+            slot = count
+            count += 1
             while slot > 0 and sorted_positions[slot - 1] < position:
                 sorted_positions[slot] = sorted_positions[slot - 1]
                 slot -= 1
@@ -145,11 +158,11 @@ cdef class Progress:
         return self.commit_position
 
     cdef bint has_active_quorum(self, int64_t now_ns) noexcept nogil:
-        """Leader: a quorum, itself included, was heard within the activity timeout."""
+        """Leader: a quorum of voters, itself included, was heard within the activity timeout."""
         cdef int32_t index
         cdef int32_t active = 0
         for index in range(self.member_count):
-            if self.active_at(index, now_ns):
+            if self._is_voter[index] and self.active_at(index, now_ns):
                 active += 1
         return active >= self.quorum_threshold
 

@@ -32,9 +32,10 @@ def begin_transfer(ctx: Context, target_id: int | None, end_position: int) -> bo
 
 
 def can_lead(ctx: Context, member_id: int) -> bool:
-    """Whether a member may stand for election, was heard lately, and has joined this term."""
+    """Whether a member is a voter that may stand for election, was heard lately, and has joined this term."""
     is_joined = ctx.progress.member_position(member_id) != NULL_POSITION
     is_allowed = ctx.config.appointed_leader_id in (NULL_MEMBER, member_id)
+    is_allowed = is_allowed and member_id in ctx.configuration.voter_ids
     return is_allowed and is_joined and ctx.progress.is_active(member_id, ctx.now_ns)
 
 
@@ -60,7 +61,7 @@ def on_timeout_now(ctx: Context, message: TimeoutNow) -> None:
         and message.leader_member_id == ctx.progress.leader_member_id
         and message.follower_member_id == ctx.own.member_id
     )
-    if not is_from_leader or message.log_position > ctx.append_position or ctx.is_terminating:
+    if not (is_from_leader and ctx.may_stand) or message.log_position > ctx.append_position or ctx.is_terminating:
         return
     following.leave(ctx, f"leader member {message.leader_member_id} hands over")
     ctx.stands_at_once = True
@@ -69,6 +70,8 @@ def on_timeout_now(ctx: Context, message: TimeoutNow) -> None:
 def on_request_vote(ctx: Context, message: RequestVote) -> None:
     """Leader or follower: give way to a candidate that the leader has asked to stand; vote when the log is left."""
     if message.candidate_term_id <= ctx.candidate_term_id or ctx.is_terminating:
+        return
+    if ctx.is_leading and message.candidate_member_id not in ctx.configuration.voter_ids:
         return
     own_is_newer = compare_log(
         ctx.log_term_id, ctx.append_position, message.log_leadership_term_id, message.log_position

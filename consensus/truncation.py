@@ -32,5 +32,6 @@ def on_truncated(ctx: Context, position: int) -> None:
         raise ConsensusError(f"log was truncated to position={position}, ordered was {ctx.pending_truncation}")
     ctx.pending_truncation = NULL_POSITION
     ctx.terms.truncate(position)
+    ctx.unconfigure(position)
     ctx.progress.own_position = position
     assert not ctx.has_unwritten_term

@@ -4,6 +4,7 @@ from typing import TypeVar
 
 from consensus import commands
 from consensus.config import ConsensusConfig, DurableState
+from consensus.configuration import Configuration
 from consensus.core import ConsensusCore
 from consensus.messages import (
     NULL_POSITION,
@@ -44,14 +45,17 @@ class Harness:
         candidate_term_id: int = -1,
         appointed_leader_id: int = -1,
         app_version: int = 1,
+        learner_ids: tuple[int, ...] = (),
+        configuration: Configuration | None = None,
     ) -> None:
         self.config = ConsensusConfig(
             member_id,
             tuple(range(member_count)),
+            learner_ids,
             appointed_leader_id=appointed_leader_id,
             app_version=app_version,
         )
-        durable = DurableState(candidate_term_id, list(terms), append_position, commit_position)
+        durable = DurableState(candidate_term_id, list(terms), append_position, commit_position, configuration)
         self.core = ConsensusCore(self.config, durable, FixedInts())
         self.now_ns = 0
         self.taken: list[commands.Command] = []
@@ -77,6 +81,16 @@ class Harness:
     def appended(self, position: int) -> "Harness":
         self.core.on_appended(position, self.now_ns)
         return self.after()
+
+    def configured(self, voters: tuple[int, ...], learners: tuple[int, ...] = ()) -> "Harness":
+        """A record of a configuration, 32 bytes long, becomes durable at the end of the own log."""
+        position = self.core.append_position + 32
+        self.core.on_configuration(position, Configuration(voters, learners))
+        return self.appended(position)
+
+    def refusal(self, voters: tuple[int, ...], learners: tuple[int, ...] = ()) -> str:
+        """Why the configuration may not be appended now; learners must be at the end of the log to become voters."""
+        return self.core.find_refusal(Configuration(voters, learners), self.core.append_position, self.now_ns)
 
     def expect(self, state: ElectionState) -> "Harness":
         """Demand a state."""

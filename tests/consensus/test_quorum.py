@@ -107,9 +107,14 @@ class LeaderModel:
             self.commit = max(self.commit, quorum)
 
 
-@given(st.integers(1, 7), st.integers(1, 500), events)
-def test_leader_progress_against_a_model(count: int, barrier: int, steps: list[tuple[int, int, int, int, int]]) -> None:
+@given(st.integers(1, 7), st.integers(0, 3), st.integers(1, 500), events)
+def test_leader_progress_against_a_model(
+    count: int, learners: int, barrier: int, steps: list[tuple[int, int, int, int, int]]
+) -> None:
+    """Learners acknowledge like voters, and are not counted."""
+    known = min(7, count + learners)
     progress = Progress(0, range(count), TIMEOUT_NS)
+    progress.configure(range(count), range(count, known))
     progress.lead(3, 0)
     progress.first_record_end = barrier
     model = LeaderModel(count, barrier)
@@ -117,7 +122,7 @@ def test_leader_progress_against_a_model(count: int, barrier: int, steps: list[t
     for event in steps:
         member_id, term, position, passed, _ = event
         now += passed
-        higher = max(higher, term if term > 3 else 0)
+        higher = max(higher, term if term > 3 and 0 < member_id < known else 0)
         progress.append_position_received(member_id, term, position, now)
         model.step(event, now)
         assert progress.advance_leader_commit(model.own, now) == model.commit
@@ -142,6 +147,24 @@ def test_follower_progress_against_a_model(steps: list[tuple[int, int, int, int]
         progress.commit_notified(term, position, leader, now)
         assert progress.advance_follower_commit(own) == commit
         assert progress.last_leader_activity_ns == heard
+
+
+@given(st.sets(st.integers(0, 6), min_size=1), st.sets(st.integers(1, 6)), st.lists(st.integers(0, 900), min_size=7))
+def test_what_is_known_of_members_that_stay_outlives_a_change(
+    voters: set[int], leaving: set[int], positions: list[int]
+) -> None:
+    progress = Progress(0, {0, *voters}, TIMEOUT_NS)
+    progress.lead(3, 0)
+    progress.first_record_end, own = 1, 1000
+    for member_id in range(7):
+        progress.append_position_received(member_id, 3, positions[member_id], 5)
+    staying = {0, *voters} - leaving
+    joining = set(range(7)) - voters - {0}
+    progress.configure(staying, joining)
+    acknowledged = [own if one == 0 else positions[one] for one in staying]
+    assert progress.advance_leader_commit(own, 6) == sorted(acknowledged, reverse=True)[len(staying) // 2]
+    assert all(progress.member_position(one) == positions[one] for one in staying - {0})
+    assert all(progress.member_position(one) == NULL_POSITION for one in joining)
 
 
 def test_nothing_is_counted_without_a_leadership() -> None:

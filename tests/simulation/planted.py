@@ -5,7 +5,7 @@ Each is a function that takes a `patch(owner, name, value)`, e.g. the `setattr` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cluster import node, session_requests, snapshots
@@ -53,8 +53,14 @@ def older_logs_are_voted_for(patch: Patch) -> None:
 
 def commit_on_a_minority(patch: Patch) -> None:
     """Raft §5.3: the leader alone is enough for a commit."""
-    original: Callable[..., Any] = vars(context)["Progress"]
-    patch(context, "Progress", lambda member_id, member_ids, timeout_ns: original(member_id, (member_id,), timeout_ns))
+    original: type[Any] = vars(context)["Progress"]
+
+    class Alone(original):  # type: ignore[misc]
+        def configure(self, voter_ids: Iterable[int], learner_ids: Iterable[int]) -> None:
+            others = {*voter_ids, *learner_ids} - {self.member_id}
+            super().configure((self.member_id,), others)
+
+    patch(context, "Progress", Alone)
 
 
 def old_terms_are_committed_by_count(patch: Patch) -> None:
