@@ -18,6 +18,7 @@ class SessionTable:
 class Sequencer:
     takes_ingress: bool
     is_steady: bool
+    holds_service: bool
     ingress_limit: int
     next_record_position: int
     append_flags: int

@@ -379,7 +379,8 @@ cdef class Sequencer:
         cdef int count, work = 0
         for pair in self._service:
             count = 0
-            while count < SERVICE_FRAGMENT_LIMIT and (<Assembler> pair[1]).peek(<Image> pair[0], &fragment):
+            while count < SERVICE_FRAGMENT_LIMIT and not self.holds_service \
+                    and (<Assembler> pair[1]).peek(<Image> pair[0], &fragment):
                 (<Assembler> pair[1]).consume(<Image> pair[0], &fragment)
                 count += 1
                 self.module.on_service(

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class SnapshotTaker:
     """Waits for the service's ack at the snapshot's position, writes the module's part, then stores both as one entry.
 
-    The executor stands still meanwhile; sequencing, replication and commits go on.
+    The executor stands still meanwhile; sequencing, replication and commits go on. So does the service, as far as its
+    next snapshot: what it asks for behind that one must not be in the module's part of it, and waits in its stream.
     """
 
     def __init__(self, client: TransportClient, archive: Archive, store: StateStore, module: ConsensusModule) -> None:
@@ -29,7 +30,7 @@ class SnapshotTaker:
         self._timestamp = 0
         self._service_recording_id = NULL_VALUE
         self._writer: snapshots.SnapshotWriter | None = None
-        self._early_acks: dict[int, int] = {}  # recording id by log position: the service was quicker
+        self._early_ack: tuple[int, int] | None = None  # (log position, recording id): the service was quicker
         self.is_asked = False
         archive.record_subscription(snapshots.SNAPSHOT_CHANNEL, snapshots.SERVICE_SNAPSHOT_STREAM_ID)
         archive.record_subscription(snapshots.SNAPSHOT_CHANNEL, snapshots.MODULE_SNAPSHOT_STREAM_ID)
@@ -42,16 +43,18 @@ class SnapshotTaker:
         """The snapshot action was executed."""
         self._point = point
         self._timestamp = timestamp
-        recording_id = self._early_acks.get(point.log_position)
-        self._early_acks = {at: found for at, found in self._early_acks.items() if at > point.log_position}
-        if recording_id is not None:
-            self._on_service_done(recording_id)
+        if self._early_ack is not None and self._early_ack[0] <= point.log_position:
+            log_position, recording_id = self._early_ack
+            self._early_ack = None
+            self._module.sequencer.holds_service = False
+            self.on_service_ack(log_position, timestamp, recording_id)
 
     def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:
         if self._point is not None and log_position == self._point.log_position:
             self._on_service_done(relevant_id)
-        else:
-            self._early_acks[log_position] = relevant_id
+        elif log_position > self._module.executor.position:
+            self._early_ack = log_position, relevant_id
+            self._module.sequencer.holds_service = True
 
     def _on_service_done(self, recording_id: int) -> None:
         assert self._point is not None

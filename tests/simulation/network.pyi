@@ -1,10 +1,9 @@
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 from runtime.clock import Clock
-from runtime.datagram import DatagramNetwork, PythonDatagramChannel
+from runtime.datagram import DatagramChannel, DatagramNetwork
 
 SocketName = tuple[str, int]
 Packet = tuple[int, SocketName, SocketName, bytes]
@@ -13,28 +12,40 @@ NEVER_NS: int
 EPHEMERAL_FIRST: int
 RECEIVE_BUFFER_DEFAULT: int
 
-@dataclass
 class Faults:
-    loss: float = 0.0
-    duplication: float = 0.0
-    corruption: float = 0.0
-    reordering: float = 0.0
-    delay_min_ns: int = 20_000
-    delay_max_ns: int = 20_000
-    reorder_delay_ns: int = 200_000
-    checksums: bool = False
+    loss: float
+    duplication: float
+    corruption: float
+    truncation: float
+    reordering: float
+    delay_min_ns: int
+    delay_max_ns: int
+    reorder_delay_ns: int
+    checksums: bool
+    def __init__(
+        self,
+        loss: float = 0.0,
+        duplication: float = 0.0,
+        corruption: float = 0.0,
+        reordering: float = 0.0,
+        delay_min_ns: int = 20_000,
+        delay_max_ns: int = 20_000,
+        reorder_delay_ns: int = 200_000,
+        checksums: bool = False,
+        truncation: float = 0.0,
+    ) -> None: ...
 
-@dataclass
 class Statistics:
-    sent: int = 0
-    delivered: int = 0
-    lost: int = 0
-    blocked: int = 0
-    duplicated: int = 0
-    corrupted: int = 0
-    reordered: int = 0
-    overflowed: int = 0
-    unreachable: int = 0
+    sent: int
+    delivered: int
+    lost: int
+    blocked: int
+    duplicated: int
+    corrupted: int
+    truncated: int
+    reordered: int
+    overflowed: int
+    unreachable: int
 
 class SimulatedNetwork:
     clock: Clock
@@ -59,10 +70,9 @@ class SimulatedNetwork:
     def heal(self) -> None: ...
     @property
     def digest(self) -> int: ...
-    def send(self, source_host: str, source: SocketName, destination: SocketName, payload: bytes) -> None: ...
+    next_arrival_ns: int
+    def send(self, source_host: str, source: SocketName, destination: SocketName, payload: bytes) -> int: ...
     def deliver(self) -> int: ...
-    @property
-    def next_arrival_ns(self) -> int: ...
     def join(self, group: SocketName, address: str) -> None: ...
     def leave(self, group: SocketName, address: str) -> None: ...
 
@@ -95,19 +105,15 @@ class SimulatedHost(DatagramNetwork):
     def forget(self, channel: SimulatedChannel) -> None: ...
     def close(self) -> None: ...
 
-class SimulatedChannel(PythonDatagramChannel):
+class SimulatedChannel(DatagramChannel):
     local_address: SocketName
     connected_to: SocketName | None
     group: SocketName | None
     receive_buffer_bytes: int
     send_buffer_bytes: int
     closed: bool
-    ready: bool
-    def hears(self, source: SocketName, destination: SocketName) -> bool: ...
-    def enqueue(self, source: SocketName, payload: bytes) -> None: ...
+    failure: BaseException | None
     def reconnect(self, address: SocketName) -> None: ...
-    def send_datagram(self, payload: bytes, to: bytes) -> bool: ...
-    def receive_datagram(self) -> tuple[bytes, bytes] | None: ...
     def close(self) -> None: ...
 
 def write_pcap(path: str | Path, packets: Iterable[Packet]) -> None: ...

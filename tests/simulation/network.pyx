@@ -1,4 +1,4 @@
-"""A network that loses, delays, reorders, duplicates, corrupts and partitions, in virtual time and from one seed.
+"""A network that loses, delays, reorders, duplicates, damages, cuts and partitions, in virtual time and from one seed.
 
 One SimulatedNetwork is the medium; `host(address)` gives each node the DatagramNetwork it is used to. A datagram
 between two hosts meets the faults when it is sent and arrives when the clock has reached its time and the receiving
@@ -11,63 +11,68 @@ import heapq
 import ipaddress
 import socket
 import struct
-import zlib
 from collections import deque
-from dataclasses import dataclass
 
-from libc.stdint cimport int64_t
+from libc.errno cimport EBADF, EIO, EMSGSIZE
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy
 
+from runtime.atomics cimport ordo_crc32c
 from runtime.clock cimport Clock
-from runtime.datagram import PythonDatagramChannel
 from runtime.errors import TransportError
 from transport.udp import pack_address, unpack_address
 
+cdef enum:
+    SENT = 1
+    LOST = 2
+    BLOCKED = 3
+    DAMAGED = 4
+    SEND_LENGTH_MAX = 65507     # payload of one UDP datagram over IPv4
+
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
+
 EPHEMERAL_FIRST = 32768
 RECEIVE_BUFFER_DEFAULT = 212992
-NEVER_NS = (1 << 63) - 1
+NEVER_NS = NEVER
 _WILDCARDS = ("0.0.0.0", "::")
+_LOOPBACK = ("127.0.0.1", "::1")
+
+cdef object _push_heap = heapq.heappush, _pop_heap = heapq.heappop
 
 
-@dataclass
-class Faults:
+cdef class Faults:
     """Chances from 0 to 1 for each datagram between hosts, delays in ns drawn evenly from min to max.
 
-    A reordered datagram waits `reorder_delay_ns` longer than it would have. With `checksums` a damaged datagram is
-    dropped on arrival, as a kernel does that verifies UDP checksums; without, it reaches the socket.
+    A reordered datagram waits `reorder_delay_ns` longer than it would have. A truncated one is cut short, and reaches
+    the socket. With `checksums` a damaged datagram is dropped on arrival, as a kernel does that verifies UDP checksums;
+    without, it reaches the socket, too.
     """
 
-    loss: float = 0.0
-    duplication: float = 0.0
-    corruption: float = 0.0
-    reordering: float = 0.0
-    delay_min_ns: int = 20_000
-    delay_max_ns: int = 20_000
-    reorder_delay_ns: int = 200_000
-    checksums: bool = False
+    def __init__(self, double loss=0.0, double duplication=0.0, double corruption=0.0, double reordering=0.0,
+                 int64_t delay_min_ns=20_000, int64_t delay_max_ns=20_000, int64_t reorder_delay_ns=200_000,
+                 bint checksums=False, double truncation=0.0):
+        self.loss = loss
+        self.duplication = duplication
+        self.corruption = corruption
+        self.truncation = truncation
+        self.reordering = reordering
+        self.delay_min_ns = delay_min_ns
+        self.delay_max_ns = delay_max_ns
+        self.reorder_delay_ns = reorder_delay_ns
+        self.checksums = checksums
 
 
-@dataclass
-class Statistics:
+cdef class Statistics:
     """What happened to the datagrams so far."""
 
-    sent: int = 0
-    delivered: int = 0
-    lost: int = 0
-    blocked: int = 0
-    duplicated: int = 0
-    corrupted: int = 0
-    reordered: int = 0
-    overflowed: int = 0
-    unreachable: int = 0
 
-
-class SimulatedNetwork:
+cdef class SimulatedNetwork:
     """The medium between hosts. `random` is a seeded generator of its own; `names` maps host names to addresses.
 
     `capture(now_ns, source, destination, payload)` hears every datagram that a host sends, before any fault.
     """
 
-    def __init__(self, Clock clock not None, random, faults=None, names=None, capture=None):
+    def __init__(self, Clock clock not None, random, Faults faults=None, names=None, capture=None):
         self.clock = clock
         self.random = random
         self.faults = faults or Faults()
@@ -76,13 +81,14 @@ class SimulatedNetwork:
         self.capture = capture
         self.statistics = Statistics()
         self.hosts = {}
+        self.next_arrival_ns = NEVER
         self._blocked = set()
         self._extra_delay_ns = {}
         self._multicast = {}
         self._in_flight = []
-        self._sequence = 0
-        self._digest = 0
         self._groups = {}
+        self._names = {}
+        self._packed = {}
 
     # --- hosts and partitions -------------------------------------------------------------------------------------
 
@@ -122,83 +128,121 @@ class SimulatedNetwork:
         """Checksum of everything sent so far and its fate: equal for two runs of one seed."""
         return self._digest
 
+    def join(self, group, address):
+        """A host hears what is sent to a group."""
+        self._groups.setdefault(group, set()).add(address)
+
+    def leave(self, group, address):
+        """It hears it no longer."""
+        self._groups.get(group, set()).discard(address)
+
     # --- datagrams ------------------------------------------------------------------------------------------------
 
-    def send(self, source_host, source, destination, bytes payload):
+    cpdef int send(self, str source_host, tuple source, tuple destination, bytes payload) except -1:
         """A datagram from a socket; to every member when the destination is a group."""
         self.statistics.sent += 1
         if self.capture is not None:
-            self.capture(self.clock.now(), source, destination, payload)
+            self.capture(self.clock.nano_time(), source, destination, payload)
         is_multicast = self._multicast.get(destination[0])
         if is_multicast is None:
             is_multicast = self._multicast[destination[0]] = ipaddress.ip_address(destination[0]).is_multicast
-        if is_multicast:
-            targets = sorted(self._groups.get(destination, ()))
-        else:
-            targets = [destination[0]]
-        for address in targets:
+        if not is_multicast:
+            return self._route(source_host, source, destination[0], destination, payload)
+        for address in sorted(self._groups.get(destination, ())):
             self._route(source_host, source, address, destination, payload)
+        return 0
 
-    def _route(self, source_host, source, address, destination, payload):
+    cdef int _route(self, str source_host, tuple source, str address, tuple destination, bytes payload) except -1:
+        cdef Faults faults = self.faults
+        cdef int64_t extra_ns = 0
+        cdef int copies = 1
+        cdef bytes carried
         if address == source_host:
-            self._push(0, address, source, destination, payload)
-            return
-        if (source_host, address) in self._blocked:
+            return self._push(0, address, source, destination, payload)
+        if self._blocked and (source_host, address) in self._blocked:
             self.statistics.blocked += 1
-            self._note(b"blocked", destination, payload)
-            return
-        faults, random = self.faults, self.random
-        if faults.loss and random.random() < faults.loss:
+            return self._note(BLOCKED, destination, payload)
+        if faults.loss > 0 and self.random.random() < faults.loss:
             self.statistics.lost += 1
-            self._note(b"lost", destination, payload)
-            return
-        copies = 1
-        if faults.duplication and random.random() < faults.duplication:
+            return self._note(LOST, destination, payload)
+        if faults.duplication > 0 and self.random.random() < faults.duplication:
             self.statistics.duplicated += 1
             copies = 2
-        extra_ns = self._extra_delay_ns.get((source_host, address), 0) if self._extra_delay_ns else 0
+        if self._extra_delay_ns:
+            extra_ns = self._extra_delay_ns.get((source_host, address), 0)
         for _ in range(copies):
-            carried = self._maybe_corrupt(payload)
-            if carried is not payload and faults.checksums:
-                self._note(b"damaged", destination, carried)
-                continue
-            self._push(self._delay_ns() + extra_ns, address, source, destination, carried)
+            carried = self._maybe_damage(payload)
+            if carried is None:
+                self._note(DAMAGED, destination, payload)
+            else:
+                self._push(self._delay_ns() + extra_ns, address, source, destination, carried)
+        return 0
 
-    def _delay_ns(self):
-        faults = self.faults
-        delay_ns = faults.delay_min_ns
+    cdef int64_t _delay_ns(self) except -1:
+        cdef Faults faults = self.faults
+        cdef int64_t delay_ns = faults.delay_min_ns
         if faults.delay_max_ns > faults.delay_min_ns:
-            delay_ns += <int64_t> (self.random.random() * (faults.delay_max_ns - faults.delay_min_ns + 1))
-        if faults.reordering and self.random.random() < faults.reordering:
+            delay_ns += <int64_t> (<double> self.random.random() * (faults.delay_max_ns - faults.delay_min_ns + 1))
+        if faults.reordering > 0 and self.random.random() < faults.reordering:
             self.statistics.reordered += 1
             delay_ns += faults.reorder_delay_ns
         return delay_ns
 
-    def _maybe_corrupt(self, payload):
-        if not self.faults.corruption or not payload or self.random.random() >= self.faults.corruption:
+    cdef bytes _maybe_damage(self, bytes payload):
+        """What arrives of a datagram; None when nothing does."""
+        cdef Faults faults = self.faults
+        if faults.truncation > 0 and payload and self.random.random() < faults.truncation:
+            self.statistics.truncated += 1
+            payload = payload[:self.random.randrange(len(payload))]
+        if faults.corruption <= 0 or not payload or self.random.random() >= faults.corruption:
             return payload
         self.statistics.corrupted += 1
+        if faults.checksums:
+            return None
         damaged = bytearray(payload)
         for _ in range(self.random.randint(1, 4)):
             damaged[self.random.randrange(len(damaged))] ^= 1 << self.random.randrange(8)
         return bytes(damaged)
 
-    def _push(self, delay_ns, address, source, destination, payload):
+    cdef int _push(self, int64_t delay_ns, str address, tuple source, tuple destination, bytes payload) except -1:
+        cdef int64_t arrival_ns = self.clock.nano_time() + delay_ns
         self._sequence += 1
-        self._note(b"sent", destination, payload)
-        heapq.heappush(self._in_flight,
-                       (self.clock.now() + delay_ns, self._sequence, address, source, destination, payload))
+        self._note(SENT, destination, payload)
+        _push_heap(self._in_flight, (arrival_ns, self._sequence, address, source, destination, payload))
+        if arrival_ns < self.next_arrival_ns:
+            self.next_arrival_ns = arrival_ns
+        return 0
 
-    def _note(self, fate, destination, payload):
-        head = struct.pack("<q", self.clock.now()) + fate + destination[0].encode()
-        self._digest = zlib.crc32(payload, zlib.crc32(head, self._digest))
+    cdef int _note(self, int fate, tuple destination, bytes payload) except -1:
+        cdef int64_t head[2]
+        cdef bytes packed = self._pack(destination)
+        head[0] = self.clock.nano_time()
+        head[1] = fate
+        self._digest = ordo_crc32c(self._digest, head, sizeof(head))
+        self._digest = ordo_crc32c(self._digest, <const char*> packed, len(packed))
+        self._digest = ordo_crc32c(self._digest, <const char*> payload, len(payload))
+        return 0
 
-    def deliver(self):
+    cdef bytes _pack(self, tuple name):
+        packed = self._packed.get(name)
+        if packed is None:
+            packed = self._packed[name] = pack_address(name[0], name[1])
+        return packed
+
+    cdef tuple _unpack(self, bytes packed):
+        name = self._names.get(packed)
+        if name is None:
+            name = self._names[packed] = unpack_address(packed)
+        return name
+
+    cpdef int deliver(self) except -1:
         """Hands what is due to the sockets; how many datagrams arrived."""
-        count = 0
-        now_ns = self.clock.now()
-        while self._in_flight and self._in_flight[0][0] <= now_ns:
-            _, _, address, source, destination, payload = heapq.heappop(self._in_flight)
+        cdef int count = 0
+        cdef int64_t now_ns = self.clock.nano_time()
+        cdef SimulatedHost host
+        while self.next_arrival_ns <= now_ns:
+            _, _, address, source, destination, payload = _pop_heap(self._in_flight)
+            self.next_arrival_ns = self._in_flight[0][0] if self._in_flight else NEVER
             host = self.hosts.get(address)
             if host is None or host.closed or not host.accept(source, destination, payload):
                 self.statistics.unreachable += 1
@@ -207,22 +251,11 @@ class SimulatedNetwork:
         self.statistics.delivered += count
         return count
 
-    @property
-    def next_arrival_ns(self):
-        """When the next datagram arrives; NEVER_NS when none is on its way."""
-        return self._in_flight[0][0] if self._in_flight else NEVER_NS
-
-    def join(self, group, address):
-        self._groups.setdefault(group, set()).add(address)
-
-    def leave(self, group, address):
-        members = self._groups.get(group, set())
-        members.discard(address)
-
 
 cdef class SimulatedHost(DatagramNetwork):
     """One node's sockets. `select` delivers what is due and never waits: time passes only by the clock's owner."""
-    def __init__(self, network, str address):
+
+    def __init__(self, SimulatedNetwork network not None, str address not None):
         self.network = network
         self.address = address
         self.channels = []
@@ -230,19 +263,19 @@ cdef class SimulatedHost(DatagramNetwork):
 
     cdef int select(self, int64_t timeout_ns) noexcept nogil:
         self.parked_ns = timeout_ns
+        if self.closed or not (self._has_queued or self.network.next_arrival_ns <= self.network.clock.nano_time()):
+            return 0
         with gil:
             return self._look()
 
     cdef int _look(self) noexcept:
         cdef int count = 0
-        if self.closed:
-            return 0
-        if self.network.next_arrival_ns <= self.network.clock.now():
-            self.network.deliver()
+        cdef SimulatedChannel channel
+        self.network.deliver()
         if not self._has_queued:
             return 0
         for channel in self.channels:
-            channel.ready = bool(channel.queue)
+            channel.ready = len(channel._queue) > 0
             count += channel.ready
         self._has_queued = count > 0
         return count
@@ -292,7 +325,7 @@ cdef class SimulatedHost(DatagramNetwork):
             self.network.join(group, self.address)
         return channel
 
-    def _own(self, str host):
+    cdef str _own(self, str host):
         if host in _WILDCARDS or ipaddress.ip_address(host).is_loopback:
             return self.address
         return host
@@ -304,14 +337,15 @@ cdef class SimulatedHost(DatagramNetwork):
             if self._next_port not in used:
                 return self._next_port
 
-    def accept(self, source, destination, payload):
+    cpdef bint accept(self, tuple source, tuple destination, bytes payload) except -1:
         """Into the sockets a datagram is for; True when there was one."""
-        found = False
+        cdef bint found = False
+        cdef SimulatedChannel channel
         for channel in self.channels:
-            if channel.hears(source, destination):
+            if channel._hears(source, destination):
                 found = True
                 self.has_arrivals = self._has_queued = True
-                channel.enqueue(source, payload)
+                channel._enqueue(source, payload)
         return found
 
     def forget(self, channel):
@@ -328,28 +362,25 @@ cdef class SimulatedHost(DatagramNetwork):
         self.closed = True
 
 
-class SimulatedChannel(PythonDatagramChannel):
-    """One simulated socket; `queue` holds (payload, source) up to its receive buffer."""
+cdef class SimulatedChannel(DatagramChannel):
+    """One simulated socket."""
 
-    def __init__(self, host, local_address, connect, group, int receive_buffer_bytes):
+    def __init__(self, SimulatedHost host not None, tuple local_address not None, tuple connect, tuple group,
+                 int receive_buffer_bytes):
         self.host = host
         self.local_address = local_address
         self.connected_to = connect
         self.group = group
         self.receive_buffer_bytes = receive_buffer_bytes
         self.send_buffer_bytes = 1 << 20
-        self.queue = deque()
-        self.queued_bytes = 0
-        self.closed = False
-        self._packed = {}
+        self._queue = deque()
+        self._held = []
 
-    def _pack(self, name):
-        found = self._packed.get(name)
-        if found is None:
-            found = self._packed[name] = pack_address(*name)
-        return found
+    def reconnect(self, tuple address):
+        """Sends to, and hears, another peer from now on."""
+        self.connected_to = address
 
-    def hears(self, source, destination):
+    cdef bint _hears(self, tuple source, tuple destination) except -1:
         """Whether a datagram is for this socket: its port, its group, and when connected its peer."""
         if self.group is not None:
             return destination == self.group
@@ -357,41 +388,79 @@ class SimulatedChannel(PythonDatagramChannel):
             return False
         return self.connected_to is None or self.connected_to == source
 
-    def reconnect(self, address):
-        self.connected_to = address
-
-    def enqueue(self, source, payload):
-        if self.queued_bytes + len(payload) > self.receive_buffer_bytes:
+    cdef int _enqueue(self, tuple source, bytes payload) except -1:
+        if self._queued_bytes + len(payload) > self.receive_buffer_bytes:
             self.host.network.statistics.overflowed += 1
-            return
-        self.queued_bytes += len(payload)
-        self.queue.append((payload, self._pack(source)))
+            return 0
+        self._queued_bytes += len(payload)
+        self._queue.append((payload, self.host.network._pack(source)))
         self.ready = True
+        return 0
 
-    def send_datagram(self, payload, to):
+    cdef int send(self, SendItem* items, int count) noexcept nogil:
+        with gil:
+            try:
+                return self._send(items, count)
+            except BaseException as error:
+                return self._code_of(error)
+
+    cdef int _send(self, SendItem* items, int count) except -1000:
+        cdef SimulatedHost host = self.host
+        cdef tuple destination
+        cdef uint32_t offset, length, step
+        cdef int i
         if self.closed:
-            raise OSError(9, "socket is closed")
-        destination = unpack_address(to) if to else self.connected_to
-        destination = (self.host._own(destination[0]), destination[1]) if destination[0] in _LOOPBACK else destination
-        self.host.network.send(self.host.address, self.local_address, destination, payload)
-        return True
+            return -EBADF
+        for i in range(count):
+            destination = self.connected_to
+            if items[i].to != NULL:
+                destination = host.network._unpack((<char*> items[i].to.storage)[:items[i].to.length_bytes])
+            if destination[0] in _LOOPBACK:
+                destination = (host.address, destination[1])
+            step = items[i].segment_length_bytes or items[i].length_bytes
+            if step > SEND_LENGTH_MAX:
+                return -EMSGSIZE
+            offset = 0
+            while offset < items[i].length_bytes:
+                length = min(step, items[i].length_bytes - offset)
+                host.network.send(host.address, self.local_address, destination,
+                                  (<const char*> items[i].data)[offset:offset + length])
+                offset += length
+        return count
 
-    def receive_datagram(self):
-        if not self.queue:
+    cdef int receive(self, ReceiveItem* items, int capacity) noexcept nogil:
+        with gil:
+            try:
+                return self._receive(items, capacity)
+            except BaseException as error:
+                return self._code_of(error)
+
+    cdef int _receive(self, ReceiveItem* items, int capacity) except -1000:
+        cdef bytes payload, source
+        cdef int i = 0
+        self._held = []
+        while i < capacity and self._queue:
+            payload, source = self._queue.popleft()
+            self._queued_bytes -= len(payload)
+            self._held.append(payload)
+            items[i].data = <uint8_t*> <char*> payload
+            items[i].length_bytes = items[i].segment_length_bytes = len(payload)
+            memcpy(items[i].source.storage, <const char*> source, min(28, <int> len(source)))
+            items[i].source.length_bytes = len(source)
+            i += 1
+        if i < capacity:
             self.ready = False
-            return None
-        payload, source = self.queue.popleft()
-        self.queued_bytes -= len(payload)
-        return payload, source
+        return i
+
+    cdef int _code_of(self, error) noexcept:
+        self.failure = error
+        return -EIO
 
     def close(self):
         self.closed = True
         self.ready = False
-        self.queue.clear()
+        self._queue.clear()
         self.host.forget(self)
-
-
-_LOOPBACK = ("127.0.0.1", "::1")
 
 
 def write_pcap(path, packets):

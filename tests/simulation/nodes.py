@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cluster.config import NodeConfig
 from cluster.node import FAREWELL_NS, Node, NodeSeams
+from cluster.state_store import StateStore
 from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError, OrdoError
 from runtime.memory import HeapMemoryProvider
@@ -218,6 +220,21 @@ class SimulatedNode(NodeActor):
         )
 
     # -- looking inside --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def readable_disk(self) -> Iterator[None]:
+        """Whoever looks inside meets no failing read."""
+        faults, self.disk.reads_until_failure = self.disk.reads_until_failure, -1
+        try:
+            yield
+        finally:
+            self.disk.reads_until_failure = faults
+
+    @property
+    def store(self) -> StateStore:
+        """The durable state of a live member."""
+        found: StateStore = self.module._seams.store
+        return found
 
     @property
     def executed_position(self) -> int:

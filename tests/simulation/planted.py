@@ -16,6 +16,7 @@ from cluster.state_store import StateStore
 from consensus import context, core, election, following, leading, quorum
 from consensus.context import Context
 from consensus.verification import Comparison, Verdict
+from tests.simulation import world
 from tests.simulation.network import Faults
 
 Patch = Callable[[Any, str, Any], None]
@@ -149,12 +150,11 @@ def service_messages_are_logged_twice(patch: Patch) -> None:
 
 def damaged_datagrams_arrive(patch: Patch) -> None:
     """Not the product's fault: without checksums on the network, damage reaches the log and must be seen."""
-    original = Faults.__init__
 
-    def init(self: Faults, *arguments: Any, **options: Any) -> None:
-        original(self, *arguments, **{**options, "checksums": False})
+    def faults(*arguments: Any, **options: Any) -> Faults:
+        return Faults(*arguments, **{**options, "checksums": False})
 
-    patch(Faults, "__init__", init)
+    patch(world, "Faults", faults)
 
 
 PLANTED: tuple[Plant, ...] = (

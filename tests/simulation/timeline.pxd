@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from cluster.sequencer cimport Sequencer
 from runtime.agent cimport Agent
 from runtime.clock cimport VirtualClock
-from tests.simulation.network cimport SimulatedHost
+from tests.simulation.network cimport SimulatedHost, SimulatedNetwork
 from transport.driver.media_driver cimport MediaDriver
 
 cdef class Actor:
@@ -42,7 +42,7 @@ cdef class NodeActor(Actor):
 
 cdef class Timeline:
     cdef readonly VirtualClock clock
-    cdef readonly object network
+    cdef readonly SimulatedNetwork network
     cdef readonly list actors
     cdef public int64_t steps
     cdef list _events

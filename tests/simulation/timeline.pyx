@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t
 from cluster.sequencer cimport Sequencer
 from runtime.agent cimport Agent
 from runtime.clock cimport VirtualClock
-from tests.simulation.network cimport SimulatedHost
+from tests.simulation.network cimport SimulatedHost, SimulatedNetwork
 from tests.simulation.storage cimport SimulatedSyncQueue
 from transport.driver.media_driver cimport MediaDriver
 
@@ -181,7 +181,7 @@ cdef class NodeActor(Actor):
 cdef class Timeline:
     """Actors, planned events and a network on one virtual clock."""
 
-    def __init__(self, VirtualClock clock not None, network):
+    def __init__(self, VirtualClock clock not None, SimulatedNetwork network not None):
         self.clock = clock
         self.network = network
         self.actors = []
@@ -221,7 +221,7 @@ cdef class Timeline:
 
     cdef int64_t _next(self, int64_t end_ns):
         cdef Actor actor
-        cdef int64_t next_ns = min(end_ns, <int64_t> self.network.next_arrival_ns)
+        cdef int64_t next_ns = min(end_ns, self.network.next_arrival_ns)
         if self._events and self._events[0][0] < next_ns:
             next_ns = self._events[0][0]
         for actor in self.actors:

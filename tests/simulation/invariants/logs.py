@@ -61,16 +61,14 @@ class LogCopy:
         start = self.positions[-1] if self.positions else 0
         if start >= end:
             return
-        faults, node.disk.reads_until_failure = node.disk.reads_until_failure, -1
         try:
-            self._read(start, end)
+            with node.readable_disk():
+                self._read(start, end)
         except CorruptFrameError as error:
             if not node.is_rotten:
                 node.world.fail(f"{node.name}: damage that nobody made: {error}")
         except OrdoError as error:
             node.world.fail(f"{node.name}: its log cannot be read: {error}")
-        finally:
-            node.disk.reads_until_failure = faults
 
     def _read(self, start: int, end: int) -> None:
         assert self._node.node is not None

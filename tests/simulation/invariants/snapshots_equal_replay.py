@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from runtime.errors import CorruptFrameError
 from tests.simulation.invariants.base import Invariant
 
 if TYPE_CHECKING:
@@ -12,13 +14,16 @@ if TYPE_CHECKING:
 
 
 class SnapshotsEqualReplay(Invariant):
-    """All members take equal snapshots at one position, and start from none but those."""
+    """All members take equal snapshots at one position, service and consensus module, and start from none but those."""
 
     name = "snapshots equal replay"
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._digests: dict[int, str] = {}
+        self._module_digests: dict[int, str] = {}
+        self._read: dict[int, tuple[int, int]] = {}
+        """By member: life and count of snapshots when its parts were read."""
 
     def on_snapshot(self, node: SimulatedNode, position: int, digest: str) -> None:
         known = self._digests.setdefault(position, digest)
@@ -30,3 +35,29 @@ class SnapshotsEqualReplay(Invariant):
             self.fail(
                 f"{node.name} starts at {position} from the snapshot {digest}, taken was {self._digests.get(position)}"
             )
+
+    def on_checkpoint(self) -> None:
+        for node in self.world.nodes:
+            if not node.is_alive:
+                continue
+            read = node.boots, int(node.module.counters.snapshot_count.value)
+            if read[1] > 0 and read != self._read.get(node.member_id):
+                self._read[node.member_id] = read
+                with node.readable_disk():
+                    self._compare_newest(node)
+
+    def _compare_newest(self, node: SimulatedNode) -> None:
+        """What the consensus module has added to its newest snapshot."""
+        assert node.node is not None
+        entry = max(node.store.load().snapshots)
+        try:
+            reader = node.node.archive.reader(entry.module_recording_id, 0)
+            payloads = [message.payload for message in reader.messages()]
+        except CorruptFrameError:
+            if not node.is_rotten:
+                raise
+            return
+        digest = blake2b(b"".join(payloads), digest_size=8).hexdigest()
+        known = self._module_digests.setdefault(entry.log_position, digest)
+        if known != digest:
+            self.fail(f"{node.name} has another snapshot of the consensus module at {entry.log_position} than others")
