@@ -32,6 +32,14 @@ TRANSFER_REQUEST_VOTE = _message(
 )
 """RequestVote of a candidate that its leader has asked to stand."""
 
+TRUST_REQUEST = _message("TrustRequest", 30, "request_id i64; member_id i32")
+"""Of a member that may not vote (consensus.trust)."""
+TRUST_ANSWER = _message(
+    "TrustAnswer",
+    31,
+    "request_id i64; candidate_term_id i64; leadership_term_id i64; log_position i64; member_id i32",
+)
+
 MESSAGES: dict[int, Message] = {
     message.template_id: message for message in list(globals().values()) if isinstance(message, Message)
 }

@@ -1,11 +1,12 @@
 """What the consensus core asks its shell to do.
 
-The shell executes commands strictly in the order given; `PersistCandidateTerm`, `PersistTerm` and `TruncateLog` are
-durable before the next command runs. An order it cannot carry out ends the node: it never skips one.
+The shell executes commands strictly in the order given; `PersistCandidateTerm`, `PersistTerm`, `PersistDistrust` and
+`TruncateLog` are durable before the next command runs. An order it cannot carry out ends the node: it never skips one.
 """
 
 from typing import NamedTuple
 
+from consensus.distrust import Distrust
 from consensus.messages import Message
 from consensus.states import ElectionState, Role
 
@@ -35,6 +36,12 @@ class PersistTerm(NamedTuple):
 
     term_id: int
     base_position: int
+
+
+class PersistDistrust(NamedTuple):
+    """Store what this member still lacks before it may vote; NONE: it votes from now on."""
+
+    distrust: Distrust
 
 
 class PrepareLog(NamedTuple):
@@ -101,6 +108,7 @@ Command = (
     | Broadcast
     | PersistCandidateTerm
     | PersistTerm
+    | PersistDistrust
     | PrepareLog
     | JoinLog
     | LeaveLog

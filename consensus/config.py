@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from consensus.configuration import Configuration
+from consensus.distrust import Distrust
 from consensus.messages import NULL_MEMBER
 from runtime.errors import ConfigurationError, ConsensusError
 
@@ -91,7 +92,8 @@ class DurableState:
     A term's row is written when its first record is found in the log, so a row at or beyond `append_position` stands
     for a record that did not survive, and is left out. `commit_position` is a lower bound (the last snapshot, or 0);
     `configuration` is what a snapshot at that position says of the members, or None. What the log beyond it says is
-    reported through `ConsensusCore.on_configuration` before the start.
+    reported through `ConsensusCore.on_configuration` before the start. `distrust` is what was lost of all this, so that
+    the member may not vote.
     Raises ConsensusError where these contradict each other.
     """
 
@@ -100,6 +102,7 @@ class DurableState:
     append_position: int = 0
     commit_position: int = 0
     configuration: Configuration | None = None
+    distrust: Distrust = Distrust.NONE
 
     def __post_init__(self) -> None:
         if not 0 <= self.commit_position <= self.append_position:

@@ -10,6 +10,8 @@ from consensus.states import TRANSITIONS, ElectionState, Role
 from consensus.term_table import TermTable
 from runtime.errors import ConsensusError
 
+REQUEST_ID_MAX = (1 << 62) - 1
+
 
 class Context:
     """Everything a handler may read, and the primitives through which it changes state and gives commands.
@@ -45,6 +47,12 @@ class Context:
         self.progress.commit_position = durable.commit_position
         self.progress.leadership_term_id = self.leadership_term_id
         self.announced_commit_position = durable.commit_position
+
+        self.distrust = durable.distrust
+        self.trust_request_id = rng.uniform_int(1, REQUEST_ID_MAX) if durable.distrust else 0
+        self.trust_send_ns = 0
+        self.trust_terms: dict[int, int] = {}  # what other members are bound to, by member id
+        self.trust_position = NULL_POSITION  # end of all that the leader of this term had published
 
         self.ballot: list[Member] = []  # those that canvassed lately when this member nominated itself
 
@@ -156,8 +164,11 @@ class Context:
         """Whether this member may give votes: the one notion of its voting right, whatever it depends on.
 
         A member that its log names as a learner votes when it is asked: whoever asks has a newer configuration, in
-        which it is a voter (§4.1). One that only its settings call a learner may be a voter that lost its disk.
+        which it is a voter (§4.1). One that only its settings call a learner may be a voter that lost its disk. One
+        that knows what it lost does not vote before it is trusted again (consensus.trust).
         """
+        if self.distrust:
+            return False
         own_id, configuration = self.own.member_id, self.configuration
         if own_id in configuration.voter_ids:
             return True
@@ -189,6 +200,10 @@ class Context:
         if member_id == self.own.member_id or member_id not in self.members:
             return False
         return not self.is_leading or member_id not in self.strangers
+
+    def is_distrusted(self, member: Member) -> bool:
+        """Whether a member said within the heartbeat timeout that it may not vote."""
+        return self.now_ns < member.distrusted_ns + self.config.leader_heartbeat_timeout_ns
 
     def leader_was_heard_lately(self) -> bool:
         """Whether a leader that may still lead was heard within the heartbeat timeout."""

@@ -7,11 +7,12 @@ inputs give the same commands. Nothing here opens a socket or a file, reads a cl
 from collections.abc import Callable
 from typing import Any
 
-from consensus import election, following, invariants, leading, membership, termination, transfer, truncation
+from consensus import election, following, invariants, leading, membership, termination, transfer, truncation, trust
 from consensus.commands import Command, PersistTerm
 from consensus.config import ConsensusConfig, DurableState, UniformInts
 from consensus.configuration import MEMBERS_MAX, Configuration
 from consensus.context import Context
+from consensus.distrust import Distrust
 from consensus.messages import (
     NULL_MEMBER,
     NULL_POSITION,
@@ -26,6 +27,8 @@ from consensus.messages import (
     TerminationAck,
     TerminationPosition,
     TimeoutNow,
+    TrustAnswer,
+    TrustRequest,
     Vote,
 )
 from consensus.progress import Progress
@@ -255,6 +258,24 @@ class ConsensusCore:
         return self._ctx.progress.commit_position
 
     @property
+    def distrust(self) -> Distrust:
+        """What this member has lost, so that it may not vote; NONE lets it vote."""
+        return self._ctx.distrust
+
+    @property
+    def untrusted_members(self) -> list[int]:
+        """Voters that lost something, as they said lately, so that they may not vote; this one included if so."""
+        ctx = self._ctx
+        return [one.member_id for one in ctx.voters() if ctx.is_distrusted(one) or (one is ctx.own and ctx.distrust)]
+
+    @property
+    def unknown_terms(self) -> list[int]:
+        """Members whose term this member must still learn, having forgotten what it voted for."""
+        ctx = self._ctx
+        is_open = Distrust.VOTE in ctx.distrust
+        return [other.member_id for other in ctx.others() if is_open and other.member_id not in ctx.trust_terms]
+
+    @property
     def is_leader_startup(self) -> bool:
         """Whether the leader of the term was elected right after its start."""
         return self._ctx.is_leader_startup
@@ -310,6 +331,7 @@ class ConsensusCore:
             f"member={ctx.own.member_id} state={ctx.state.name} role={ctx.role.name} term={ctx.leadership_term_id}"
             f" leader={self.leader_member_id} candidateTerm={ctx.candidate_term_id} logTerm={ctx.log_term_id}"
             f" append={ctx.append_position} commit={ctx.progress.commit_position}"
+            + ("" if not ctx.distrust else f" distrust={ctx.distrust.name}")
         )
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -352,6 +374,8 @@ HANDLERS: dict[type[Any], tuple[Handler | None, str]] = {
     TerminationPosition: (termination.on_termination_position, ""),
     TerminationAck: (termination.on_termination_ack, "member_id"),
     TimeoutNow: (transfer.on_timeout_now, "leader_member_id"),
+    TrustRequest: (trust.on_trust_request, "member_id"),
+    TrustAnswer: (trust.on_trust_answer, "member_id"),
     CatchupPosition: (None, "follower_member_id"),
     StopCatchup: (None, "follower_member_id"),
 }

@@ -1,6 +1,6 @@
 """Canvass, nomination and ballot: how a leader is found (cluster-consensus.md §5; Raft §5.2, §5.4.1, §9.6)."""
 
-from consensus import following, leading, transfer
+from consensus import following, leading, transfer, trust
 from consensus.commands import LeaveLog
 from consensus.context import Context
 from consensus.messages import NULL_MEMBER, NULL_POSITION, CanvassPosition, RequestVote, Vote
@@ -31,6 +31,7 @@ def enter_election(ctx: Context, reason: str) -> None:
     ctx.progress.stop()
     ctx.termination_position = NULL_POSITION
     ctx.transfer_target_id = NULL_MEMBER
+    ctx.trust_position = NULL_POSITION
     ctx.become(Role.FOLLOWER)
     ctx.transition(ElectionState.INIT, reason)
 
@@ -81,6 +82,7 @@ def canvass_deadline_ns(ctx: Context) -> int:
 
 def send_canvass(ctx: Context) -> None:
     """Tell all members where the own log ends, once an interval."""
+    trust.send_trust_request(ctx)
     if ctx.now_ns >= ctx.next_send_ns:
         ctx.next_send_ns = ctx.now_ns + ctx.config.election_status_interval_ns
         ctx.broadcast(own_canvass(ctx))
@@ -92,9 +94,11 @@ def own_canvass(ctx: Context) -> CanvassPosition:
 
 
 def recent_voters(ctx: Context) -> list[Member]:
-    """The voters with what was heard too long ago left out, so that a quorum is a quorum of now."""
+    """The voters, those that may not vote now left out, with what was heard too long ago forgotten, so that a quorum
+    is a quorum of now."""
     limit_ns = ctx.now_ns - ctx.config.leader_heartbeat_timeout_ns
-    return [member if member.heard_ns > limit_ns else Member(member.member_id) for member in ctx.voters()]
+    voters = [member for member in ctx.voters() if not ctx.is_distrusted(member)]
+    return [member if member.heard_ns > limit_ns else Member(member.member_id) for member in voters]
 
 
 def tick_canvass(ctx: Context) -> None:
@@ -215,7 +219,10 @@ def on_vote(ctx: Context, message: Vote) -> None:
 
 
 def on_request_vote(ctx: Context, message: RequestVote) -> None:
-    """Give at most one vote a term, and only to a log that is not older than the own (Raft §5.2, §5.4.1, §4.2.3)."""
+    """Give at most one vote a term, and only to a log that is not older than the own (Raft §5.2, §5.4.1, §4.2.3).
+
+    A member that may not vote keeps silent: a refusal would count against the candidate.
+    """
     if ctx.may_vote and message.is_transfer and (ctx.is_leading or ctx.is_following):
         transfer.on_request_vote(ctx, message)
         return

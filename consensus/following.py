@@ -1,8 +1,9 @@
 """Following: accepting a leader, joining its log, and acknowledging what is durable (Raft §5.3, §5.4)."""
 
-from consensus import election
+from consensus import election, trust
 from consensus.commands import JoinLog
 from consensus.context import Context
+from consensus.distrust import Distrust
 from consensus.messages import (
     APPEND_FLAGS_CATCHUP,
     APPEND_FLAGS_NONE,
@@ -19,9 +20,12 @@ from runtime.errors import ConsensusError
 
 
 def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
-    """A member leads; what that means depends on what this member is doing."""
+    """A member leads; what that means depends on what this member is doing.
+
+    One that may be bound to a term it has forgotten acknowledges to nobody.
+    """
     term_id = message.leadership_term_id
-    if term_id < ctx.candidate_term_id:
+    if term_id < ctx.candidate_term_id or Distrust.VOTE in ctx.distrust:
         return
     check_app_version(ctx, message)
     if ctx.state in ELECTING_STATES:
@@ -126,6 +130,8 @@ def tick_following(ctx: Context) -> None:
         return
     ctx.progress.advance_follower_commit(ctx.append_position)
     ctx.announce_commit()
+    trust.regain_log(ctx)
+    trust.send_trust_request(ctx)
     progress = ctx.progress
     is_due = ctx.now_ns >= progress.last_sent_ns + ctx.config.leader_heartbeat_interval_ns
     if is_due or ctx.append_position > progress.last_sent_position:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from consensus.context import Context
-from consensus.messages import NULL_POSITION
+from consensus.distrust import Distrust
+from consensus.messages import NULL_MEMBER, NULL_POSITION
 from consensus.states import ELECTING_STATES, JOINING_STATES, LEADING_STATES, ElectionState, Role
 
 
@@ -70,6 +71,12 @@ def check_roles(ctx: Context) -> None:
         assert ctx.is_leading, ctx.own.member_id
     if ctx.state in JOINING_STATES:
         assert ctx.is_following, ctx.own.member_id
+    if ctx.distrust:
+        assert ctx.role is Role.FOLLOWER, ctx.own.member_id
+        assert ctx.voted_for == NULL_MEMBER, ctx.own.member_id
+        assert ctx.state not in (ElectionState.NOMINATE, ElectionState.FOLLOWER_BALLOT), ctx.own.member_id
+    if Distrust.VOTE in ctx.distrust:
+        assert not ctx.log_is_open, ctx.own.member_id
     if ctx.is_transferring:
         assert ctx.is_leading, ctx.own.member_id
         assert ctx.is_closed, ctx.own.member_id

@@ -137,6 +137,27 @@ class TimeoutNow(NamedTuple):
     follower_member_id: int
 
 
+class TrustRequest(NamedTuple):
+    """A member that may not vote says so, and asks what it must know to be trusted again (consensus.trust)."""
+
+    request_id: int
+    member_id: int
+
+
+class TrustAnswer(NamedTuple):
+    """The answer to TrustRequest: the term the member is bound to; from a leader also the term it leads.
+
+    `log_position` is at least the end of all that a leader has published; whoever encodes the message puts it there.
+    Both are null from a member that does not lead.
+    """
+
+    request_id: int
+    member_id: int
+    candidate_term_id: int
+    leadership_term_id: int
+    log_position: int
+
+
 Message = (
     CanvassPosition
     | RequestVote
@@ -149,4 +170,6 @@ Message = (
     | TerminationPosition
     | TerminationAck
     | TimeoutNow
+    | TrustRequest
+    | TrustAnswer
 )

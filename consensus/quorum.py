@@ -14,7 +14,8 @@ class Member:
     """What this member knows of one member, itself included, during an election.
 
     `log_position` is NULL_POSITION until it was heard in this election; `vote` is None until it answered for
-    `candidate_term_id`. `reported_log_term_id` outlives elections: the last log term it ever told.
+    `candidate_term_id`. `reported_log_term_id` outlives elections: the last log term it ever told; so does
+    `distrusted_ns`: when it said last that it may not vote.
     """
 
     member_id: int
@@ -25,6 +26,7 @@ class Member:
     heard_ns: int = NEVER_NS
     reported_log_term_id: int | None = None
     is_terminated: bool = False
+    distrusted_ns: int = NEVER_NS
 
     def reset(self) -> None:
         """Forget what belongs to one election."""

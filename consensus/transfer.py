@@ -36,6 +36,7 @@ def can_lead(ctx: Context, member_id: int) -> bool:
     is_joined = ctx.progress.member_position(member_id) != NULL_POSITION
     is_allowed = ctx.config.appointed_leader_id in (NULL_MEMBER, member_id)
     is_allowed = is_allowed and member_id in ctx.configuration.voter_ids
+    is_allowed = is_allowed and not ctx.is_distrusted(ctx.members[member_id])
     return is_allowed and is_joined and ctx.progress.is_active(member_id, ctx.now_ns)
 
 

@@ -3,6 +3,8 @@
 from random import Random
 from typing import NamedTuple
 
+from consensus.distrust import Distrust
+
 
 class Entry(NamedTuple):
     """One record of a log; `identity` is unique over the whole run."""
@@ -22,6 +24,7 @@ class Disk:
         self.durable_position = 0
         self.rows: list[tuple[int, int]] = []
         self.candidate_term_id = -1
+        self.distrust = Distrust.NONE
 
     @property
     def end_position(self) -> int:
@@ -51,6 +54,17 @@ class Disk:
         assert self.end_position == position, "truncation inside an entry"
         self.durable_position = min(self.durable_position, position)
         self.rows = [row for row in self.rows if row[1] < position]
+
+    def damage(self, rng: Random) -> None:
+        """Acknowledged entries from a random one on are found damaged, and with them the rows of their terms."""
+        index = rng.randrange(len(self.entries) + 1)
+        self.truncate(self.entries[index].start if index < len(self.entries) else self.end_position)
+        self.distrust |= Distrust.LOG
+
+    def wipe(self) -> None:
+        """An empty disk, and nothing is remembered but that."""
+        self.__init__()  # type: ignore[misc]
+        self.distrust = Distrust.LOG | Distrust.VOTE
 
     def crash(self, rng: Random) -> None:
         """Lose what was not durable, but for a random part of it; what is left is durable from now on."""

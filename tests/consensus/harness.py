@@ -6,6 +6,7 @@ from consensus import commands
 from consensus.config import ConsensusConfig, DurableState
 from consensus.configuration import Configuration
 from consensus.core import ConsensusCore
+from consensus.distrust import Distrust
 from consensus.messages import (
     NULL_POSITION,
     AppendPosition,
@@ -47,6 +48,7 @@ class Harness:
         app_version: int = 1,
         learner_ids: tuple[int, ...] = (),
         configuration: Configuration | None = None,
+        distrust: Distrust = Distrust.NONE,
     ) -> None:
         self.config = ConsensusConfig(
             member_id,
@@ -55,7 +57,9 @@ class Harness:
             appointed_leader_id=appointed_leader_id,
             app_version=app_version,
         )
-        durable = DurableState(candidate_term_id, list(terms), append_position, commit_position, configuration)
+        durable = DurableState(
+            candidate_term_id, list(terms), append_position, commit_position, configuration, distrust
+        )
         self.core = ConsensusCore(self.config, durable, FixedInts())
         self.now_ns = 0
         self.taken: list[commands.Command] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from consensus import commands
 from consensus.config import ConsensusConfig, DurableState
 from consensus.core import ConsensusCore
-from consensus.messages import AppendPosition, CommitPosition, Message
+from consensus.messages import NULL_TERM, AppendPosition, CommitPosition, Message, TrustAnswer
 from consensus.states import ElectionState, Role
 from tests.consensus.disk import Disk, Entry
 
@@ -65,7 +65,8 @@ class SimulatedNode:
         self.run += 1
         self.clear()
         self.scanned_count = len(self.disk.entries)
-        durable = DurableState(self.disk.candidate_term_id, list(self.disk.rows), self.disk.end_position, 0)
+        disk = self.disk
+        durable = DurableState(disk.candidate_term_id, list(disk.rows), disk.end_position, distrust=disk.distrust)
         self.core = ConsensusCore(self.config, durable, SeededInts(self.world.rng))
         self.core.start(self.world.now_ns)
         self.tick_at_ns = -1
@@ -291,7 +292,10 @@ class SimulatedNode:
         handler(command)
 
     def do_Send(self, command: commands.Send) -> None:
-        self.world.send_message(self.member_id, command.member_id, command.message)
+        message = command.message
+        if isinstance(message, TrustAnswer) and message.leadership_term_id != NULL_TERM:
+            message = message._replace(log_position=self.disk.end_position)
+        self.world.send_message(self.member_id, command.member_id, message)
 
     def do_Broadcast(self, command: commands.Broadcast) -> None:
         for node in self.world.nodes:
@@ -304,6 +308,9 @@ class SimulatedNode:
 
     def do_PersistTerm(self, command: commands.PersistTerm) -> None:
         self.disk.put_row(command.term_id, command.base_position)
+
+    def do_PersistDistrust(self, command: commands.PersistDistrust) -> None:
+        self.disk.distrust = command.distrust
 
     def do_PrepareLog(self, command: commands.PrepareLog) -> None:
         assert command.base_position == self.disk.durable_position == self.disk.end_position

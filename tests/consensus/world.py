@@ -7,6 +7,7 @@ from hashlib import blake2b
 from random import Random
 
 from consensus.config import ConsensusConfig
+from consensus.distrust import Distrust
 from consensus.messages import Message
 from consensus.states import ElectionState, Role
 from tests.consensus.disk import Entry
@@ -32,6 +33,7 @@ class Faults:
     early_scan: bool
     leave_discards: bool
     startup_canvass_ns: int
+    losses: int = 0
 
     @classmethod
     def draw(cls, rng: Random) -> "Faults":
@@ -48,6 +50,7 @@ class Faults:
             early_scan=rng.random() < 0.5,
             leave_discards=rng.random() < 0.5,
             startup_canvass_ns=rng.choice((300, 1000, 5000)) * MILLISECOND_NS,
+            losses=rng.choice((0, 0, 1, 6)),
         )
 
 
@@ -69,6 +72,7 @@ class World:
         self.leaders: dict[int, int] = {}
         self.identities = 0
         self.transfers = 0
+        self.losses = 0
         self.transitions: set[tuple[ElectionState, ElectionState]] = set()
         self.trace = blake2b(digest_size=16)
         ids = tuple(range(count))
@@ -126,7 +130,10 @@ class World:
         leaders = [node for node in self.nodes if node.is_serving]
         node = self.rng.choice(leaders if leaders and self.rng.random() < 0.4 else self.nodes)
         kind = self.rng.choice(
-            ("crash", "restart", "restart", "pause", "partition", "one way", "heal", "heal", "close", "transfer")
+            (
+                *("crash", "restart", "restart", "pause", "partition", "one way", "heal", "heal", "close", "transfer"),
+                *(["damage", "damage", "wipe"] * self.faults.losses),
+            )
         )
         if kind == "crash":
             node.crash()
@@ -139,6 +146,8 @@ class World:
             node.pause(self.rng.choice((20, 600, 3000)) * MILLISECOND_NS)
         elif kind == "close":
             node.close()
+        elif kind in ("damage", "wipe"):
+            self.lose_disk(node, kind)
         elif kind == "transfer":
             target = self.rng.choice([None, *range(len(self.nodes))])
             for leader in leaders:
@@ -146,6 +155,21 @@ class World:
         else:
             self.change_links(kind)
         self.schedule_fault()
+
+    def lose_disk(self, node: SimulatedNode, kind: str) -> None:
+        """A member loses a part of its log, or everything: of so few that a quorum stays whole."""
+        lost = [each for each in self.nodes if each.disk.distrust]
+        is_tolerable = len(self.nodes) - len(lost) > len(self.nodes) // 2 + 1
+        forgetful = any(Distrust.VOTE in each.disk.distrust for each in lost)
+        if node in lost or not is_tolerable or (kind == "wipe" and forgetful):
+            return
+        node.crash()
+        if kind == "wipe":
+            node.disk.wipe()
+        else:
+            node.disk.damage(self.rng)
+        self.losses += 1
+        node.restart()
 
     def change_links(self, kind: str) -> None:
         ids = range(len(self.nodes))

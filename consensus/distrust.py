@@ -1,0 +1,13 @@
+"""What a member has lost, so that it may not vote (consensus.trust)."""
+
+from enum import IntFlag
+
+
+class Distrust(IntFlag):
+    """Stored with the vote; NONE lets the member vote."""
+
+    NONE = 0
+    LOG = 1
+    """The log lacks records that this member had acknowledged."""
+    VOTE = 2
+    """This member may have voted in a term that it no longer knows."""

@@ -1,0 +1,79 @@
+"""May this member vote? Members that lost something they had acknowledged, and how they are trusted again.
+
+A member votes, and stands, with the promise that it still has every record it acknowledged and knows every term it
+voted in. One that finds a part of its log or its vote gone takes no part in elections until it can give that promise:
+
+    LOG   the log lacks records that were acknowledged. It follows a leader that the others elected, and copies its log.
+          It is whole again once everything that leader had published, when it was asked after this start, is committed.
+    VOTE  a vote may have been given in a term that is forgotten. It follows nobody until every other member has told
+          the term it is bound to, then binds itself to the highest.
+
+docs/CONSENSUS.md, Trust, has the argument. Such a member says so with each TrustRequest, so that nobody waits for its
+vote; the answers give terms and the end of the leader's log. Answers to earlier starts do not count: their request id
+is another.
+"""
+
+from consensus.commands import PersistDistrust
+from consensus.context import Context
+from consensus.distrust import Distrust
+from consensus.messages import NULL_POSITION, NULL_TERM, TrustAnswer, TrustRequest
+from consensus.states import ElectionState
+
+
+def send_trust_request(ctx: Context) -> None:
+    """Tell all others, once a heartbeat interval, that this member does not vote, and ask for what it must know."""
+    if ctx.distrust and ctx.now_ns >= ctx.trust_send_ns:
+        ctx.trust_send_ns = ctx.now_ns + ctx.config.leader_heartbeat_interval_ns
+        ctx.broadcast(TrustRequest(ctx.trust_request_id, ctx.own.member_id))
+
+
+def on_trust_request(ctx: Context, message: TrustRequest) -> None:
+    """Do not wait for that member's vote; tell it the own term, and as a leader with the term's first record appended
+    the term it leads. A member that has itself forgotten what it voted for has no term to tell."""
+    ctx.members[message.member_id].distrusted_ns = ctx.now_ns
+    if Distrust.VOTE in ctx.distrust:
+        return
+    leads = ctx.is_leading and ctx.state is not ElectionState.LEADER_INIT
+    answer = TrustAnswer(
+        message.request_id,
+        ctx.own.member_id,
+        ctx.candidate_term_id,
+        ctx.leadership_term_id if leads else NULL_TERM,
+        ctx.append_position if leads else NULL_POSITION,
+    )
+    ctx.send(message.member_id, answer)
+
+
+def on_trust_answer(ctx: Context, message: TrustAnswer) -> None:
+    """Take note of a term, and of the end of the log of the leader this member follows."""
+    if not ctx.distrust or message.request_id != ctx.trust_request_id:
+        return
+    ctx.trust_terms[message.member_id] = message.candidate_term_id
+    is_from_leader = (
+        ctx.is_following
+        and message.member_id == ctx.progress.leader_member_id
+        and message.leadership_term_id == ctx.leadership_term_id
+    )
+    if is_from_leader and ctx.trust_position == NULL_POSITION:
+        ctx.trust_position = message.log_position
+    regain_vote(ctx)
+
+
+def regain_vote(ctx: Context) -> None:
+    """All other members have told their terms: no vote that was forgotten can be in a higher one."""
+    if Distrust.VOTE not in ctx.distrust or any(other.member_id not in ctx.trust_terms for other in ctx.others()):
+        return
+    ctx.raise_candidate_term(max(ctx.trust_terms.values()))
+    set_distrust(ctx, ctx.distrust & ~Distrust.VOTE)
+
+
+def regain_log(ctx: Context) -> None:
+    """Everything the leader had published, when it was asked, is here and committed."""
+    if Distrust.LOG in ctx.distrust and NULL_POSITION < ctx.trust_position <= ctx.progress.commit_position:
+        set_distrust(ctx, ctx.distrust & ~Distrust.LOG)
+
+
+def set_distrust(ctx: Context, distrust: Distrust) -> None:
+    """Durable before this member votes."""
+    ctx.distrust = distrust
+    ctx.emit(PersistDistrust(distrust))
