@@ -48,12 +48,7 @@ class Context:
         self.progress.leadership_term_id = self.leadership_term_id
         self.announced_commit_position = durable.commit_position
 
-        self.distrust = durable.distrust
-        self.trust_request_id = rng.uniform_int(1, REQUEST_ID_MAX) if durable.distrust else 0
-        self.trust_send_ns = 0
-        self.trust_terms: dict[int, int] = {}  # what other members are bound to, by member id
-        self.trust_position = NULL_POSITION  # end of all that the leader of this term had published
-
+        self._ask_to_be_trusted(durable.distrust)
         self.ballot: list[Member] = []  # those that canvassed lately when this member nominated itself
 
         self.state_since_ns = 0
@@ -83,6 +78,13 @@ class Context:
         if durable.configuration is None:
             return ConfigurationTable(config.configuration)
         return ConfigurationTable(durable.configuration, durable.commit_position)
+
+    def _ask_to_be_trusted(self, distrust: Distrust) -> None:
+        self.distrust = distrust
+        self.trust_request_id = self.rng.uniform_int(1, REQUEST_ID_MAX) if distrust else 0
+        self.trust_send_ns = 0
+        self.trust_terms: dict[int, int] = {}  # what other members are bound to, by member id
+        self.trust_position = NULL_POSITION  # end of all that the leader of this term had published
 
     def _nothing_is_handed_over(self) -> None:
         self.transfer_target_id = NULL_MEMBER  # leader: who is to lead next
