@@ -3,6 +3,7 @@
 from consensus import commands
 from consensus.config import ConsensusConfig, DurableState, UniformInts
 from consensus.configuration import Configuration, ConfigurationTable
+from consensus.distrust import Distrust
 from consensus.messages import NULL_MEMBER, NULL_POSITION, NULL_TERM, Message, RequestVote
 from consensus.progress import Progress
 from consensus.quorum import NEVER_NS, Member
