@@ -30,7 +30,8 @@ class ConnectState(Enum):
 class SessionConnect:
     """One handshake. `work` until `opened` is the OK event; raises SessionRejectedError or ClusterTimeoutError.
 
-    A member that does not answer in `attempt_timeout_ns` is passed over for the next one, with a new request.
+    A member that does not answer in `attempt_timeout_ns` is passed over for the next one, with a new request; each time
+    the patience doubles, for a cluster whose answers take longer would never be waited for.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class SessionConnect:
             self._send(now_ns)
         elif self.state is ConnectState.AWAIT_RESPONSE and now_ns > self._attempt_deadline_ns:
             self._last = f"member {self.member_id} did not answer the connect request"
+            self._attempt_timeout_ns *= 2
             self._try_all(now_ns)
 
     def _await_egress(self, now_ns: int) -> None:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +50,8 @@ class LocalCluster:
 
     Files are below `root` (a new temporary folder when None): `<member id>/` data, `<member id>.toml` configuration,
     `<member id>.log` output of node and service. `close` stops everything and removes `root` unless `keep`.
+    Members in other networks than loopback have their `hosts`; `prefixes` are words put before a command, which end in
+    executing it.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class LocalCluster:
         node: Mapping[str, Value] | None = None,
         keep: bool = False,
         environment: Mapping[str, str] | None = None,
+        hosts: Mapping[int, str] | None = None,
+        prefixes: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         self.service = service
         self.member_ids = tuple(range(member_count))
@@ -75,6 +79,8 @@ class LocalCluster:
         self._options = dict(cluster or {})
         self._node_options = dict(node or {})
         self._environment = dict(environment or {})
+        self._hosts = dict.fromkeys(self.member_ids, "127.0.0.1") | dict(hosts or {})
+        self._prefixes = dict(prefixes or {})
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ports = find_ports(member_count)
         self._name = f"ordo-{os.getpid()}-{self._ports[0]}"
@@ -86,7 +92,7 @@ class LocalCluster:
     @property
     def ingress_endpoints(self) -> dict[int, str]:
         """`host:port` of every member's ingress by member id, as ClusterClient takes it."""
-        return {member_id: f"127.0.0.1:{self._ports[member_id]}" for member_id in self.member_ids}
+        return {member_id: f"{self._hosts[member_id]}:{self._ports[member_id]}" for member_id in self.member_ids}
 
     def config_path(self, member_id: int) -> Path:
         return self.root / f"{member_id}.toml"
@@ -136,7 +142,7 @@ class LocalCluster:
         What a killed predecessor left in shared memory is removed first, so that it need not time out.
         """
         shutil.rmtree(self.aeron_dir(member_id), ignore_errors=True)
-        command = [sys.executable, "-m", "cluster.cli", "node", "--die-with-parent"]
+        command = [*self._prefixes.get(member_id, ()), sys.executable, "-m", "cluster.cli", "node", "--die-with-parent"]
         command += ["--config", str(self.config_path(member_id)), "--service", self.service]
         search_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         with self.log_path(member_id).open("ab") as log:
@@ -285,7 +291,7 @@ class LocalCluster:
         }
         lines = ["[node]", *_settings(node)]
         for other_id in self.member_ids:
-            member: dict[str, Value] = {"id": other_id, "host": "127.0.0.1", "port": self._ports[other_id]}
+            member: dict[str, Value] = {"id": other_id, "host": self._hosts[other_id], "port": self._ports[other_id]}
             lines += ["", "[[members]]", *_settings(member)]
         lines += ["", "[cluster]", *_settings(self._options)]
         self.config_path(member_id).write_text("\n".join(lines) + "\n")

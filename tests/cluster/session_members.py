@@ -74,7 +74,10 @@ class SimulatedProcess:
 
 
 class Member(SimulatedProcess):
-    """One member; how it meets a connect request is the world's to say. `silent`: it answers nothing."""
+    """One member; how it meets a connect request is the world's to say.
+
+    `silent`: it answers nothing. `answer_after_ns`: so late it answers connect requests.
+    """
 
     def __init__(self, world: SessionWorld, member_id: int) -> None:
         super().__init__(world, world.address(member_id), f"member{member_id}")
@@ -87,10 +90,14 @@ class Member(SimulatedProcess):
         self._outbox: list[tuple[str, bytes]] = []
         self.echoes = True
         self.silent = False
+        self.answer_after_ns = 0
+        self._answers: list[tuple[int, Any]] = []
 
     def work(self, now_ns: int) -> None:
         super().work(now_ns)
         self.ingress.poll_messages(self._on_message, 50)
+        while self._answers and self._answers[0][0] <= now_ns:
+            self.world.on_connect(self, self._answers.pop(0)[1])
         for item in list(self._outbox):
             if self.publications[item[0]].offer(item[1]) <= 0:
                 break
@@ -104,7 +111,7 @@ class Member(SimulatedProcess):
         if self.silent:
             return
         if table is codecs.SESSION_CONNECT_REQUEST:
-            self.world.on_connect(self, values)
+            self._answers.append((self.world.clock.now() + self.answer_after_ns, values))
         elif table is codecs.CHALLENGE_RESPONSE:
             self.world.on_challenge_response(self, values)
         elif table is codecs.SESSION_MESSAGE_HEADER and self.echoes and values.leadership_term_id == self.world.term_id:

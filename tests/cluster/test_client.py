@@ -85,6 +85,15 @@ def test_a_member_that_does_not_answer_is_passed_over(world: SessionWorld) -> No
     assert "SessionConnectRequest" in world.members[0].names_received()
 
 
+def test_a_cluster_that_takes_long_to_answer_is_waited_for(world: SessionWorld) -> None:
+    """Commits on slow disks take longer than an attempt: sessions were opened for ever, and none was taken."""
+    for member in world.members:
+        member.answer_after_ns = 3 * SECOND_NS
+    assert world.client().is_connected
+    requests = [member.names_received().count("SessionConnectRequest") for member in world.members]
+    assert requests == [2, 1, 1], "waited for 1 s, 2 s, and 4 s on the last and the leader it names"
+
+
 def test_without_any_member_the_client_says_so_in_time(world: SessionWorld) -> None:
     world.down = {0, 1, 2}
     before_ns = world.clock.now()

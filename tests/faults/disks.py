@@ -1,0 +1,62 @@
+"""A file system of its own for a member's data, which can fill up and stand still."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from tests.faults.networks import run
+
+SIZE_BYTES = 320 * 1024 * 1024  # twice what an archive wants free before it begins a recording
+LEFT_BYTES = 256 * 1024
+UNMOUNT_TIMEOUT_S = 10.0
+
+
+class Disk:
+    """ext4 in the sparse file `image`, mounted at `folder`; both are made."""
+
+    def __init__(self, folder: Path, image: Path) -> None:
+        self.folder = folder
+        self._image = image
+        self._filler = folder / "filler"
+        self._is_frozen = False
+        folder.mkdir(parents=True)
+        with self._image.open("wb") as file:
+            file.truncate(SIZE_BYTES)
+        run(["mkfs.ext4", "-q", "-m", "0", "-E", "nodiscard", str(self._image)])
+        run(["mount", "-o", "loop", str(self._image), str(folder)])
+
+    def fill(self, left_bytes: int = LEFT_BYTES) -> None:
+        """Nothing is left but these bytes."""
+        with self._filler.open("ab") as file:
+            if (length := shutil.disk_usage(self.folder).free - left_bytes) > 0:
+                os.posix_fallocate(file.fileno(), file.tell(), length)
+
+    def make_room(self) -> None:
+        self._filler.unlink(missing_ok=True)
+
+    def freeze(self) -> None:
+        """Whoever writes or syncs waits until `thaw`, and cannot even be killed meanwhile."""
+        run(["fsfreeze", "--freeze", str(self.folder)])
+        self._is_frozen = True
+
+    def thaw(self) -> None:
+        if self._is_frozen:
+            run(["fsfreeze", "--unfreeze", str(self.folder)])
+            self._is_frozen = False
+
+    def close(self) -> None:
+        """Unmounts, once the processes on it are gone."""
+        self.thaw()
+        deadline_s = time.monotonic() + UNMOUNT_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            try:
+                run(["umount", str(self.folder)])
+                break
+            except AssertionError:
+                time.sleep(0.05)
+        else:
+            run(["umount", "-l", str(self.folder)])
+        self._image.unlink()
