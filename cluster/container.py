@@ -58,6 +58,8 @@ NODE_COUNTERS = (
 """What the consensus module allocates before a service can start; the last is the container's to write."""
 _RECOVERY_KEY = struct.Struct("<qqqii")
 
+QUICK_TICK_NS = 1_000_000
+
 OpenRecording = Callable[[int, int | None], "RecordingReader"]
 """A reader of a recording id from a position, or from its start (None)."""
 
@@ -179,7 +181,16 @@ class ServiceContainer(ContainerLoop):
             work_count += self._run(now_ns)
         if self.hold:
             self.ask_for_tick()
+        elif self._awaits_something:
+            self.tick_by(now_ns + QUICK_TICK_NS)
         return work_count
+
+    @property
+    def _awaits_something(self) -> bool:
+        """The node, the log, a publication of a session, or a position that the consensus module has named."""
+        if not self.follows or self._egress.pending:
+            return True
+        return self._termination is not None or bool(self._requested_acks)
 
     def _run(self, now_ns: int) -> int:
         work_count = 0

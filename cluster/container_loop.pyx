@@ -24,7 +24,7 @@ cdef enum:
     RECORD_LIMIT_DEFAULT = 64
     ADMIN_ACTION_ATTEMPTS = 3         # the position after a term's end is free as soon as the term has rotated
 
-cdef int64_t TICK_INTERVAL_NS = 1_000_000
+cdef int64_t TICK_INTERVAL_NS = 10_000_000
 
 
 cdef class ContainerLoop(Agent):
@@ -106,6 +106,10 @@ cdef class ContainerLoop(Agent):
     def ask_for_tick(self):
         """The next duty cycle runs `tick`, however little time has passed."""
         self._next_tick_ns = 0
+
+    def tick_by(self, int64_t at_ns):
+        """`tick` runs at this time at the latest."""
+        self._next_tick_ns = min(self._next_tick_ns, at_ns)
 
     # Duty cycle
 
@@ -193,7 +197,7 @@ cdef class ContainerLoop(Agent):
     # The Python half
 
     def tick(self, now_ns):
-        """At most every millisecond, and in the next duty cycle after `ask_for_tick`: everything that is not a record."""
+        """Every 10 ms, or when it was asked for: everything that is not a record."""
         raise NotImplementedError
 
     def on_record(self, record, position):

@@ -458,10 +458,10 @@ class ConsensusModule:
         return int(self.sequencer.append(record))
 
     def _poll_toggle(self, now_ns: int) -> None:
-        if self.transfer.is_under_way:
-            return
         toggle = self.counters.control_toggle
         value = toggle.value
+        if value == ControlToggle.NEUTRAL or self.transfer.is_under_way:
+            return
         active = self.counters.state == ModuleState.ACTIVE
         if value == ControlToggle.RESUME and self.counters.state == ModuleState.SUSPENDED:
             if self.append_action(ClusterAction.RESUME) > 0:
@@ -486,8 +486,10 @@ class ConsensusModule:
 
     def slow_tick(self, now_ns: int) -> None:
         """Every 10 ms: timeouts, timers, requests, joins, control."""
-        self.core.on_appended(self.sequencer.append_position, now_ns)
-        self._carry_out(now_ns)
+        append_position = self.sequencer.append_position
+        if append_position != self.core.append_position:
+            self.core.on_appended(append_position, now_ns)
+            self._carry_out(now_ns)
         self.core.tick(now_ns)
         self._carry_out(now_ns)
         self.advance_join(now_ns)

@@ -30,6 +30,7 @@ class ModuleCounters:
             found.set(value)
             return found
 
+        self.state = ModuleState.INIT
         self.module_state = counter(CounterType.MODULE_STATE, "Consensus Module state", ModuleState.INIT)
         self.role = counter(CounterType.NODE_ROLE, "Cluster node role", NodeRole.FOLLOWER)
         self.control_toggle = counter(CounterType.CONTROL_TOGGLE, "Cluster control toggle", ControlToggle.INACTIVE)
@@ -65,11 +66,8 @@ class ModuleCounters:
         )
         self.commit_position = counter(CounterType.COMMIT_POSITION, "Cluster commit-pos:", recovery.log_position)
 
-    @property
-    def state(self) -> ModuleState:
-        return ModuleState(self.module_state.value)
-
     def set_state(self, state: ModuleState) -> None:
+        self.state = state
         self.module_state.set(int(state))
 
     def on_election_state(self, state: int, leadership_term_id: int) -> None:

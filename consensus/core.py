@@ -185,7 +185,8 @@ class ConsensusCore:
     def take_commands(self) -> list[Command]:
         """What to do now, in order; each command is handed out once."""
         commands = self._ctx.commands
-        self._ctx.commands = []
+        if commands:
+            self._ctx.commands = []
         return commands
 
     def next_deadline_ns(self) -> int:

@@ -115,12 +115,12 @@ class SimulatedClient(Actor):
     # -- time ------------------------------------------------------------------------------------------------------
 
     def step(self, now_ns: int) -> int:
-        """Polls once, perhaps asks for something, and sleeps until something is due."""
+        """Perhaps asks for something, polls once, and sleeps until something is due."""
         self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
-        count = self._poll(now_ns)
         if self.session is not None and self.session.state is ClientState.CONNECTED:
             self._work(now_ns)
-        self.sleep_for(now_ns, 0 if count else self._idle_ns(now_ns))
+        self._poll(now_ns)
+        self.sleep_for(now_ns, self._idle_ns(now_ns))
         return 0
 
     def _idle_ns(self, now_ns: int) -> int:
@@ -135,24 +135,23 @@ class SimulatedClient(Actor):
             wait_ns = min(wait_ns, self._next_operation_ns - now_ns)
         return wait_ns
 
-    def _poll(self, now_ns: int) -> int:
+    def _poll(self, now_ns: int) -> None:
         if self.session is None:
             if now_ns >= self._reopen_ns:
                 self._open()
             else:
                 assert self._transport is not None
                 self._transport.drive()
-            return 0
+            return
         before = self.session.state, self.session.leadership_term_id
         try:
-            count = self.session.poll()
+            self.session.poll()
         except OrdoError as error:
             self._lose_session(now_ns, str(error))
-            return 0
+            return
         after = self.session.state, self.session.leadership_term_id
         if after != before:
             self.world.note(f"{self.name} {after[0].name} session={self.session.session_id} term={after[1]}")
-        return count
 
     def _lose_session(self, now_ns: int, why: str) -> None:
         self.world.note(f"{self.name} session over: {why}")
