@@ -10,9 +10,17 @@ from rich.table import Table
 
 from cluster import tools
 from cluster.cli_output import output_console
-from cluster.config import load_config
+from cluster.config import load_config, new_member
+from cluster.ordo_codecs import MembershipChange
 
 cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
+TIMEOUT_S = tools.MEMBERSHIP_TIMEOUT_S
+MembershipTimeout = Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait for the commit")]
+MemberIdArgument = Annotated[int, typer.Argument(metavar="ID")]
+MemberArgument = Annotated[
+    str,
+    typer.Argument(metavar="ID=HOST:PORT", help="its first port, or ID=ingress,consensus,log,catchup,archive"),
+]
 ConfigOption = Annotated[Path, typer.Option(help="node.toml of a member that runs on this machine")]
 
 
@@ -34,6 +42,49 @@ def members(config: ConfigOption) -> None:
         endpoints = (member.ingress, member.consensus, member.log, member.catchup, member.archive)
         table.add_row(str(member.id), *endpoints, "*" if member.id == loaded.node.member_id else "")
     output_console().print(table)
+
+
+@cluster_app.command("list")
+def list_members(config: ConfigOption) -> None:
+    """Voters and learners, as the log of a running node says."""
+    table = Table("id", "role", "log position", "ingress", "consensus")
+    for member in tools.list_members(load_config(config)):
+        position = "-" if member.log_position == tools.NOT_THERE else f"{member.log_position:,}"
+        role = member.role + (", leads" if member.is_leader else "")
+        table.add_row(str(member.member_id), role, position, member.ingress, member.consensus)
+    output_console().print(table)
+
+
+@cluster_app.command()
+def add_learner(config: ConfigOption, member: MemberArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
+    """Add a member that follows without a vote; with the configuration of the leader. Start its node after this."""
+    added = new_member(member)
+    _change(config, MembershipChange.ADD_LEARNER, added.id, timeout, "is a learner now", added.encode())
+
+
+@cluster_app.command()
+def promote(config: ConfigOption, member_id: MemberIdArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
+    """Give a learner that has caught up its vote; with the configuration of the leader."""
+    _change(config, MembershipChange.PROMOTE, member_id, timeout, "is a voter now")
+
+
+@cluster_app.command()
+def demote(config: ConfigOption, member_id: MemberIdArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
+    """Make a voter a learner; with the configuration of the leader."""
+    _change(config, MembershipChange.DEMOTE, member_id, timeout, "is a learner now")
+
+
+@cluster_app.command()
+def remove(config: ConfigOption, member_id: MemberIdArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
+    """Take a member out of the cluster, its node ends by itself; with the configuration of the leader."""
+    _change(config, MembershipChange.REMOVE, member_id, timeout, "is in the cluster no longer")
+
+
+def _change(
+    config: Path, change: MembershipChange, member_id: int, timeout_s: float, outcome: str, member: str = ""
+) -> None:
+    position = tools.request_membership(load_config(config), change, member_id, member, timeout_s)
+    output_console().print(f"member {member_id} {outcome} (committed at position {position:,})")
 
 
 @cluster_app.command()

@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from cluster.members import ENDPOINT_NAMES, Member
+from cluster.members import ENDPOINT_NAMES, Member, parse_member
 from consensus.config import ConsensusConfig
 from runtime.config import DurationNs, Settings, SizeBytes
+from runtime.errors import ConfigurationError
 
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000 * MILLISECOND_NS
@@ -51,11 +52,27 @@ class MemberSection(Settings):
         return explicit if explicit else f"{self.host}:{(self.port or 0) + index}"
 
 
+def new_member(text: str) -> Member:
+    """A member from `id=host:port` (its first port) or `id=ingress,consensus,log,catchup,archive`.
+
+    Raises ConfigurationError.
+    """
+    name, _, rest = text.partition("=")
+    endpoints = rest.split(",")
+    host, _, port = rest.rpartition(":")
+    if len(endpoints) == 1 and host and port.isdecimal():
+        endpoints = [f"{host}:{int(port) + index}" for index in range(len(ENDPOINT_NAMES))]
+    if not name.isdecimal() or len(endpoints) != len(ENDPOINT_NAMES):
+        raise ConfigurationError(f"{text!r}: a member is written ID=HOST:PORT, or ID= and five endpoints")
+    return parse_member(int(name), ",".join([name, *endpoints]))
+
+
 class NodeSection(Settings):
     """`[node]`: what differs between members."""
 
     member_id: Annotated[int, Field(ge=0)]
     data_dir: Path
+    learner: bool = False
     aeron_dir: Path | None = None
     service_mode: Literal["process", "inline"] = "process"
     sync: Literal["commit", "none"] = "commit"
@@ -106,6 +123,7 @@ class ModuleConfig(Settings):
     """What a consensus module is told; times in ns, lengths in bytes."""
 
     member_id: int
+    is_learner: bool = False
     cluster_id: int = 0
     leader_heartbeat_timeout_ns: int = 500 * MILLISECOND_NS
     leader_heartbeat_interval_ns: int = 50 * MILLISECOND_NS
@@ -131,6 +149,7 @@ class ModuleConfig(Settings):
         return ConsensusConfig(
             member_id=self.member_id,
             member_ids=tuple(member.id for member in members),
+            learner_ids=(self.member_id,) if self.is_learner else (),
             leader_heartbeat_timeout_ns=self.leader_heartbeat_timeout_ns,
             leader_heartbeat_interval_ns=self.leader_heartbeat_interval_ns,
             election_timeout_ns=self.election_timeout_ns,
@@ -186,6 +205,7 @@ class NodeConfig(Settings):
         cluster = self.cluster
         return ModuleConfig(
             member_id=self.node.member_id,
+            is_learner=self.node.learner,
             cluster_id=cluster.id,
             leader_heartbeat_timeout_ns=cluster.leader_heartbeat_timeout,
             leader_heartbeat_interval_ns=cluster.leader_heartbeat_interval,

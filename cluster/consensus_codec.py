@@ -21,6 +21,7 @@ _TABLES: dict[type[Any], Any] = {
     messages.TimeoutNow: ordo_codecs.TIMEOUT_NOW,
     messages.TrustRequest: ordo_codecs.TRUST_REQUEST,
     messages.TrustAnswer: ordo_codecs.TRUST_ANSWER,
+    messages.Introduction: ordo_codecs.INTRODUCTION,
 }
 _TYPES = {table: kind for kind, table in _TABLES.items()} | {ordo_codecs.TRANSFER_REQUEST_VOTE: messages.RequestVote}
 _BOOLEAN_FIELDS = {messages.Vote: "vote", messages.NewLeadershipTerm: "is_startup"}

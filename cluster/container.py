@@ -17,7 +17,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cluster import codecs, container_snapshot
+from cluster import codecs, container_snapshot, ordo_codecs
 from cluster.codecs import ClusterAction
 from cluster.component_errors import ComponentErrors
 from cluster.container_cluster import ContainerCluster
@@ -287,6 +287,8 @@ class ServiceContainer(ContainerLoop):
 
     def on_record(self, record: bytes, position: int) -> None:
         found = codecs.decode(record)
+        if found is None and ordo_codecs.decode(record) is not None:
+            return
         if found is None:
             raise ClusterError(f"log: unknown record at {position=} length_bytes={len(record)} head={record[:8].hex()}")
         table, values = found

@@ -87,12 +87,27 @@ class LocalCluster:
         for member_id in self.member_ids:
             self._write_config(member_id)
 
+    def add_member(self) -> int:
+        """The configuration of one more node, a learner until the log says otherwise; answers its member id.
+
+        Nothing is started, and the cluster is not told: `new_member` is what it needs for that.
+        """
+        member_id = len(self.member_ids)
+        self._ports += find_ports(1)
+        self.member_ids = (*self.member_ids, member_id)
+        self._write_config(member_id, is_learner=True)
+        return member_id
+
     # Where things are
 
     @property
     def ingress_endpoints(self) -> dict[int, str]:
         """`host:port` of every member's ingress by member id, as ClusterClient takes it."""
         return {member_id: f"{self._hosts[member_id]}:{self._ports[member_id]}" for member_id in self.member_ids}
+
+    def new_member(self, member_id: int) -> str:
+        """A member as `ordo cluster add-learner` takes it."""
+        return f"{member_id}=127.0.0.1:{self._ports[member_id]}"
 
     def config_path(self, member_id: int) -> Path:
         return self.root / f"{member_id}.toml"
@@ -280,13 +295,14 @@ class LocalCluster:
             process.kill()
             return process.wait()
 
-    def _write_config(self, member_id: int) -> None:
+    def _write_config(self, member_id: int, is_learner: bool = False) -> None:
         node: dict[str, Value] = {
             "member_id": member_id,
             "data_dir": str(self.data_dir(member_id)),
             "aeron_dir": str(self.aeron_dir(member_id)),
             "service_mode": self.service_mode,
             "sync": self.sync,
+            **({"learner": True} if is_learner else {}),
             **self._node_options,
         }
         lines = ["[node]", *_settings(node)]

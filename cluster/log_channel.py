@@ -6,11 +6,12 @@ Both ends record what they have through the archive; the recording is the log (d
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cluster.members import Member, host_of
-from runtime.errors import ClusterError
+from runtime.errors import ClusterError, OrdoError
 
 if TYPE_CHECKING:
     from archive.archive import Archive
@@ -52,21 +53,23 @@ class LeaderLog:
         parameters: LogParameters,
         recording_id: int,
         base_position: int,
-        on_replay_failure: Callable[[str], None],
+        on_failure: Callable[[str], None],
     ) -> None:
         self._archive = archive
         self._client = client
-        self._on_replay_failure = on_replay_failure
+        self._on_failure = on_failure
         self._replays: dict[int, Replay] = {}
         self._requests: dict[int, int] = {}
         self._base_position = base_position
         self.failure: str | None = None
-        self.publication = self._publish(own, others, parameters, recording_id, base_position)
+        self.publication = self._publish(own, parameters, recording_id, base_position)
+        self._destinations: list[str] = []
+        self.send_to(others, is_final=False)
         self._spy: Subscription = client.add_subscription(self._spy_channel, LOG_STREAM_ID)
         self.recording = self._record(recording_id, base_position)
 
     def _publish(
-        self, own: Member, others: list[Member], parameters: LogParameters, recording_id: int, base_position: int
+        self, own: Member, parameters: LogParameters, recording_id: int, base_position: int
     ) -> ExclusivePublication:
         if recording_id == NULL_VALUE:
             initial_term_id, term_length, mtu = 0, parameters.term_length_bytes, parameters.mtu_bytes
@@ -82,10 +85,25 @@ class LeaderLog:
         )
         channel = f"aeron:udp?control-mode=manual|control={host_of(own.log)}:0|{options}"
         publication = self._client.add_exclusive_publication(channel, LOG_STREAM_ID)
-        for member in others:
-            self._client.add_destination(publication, f"aeron:udp?endpoint={member.log}")
         self._spy_channel = f"aeron-spy:aeron:udp?tags={tag}|session-id={publication.session_id}|alias=log"
         return publication
+
+    def send_to(self, others: list[Member], is_final: bool) -> None:
+        """Sends the live log to these members; to others no longer when that is final.
+
+        A member that cannot be sent to costs nobody else the leader; it is tried again when the next term begins.
+        """
+        wanted = [f"aeron:udp?endpoint={member.log}" for member in others]
+        for uri in [uri for uri in wanted if uri not in self._destinations]:
+            self._destinations.append(uri)
+            try:
+                self._client.add_destination(self.publication, uri)
+            except OrdoError as error:
+                self._on_failure(f"the log is not sent to {uri}: {error.message}")
+        for uri in [uri for uri in self._destinations if is_final and uri not in wanted]:
+            self._destinations.remove(uri)
+            with suppress(OrdoError):
+                self._client.remove_destination(self.publication, uri)
 
     def _record(self, recording_id: int, base_position: int) -> Recording:
         image = self._await_spy_image()
@@ -133,20 +151,21 @@ class LeaderLog:
         """A member that went away ends its replay; it asks again when it comes back."""
         self._replays = {key: value for key, value in self._replays.items() if value is not replay}
         if error is not None:
-            self._on_replay_failure(str(error))
+            self._on_failure(str(error))
 
     def stop_replay(self, member_id: int) -> None:
         replay = self._replays.pop(member_id, None)
         if replay is not None:
             self._archive.stop_replay(replay)
 
-    def is_near(self, position: int) -> bool:
-        """True when a live follower at `position` can get the rest by retransmission.
+    @property
+    def near_position(self) -> int:
+        """From here on a live follower can get the rest by retransmission.
 
         What lies below this term's base was never in this publication: only the replay has it.
         """
         window = min(self.publication.term_length // 4, LIVE_JOIN_WINDOW_BYTES_MAX)
-        return bool(position >= max(self._base_position, self.publication.position - window))
+        return max(self._base_position, int(self.publication.position) - window)
 
     def close(self) -> int:
         """Ends publication, replays and recording; the position where the log of this member ends, durable."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cluster import codecs
+from cluster import codecs, ordo_codecs
 from runtime.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class LogExecutor:
     `pause` holds execution back (while a snapshot is taken at the last executed record); nothing else waits for it.
     """
 
-    def __init__(self, handlers: dict[int, Handler], position: int) -> None:
-        """`handlers` by template id; `position`: everything up to it has been executed."""
+    def __init__(self, handlers: dict[Message, Handler], position: int) -> None:
+        """`handlers` by the record's table; `position`: everything up to it has been executed."""
         self._handlers = handlers
         self._queue: deque[LogRecord] = deque()
         self._paused = False
@@ -40,7 +40,7 @@ class LogExecutor:
 
     def add(self, position: int, record: bytes) -> LogRecord:
         """Takes a record from the scanner; raises ClusterError for one that is not the cluster's."""
-        found = codecs.decode(record)
+        found = codecs.decode(record) or ordo_codecs.decode(record)
         if found is None:
             raise ClusterError(f"log: unknown record at {position=} length_bytes={len(record)} head={record[:8].hex()}")
         log_record = LogRecord(position, *found)
@@ -58,7 +58,7 @@ class LogExecutor:
         while not self._paused and self._queue and self._queue[0].position <= commit_position:
             record = self._queue.popleft()
             self.position = record.position
-            handler = self._handlers.get(record.table.template_id)
+            handler = self._handlers.get(record.table)
             if handler is not None:
                 handler(record)
             count += 1

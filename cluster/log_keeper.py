@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archive.archive import Archive
     from archive.recorder import Recording
     from cluster.config import ModuleConfig
+    from cluster.contacts import Contacts
     from cluster.module_counters import ModuleCounters
     from cluster.recovery import Recovery
     from cluster.sequencer import Sequencer
@@ -38,7 +39,7 @@ class LogKeeper:
     def __init__(
         self,
         config: ModuleConfig,
-        members: tuple[Member, ...],
+        contacts: Contacts,
         archive: Archive,
         client: TransportClient,
         store: StateStore,
@@ -47,8 +48,8 @@ class LogKeeper:
         record_error: Callable[[str], None],
     ) -> None:
         self._config = config
-        self._members = {member.id: member for member in members}
-        self._own = self._members[config.member_id]
+        self._contacts = contacts
+        self._own = contacts.own
         self._archive = archive
         self._client = client
         self._store = store
@@ -81,9 +82,8 @@ class LogKeeper:
 
     # -- leading
 
-    def lead(self, term_id: int, base_position: int) -> int:
-        """Opens the log publication at `base_position` and records it; its session id."""
-        others = [member for member in self._members.values() if member.id != self._own.id]
+    def lead(self, term_id: int, base_position: int, others: list[Member]) -> int:
+        """Opens the log publication at `base_position`, to these members, and records it; its session id."""
         self._leader_log = LeaderLog(
             self._archive,
             self._client,
@@ -123,7 +123,7 @@ class LogKeeper:
         leader_log = self._leader_log
         if leader_log is None or message.leadership_term_id != term_id:
             return
-        member = self._members[message.follower_member_id]
+        (member,) = self._contacts.find([message.follower_member_id])
         if not leader_log.needs_replay(member.id, message.log_position):
             return
         try:
@@ -139,10 +139,20 @@ class LogKeeper:
         leader_log = self._leader_log
         if leader_log is None or message.leadership_term_id != term_id or not message.flags & APPEND_FLAG_LIVE:
             return None
-        if not leader_log.is_near(message.log_position):
+        if message.log_position < leader_log.near_position:
             return None
         leader_log.stop_replay(message.follower_member_id)
         return messages.StopCatchup(term_id, message.follower_member_id)
+
+    def send_to(self, others: list[Member], is_final: bool) -> None:
+        """The members are others now; those that are gone still get the live log until that is final."""
+        if self._leader_log is not None:
+            self._leader_log.send_to(others, is_final)
+
+    @property
+    def near_position(self) -> int:
+        """Leader: a member with the log up to here is as good as up to date."""
+        return NULL_VALUE if self._leader_log is None else self._leader_log.near_position
 
     # -- following
 

@@ -1,12 +1,14 @@
-"""The static list of members and their endpoints (cluster-consensus.md §1.1)."""
+"""Members and their endpoints (cluster-consensus.md §1.1)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runtime.errors import ConfigurationError
 
+ENDPOINT = re.compile(r"[\w.\-:\[\]%]+:\d{1,5}", re.ASCII)
 ENDPOINT_NAMES = ("ingress", "consensus", "log", "catchup", "archive")
 
 
@@ -39,6 +41,17 @@ def parse_members(text: str) -> tuple[Member, ...]:
             )
         members.append(Member(int(values[0]), *values[1:6]))
     return tuple(members)
+
+
+def parse_member(member_id: int, text: str) -> Member:
+    """One member as another process tells of it. Raises ConfigurationError when it has another id, or is none."""
+    members = parse_members(text)
+    if len(members) != 1 or members[0].id != member_id:
+        raise ConfigurationError(f"member {member_id} is told of as {text!r}")
+    for endpoint in (getattr(members[0], name) for name in ENDPOINT_NAMES):
+        if not ENDPOINT.fullmatch(endpoint):
+            raise ConfigurationError(f"member {member_id}: endpoint={endpoint!r} is not host:port")
+    return members[0]
 
 
 def encode_members(members: Iterable[Member]) -> str:

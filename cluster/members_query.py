@@ -15,18 +15,25 @@ MILLISECOND_NS = 1_000_000
 NULL_VALUE = codecs.NULL_VALUE
 
 
-def members_response(members: Sequence[Member], leader_member_id: int, correlation_id: int) -> bytes:
-    """An encoded ClusterMembersResponse: the members as text."""
+def members_response(
+    voters: Sequence[Member], learners: Sequence[Member], leader_member_id: int, correlation_id: int
+) -> bytes:
+    """An encoded ClusterMembersResponse: the members as text; learners are Aeron's passive followers."""
     return codecs.CLUSTER_MEMBERS_RESPONSE.encode(
         correlation_id=correlation_id,
         leader_member_id=leader_member_id,
-        active_members=encode_members(members),
-        passive_followers="",
+        active_members=encode_members(voters),
+        passive_followers=encode_members(learners),
     )
 
 
 def extended_members_response(
-    members: Sequence[Member], member_id: int, core: ConsensusCore, cluster_time: int, correlation_id: int
+    voters: Sequence[Member],
+    learners: Sequence[Member],
+    member_id: int,
+    core: ConsensusCore,
+    cluster_time: int,
+    correlation_id: int,
 ) -> bytes:
     """An encoded ClusterMembersExtendedResponse of the member `member_id`; `cluster_time` in ms.
 
@@ -38,13 +45,13 @@ def extended_members_response(
         current_time_ns=cluster_time * MILLISECOND_NS,
         leader_member_id=core.leader_member_id,
         member_id=member_id,
-        active_members=[_entry(member, member_id, core) for member in members],
-        passive_members=[],
+        active_members=[_entry(member, member_id, core) for member in voters],
+        passive_members=[_entry(member, member_id, core) for member in learners],
     )
 
 
 def _entry(member: Member, own_id: int, core: ConsensusCore) -> dict[str, int | str]:
-    """One of `active_members`."""
+    """One of `active_members` or `passive_members`."""
     progress = core.progress
     if member.id == own_id:
         position = progress.own_position

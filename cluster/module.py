@@ -10,14 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cluster import codecs, consensus_codec
+from cluster import codecs, consensus_codec, ordo_codecs
 from cluster.authentication import AcceptAll, Authenticator
 from cluster.codecs import ClusterAction
+from cluster.contacts import CONSENSUS_STREAM_ID, Contacts
 from cluster.counter_types import ControlToggle, ModuleState, is_transfer
 from cluster.log_executor import LogExecutor, LogRecord
 from cluster.log_keeper import LogKeeper
-from cluster.members import Member, ingress_endpoints
+from cluster.members import Member, ingress_endpoints, parse_member
 from cluster.members_query import extended_members_response, members_response
+from cluster.membership import Membership
 from cluster.module_counters import ModuleCounters
 from cluster.recovery import Recovery
 from cluster.sequencer import Sequencer
@@ -31,10 +33,9 @@ from cluster.termination import Termination
 from cluster.timers import TimerService
 from cluster.transfer import LeadershipTransfer
 from consensus import commands, messages
-from consensus.config import DurableState
 from consensus.core import ConsensusCore
 from consensus.states import ElectionState
-from runtime.errors import DecodeError, OrdoError, StorageError
+from runtime.errors import ConfigurationError, DecodeError, OrdoError, StorageError
 
 if TYPE_CHECKING:
     from random import Random
@@ -45,10 +46,10 @@ if TYPE_CHECKING:
     from cluster.state_store import StateStore
     from runtime.clock import Clock
     from runtime.random import RandomSource
+    from runtime.sbe import Message
     from transport.client import TransportClient
     from transport.image import Image
 
-CONSENSUS_STREAM_ID = 108
 INGRESS_STREAM_ID = 101
 MILLISECOND_NS = 1_000_000
 
@@ -84,9 +85,7 @@ class ConsensusModule:
         self, config: ModuleConfig, members: tuple[Member, ...], seams: ModuleSeams, authenticator: Authenticator | None
     ) -> None:
         self.config = config
-        self.members = members
         self.member_id = config.member_id
-        self.own = next(member for member in members if member.id == config.member_id)
         self.heartbeat_timeout_ns = config.leader_heartbeat_timeout_ns
         self.term_id = NULL_VALUE
         self.has_ended = False
@@ -95,14 +94,9 @@ class ConsensusModule:
         self._recovery = recovery = Recovery(seams.archive, seams.store, config)
         self._terms_known_to = recovery.append_position
         self._link: ServiceLink | None = None
-        self._publications: dict[int, Any] = {}
         self.counters = ModuleCounters(seams.client, config, recovery)
         self.core = ConsensusCore(
-            config.consensus(members),
-            DurableState(
-                recovery.state.candidate_term_id, recovery.terms, recovery.append_position, recovery.log_position
-            ),
-            UniformDraws(seams.random.stream("election")),
+            config.consensus(members), recovery.durable_state(), UniformDraws(seams.random.stream("election"))
         )
         self.sequencer = Sequencer(
             self,
@@ -113,9 +107,11 @@ class ConsensusModule:
             config.leader_heartbeat_interval_ns,
         )
         self._build_replicated_state(authenticator or AcceptAll())
+        self.contacts = Contacts(seams.client, self.sequencer, members, self.member_id, self.record_error)
+        self.membership = Membership(self, self.contacts)
         self.log = LogKeeper(
             config,
-            members,
+            self.contacts,
             seams.archive,
             seams.client,
             seams.store,
@@ -148,9 +144,17 @@ class ConsensusModule:
 
     def on_start(self, now_ns: int) -> None:
         client = self._seams.client
-        self._connect_members()
+        own = self.contacts.own
         client.add_subscription(
-            f"aeron:udp?endpoint={self.own.ingress}|{self.config.receive_options}|rejoin=false|alias=ingress",
+            f"aeron:udp?endpoint={own.consensus}|alias=consensus",
+            CONSENSUS_STREAM_ID,
+            on_available_image=self.sequencer.add_consensus_image,
+            on_unavailable_image=self.sequencer.remove_consensus_image,
+        )
+        self._recovery.introduce_members(self.contacts)
+        self.contacts.connect(now_ns)
+        client.add_subscription(
+            f"aeron:udp?endpoint={own.ingress}|{self.config.receive_options}|rejoin=false|alias=ingress",
             INGRESS_STREAM_ID,
             on_available_image=self.sequencer.add_ingress_image,
             on_unavailable_image=self._on_ingress_gone,
@@ -160,23 +164,6 @@ class ConsensusModule:
         self.counters.set_state(ModuleState.ACTIVE)
         self.core.start(now_ns)
         self._carry_out(now_ns)
-
-    def _connect_members(self) -> None:
-        client = self._seams.client
-        client.add_subscription(
-            f"aeron:udp?endpoint={self.own.consensus}|alias=consensus",
-            CONSENSUS_STREAM_ID,
-            on_available_image=self.sequencer.add_consensus_image,
-            on_unavailable_image=self.sequencer.remove_consensus_image,
-        )
-        for member in self.members:
-            if member.id != self.member_id:
-                publication = client.add_exclusive_publication(
-                    f"aeron:udp?endpoint={member.consensus}|term-length=64k|linger=0|alias=consensus",
-                    CONSENSUS_STREAM_ID,
-                )
-                self._publications[member.id] = publication
-                self.sequencer.set_member_publication(member.id, publication)
 
     def end(self) -> None:
         """Asks the node to stop, as a leader after handing over; at once when it is called again."""
@@ -201,7 +188,7 @@ class ConsensusModule:
 
     @property
     def ingress_endpoints(self) -> str:
-        return ingress_endpoints(self.members)
+        return ingress_endpoints(self.membership.voters)
 
     @property
     def cluster_time(self) -> int:
@@ -271,6 +258,8 @@ class ConsensusModule:
         except DecodeError as error:
             self.on_invalid_request(f"consensus: {error.message}")
             return
+        if isinstance(message, messages.Introduction):
+            self._on_introduction(message)
         if message is None or self._is_from_stranger(message):
             return
         if isinstance(message, messages.CatchupPosition):
@@ -287,10 +276,19 @@ class ConsensusModule:
             self.core.tick(now_ns)  # the log is left: the vote need not wait
             self._carry_out(now_ns)
 
+    def _on_introduction(self, message: messages.Introduction) -> None:
+        try:
+            member = parse_member(message.member_id, message.member)
+        except ConfigurationError as error:
+            self.on_invalid_request(f"consensus: Introduction: {error.message}")
+            return
+        is_known = member.id in self.core.configuration.member_ids
+        if not is_known and member.id != self.member_id and self.core.on_introduction(member.id):
+            self.contacts.learn(member)
+
     def _is_from_stranger(self, message: messages.Message) -> bool:
         names = ("follower_member_id", "candidate_member_id", "leader_member_id", "member_id")
-        ids = [getattr(message, name) for name in names if hasattr(message, name)]
-        return any(member_id not in self._publications and member_id != self.member_id for member_id in ids)
+        return any(getattr(message, name) not in self.contacts for name in names if hasattr(message, name))
 
     def _check_catchup(self, message: messages.AppendPosition) -> None:
         stop = self.log.on_append_position(message, self.term_id)
@@ -301,6 +299,8 @@ class ConsensusModule:
         """A record other than a session message became durable in this member's log."""
         log_record = self.executor.add(position, record)
         self.sequencer.next_record_position = self.executor.next_position
+        if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
+            self.membership.on_record(position, log_record.values)
         is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT
         if is_new_term and position > self._terms_known_to:
             self.core.on_new_term(log_record.values.leadership_term_id, log_record.values.term_base_log_position)
@@ -355,26 +355,38 @@ class ConsensusModule:
         self.snapshots.on_service_ack(log_position, timestamp, relevant_id)
 
     def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
+        voters, learners = self.membership.voters, self.membership.learners
         if extended:
-            return extended_members_response(self.members, self.member_id, self.core, self.cluster_time, correlation_id)
-        return members_response(self.members, self.core.leader_member_id, correlation_id)
+            return extended_members_response(
+                voters, learners, self.member_id, self.core, self.cluster_time, correlation_id
+            )
+        return members_response(voters, learners, self.core.leader_member_id, correlation_id)
+
+    def on_membership_request(self, request: Any) -> None:
+        assert self._link is not None
+        self._link.answer(self.membership.on_request(request, self._seams.clock.now()))
 
     # -- the committed log -----------------------------------------------------------------------------------------
 
-    def _handlers(self) -> dict[int, Any]:
+    def _handlers(self) -> dict[Message, Any]:
         return {
-            codecs.SESSION_OPEN_EVENT.template_id: self._execute_open,
-            codecs.SESSION_CLOSE_EVENT.template_id: self._execute_close,
-            codecs.SESSION_MESSAGE_HEADER.template_id: self._execute_service_message,
-            codecs.TIMER_EVENT.template_id: self._execute_timer,
-            codecs.CLUSTER_ACTION_REQUEST.template_id: self._execute_action,
-            codecs.NEW_LEADERSHIP_TERM_EVENT.template_id: self._execute_new_term,
+            codecs.SESSION_OPEN_EVENT: self._execute_open,
+            codecs.SESSION_CLOSE_EVENT: self._execute_close,
+            codecs.SESSION_MESSAGE_HEADER: self._execute_service_message,
+            codecs.TIMER_EVENT: self._execute_timer,
+            codecs.CLUSTER_ACTION_REQUEST: self._execute_action,
+            codecs.NEW_LEADERSHIP_TERM_EVENT: self._execute_new_term,
+            ordo_codecs.CONFIGURATION_EVENT: self._execute_configuration,
         }
 
     def _execute_open(self, record: LogRecord) -> None:
         session = self.sessions.execute_open(record.values, record.position)
         if self.is_leader:
             self.requests.on_opened(session, self, self.cluster_time)
+
+    def _execute_configuration(self, record: LogRecord) -> None:
+        if self._link is not None:
+            self._link.answer(self.membership.execute(record.position))
 
     def _execute_close(self, record: LogRecord) -> None:
         self.sessions.execute_close(record.values.cluster_session_id)
@@ -431,6 +443,8 @@ class ConsensusModule:
     def _lose_leadership(self) -> None:
         self.counters.control_toggle.set(ControlToggle.INACTIVE)
         self.transfer.lose_leadership()
+        if self._link is not None:
+            self._link.answer(self.membership.lose_leadership())
         self.requests.lose_leadership(self)
         self._serving_term = NULL_VALUE
         self.sessions.lose_leadership()
@@ -492,6 +506,7 @@ class ConsensusModule:
             self._carry_out(now_ns)
         self.core.tick(now_ns)
         self._carry_out(now_ns)
+        self.membership.work(now_ns)
         self.advance_join(now_ns)
         self.snapshots.work()
         self.termination.work(now_ns)
@@ -519,6 +534,10 @@ class ConsensusModule:
         if joined_position is not None:
             self.core.on_joined(joined_position, now_ns)
             self._carry_out(now_ns)
+
+    def announce(self, event: str, text: str) -> None:
+        """One line in the log of the process."""
+        self._seams.events(event, member_id=self.member_id, text=text)
 
     def record_error(self, message: str) -> None:
         self.counters.errors.increment()
@@ -557,6 +576,7 @@ class ConsensusModule:
                 self.executor.truncate(position)
                 self.sequencer.next_record_position = self.executor.next_position
                 self.core.on_truncated(position, now_ns)
+                self.membership.apply()
             case commands.ChangeRole(role):
                 self.counters.role.set(int(role))
             case commands.Commit(position):
@@ -576,7 +596,7 @@ class ConsensusModule:
     def _prepare_log(self, term_id: int, base_position: int, now_ns: int) -> None:
         self.term_id = term_id
         try:
-            session_id = self.log.lead(term_id, base_position)
+            session_id = self.log.lead(term_id, base_position, self.membership.others)
             end = self.log.append_first_record(term_id, base_position, self.cluster_time)
         except StorageError:
             raise
@@ -596,15 +616,19 @@ class ConsensusModule:
         self.core.on_appended(self.sequencer.append_position, now_ns)
 
     def broadcast(self, message: messages.Message) -> None:
-        for member_id in self._publications:
-            self._send(member_id, message)
+        """Members that have an older configuration may not know whom they hear."""
+        if isinstance(message, messages.CanvassPosition) and self.membership.is_of_the_log:
+            self.contacts.broadcast(consensus_codec.encode(self._introduction()))
+        self.contacts.broadcast(consensus_codec.encode(message))
+
+    def _introduction(self) -> messages.Introduction:
+        return messages.Introduction(self.member_id, self.contacts.own.encode())
 
     def _send(self, member_id: int, message: messages.Message) -> None:
-        publication = self._publications.get(member_id)
-        if publication is None:
-            return
         if isinstance(message, messages.NewLeadershipTerm):
             message = message._replace(timestamp=self.cluster_time, leader_recording_id=self.log.recording_id)
+            if self.membership.is_of_the_log:
+                self.contacts.send(member_id, consensus_codec.encode(self._introduction()))
         elif isinstance(message, messages.AppendPosition):
             message = message._replace(flags=self.sequencer.append_flags)
-        publication.offer(consensus_codec.encode(message))
+        self.contacts.send(member_id, consensus_codec.encode(message))

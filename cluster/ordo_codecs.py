@@ -5,6 +5,7 @@ docs/ARCHITECTURE.md says what they are for. Tables and `decode` are as in `clus
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 from cluster.codecs import HEADER_LENGTH_BYTES, columns
@@ -12,6 +13,13 @@ from runtime.sbe import Message
 
 SCHEMA_ID = 901
 SCHEMA_VERSION = 1
+
+
+class MembershipChange(IntEnum):
+    ADD_LEARNER = 0
+    PROMOTE = 1
+    DEMOTE = 2
+    REMOVE = 3
 
 
 def _message(name: str, template_id: int, fields: str, data: str = "") -> Message:
@@ -38,6 +46,17 @@ TRUST_ANSWER = _message(
     "TrustAnswer",
     31,
     "request_id i64; candidate_term_id i64; leadership_term_id i64; log_position i64; member_id i32",
+)
+
+# Membership; members as in the text of cluster.members
+CONFIGURATION_EVENT = _message(
+    "ConfigurationEvent", 20, "leadership_term_id i64; timestamp i64", "voters ascii; learners ascii"
+)
+"""A record of the log, and a message of the consensus module's snapshot."""
+INTRODUCTION = _message("Introduction", 21, "member_id i32", "member ascii")
+MEMBERSHIP_REQUEST = _message("MembershipRequest", 22, "correlation_id i64; member_id i32; change i32", "member ascii")
+MEMBERSHIP_RESPONSE = _message(
+    "MembershipResponse", 23, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
 )
 
 MESSAGES: dict[int, Message] = {

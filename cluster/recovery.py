@@ -11,11 +11,13 @@ from cluster.service_messages import PendingServiceMessages
 from cluster.sessions import NULL_VALUE, OpenSessions
 from cluster.state_store import SnapshotEntry, StateStore
 from cluster.timers import TimerService
+from consensus.config import DurableState
 from runtime.errors import ClusterError
 
 if TYPE_CHECKING:
     from archive.archive import Archive
     from cluster.config import ModuleConfig
+    from cluster.contacts import Contacts
 
 
 class Recovery:
@@ -80,6 +82,23 @@ class Recovery:
     def log_position(self) -> int:
         """Where execution begins."""
         return self.snapshot.log_position if self.snapshot is not None else 0
+
+    def durable_state(self) -> DurableState:
+        """What consensus starts from."""
+        named = None if self.contents is None else self.contents.configuration
+        return DurableState(
+            self.state.candidate_term_id,
+            self.terms,
+            self.append_position,
+            self.log_position,
+            None if named is None else named.ids(),
+        )
+
+    def introduce_members(self, contacts: Contacts) -> None:
+        """The members of the snapshot's configuration."""
+        named = None if self.contents is None else self.contents.configuration
+        for member in () if named is None else (*named.voters, *named.learners):
+            contacts.learn(member)
 
     def restore(self, sessions: OpenSessions, timers: TimerService, service_messages: PendingServiceMessages) -> None:
         contents = self.contents

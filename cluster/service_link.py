@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster import codecs
+from cluster import codecs, ordo_codecs
 from runtime.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class ServiceHandler(Protocol):
     def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
         """The answer to a ClusterMembersQuery of a tool."""
 
+    def on_membership_request(self, request: Any) -> None:
+        """A tool wants the members changed; answered through `ServiceLink.answer`."""
+
 
 class ServiceLink:
     """One service (id 0). Acks are numbered by the service; a gap or a repetition is an error."""
@@ -51,7 +54,7 @@ class ServiceLink:
         )
 
     def on_message(self, message: bytes) -> None:
-        found = codecs.decode(message)
+        found = codecs.decode(message) or ordo_codecs.decode(message)
         if found is None:
             return
         table, values = found
@@ -66,8 +69,14 @@ class ServiceLink:
         elif table is codecs.SERVICE_ACK:
             self._on_ack(values)
         elif table is codecs.CLUSTER_MEMBERS_QUERY:
-            # not kept when it cannot be sent: the tool's time runs out, and it asks again
-            self._publication.offer(self._handler.on_members_query(values.correlation_id, values.extended == 1))
+            self.answer(self._handler.on_members_query(values.correlation_id, values.extended == 1))
+        elif table is ordo_codecs.MEMBERSHIP_REQUEST:
+            self._handler.on_membership_request(values)
+
+    def answer(self, message: bytes | None) -> None:
+        """To a tool; not kept when it cannot be sent: the tool's time runs out, and it asks again."""
+        if message is not None:
+            self._publication.offer(message)
 
     def _on_ack(self, ack: Any) -> None:
         if ack.ack_id != self._next_ack_id:

@@ -63,7 +63,10 @@ class SnapshotTaker:
             return
         self._service_recording_id = recording_id
         module = self._module
-        contents = snapshots.capture(self._point, module.sessions, module.timers, module.service_messages)
+        configuration = module.membership.at(self._point.log_position)
+        contents = snapshots.capture(
+            self._point, module.sessions, module.timers, module.service_messages, configuration
+        )
         self._writer = snapshots.SnapshotWriter(
             self._client, snapshots.MODULE_SNAPSHOT_STREAM_ID, snapshots.encode(contents)
         )

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cluster import codecs
+from cluster import codecs, ordo_codecs
 from cluster.codecs import ClusterTimeUnit, SnapshotMark
+from cluster.membership import NamedConfiguration, decode_configuration
 from cluster.service_messages import PendingServiceMessages
 from cluster.sessions import NULL_VALUE, ClusterSession, OpenSessions
 from cluster.timers import TimerService
@@ -47,10 +48,15 @@ class ModuleSnapshot:
     next_service_session_id: int = 0
     log_service_session_id: int = 0
     pending: list[tuple[int, bytes]] = field(default_factory=list)
+    configuration: NamedConfiguration | None = None
 
 
 def capture(
-    point: SnapshotPoint, sessions: OpenSessions, timers: TimerService, service_messages: PendingServiceMessages
+    point: SnapshotPoint,
+    sessions: OpenSessions,
+    timers: TimerService,
+    service_messages: PendingServiceMessages,
+    configuration: NamedConfiguration | None,
 ) -> ModuleSnapshot:
     pending = list(service_messages.snapshot())
     return ModuleSnapshot(
@@ -61,6 +67,7 @@ def capture(
         service_messages.log_session_id + len(pending) + 1,
         service_messages.log_session_id,
         pending,
+        configuration,
     )
 
 
@@ -73,6 +80,8 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
         "pending_message_capacity": capacity,
     }
     yield _marker(snapshot.point, SnapshotMark.BEGIN)
+    if snapshot.configuration is not None:
+        yield snapshot.configuration.encode(snapshot.point.leadership_term_id, NULL_VALUE)
     yield codecs.CONSENSUS_MODULE.encode(next_session_id=snapshot.next_session_id, **service)
     for session in snapshot.sessions:
         yield codecs.CLUSTER_SESSION.encode(
@@ -113,7 +122,7 @@ def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
     """Reads a snapshot up to its END marker; raises ClusterError when it is not whole or not the module's."""
     snapshot: ModuleSnapshot | None = None
     for message in messages:
-        found = codecs.decode(message)
+        found = codecs.decode(message) or ordo_codecs.decode(message)
         if found is None:
             continue
         table, values = found
@@ -142,6 +151,8 @@ def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
 def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: bytes) -> None:
     if table is codecs.CONSENSUS_MODULE:
         snapshot.next_session_id = values.next_session_id
+    elif table is ordo_codecs.CONFIGURATION_EVENT:
+        snapshot.configuration = decode_configuration(values)
     elif table is codecs.CLUSTER_SESSION:
         snapshot.sessions.append(
             ClusterSession(

@@ -1,23 +1,32 @@
-"""What the `ordo` command does with a running node: everything goes through the counters in its shared memory."""
+"""What the `ordo` command does with a running node, through its shared memory: counters and control streams."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from cluster import codecs, ordo_codecs
 from cluster.config import NodeConfig
 from cluster.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, is_transfer, transfer_value
 from cluster.node_counters import is_alive, open_cnc, read_counters
+from cluster.ordo_codecs import MembershipChange
+from cluster.service_link import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
 from consensus.states import ElectionState
+from runtime.clock import SystemClock
 from runtime.counters import CounterDescriptor, CountersReader
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, StorageMissingError
+from runtime.memory import FileMemoryProvider
+from runtime.sbe import Message
+from transport.client import TransportClient
 
 ALIVE_TIMEOUT_MS = 2_000
 POLL_INTERVAL_S = 0.02
 SNAPSHOT_TIMEOUT_S = 60.0
 TRANSFER_TIMEOUT_S = 10.0
+MEMBERSHIP_TIMEOUT_S = 10.0
+QUERY_TIMEOUT_S = 5.0
 NOT_THERE = -1
 
 
@@ -114,6 +123,94 @@ def request_transfer(
             f"member {own_id} still leads: no member that was asked could take over; see whether they are running and"
             " have caught up (`ordo cluster status`)"
         )
+
+
+class MemberStatus(NamedTuple):
+    """One member, as a running node's log says. Its position is -1 where the node does not know it."""
+
+    member_id: int
+    role: str
+    log_position: int
+    ingress: str
+    consensus: str
+    is_leader: bool
+
+
+def list_members(config: NodeConfig, timeout_s: float = QUERY_TIMEOUT_S) -> list[MemberStatus]:
+    """Who is in the cluster and votes, by the log of this running node; only a leader knows the others' positions.
+
+    Raises StorageMissingError when the node does not run, ClusterTimeoutError when it does not answer.
+    """
+    query: dict[str, Any] = {"extended": 1}
+    found = _ask(config, codecs.CLUSTER_MEMBERS_QUERY, query, codecs.CLUSTER_MEMBERS_EXTENDED_RESPONSE, timeout_s)
+    roles = (("voter", found.active_members), ("learner", found.passive_members))
+    return sorted(
+        MemberStatus(
+            one.member_id,
+            role,
+            one.log_position,
+            one.ingress_endpoint,
+            one.consensus_endpoint,
+            one.member_id == found.leader_member_id,
+        )
+        for role, members in roles
+        for one in members
+    )
+
+
+def request_membership(
+    config: NodeConfig,
+    change: MembershipChange,
+    member_id: int,
+    member: str = "",
+    timeout_s: float = MEMBERSHIP_TIMEOUT_S,
+) -> int:
+    """Has this node, the leader, change one member, and returns the log position of the change once it is committed.
+
+    `member` is the text of a new learner, as in `cluster.members`. Raises ClusterError with the reason when the leader
+    refuses, ClusterTimeoutError when it does not come about in time: it may then still do.
+    """
+    request = {"member_id": member_id, "change": change, "member": member}
+    response = ordo_codecs.MEMBERSHIP_RESPONSE
+    answer = _ask(config, ordo_codecs.MEMBERSHIP_REQUEST, request, response, timeout_s)
+    leader_id = answer.leader_member_id
+    if answer.refusal and leader_id not in (NOT_THERE, config.node.member_id):
+        raise ClusterError(f"{answer.refusal}; member {leader_id} does: use its configuration")
+    if answer.refusal:
+        raise ClusterError(answer.refusal)
+    return int(answer.log_position)
+
+
+def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
+    """One question over the control streams of a running node; the values of its answer."""
+    member_id = config.node.member_id
+    _require_alive(config.aeron_dir, member_id)
+    answers: list[Any] = []
+    clock = SystemClock()
+    with TransportClient(str(config.aeron_dir), clock=clock, memory=FileMemoryProvider(), name="ordo") as client:
+        correlation_id = client.next_correlation_id()
+
+        def on_message(message: bytes, _header: object) -> None:
+            found = codecs.decode(message) or ordo_codecs.decode(message)
+            if found is not None and found[0] is answer and found[1].correlation_id == correlation_id:
+                answers.append(found[1])
+
+        subscription = client.add_subscription(CONTROL_CHANNEL, TO_SERVICE_STREAM_ID)
+        publication = client.add_exclusive_publication(CONTROL_CHANNEL, TO_MODULE_STREAM_ID)
+        encoded = question.encode(correlation_id=correlation_id, **values)
+
+        def is_sent() -> bool:
+            client.do_work(clock.now())
+            return subscription.is_connected and publication.offer(encoded) > 0
+
+        def is_answered() -> bool:
+            client.do_work(clock.now())
+            subscription.poll_messages(on_message)
+            return bool(answers)
+
+        _await(is_sent, f"member {member_id} did not take the request", timeout_s)
+        _await(is_answered, f"member {member_id} did not answer", timeout_s)
+    return answers[0]
 
 
 def _toggle(config: NodeConfig, wanted: int) -> None:

@@ -79,6 +79,10 @@ class ConfigurationTable:
         """All of them."""
         return list(self._rows)
 
+    def names(self, member_id: int) -> bool:
+        """Whether a record, or the snapshot, names a member, be it one that others followed."""
+        return any(member_id in one.member_ids for position, one in self._rows if position != NULL_POSITION)
+
     def append(self, position: int, configuration: Configuration) -> None:
         """A record that ends at `position` was found in the log."""
         assert position > self.position, f"{position=} after {self._rows}"
@@ -90,11 +94,11 @@ class ConfigurationTable:
             self._rows.pop()
         assert self.position <= position, f"truncated to {position=} below the base {self._rows}"
 
-    def at(self, position: int) -> Configuration:
-        """The one in force when the log ended at `position`."""
-        found = self._rows[0][1]
-        for end_position, configuration in self._rows[1:]:
-            if end_position <= position:
+    def at(self, position: int) -> Configuration | None:
+        """The newest of the log up to `position`, or None when it says nothing of members up to there."""
+        found = None
+        for end_position, configuration in self._rows:
+            if NULL_POSITION != end_position <= position:
                 found = configuration
         return found
 

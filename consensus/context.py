@@ -184,11 +184,16 @@ class Context:
 
     @property
     def is_removed(self) -> bool:
-        """Whether a committed configuration leaves this member out, seen with the log its leader had at joining."""
-        if self.own.member_id in self.configuration.member_ids or not self.is_following:
+        """Whether a committed configuration leaves this member out, seen with the log its leader had at joining.
+
+        A learner that was not added yet was not removed.
+        """
+        own_id, position = self.own.member_id, self.configurations.position
+        if own_id in self.configuration.member_ids or not self.is_following:
             return False
-        has_all = self.append_position >= self.joined_end_position
-        return has_all and self.configurations.position <= self.progress.commit_position
+        if own_id in self.config.learner_ids and not self.configurations.names(own_id):
+            return False
+        return self.append_position >= self.joined_end_position and position <= self.progress.commit_position
 
     def voters(self) -> list[Member]:
         """Those whose votes and positions count, this member among them if it is one, by ascending id."""

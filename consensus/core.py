@@ -20,6 +20,7 @@ from consensus.messages import (
     CanvassPosition,
     CatchupPosition,
     CommitPosition,
+    Introduction,
     Message,
     NewLeadershipTerm,
     RequestVote,
@@ -311,6 +312,10 @@ class ConsensusCore:
         """Where its record ends in the log, or NULL_POSITION while the log says nothing of members."""
         return self._ctx.configurations.position
 
+    def configuration_at(self, position: int) -> Configuration | None:
+        """What the log says of the members up to a position at or beyond the newest snapshot, or None."""
+        return self._ctx.configurations.at(position)
+
     @property
     def may_vote(self) -> bool:
         """Whether this member may give votes."""
@@ -379,8 +384,9 @@ HANDLERS: dict[type[Any], tuple[Handler | None, str]] = {
     TrustAnswer: (trust.on_trust_answer, "member_id"),
     CatchupPosition: (None, "follower_member_id"),
     StopCatchup: (None, "follower_member_id"),
+    Introduction: (None, "member_id"),
 }
-"""Who handles a message, and which field names its sender; replays are the shell's own affair."""
+"""Who handles a message, and which field names its sender; replays and endpoints are the shell's own affair."""
 
 TICKS: dict[ElectionState, Callable[[Context], None]] = {
     ElectionState.INIT: election.tick_init,

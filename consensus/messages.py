@@ -158,6 +158,13 @@ class TrustAnswer(NamedTuple):
     log_position: int
 
 
+class Introduction(NamedTuple):
+    """A member tells its endpoints to members that may not have the configuration which names it; `member` is text."""
+
+    member_id: int
+    member: str
+
+
 Message = (
     CanvassPosition
     | RequestVote
@@ -172,4 +179,5 @@ Message = (
     | TimeoutNow
     | TrustRequest
     | TrustAnswer
+    | Introduction
 )

@@ -19,15 +19,15 @@ def decode(message: bytes) -> Any:
 
 
 def test_text() -> None:
-    values = decode(members_response(MEMBERS, 2, 77))
-    assert (values.correlation_id, values.leader_member_id, values.passive_followers) == (77, 2, "")
-    assert parse_members(values.active_members) == MEMBERS
+    values = decode(members_response(MEMBERS[:2], MEMBERS[2:], 2, 77))
+    assert (values.correlation_id, values.leader_member_id, values.passive_followers) == (77, 2, MEMBERS[2].encode())
+    assert parse_members(values.active_members) == MEMBERS[:2]
 
 
 def test_leader_knows_the_positions_of_its_term() -> None:
     leader = Harness().elected()
     leader.ack_from(1, 96)
-    values = decode(extended_members_response(MEMBERS, 0, leader.core, 1234, 5))
+    values = decode(extended_members_response(MEMBERS, (), 0, leader.core, 1234, 5))
     assert (values.correlation_id, values.current_time_ns) == (5, 1_234_000_000)
     assert (values.leader_member_id, values.member_id, values.passive_members) == (0, 0, [])
     own, acknowledging, silent = values.active_members
@@ -40,6 +40,6 @@ def test_leader_knows_the_positions_of_its_term() -> None:
 
 def test_follower_knows_its_own_position() -> None:
     follower = Harness(member_id=1).following(leader_id=0)
-    values = decode(extended_members_response(MEMBERS, 1, follower.core, 0, 5))
+    values = decode(extended_members_response(MEMBERS, (), 1, follower.core, 0, 5))
     assert values.leader_member_id == follower.core.leader_member_id
     assert [one.log_position == -1 for one in values.active_members] == [True, False, True]

@@ -261,7 +261,7 @@ def test_configurations_by_position() -> None:
     table.append(64, second)
     table.append(128, third)
     assert [table.at(position) for position in (0, 63, 64, 127, 128, 999)] == [
-        first, first, second, second, third, third
+        None, None, second, second, third, third
     ]  # fmt: skip
     table.truncate(127)
     assert (table.in_force, table.position) == (second, 64)

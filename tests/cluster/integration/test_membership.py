@@ -1,0 +1,112 @@
+"""Members that come and go, on real processes (Raft dissertation, chapter 4)."""
+
+from __future__ import annotations
+
+from subprocess import CompletedProcess
+
+import pytest
+
+from cluster import tools
+from cluster.config import load_config
+from cluster.launcher import LocalCluster
+from tests.cluster.integration.agreement import await_value, demand_agreement
+from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+def command(cluster: LocalCluster, member_id: int, *words: str) -> CompletedProcess[str]:
+    return ordo("cluster", *words, "--config", str(cluster.config_path(member_id)))
+
+
+def roles(cluster: LocalCluster, member_id: int) -> dict[int, str]:
+    """By the log of one member."""
+    return {one.member_id: one.role for one in tools.list_members(load_config(cluster.config_path(member_id)))}
+
+
+def join(cluster: LocalCluster) -> int:
+    """Adds a node, waits until it has caught up, and gives it a vote; its member id."""
+    leader, member_id = cluster.await_leader(), cluster.add_member()
+    done = command(cluster, leader, "add-learner", cluster.new_member(member_id))
+    assert done.returncode == 0 and done.stdout.startswith(f"member {member_id} is a learner now"), done
+    assert roles(cluster, leader)[member_id] == "learner"
+    demand_one_line(command(cluster, leader, "promote", str(member_id)), 1, f"learner {member_id}")
+    cluster.start_member(member_id)
+
+    def promoted() -> bool | None:
+        return command(cluster, cluster.await_leader(), "promote", str(member_id)).returncode == 0 or None
+
+    await_value(promoted, f"the vote of member {member_id}", explain=lambda: cluster.logs(member_id))
+    return member_id
+
+
+def test_a_dead_member_is_replaced(start_cluster: StartCluster) -> None:
+    """Three nodes; a fourth joins and gets a vote, an old one is killed and taken out, then its leader is killed."""
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(2000)
+        new = join(cluster)
+        leader = cluster.await_leader()
+        assert roles(cluster, leader) == dict.fromkeys(range(4), "voter")
+        dead = next(one for one in range(3) if one != leader)
+        cluster.kill(dead)
+        assert command(cluster, leader, "remove", str(dead)).returncode == 0
+        writer.write(2000)
+        left = [one for one in range(4) if one != dead]
+        assert roles(cluster, leader) == dict.fromkeys(left, "voter")
+        demand_agreement(cluster, [writer], left)
+        cluster.kill(leader)
+        cluster.await_leader(other_than=leader)
+        writer.write(2000)
+        demand_agreement(cluster, [writer], [one for one in left if one != leader])
+    assert new in left
+
+
+def test_a_restart_from_a_snapshot_keeps_the_configuration(start_cluster: StartCluster) -> None:
+    """The files still name the three members of the beginning."""
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(500)
+        new = join(cluster)
+        leader = cluster.await_leader()
+        gone = next(one for one in range(3) if one != leader)
+        assert command(cluster, leader, "remove", str(gone)).returncode == 0
+        assert cluster.wait(gone) == 0, "the node of a member that was removed ends by itself"
+        assert f"member {gone} was removed from the cluster" in cluster.logs(gone)
+        writer.write(500)
+        left = [one for one in range(4) if one != gone]
+        demand_agreement(cluster, [writer], left)
+    assert command(cluster, leader, "snapshot").returncode == 0
+    for member_id in left:
+        cluster.kill(member_id)
+    for member_id in left:
+        cluster.start_member(member_id)
+    leader = cluster.await_leader()
+    assert roles(cluster, leader) == dict.fromkeys(left, "voter")
+    endpoints = {one: endpoint for one, endpoint in cluster.ingress_endpoints.items() if one in left}
+    with Writer(endpoints, writer_id=2) as second:
+        second.write(500)
+        demand_agreement(cluster, [second, writer], left)
+    assert new in left
+
+
+def test_what_is_refused(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    leader = cluster.await_leader()
+    follower = next(one for one in range(3) if one != leader)
+    demand_one_line(command(cluster, follower, "remove", "2"), 1, "does not lead", f"member {leader} does")
+    demand_one_line(command(cluster, leader, "remove", str(leader)), 1, "transfer the leadership first")
+    demand_one_line(command(cluster, leader, "remove", "9"), 1, "member 9 is not in the cluster")
+    demand_one_line(command(cluster, leader, "promote", str(follower)), 1, "that is how it is")
+    taken = cluster.new_member(follower).partition("=")[2]
+    demand_one_line(command(cluster, leader, "add-learner", f"7={taken}"), 1, "consensus endpoint of member")
+    demand_one_line(command(cluster, leader, "add-learner", "7=nonsense"), 2, "ID=HOST:PORT")
+    assert command(cluster, leader, "demote", str(follower)).returncode == 0
+    assert roles(cluster, leader)[follower] == "learner"
+    demand_one_line(
+        command(cluster, leader, "transfer", "--to", str(follower)), 1, "no member that was asked could take over"
+    )
+    listed = command(cluster, leader, "list").stdout
+    assert listed.count("voter") == 2 and listed.count("learner") == 1 and "leads" in listed
