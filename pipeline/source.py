@@ -76,9 +76,10 @@ def register(spark: SparkSession, pushdown: bool = False) -> SparkSession:
     """Make format `ordo` known to a session.
 
     With `pushdown`, filters are handed to the source, and segments they rule out are not read. Spark (4.1 to 4.3) keeps
-    what was pushed with the loaded frame and not with the query: a frame that was filtered once gives only those rows
-    from then on, to every query. So with push-down call `load` anew for each query and do not join a frame with itself;
-    or leave it off and use the options `startTime`, `kinds` and so on, which skip as much and are safe.
+    what was pushed with the loaded frame (`PythonDataSourceV2.readInfo`) and not with the query: a frame that was
+    filtered once gives only those rows from then on, to every query. So with push-down call `load` anew for each query
+    and do not join a frame with itself; or leave it off and use the options `startTime`, `kinds` and so on, which skip
+    as much and are safe.
     """
     spark.conf.set(PUSHDOWN_SETTING, "true" if pushdown else "false")
     spark.dataSource.register(OrdoLog)
