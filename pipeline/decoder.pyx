@@ -278,7 +278,7 @@ cdef class RecordDecoder:
             classify(message.data, message.length_bytes, self.is_log, &record)
             if not passes(&self.rows, &record, &message):
                 continue
-            if used_bytes + message.length_bytes > room:
+            if self.wanted[PAYLOAD] and used_bytes + message.length_bytes > room:
                 self.pending = message
                 self.has_pending = True
                 break

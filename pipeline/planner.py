@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,7 +174,22 @@ def _run(recording: Recording, segment: Segment, time_unit: int, start: int, end
 def read_runs(
     runs: tuple[Run, ...], predicates: Predicates, columns: tuple[str, ...], batch_rows: int, verify: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of one task. Raises CorruptRecordingError at a damaged frame."""
+    """Record batches of one task. Raises CorruptRecordingError at a damaged frame.
+
+    The next batch is decoded, without the interpreter's lock, while the caller is busy with the present one: Spark's
+    worker waits for its socket most of the time.
+    """
+    batches = _batches(runs, predicates, columns, batch_rows, verify)
+    with ThreadPoolExecutor(1, "ordo-decoder") as ahead:
+        pending = ahead.submit(next, batches, None)
+        while (batch := pending.result()) is not None:
+            pending = ahead.submit(next, batches, None)
+            yield batch
+
+
+def _batches(
+    runs: tuple[Run, ...], predicates: Predicates, columns: tuple[str, ...], batch_rows: int, verify: bool
+) -> Iterator[pa.RecordBatch]:
     for run in runs:
         cursor = MessageCursor(run.path, run.descriptor, run.segment_base, run.start, run.end, verify, run.exact)
         decoder = RecordDecoder(

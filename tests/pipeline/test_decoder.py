@@ -123,15 +123,21 @@ def test_a_recording_that_is_no_log_keeps_whole_messages(tmp_path: Path) -> None
 
 
 def test_a_message_larger_than_a_batch_comes_alone(tmp_path: Path) -> None:
+    """The bytes of a batch are those of its payloads; without them only the rows are counted."""
     with RecordingBuilder(str(tmp_path / "archive")) as builder:
         for length in (10, 60_000, 10):
             builder.append(session_message(0, 1, TIME, b"x" * length))
-    cursor = MessageCursor(log_path(builder), builder.descriptor, 0, 0, builder.descriptor.stop_position)
-    decoder = RecordDecoder(cursor, RowSelection(), ("payload_length",), 0, "n", 0, True, 100, 1024)
-    sizes = []
-    while (batch := decoder.next_batch()) is not None:
-        sizes.append(batch["payload_length"].to_pylist())
-    assert sizes == [[10], [60_000], [10]]
+
+    def sizes(*columns: str) -> list[list[int]]:
+        cursor = MessageCursor(log_path(builder), builder.descriptor, 0, 0, builder.descriptor.stop_position)
+        decoder = RecordDecoder(cursor, RowSelection(), columns, 0, "n", 0, True, 100, 1024)
+        found = []
+        while (batch := decoder.next_batch()) is not None:
+            found.append(batch["payload_length"].to_pylist())
+        return found
+
+    assert sizes("payload_length", "payload") == [[10], [60_000], [10]]
+    assert sizes("payload_length") == [[10, 60_000, 10]]
 
 
 @pytest.mark.parametrize("offset", range(256))
