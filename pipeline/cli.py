@@ -5,6 +5,7 @@ Exit status: 0 done (audit: clean, replay: agrees); 1 damage, a difference or a 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -65,15 +66,17 @@ def plain_error(error: Exception) -> Exception:
 @contextmanager
 def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
     """A Spark session for one job; stopped behind it."""
-    console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     try:
-        with ExitStack() as stack, Progress(*columns, console=console, transient=not console.is_terminal) as progress:
+        with ExitStack() as stack:
+            terminal = stack.enter_context(os.fdopen(os.dup(2), "w"))  # Spark's start takes descriptor 2 for a while
+            console = Console(file=terminal)
+            progress = stack.enter_context(Progress(*columns, console=console, transient=not console.is_terminal))
             task = progress.add_task(f"{name}: starting Spark", total=None)
             from pipeline.session import local_session
 
             scratch = stack.enter_context(TemporaryDirectory(prefix="ordo-spark-", ignore_cleanup_errors=True))
-            spark = local_session(name, cores, scratch, master=master)
+            spark = local_session(name, cores, scratch, master=master, log=os.path.join(scratch, "spark.log"))
             try:
                 progress.update(task, description=name)
                 yield Job(spark, progress, task)

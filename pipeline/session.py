@@ -6,8 +6,11 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
@@ -27,12 +30,36 @@ def check_java() -> None:
     )
 
 
+@contextmanager
+def _errors_into(path: str | None) -> Iterator[None]:
+    """Error output goes to a file meanwhile; that of processes started meanwhile stays there. None: nothing changes."""
+    if path is None:
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(path, "ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 def local_session(
-    name: str, cores: int | None = None, folder: str | None = None, memory: str = "2g", master: str | None = None
+    name: str,
+    cores: int | None = None,
+    folder: str | None = None,
+    memory: str = "2g",
+    master: str | None = None,
+    log: str | None = None,
 ) -> SparkSession:
     """A session on this machine (or on `master`) with format `ordo`.
 
-    Its scratch files go below `folder`. Raises PipelineError without Java.
+    Its scratch files go below `folder`; with `log`, what Spark's processes say goes to that file and not to the
+    terminal. Raises PipelineError without Java, or when Spark does not start.
     """
     check_java()
     scratch = folder or tempfile.mkdtemp(prefix="ordo-spark-")
@@ -54,6 +81,12 @@ def local_session(
         .config("spark.sql.warehouse.dir", os.path.join(scratch, "warehouse"))
         .config("spark.local.dir", os.path.join(scratch, "local"))
     )
-    session = builder.getOrCreate()
+    try:
+        with _errors_into(log):
+            session = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        said = Path(log).read_text(errors="replace").strip().splitlines() if log else []
+        reason = next((line for line in said if "Error" in line or "Exception" in line), str(error))
+        raise PipelineError(f"Spark did not start: {reason}; it needs Java 17 or later (java, or JAVA_HOME)") from error
     session.sparkContext.setLogLevel("ERROR")
     return register(session)

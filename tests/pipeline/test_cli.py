@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,21 @@ def test_missing_java_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         check_java()
 
 
+def test_java_that_is_too_old_is_one_line(tmp_path: Path) -> None:
+    """As Java 8 and 11 end: before Spark could say anything."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'Error: UnsupportedClassVersionError: class file version 61.0' >&2\nexit 1\n")
+    java.chmod(0o755)
+    command = [sys.executable, "-c", "from cluster.cli import main; main()", "pipeline", "sessions", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert "Spark did not start: Error: UnsupportedClassVersionError" in done.stderr
+    assert "it needs Java 17 or later" in done.stderr
+
+
 def test_our_error_is_taken_out_of_sparks() -> None:
     wrapped = RuntimeError(
         "An exception was thrown\n  File x\npipeline.errors.PipelineError: no archive in /x\n at java"
@@ -60,4 +76,5 @@ def test_audit_tells_by_its_exit_status(tmp_path: Path, damage: bool) -> None:
     )
     assert done.returncode == int(damage), done.stderr[-2000:]
     assert ("first problem at position 96: " in done.stdout) == damage
+    assert not re.search("WARN|log4j|incubator", done.stderr), "Spark's own words are not for the user's terminal"
     assert (tmp_path / "report" / "audit.html").exists() and (tmp_path / "report" / "audit.json").exists()
