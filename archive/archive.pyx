@@ -32,7 +32,7 @@ from archive.positions import (
     recording_counter_label,
 )
 from archive.reader import RecordingReader
-from archive.recovery import base_of, clear_from, recover, remove_below, remove_files
+from archive.recovery import base_of, clear_from, find_damage, recover, remove_below, remove_files
 from archive.segments import SEGMENT_LENGTH_DEFAULT, SEGMENT_LENGTH_MAX, SEGMENT_LENGTH_MIN, segment_name
 from runtime.errors import (
     ArchiveError,
@@ -399,6 +399,19 @@ cdef class Archive(Agent):
         if position == descriptor.start_position:
             return remove_files(self._storage, self.directory, recording_id)
         return clear_from(self._storage, self.directory, descriptor, position, is_durable=self.sync == "commit")
+
+    def find_damage(self, recording_id, from_position=None):
+        """The first Damage of a stopped recording, None when it is whole: every message from `from_position` (default
+        the start; a message begins there) on is checked, what is before only for segment files that are missing."""
+        descriptor = self._stopped(recording_id)
+        start = descriptor.start_position if from_position is None else from_position
+        return find_damage(self._storage, self.directory, descriptor, start)
+
+    def condemn(self, recording_id, position):
+        """What a stopped recording has from `position` on is damaged: it is INVALID and ends there, until it is
+        truncated. Nothing is deleted. Durable when it returns."""
+        self._stopped(recording_id)
+        self.catalog.update(recording_id, stop_position=position, state=RecordingState.INVALID)
 
     def purge_segments(self, recording_id, new_start_position):
         """Deletes the segments of a recording, live or stopped, below a position: the count of files.

@@ -14,7 +14,7 @@ from typing import Any
 
 import lmdb
 
-from runtime.errors import StorageError, StorageFullError, StorageMissingError
+from runtime.errors import StorageDamagedError, StorageError, StorageFullError, StorageMissingError
 from runtime.storage import MetadataStore, Transaction
 
 MAP_BYTES_DEFAULT = 16 * 1024 * 1024
@@ -22,8 +22,15 @@ MAP_BYTES_MAX = 4 * 1024 * 1024 * 1024
 KEY_BYTES_MAX = 511
 
 
+_DAMAGE = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.IncompatibleError)
+
+
 def _failure(action: str, path: str, error: Exception) -> StorageError:
-    kind = StorageFullError if isinstance(error, (lmdb.DiskError, lmdb.MapFullError)) else StorageError
+    kind = StorageError
+    if isinstance(error, (lmdb.DiskError, lmdb.MapFullError)):
+        kind = StorageFullError
+    elif isinstance(error, _DAMAGE):
+        kind = StorageDamagedError
     return kind(f"cannot {action} metadata store: path={path}: {error}")
 
 
@@ -65,7 +72,7 @@ class LmdbStore(MetadataStore):
     def get(self, key: bytes) -> bytes | None:
         with self._reading() as txn:
             found: bytes | None = txn.get(key)
-            return found
+        return found
 
     def items(self, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
         found: list[tuple[bytes, bytes]] = []
@@ -112,8 +119,11 @@ class LmdbStore(MetadataStore):
         except lmdb.MapResizedError:
             env.set_mapsize(0)  # another process grew the map: take over its size
             txn = env.begin(buffers=False)
-        with txn:
-            yield txn
+        try:
+            with txn:
+                yield txn
+        except lmdb.Error as error:
+            raise _failure("read", self.path, error) from error
 
     def _apply(self, changes: dict[bytes, bytes | None]) -> None:
         while changes:

@@ -15,6 +15,7 @@ from archive.catalog import NULL_POSITION, Catalog, RecordingDescriptor, Recordi
 from archive.checkpoints import Checkpoints
 from archive.cursor import SegmentCursor
 from archive.erase import erase_tail
+from archive.reader import RecordingReader
 from archive.scan import FrameScanner
 from archive.segments import parse_segment_name, segment_base_position, segment_name
 from runtime.errors import CorruptFrameError
@@ -60,6 +61,48 @@ def find_end(
     if end < checkpoint:
         return RecoveredRecording(descriptor.recording_id, end, frame_count, found, is_damaged=True)
     return RecoveredRecording(descriptor.recording_id, end, frame_count, None if scanner.ended_in_hole else found)
+
+
+class Damage(NamedTuple):
+    """The first damage of a recording: its messages are whole up to `good_position`."""
+
+    good_position: int
+    error: CorruptFrameError
+
+
+def find_damage(storage: Any, directory: str, descriptor: RecordingDescriptor, from_position: int) -> Damage | None:
+    """Looks for a segment file that is missing or short before `from_position`, where a message begins, and for a
+    message that is not whole from there on. Changes nothing."""
+    for base in range(base_of(descriptor, descriptor.start_position), from_position, descriptor.segment_length):
+        error = _check_file(storage, directory, descriptor, base, min(descriptor.segment_length, from_position - base))
+        if error is not None:
+            return Damage(max(base, descriptor.start_position), error)
+    reader = RecordingReader(storage, directory, descriptor, from_position)
+    try:
+        reader.skip_messages(descriptor.stop_position)
+    except CorruptFrameError as error:
+        return Damage(reader.position, error)
+    return None
+
+
+def _check_file(
+    storage: Any, directory: str, descriptor: RecordingDescriptor, base: int, length_bytes: int
+) -> CorruptFrameError | None:
+    path = f"{directory}/{segment_name(descriptor.recording_id, base)}"
+    if not storage.exists(path):
+        reason = "the segment file is missing"
+    else:
+        with storage.open_segment(path, descriptor.segment_length, writable=False) as file:
+            if file.read_bytes(1, length_bytes - 1):
+                return None
+        reason = "the segment file is too short"
+    return CorruptFrameError(
+        f"recording {descriptor.recording_id} is damaged at position={base} in {path}: {reason}",
+        recording_id=descriptor.recording_id,
+        position=base,
+        segment_path=path,
+        reason=reason,
+    )
 
 
 def clear_from(

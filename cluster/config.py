@@ -77,6 +77,7 @@ class NodeSection(Settings):
     service_mode: Literal["process", "inline"] = "process"
     sync: Literal["commit", "none"] = "commit"
     spins: Annotated[int, Field(ge=0)] = 3
+    rejoin: bool = False
 
 
 class ClusterSection(Settings):
@@ -140,6 +141,8 @@ class ModuleConfig(Settings):
     socket_buffer_bytes: int = 4 * MEBIBYTE
     admin_requests_allowed: bool = False
     app_version: int = 1
+    rejoin: bool = False
+    """An empty folder is that of a member that had one before."""
 
     @property
     def receive_options(self) -> str:
@@ -222,6 +225,7 @@ class NodeConfig(Settings):
             socket_buffer_bytes=cluster.socket_buffer,
             admin_requests_allowed=cluster.admin_requests,
             app_version=cluster.app_version,
+            rejoin=self.node.rejoin,
         )
 
 

@@ -27,6 +27,7 @@ class CounterType(IntEnum):
     CONTAINER_PARK_FLAG = 1003
     DRIVER_PARK_FLAG = 1004
     SERVICE_POSITION = 1005
+    DISTRUST = 1030
 
 
 class ModuleState(IntEnum):

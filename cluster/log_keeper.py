@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from archive.catalog import RecordingState
 from cluster import codecs
 from cluster.log_channel import FollowerLog, LeaderLog, LogParameters
 from cluster.members import Member
@@ -72,7 +73,7 @@ class LogKeeper:
 
     def open(self, recovery: Recovery) -> None:
         """At start: the log rests at its recovered end."""
-        self.recording_id = recovery.state.log_recording_id
+        self.recording_id = recovery.log_recording_id
         self._counters.log_recording.set(self.recording_id)
         reader = (
             None if self.recording_id == NULL_VALUE else self._archive.reader(self.recording_id, recovery.log_position)
@@ -157,7 +158,14 @@ class LogKeeper:
     # -- following
 
     def join(self, command: commands.JoinLog) -> None:
-        """Subscribes to the leader's log; `advance_join` does the rest."""
+        """Subscribes to the leader's log; `advance_join` does the rest.
+
+        A damaged tail was kept until now: here is the leader from which it is copied anew.
+        """
+        if self.recording_id != NULL_VALUE:
+            descriptor = self._archive.descriptor(self.recording_id)
+            if descriptor.state is not RecordingState.VALID:
+                self._archive.truncate(self.recording_id, descriptor.stop_position)
         self._join = command
         self._next_catchup_request_ns = 0
         self._sequencer.follow(command.term_id, command.leader_member_id)

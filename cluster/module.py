@@ -76,6 +76,8 @@ class ModuleSeams:
     errors: ComponentErrors
     events: Callable[..., object]
     """Takes one canonical event: its name, and its context by keyword."""
+    lost_state: str | None = None
+    """Where the store was moved to when it could not be read; `store` is empty then."""
 
 
 class ConsensusModule:
@@ -91,7 +93,9 @@ class ConsensusModule:
         self.has_ended = False
         self._seams = seams
         self._serving_term = NULL_VALUE
-        self._recovery = recovery = Recovery(seams.archive, seams.store, config)
+        self._recovery = recovery = Recovery(
+            seams.archive, seams.store, config, is_single=len(members) == 1, lost_state=seams.lost_state
+        )
         self._terms_known_to = recovery.append_position
         self._link: ServiceLink | None = None
         self.counters = ModuleCounters(seams.client, config, recovery)
@@ -162,8 +166,15 @@ class ConsensusModule:
         self._link = ServiceLink(client, self.sequencer, self)
         self.log.open(self._recovery)
         self.counters.set_state(ModuleState.ACTIVE)
+        self._report_trust()
         self.core.start(now_ns)
         self._carry_out(now_ns)
+
+    def _report_trust(self) -> None:
+        for finding in self._recovery.findings:
+            self.record_error(finding)
+            self._seams.events("cluster.repair", member_id=self.member_id, finding=finding)
+        self.counters.distrust.set(int(self.core.distrust))
 
     def end(self) -> None:
         """Asks the node to stop, as a leader after handing over; at once when it is called again."""
@@ -562,6 +573,10 @@ class ConsensusModule:
                 store.put_candidate_term(candidate_term_id, log_position, self.cluster_time)
             case commands.PersistTerm(term_id, base_position):
                 store.put_term(term_id, base_position)
+            case commands.PersistDistrust(distrust):
+                store.put_distrust(distrust)
+                self.counters.distrust.set(int(distrust))
+                self._seams.events("cluster.trust", member_id=self.member_id, distrust=distrust.name or "NONE")
             case commands.PrepareLog(term_id, base_position):
                 self._prepare_log(term_id, base_position, now_ns)
             case commands.JoinLog():
@@ -629,6 +644,8 @@ class ConsensusModule:
             message = message._replace(timestamp=self.cluster_time, leader_recording_id=self.log.recording_id)
             if self.membership.is_of_the_log:
                 self.contacts.send(member_id, consensus_codec.encode(self._introduction()))
+        elif isinstance(message, messages.TrustAnswer) and message.leadership_term_id != NULL_VALUE:
+            message = message._replace(log_position=self.sequencer.log_end_position)
         elif isinstance(message, messages.AppendPosition):
             message = message._replace(flags=self.sequencer.append_flags)
         self.contacts.send(member_id, consensus_codec.encode(message))

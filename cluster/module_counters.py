@@ -46,6 +46,7 @@ class ModuleCounters:
         self.service_position = counter(CounterType.SERVICE_POSITION, "ordo service position", recovery.log_position)
         park_flag = counter(CounterType.CONTAINER_PARK_FLAG, "ordo container park flag")
         self.container_park_flag = ParkFlag(park_flag)
+        self.distrust = counter(CounterType.DISTRUST, "ordo distrust", int(recovery.distrust))
         snapshot = recovery.snapshot
         recovery_key = struct.pack(
             "<qqqii",

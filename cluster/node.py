@@ -23,7 +23,7 @@ from cluster.node_cycle import NodeCycle
 from cluster.service_link import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
 from cluster.service_loader import load_service
 from cluster.sessions import NULL_VALUE
-from cluster.state_store import StateStore
+from cluster.state_store import open_state_store
 from runtime.clock import Clock, SystemClock
 from runtime.errors import ClusterError, ConfigurationError, OrdoError
 from runtime.logging import get_logger
@@ -104,7 +104,8 @@ class Node:
         self._closers.append(lock.close)
         self.errors = self._open_errors()
         self._closers.append(self.errors.close)
-        store = seams.storage.open_metadata(str(config.cluster_dir / "state.mdb"))
+        path = str(config.cluster_dir / "state.mdb")
+        store, lost_state = open_state_store(seams.storage, path, seams.clock.epoch_ms())
         self._closers.append(store.close)
         self.driver = self._start_driver()
         self.client = TransportClient(
@@ -124,7 +125,7 @@ class Node:
         )
         self._closers.append(self.archive.close)
         module_seams = ModuleSeams(
-            seams.clock, self.client, self.archive, StateStore(store), seams.random, self.errors, seams.events
+            seams.clock, self.client, self.archive, store, seams.random, self.errors, seams.events, lost_state
         )
         self.module = ConsensusModule(config.module_config(), config.member_list, module_seams, None)
         container = None if service is None else self._inline_container(service)

@@ -9,7 +9,9 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runtime.storage import MetadataStore
+from consensus.distrust import Distrust
+from runtime.errors import StorageDamagedError
+from runtime.storage import MetadataStore, Storage
 
 NULL_VALUE = -1
 _VOTE = b"vote"
@@ -19,6 +21,7 @@ _SNAPSHOT = b"snapshot/"
 _I64 = struct.Struct(">q")
 _SNAPSHOT_ROW = struct.Struct(">qqqqq?")
 _VOTE_ROW = struct.Struct(">qqq")
+_DISTRUST = b"distrust"
 
 
 class SnapshotEntry(NamedTuple):
@@ -39,17 +42,31 @@ class StoredState:
     log_recording_id: int
     terms: list[tuple[int, int]]
     snapshots: list[SnapshotEntry]
+    distrust: Distrust
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever stored: a new member, or one whose folder was wiped."""
+        return self.candidate_term_id == NULL_VALUE and self.log_recording_id == NULL_VALUE and not self.distrust
 
 
 class StateStore:
-    """`vote`, `log`, `term/<id>` and `snapshot/<position>` keys; integers big-endian so that keys sort."""
+    """`vote`, `log`, `distrust`, `term/<id>` and `snapshot/<position>` keys; integers big-endian so that keys sort."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
 
     def load(self) -> StoredState:
+        """Everything there is. Raises StorageDamagedError where it cannot be understood."""
+        try:
+            return self._load()
+        except (struct.error, ValueError) as error:
+            raise StorageDamagedError(f"the store of votes and terms is damaged: {error}") from error
+
+    def _load(self) -> StoredState:
         vote = self._store.get(_VOTE)
         log = self._store.get(_LOG)
+        distrust = self._store.get(_DISTRUST)
         return StoredState(
             candidate_term_id=_VOTE_ROW.unpack(vote)[0] if vote else NULL_VALUE,
             log_recording_id=_I64.unpack(log)[0] if log else NULL_VALUE,
@@ -58,6 +75,7 @@ class StateStore:
                 for key, value in sorted(self._store.items(_TERM))
             ],
             snapshots=[self._snapshot(key, value) for key, value in sorted(self._store.items(_SNAPSHOT))],
+            distrust=Distrust(distrust[0]) if distrust else Distrust.NONE,
         )
 
     @staticmethod
@@ -73,6 +91,11 @@ class StateStore:
     def put_log_recording(self, recording_id: int) -> None:
         with self._store.transaction() as txn:
             txn.put(_LOG, _I64.pack(recording_id))
+
+    def put_distrust(self, distrust: Distrust) -> None:
+        """What this member has lost, until it may vote again."""
+        with self._store.transaction() as txn:
+            txn.put(_DISTRUST, bytes([distrust]))
 
     def put_term(self, term_id: int, base_position: int) -> None:
         """Adds a row in place of any with a term or a base at or above its own."""
@@ -100,3 +123,21 @@ class StateStore:
 
     def close(self) -> None:
         self._store.close()
+
+
+def open_state_store(storage: Storage, path: str, now_ms: int) -> tuple[StateStore, str | None]:
+    """The store in a file. One that cannot be read is moved aside, and a new one is made: where it was moved to, or
+    None. Raises StorageError."""
+    try:
+        store = StateStore(storage.open_metadata(path))
+        try:
+            store.load()
+        except BaseException:
+            store.close()
+            raise
+    except StorageDamagedError:
+        kept = f"{path}.damaged-{now_ms}"
+        storage.rename(path, kept)
+        storage.remove(f"{path}-lock")
+        return StateStore(storage.open_metadata(path)), kept
+    return store, None

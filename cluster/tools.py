@@ -13,6 +13,7 @@ from cluster.counter_types import ControlToggle, CounterType, ModuleState, NodeR
 from cluster.node_counters import is_alive, open_cnc, read_counters
 from cluster.ordo_codecs import MembershipChange
 from cluster.service_link import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+from consensus.distrust import Distrust
 from consensus.states import ElectionState
 from runtime.clock import SystemClock
 from runtime.counters import CounterDescriptor, CountersReader
@@ -44,6 +45,8 @@ class NodeStatus(NamedTuple):
     snapshots: int
     sessions: int
     errors: int
+    lost: str
+    """What the member lost, so that it may not vote; NONE: it votes."""
 
 
 def node_status(config: NodeConfig) -> NodeStatus:
@@ -65,6 +68,7 @@ def node_status(config: NodeConfig) -> NodeStatus:
         value(CounterType.SNAPSHOT_COUNT),
         sum(counter.type_id == CounterType.SESSION for counter in counters),
         value(CounterType.MODULE_ERRORS),
+        _lost(value(CounterType.DISTRUST)),
     )
 
 
@@ -252,6 +256,10 @@ def _await(done: Callable[[], bool], what: str, timeout_s: float) -> None:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _lost(value: int) -> str:
+    return "-" if value == NOT_THERE else Distrust(value).name or "NONE"
 
 
 def _name(values: type[ModuleState] | type[NodeRole] | type[ElectionState] | type[ControlToggle], value: int) -> str:

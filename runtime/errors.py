@@ -100,6 +100,10 @@ class StorageMissingError(StorageError):
     default_category = Category.ERROR
 
 
+class StorageDamagedError(StorageError):
+    """A metadata store cannot be understood: its bytes are not what was written."""
+
+
 class StorageExistsError(StorageError):
     """A file that must be new is there already."""
 
