@@ -66,6 +66,11 @@ class LogExecutor:
             self.position = commit_position
         return count
 
+    def has_executed(self, position: int, commit_position: int) -> bool:
+        """Whether everything up to `position` is committed, and no record up to it waits here."""
+        is_waiting = bool(self._queue) and self._queue[0].position <= position
+        return position <= commit_position and not is_waiting
+
     def pause(self) -> None:
         self._paused = True
 

@@ -40,14 +40,16 @@ class Termination:
         if not self.is_under_way:
             return
         module, core = self._module, self._module.core
-        is_reached = module.executor.position >= core.termination_position and not module.snapshots.is_under_way
-        if is_reached and not self._service_told and module.terminate_service(core.termination_position):
+        position = core.termination_position
+        is_executed = module.executor.has_executed(position, module.sequencer.commit_position)
+        is_reached = is_executed and not module.snapshots.is_under_way
+        if is_reached and not self._service_told and module.terminate_service(position):
             module.counters.set_state(ModuleState.TERMINATING)
             self._service_told = True
         if self._service_done and module.is_leader:
             module.has_ended = core.termination_is_complete
         elif self._service_done and not self._acknowledged:
-            core.acknowledge_termination(module.executor.position, now_ns)
+            core.acknowledge_termination(position, now_ns)
             self._acknowledged = True
         elif self._acknowledged:
             module.has_ended = True

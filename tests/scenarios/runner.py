@@ -12,7 +12,7 @@
     leader term=1
 
 Blocks are separated by blank lines. Members are called by the names that a scenario gave them (`name A leader`,
-`name B follower`), so that a trace does not depend on who wins an election.
+`name B follower`), so that a trace does not depend on who wins an election; `name C 2` is for roles given by settings.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cluster.client_session import ClientState
-from cluster.counter_types import ControlToggle
-from consensus.states import Role
+from cluster.counter_types import ControlToggle, transfer_value
+from consensus.states import ElectionState, Role
 from tests.simulation.history import Violation
-from tests.simulation.nodes import SimulatedNode
+from tests.simulation.nodes import SimulatedNode, node_name
 from tests.simulation.operations import Kind, Request
 from tests.simulation.options import Options
 from tests.simulation.run import check_histories
@@ -133,10 +133,20 @@ class Scenario:
             return next(
                 node for node in self.world.nodes if node.is_alive and not node.serves and node.member_id not in named
             )
-        return self.world.nodes[self._names[word]]
+        return self.world.nodes[int(word) if word.isdigit() else self._names[word]]
 
     def _name(self, node: SimulatedNode) -> str:
         return next((name for name, member_id in self._names.items() if member_id == node.member_id), "other")
+
+    def _is_served(self) -> bool:
+        leader = self.world.leader()
+        live = [node for node in self.world.nodes if node.is_alive]
+        return leader is not None and all(
+            node.module.core.state is ElectionState.CLOSED
+            and node.module.core.leadership_term_id == leader.leads_term
+            and node.executed_position == leader.executed_position
+            for node in live
+        )
 
     # -- commands --------------------------------------------------------------------------------------------------
 
@@ -170,14 +180,23 @@ class Scenario:
         yield from ()
 
     def do_run(self, words: list[str]) -> Iterator[str]:
-        """`run 300ms`, `run until steady|leader|no-leader`."""
+        """`run 300ms`, `run until steady|leader|no-leader|connected|served`, `run until A FOLLOWER_CATCHUP`.
+
+        `served`: one leads, and all that live follow it and have executed the same.
+        """
         if words[0] != "until":
             self.world.run(duration_ns(words[0]))
+            return
+        if len(words) == 3:
+            node, state = self._member(words[1]), ElectionState[words[2]]
+            if not self.world.run(UNTIL_NS_MAX, lambda: node.is_alive and node.module.core.state is state):
+                yield f"{words[1]} is not in {words[2]} within {UNTIL_NS_MAX // UNITS['s']} s"
             return
         conditions: dict[str, Callable[[], object]] = {
             "steady": self.world.is_steady,
             "leader": lambda: self.world.leader() is not None,
             "no-leader": lambda: self.world.leader() is None,
+            "served": self._is_served,
             "connected": lambda: all(
                 client.session is not None and client.session.state is ClientState.CONNECTED
                 for client in self.world.clients
@@ -240,6 +259,11 @@ class Scenario:
                 self.world.network.block(other.address, node.address)
         yield from ()
 
+    def do_block(self, words: list[str]) -> Iterator[str]:
+        """`block A B`: what A sends does not reach B; the way back stays open."""
+        self.world.network.block(self._member(words[0]).address, self._member(words[1]).address)
+        yield from ()
+
     def do_scatter(self, words: list[str]) -> Iterator[str]:
         """No member hears another."""
         self.world.network.partition(*[[node.address] for node in self.world.nodes])
@@ -247,6 +271,34 @@ class Scenario:
 
     def do_heal(self, words: list[str]) -> Iterator[str]:
         self.world.network.heal()
+        yield from ()
+
+    def do_host(self, words: list[str]) -> Iterator[str]:
+        """`host A unknown|pending|known`: what a name server says of the name of its host."""
+        network, node = self.world.network, self._member(words[0])
+        name = node_name(node.member_id)
+        network.names.pop(name, None)
+        network.pending_names.discard(name)
+        if words[1] != "unknown":
+            network.names[name] = node.address
+        if words[1] == "pending":
+            network.pending_names.add(name)
+        yield from ()
+
+    def do_disk(self, words: list[str]) -> Iterator[str]:
+        """`disk A broken|full|mended`, `disk A slow 300ms`: writes fail, there is no room, syncs take so long."""
+        node = self._member(words[0])
+        node.has_disk_faults = words[1] in ("broken", "full")
+        if words[1] == "broken":
+            node.disk.writes_until_failure = 0
+        elif words[1] == "full":
+            node.disk.free_bytes = 0
+        elif words[1] == "slow":
+            node.disk.sync_delay_ns_min = node.disk.sync_delay_ns_max = duration_ns(words[2])
+        else:
+            node.disk.heal()
+            node.disk.sync_delay_ns_min = self.world.options.sync_min_ns
+            node.disk.sync_delay_ns_max = self.world.options.sync_max_ns
         yield from ()
 
     def do_slow(self, words: list[str]) -> Iterator[str]:
@@ -259,9 +311,29 @@ class Scenario:
         yield from ()
 
     def do_snapshot(self, words: list[str]) -> Iterator[str]:
+        yield "asked for a snapshot" if self._toggle(ControlToggle.SNAPSHOT) else "refused"
+
+    def do_end(self, words: list[str]) -> Iterator[str]:
+        """`end shutdown|abort`: the whole cluster ends by order of an operator, with a snapshot or without."""
+        if not self._toggle(ControlToggle[words[0].upper()]):
+            yield "refused"
+
+        def all_ended() -> bool:
+            for node in self.world.nodes:
+                if node.node is not None and node.node.has_ended:
+                    node.close()
+            return not any(node.is_alive for node in self.world.nodes)
+
+        yield "all have ended" if self.world.run(UNTIL_NS_MAX, all_ended) else "some go on"
+
+    def do_transfer(self, words: list[str]) -> Iterator[str]:
+        """`transfer B`: an operator has the leadership handed to it."""
+        asked = self._toggle(transfer_value(self._member(words[0]).member_id))
+        yield "asked for a transfer" if asked else "refused"
+
+    def _toggle(self, value: int) -> bool:
         toggle = self._member("leader").module.counters.control_toggle
-        asked = toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT)
-        yield "asked for a snapshot" if asked else "refused"
+        return bool(toggle.compare_and_set(ControlToggle.NEUTRAL, value))
 
     def do_write(self, words: list[str]) -> Iterator[str]:
         """`write 10 [bytes]`: each answered before the next, and asked again every second; how many within 5 s each."""
@@ -311,7 +383,7 @@ class Scenario:
         leader = world.leader()
         yield "no leader" if leader is None else f"leader {self._name(leader)} term={leader.leads_term}"
         executed = {node.executed_position for node in world.nodes if node.is_alive}
-        yield "all have executed the same" if len(executed) == 1 else "some are behind"
+        yield "all have executed the same" if len(executed) < 2 else "some are behind"
 
     def do_timers(self, words: list[str]) -> Iterator[str]:
         """What the services still wait for."""

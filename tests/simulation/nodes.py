@@ -28,9 +28,15 @@ def node_address(member_id: int) -> str:
     return f"10.0.0.{member_id + 1}"
 
 
+def node_name(member_id: int) -> str:
+    """Its host's name; where `host_names` is set, members know each other by it."""
+    return f"host{member_id}.test"
+
+
 def node_config(world: World, member_id: int) -> NodeConfig:
     options = world.options
     folder = f"/simulated/node{member_id}"
+    host = node_name if options.host_names else node_address
     return NodeConfig.model_validate(
         {
             "node": {
@@ -40,13 +46,14 @@ def node_config(world: World, member_id: int) -> NodeConfig:
                 "service_mode": "inline",
                 "sync": options.sync,
             },
-            "members": [{"id": i, "host": node_address(i), "port": PORT} for i in range(options.nodes)],
+            "members": [{"id": i, "host": host(i), "port": PORT} for i in range(options.nodes)],
             "cluster": {
                 "leader_heartbeat_timeout": options.heartbeat_timeout_ns,
                 "leader_heartbeat_interval": options.heartbeat_interval_ns,
                 "election_timeout": options.election_timeout_ns,
                 "startup_canvass_timeout": options.startup_canvass_timeout_ns,
                 "session_timeout": options.session_timeout_ns,
+                "appointed_leader_id": options.appointed_leader_id,
                 "log_term_length": options.term_length,
                 "segment_length": options.segment_length,
                 "mtu": options.mtu,

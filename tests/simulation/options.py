@@ -30,6 +30,8 @@ class Options:
     election_timeout_ns: int = 250 * MS
     startup_canvass_timeout_ns: int = 1 * S
     session_timeout_ns: int = 10 * S
+    appointed_leader_id: int = -1
+    host_names: bool = False
     cycle_ns: int = 100 * US
     # the network
     loss: float = 0.0

@@ -11,7 +11,7 @@ from tests.simulation.clients import SimulatedClient
 from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
 from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, all_invariants
 from tests.simulation.network import Faults, SimulatedNetwork
-from tests.simulation.nodes import SimulatedNode
+from tests.simulation.nodes import SimulatedNode, node_address, node_name
 from tests.simulation.operations import Reply, Request
 from tests.simulation.options import Options
 from tests.simulation.timeline import Actor, Timeline
@@ -44,7 +44,8 @@ class World(Timeline):
             options.reorder_delay_ns,
             checksums=True,
         )
-        super().__init__(clock, SimulatedNetwork(clock, self.random.stream("network"), faults))
+        names = {node_name(member_id): node_address(member_id) for member_id in range(options.nodes)}
+        super().__init__(clock, SimulatedNetwork(clock, self.random.stream("network"), faults, names))
         self.executed = ExecutedLog()
         self.clients_history = ClientHistory()
         self.last_written: dict[int, int] = {}
