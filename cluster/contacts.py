@@ -22,7 +22,10 @@ RETRY_INTERVAL_NS = 1_000_000_000
 
 
 class Contacts:
-    """Members by id. Connected in `connect`, not where they are met: it may take the driver a moment."""
+    """Members by id. Connected in `connect`, not where they are met: it may take the driver a moment.
+
+    Nobody waits for it: the name of one member, unknown or slow to be found, must not hold up the others.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class Contacts:
         self._record_error = record_error
         self._members = {member.id: member for member in members}
         self._publications: dict[int, tuple[Member, ExclusivePublication]] = {}
+        self._asked: dict[int, tuple[Member, int]] = {}
         self._next_attempt_ns = 0
         self._own_id = own_id
         self.own = self._members[own_id]
@@ -55,23 +59,35 @@ class Contacts:
             self._next_attempt_ns = 0
 
     def connect(self, now_ns: int) -> None:
-        """Makes the publications that are missing; one that fails is tried again after a while."""
-        if now_ns < self._next_attempt_ns:
-            return
-        for member in self._members.values():
-            known = self._publications.get(member.id)
-            if member.id != self._own_id and (known is None or known[0].consensus != member.consensus):
-                self._connect(member)
-        self._next_attempt_ns = now_ns + RETRY_INTERVAL_NS
+        """Asks for the publications that are missing and takes those that are there; one that fails is asked for again
+        after a while."""
+        if now_ns >= self._next_attempt_ns:
+            self._next_attempt_ns = now_ns + RETRY_INTERVAL_NS
+            for member in self._members.values():
+                known = self._publications.get(member.id)
+                is_missing = known is None or known[0].consensus != member.consensus
+                if member.id != self._own_id and member.id not in self._asked and is_missing:
+                    self._asked[member.id] = member, self._ask(member)
+            self._client.invoke()
+        for member_id in list(self._asked):
+            self._take(member_id)
 
-    def _connect(self, member: Member) -> None:
+    def _ask(self, member: Member) -> int:
+        return self._client.async_add_exclusive_publication(
+            f"aeron:udp?endpoint={member.consensus}|term-length=64k|linger=0|alias=consensus", CONSENSUS_STREAM_ID
+        )
+
+    def _take(self, member_id: int) -> None:
+        member, registration_id = self._asked[member_id]
         try:
-            publication = self._client.add_exclusive_publication(
-                f"aeron:udp?endpoint={member.consensus}|term-length=64k|linger=0|alias=consensus", CONSENSUS_STREAM_ID
-            )
+            publication = self._client.get(registration_id)
         except OrdoError as error:
             self._record_error(f"member {member.id} cannot be reached at {member.consensus}: {error.message}")
+            del self._asked[member_id]
             return
+        if publication is None:
+            return
+        del self._asked[member_id]
         if (known := self._publications.get(member.id)) is not None:
             known[1].close()
         self._publications[member.id] = member, publication

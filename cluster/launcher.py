@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -79,7 +80,7 @@ class LocalCluster:
         self._options = dict(cluster or {})
         self._node_options = dict(node or {})
         self._environment = dict(environment or {})
-        self._hosts = dict.fromkeys(self.member_ids, "127.0.0.1") | dict(hosts or {})
+        self._hosts = defaultdict(lambda: "127.0.0.1", hosts or {})
         self._prefixes = dict(prefixes or {})
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ports = find_ports(member_count)

@@ -28,6 +28,7 @@ NULL_VALUE = -1
 SPY_ATTEMPTS = 100
 CATCHUP_REQUESTS_MAX = 2
 LIVE_TRANSPORTS = 2
+RETRY_INTERVAL_NS = 1_000_000_000
 """While a member joins, its image hears the replay and the live log."""
 
 
@@ -54,6 +55,7 @@ class LeaderLog:
         recording_id: int,
         base_position: int,
         on_failure: Callable[[str], None],
+        now_ns: int,
     ) -> None:
         self._archive = archive
         self._client = client
@@ -64,7 +66,9 @@ class LeaderLog:
         self.failure: str | None = None
         self.publication = self._publish(own, parameters, recording_id, base_position)
         self._destinations: list[str] = []
-        self.send_to(others, is_final=False)
+        self._asked: dict[str, int] = {}
+        self._next_attempt_ns: dict[str, int] = {}
+        self.send_to(others, is_final=False, now_ns=now_ns)
         self._spy: Subscription = client.add_subscription(self._spy_channel, LOG_STREAM_ID)
         self.recording = self._record(recording_id, base_position)
 
@@ -88,22 +92,34 @@ class LeaderLog:
         self._spy_channel = f"aeron-spy:aeron:udp?tags={tag}|session-id={publication.session_id}|alias=log"
         return publication
 
-    def send_to(self, others: list[Member], is_final: bool) -> None:
+    def send_to(self, others: list[Member], is_final: bool, now_ns: int) -> None:
         """Sends the live log to these members; to others no longer when that is final.
 
-        A member that cannot be sent to costs nobody else the leader; it is tried again when the next term begins.
+        A member that cannot be sent to costs nobody else the leader. It is tried again after a while: its name may be
+        known then.
         """
         wanted = [f"aeron:udp?endpoint={member.log}" for member in others]
-        for uri in [uri for uri in wanted if uri not in self._destinations]:
-            self._destinations.append(uri)
-            try:
-                self._client.add_destination(self.publication, uri)
-            except OrdoError as error:
-                self._on_failure(f"the log is not sent to {uri}: {error.message}")
+        for uri in wanted:
+            is_there = uri in self._destinations or uri in self._asked
+            if not is_there and now_ns >= self._next_attempt_ns.get(uri, now_ns):
+                self._asked[uri] = self._client.async_add_destination(self.publication, uri)
+                self._client.invoke()
+        for uri in list(self._asked):
+            self._take_destination(uri, now_ns)
         for uri in [uri for uri in self._destinations if is_final and uri not in wanted]:
             self._destinations.remove(uri)
             with suppress(OrdoError):
                 self._client.remove_destination(self.publication, uri)
+
+    def _take_destination(self, uri: str, now_ns: int) -> None:
+        try:
+            if self._client.get(self._asked[uri]) is None:
+                return
+            self._destinations.append(uri)
+        except OrdoError as error:
+            self._next_attempt_ns[uri] = now_ns + RETRY_INTERVAL_NS
+            self._on_failure(f"the log is not sent to {uri}: {error.message}")
+        del self._asked[uri]
 
     def _record(self, recording_id: int, base_position: int) -> Recording:
         image = self._await_spy_image()

@@ -83,7 +83,7 @@ class LogKeeper:
 
     # -- leading
 
-    def lead(self, term_id: int, base_position: int, others: list[Member]) -> int:
+    def lead(self, term_id: int, base_position: int, others: list[Member], now_ns: int) -> int:
         """Opens the log publication at `base_position`, to these members, and records it; its session id."""
         self._leader_log = LeaderLog(
             self._archive,
@@ -94,6 +94,7 @@ class LogKeeper:
             self.recording_id,
             base_position,
             self._record_error,
+            now_ns,
         )
         self._attach(self._leader_log.recording)
         self._sequencer.lead(term_id, self._leader_log.publication)
@@ -145,10 +146,10 @@ class LogKeeper:
         leader_log.stop_replay(message.follower_member_id)
         return messages.StopCatchup(term_id, message.follower_member_id)
 
-    def send_to(self, others: list[Member], is_final: bool) -> None:
+    def send_to(self, others: list[Member], is_final: bool, now_ns: int) -> None:
         """The members are others now; those that are gone still get the live log until that is final."""
         if self._leader_log is not None:
-            self._leader_log.send_to(others, is_final)
+            self._leader_log.send_to(others, is_final, now_ns)
 
     @property
     def near_position(self) -> int:

@@ -121,7 +121,7 @@ class Membership:
         self._contacts.connect(now_ns)
         if self._settled_ns == NULL_VALUE:
             self._settled_ns = now_ns + SETTLING_NS
-        module.log.send_to(self.others, is_final=now_ns >= self._settled_ns)
+        module.log.send_to(self.others, is_final=now_ns >= self._settled_ns, now_ns=now_ns)
         if not self._is_announced:
             self._is_announced = True
             module.announce("cluster.configuration", module.core.configuration.describe())

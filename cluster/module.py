@@ -611,7 +611,7 @@ class ConsensusModule:
     def _prepare_log(self, term_id: int, base_position: int, now_ns: int) -> None:
         self.term_id = term_id
         try:
-            session_id = self.log.lead(term_id, base_position, self.membership.others)
+            session_id = self.log.lead(term_id, base_position, self.membership.others, now_ns)
             end = self.log.append_first_record(term_id, base_position, self.cluster_time)
         except StorageError:
             raise

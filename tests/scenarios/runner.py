@@ -128,6 +128,9 @@ class Scenario:
             leader = self.world.leader()
             assert leader is not None, "nobody leads"
             return leader
+        if word == "other":
+            named = set(self._names.values())
+            return next(node for node in self.world.nodes if node.member_id not in named)
         if word == "follower":
             named = set(self._names.values())
             return next(
