@@ -22,6 +22,10 @@ _TABLES: dict[type[Any], Any] = {
     messages.TrustRequest: ordo_codecs.TRUST_REQUEST,
     messages.TrustAnswer: ordo_codecs.TRUST_ANSWER,
     messages.Introduction: ordo_codecs.INTRODUCTION,
+    messages.ReadHeartbeat: ordo_codecs.READ_HEARTBEAT,
+    messages.ReadHeartbeatAck: ordo_codecs.READ_HEARTBEAT_ACK,
+    messages.ReadIndexRequest: ordo_codecs.READ_INDEX_REQUEST,
+    messages.ReadIndexResponse: ordo_codecs.READ_INDEX_RESPONSE,
 }
 _TYPES = {table: kind for kind, table in _TABLES.items()} | {ordo_codecs.TRANSFER_REQUEST_VOTE: messages.RequestVote}
 _BOOLEAN_FIELDS = {messages.Vote: "vote", messages.NewLeadershipTerm: "is_startup"}

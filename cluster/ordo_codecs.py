@@ -13,6 +13,31 @@ from runtime.sbe import Message
 
 SCHEMA_ID = 901
 SCHEMA_VERSION = 1
+EMPTY_PAYLOAD_BYTES = HEADER_LENGTH_BYTES + 4
+"""What a message with a payload is longer than its fields and the payload: message header, length of the payload."""
+
+
+class Consistency(IntEnum):
+    """What a query wants of its answer; travels as i32."""
+
+    LINEARIZABLE = 0
+    """It shows everything that was answered anywhere before the query was asked."""
+    STALE = 1
+    """It may be older, and says of which position it is."""
+
+
+class QueryStatus(IntEnum):
+    """What became of a query; travels as i32. The payload of any but OK is a line of text."""
+
+    OK = 0
+    UNSUPPORTED = 1
+    """The service answers no queries, or none of this kind."""
+    ERROR = 2
+    """The service failed at it, or it, or its answer, is too long."""
+    BUSY = 3
+    """The member has as many as it takes: ask again later."""
+    UNAVAILABLE = 4
+    """No leader confirms it now: ask again."""
 
 
 class MembershipChange(IntEnum):
@@ -39,6 +64,34 @@ TRANSFER_REQUEST_VOTE = _message(
     "protocol_version version_t",
 )
 """RequestVote of a candidate that its leader has asked to stand."""
+READ_HEARTBEAT = _message("ReadHeartbeat", 12, "leadership_term_id i64; round_id i64; leader_member_id i32")
+READ_HEARTBEAT_ACK = _message("ReadHeartbeatAck", 13, "leadership_term_id i64; round_id i64; follower_member_id i32")
+READ_INDEX_REQUEST = _message("ReadIndexRequest", 14, "leadership_term_id i64; request_id i64; follower_member_id i32")
+READ_INDEX_RESPONSE = _message("ReadIndexResponse", 15, "request_id i64; log_position i64; leader_member_id i32")
+
+# Queries
+QUERY = _message(
+    "Query",
+    10,
+    "cluster_session_id i64; correlation_id i64; min_position i64; consistency i32",
+    "payload bytes",
+)
+"""Ingress, to any member. `min_position`: answered only by a service that has executed so far."""
+QUERY_RESPONSE = _message(
+    "QueryResponse",
+    11,
+    "cluster_session_id i64; correlation_id i64; log_position i64; member_id i32; status i32",
+    "payload bytes",
+)
+"""Egress. `log_position`: up to here the service has executed the log, and no further."""
+SERVICE_QUERY = _message(
+    "ServiceQuery",
+    16,
+    "cluster_session_id i64; correlation_id i64; read_position i64; status i32",
+    "payload bytes",
+)
+"""From a member to its own service. `read_position`: to be executed before it answers. A status other than OK goes to
+the client as it is."""
 
 TRUST_REQUEST = _message("TrustRequest", 30, "request_id i64; member_id i32")
 """Of a member that may not vote (consensus.trust)."""

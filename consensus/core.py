@@ -4,7 +4,7 @@ The shell around it hands in what it receives and scans, calls `tick`, and execu
 inputs give the same commands. Nothing here opens a socket or a file, reads a clock, starts a thread or rolls dice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from consensus import election, following, invariants, leading, membership, termination, transfer, truncation, trust
@@ -23,6 +23,10 @@ from consensus.messages import (
     Introduction,
     Message,
     NewLeadershipTerm,
+    ReadHeartbeat,
+    ReadHeartbeatAck,
+    ReadIndexRequest,
+    ReadIndexResponse,
     RequestVote,
     StopCatchup,
     TerminationAck,
@@ -215,6 +219,26 @@ class ConsensusCore:
         return self._ctx.role
 
     @property
+    def member_id(self) -> int:
+        """This member."""
+        return self._ctx.own.member_id
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether this member leads a term whose first record is committed."""
+        return self._ctx.is_leading and self._ctx.is_closed
+
+    def is_bound_to(self, term_id: int, leader_member_id: int) -> bool:
+        """Whether this member follows a leader, and has given its word to no later one."""
+        ctx = self._ctx
+        is_follower = ctx.is_following and self.leader_member_id == leader_member_id
+        return is_follower and ctx.leadership_term_id == ctx.candidate_term_id == term_id
+
+    def is_quorum(self, member_ids: Collection[int]) -> bool:
+        """Whether the voters among these members are enough for a decision."""
+        return len(set(self._ctx.configuration.voter_ids) & set(member_ids)) >= self._ctx.quorum_threshold
+
+    @property
     def leadership_term_id(self) -> int:
         """The term this member leads or follows, or did last; NULL_TERM before the first."""
         return self._ctx.leadership_term_id
@@ -385,8 +409,12 @@ HANDLERS: dict[type[Any], tuple[Handler | None, str]] = {
     CatchupPosition: (None, "follower_member_id"),
     StopCatchup: (None, "follower_member_id"),
     Introduction: (None, "member_id"),
+    ReadHeartbeat: (None, "leader_member_id"),
+    ReadHeartbeatAck: (None, "follower_member_id"),
+    ReadIndexRequest: (None, "follower_member_id"),
+    ReadIndexResponse: (None, "leader_member_id"),
 }
-"""Who handles a message, and which field names its sender; replays and endpoints are the shell's own affair."""
+"""Who handles a message, and which field names its sender; replays, endpoints and reads are the shell's own affair."""
 
 TICKS: dict[ElectionState, Callable[[Context], None]] = {
     ElectionState.INIT: election.tick_init,

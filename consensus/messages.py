@@ -165,6 +165,41 @@ class Introduction(NamedTuple):
     member: str
 
 
+class ReadHeartbeat(NamedTuple):
+    """A leader asks whether it still leads: an answer of a quorum confirms the reads of its round (§6.4)."""
+
+    leadership_term_id: int
+    round_id: int
+    leader_member_id: int
+
+
+class ReadHeartbeatAck(NamedTuple):
+    """A member is bound to no higher term than the leader's, and follows it."""
+
+    leadership_term_id: int
+    round_id: int
+    follower_member_id: int
+
+
+class ReadIndexRequest(NamedTuple):
+    """A follower asks its leader up to where its service must execute before it answers reads."""
+
+    leadership_term_id: int
+    request_id: int
+    follower_member_id: int
+
+
+class ReadIndexResponse(NamedTuple):
+    """The answer: a position committed when the request arrived, or NULL_POSITION from whoever does not lead."""
+
+    request_id: int
+    log_position: int
+    leader_member_id: int
+
+
+ReadMessage = ReadHeartbeat | ReadHeartbeatAck | ReadIndexRequest | ReadIndexResponse
+"""Messages of `consensus.read_index`."""
+
 Message = (
     CanvassPosition
     | RequestVote
@@ -180,4 +215,5 @@ Message = (
     | TrustRequest
     | TrustAnswer
     | Introduction
+    | ReadMessage
 )

@@ -26,6 +26,7 @@
     |  |- ClusterTimeoutError      no leader or no answer in time
     |  |- SessionClosedError       the session is closed
     |  |- SessionRejectedError     the cluster refused the session
+    |  |- QueryFailedError         the service answers no such query, or failed at it
     |  `- NotLeaderError           this member does not lead
     `- ServiceError
        |- ServiceCallError         the service used the cluster where it may not
@@ -204,6 +205,10 @@ class SessionClosedError(ClusterError):
 
 class SessionRejectedError(ClusterError):
     """The cluster refused the session."""
+
+
+class QueryFailedError(ClusterError):
+    """The service answers no such query, or failed at it; asking again does not help."""
 
 
 class NotLeaderError(ClusterError):

@@ -1,0 +1,183 @@
+"""Reads that take no log entry (Raft §8; dissertation §6.4): up to where must a service have executed to answer one?
+
+    leader      notes its commit position, asks the members whether it still leads, and gives the position out once a
+                quorum has said so after it was noted
+    follower    asks its leader for such a position
+
+A read asked for meanwhile goes with the next round: the position of the one under way may be older than what the reader
+has seen already. Rounds are repeated until they are answered; they end without an answer when the leader or the term is
+another one, and whoever wanted to read asks again.
+"""
+
+from typing import Generic, NamedTuple, TypeVar
+
+from consensus.core import ConsensusCore
+from consensus.messages import (
+    NULL_MEMBER,
+    NULL_POSITION,
+    ReadHeartbeat,
+    ReadHeartbeatAck,
+    ReadIndexRequest,
+    ReadIndexResponse,
+    ReadMessage,
+)
+
+Read = TypeVar("Read")
+
+
+class RemoteRead(NamedTuple):
+    """The reads of a follower that go with one request."""
+
+    member_id: int
+    request_id: int
+
+
+class ReadIndex(Generic[Read]):
+    """One member's reads. After each call: `take_messages`, `take_confirmed`, `take_failed`.
+
+    At most one round is under way: at a leader a question to all members, at a follower a request to its leader.
+    """
+
+    def __init__(self, core: ConsensusCore, interval_ns: int, first_round_id: int) -> None:
+        """A round is repeated every `interval_ns`. `first_round_id` differs from life to life of a member, so that no
+        answer to an earlier one is taken for its own."""
+        self._core = core
+        self._interval_ns = interval_ns
+        self._next_round_id = first_round_id
+        self._office = self._find_office()
+        self._waiting: list[Read | RemoteRead] = []
+        self._under_way: list[Read | RemoteRead] = []
+        self._round_id = 0
+        self._position = NULL_POSITION
+        self._acknowledged: set[int] = set()
+        self._sent_ns = 0
+        self._messages: list[tuple[int, ReadMessage]] = []
+        self._confirmed: list[tuple[Read, int]] = []
+        self._failed: list[Read] = []
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def add(self, read: Read, now_ns: int) -> bool:
+        """Wants to read. False where nobody is known who could confirm it now."""
+        self.tick(now_ns)
+        if not self._leads and self._leader_id == NULL_MEMBER:
+            return False
+        self._waiting.append(read)
+        self.tick(now_ns)
+        return True
+
+    def on_message(self, message: ReadMessage, now_ns: int) -> None:
+        """A message from another member."""
+        self.tick(now_ns)
+        match message:
+            case ReadHeartbeat(term_id, round_id, leader_id):
+                if self._core.is_bound_to(term_id, leader_id):
+                    self._messages.append((leader_id, ReadHeartbeatAck(term_id, round_id, self._core.member_id)))
+            case ReadHeartbeatAck(term_id, round_id, member_id):
+                if self._leads and term_id == self._core.leadership_term_id and round_id == self._round_id:
+                    self._acknowledged.add(member_id)
+                    self._confirm_by_quorum()
+            case ReadIndexRequest():
+                self._on_request(message)
+            case ReadIndexResponse(request_id, position, _):
+                if not self._leads and self._under_way and request_id == self._round_id:
+                    self._end_round(position)
+        self.tick(now_ns)
+
+    def tick(self, now_ns: int) -> None:
+        """Notices a change of office, begins the next round, repeats the one under way."""
+        office = self._find_office()
+        if office != self._office:
+            self._office = office
+            self._drop()
+        if not self._under_way and self._waiting:
+            self._begin_round(now_ns)
+        elif self._under_way and now_ns - self._sent_ns >= self._interval_ns:
+            self._send(now_ns)
+
+    # -- outputs --------------------------------------------------------------------------------------------------
+
+    def take_messages(self) -> list[tuple[int, ReadMessage]]:
+        """(member id, or NULL_MEMBER for all others; message), in order."""
+        messages, self._messages = self._messages, []
+        return messages
+
+    def take_confirmed(self) -> list[tuple[Read, int]]:
+        """Reads with the log position that a service must have executed to answer them."""
+        confirmed, self._confirmed = self._confirmed, []
+        return confirmed
+
+    def take_failed(self) -> list[Read]:
+        """Reads that nobody will confirm."""
+        failed, self._failed = self._failed, []
+        return failed
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _find_office(self) -> tuple[int, int, bool]:
+        """Term, its leader, and whether that is this member and it serves: its term's first record is committed."""
+        core = self._core
+        return core.leadership_term_id, core.leader_member_id, core.is_serving
+
+    @property
+    def _leader_id(self) -> int:
+        """The leader this member follows, or NULL_MEMBER."""
+        leader_id = self._core.leader_member_id
+        return NULL_MEMBER if leader_id == self._core.member_id else leader_id
+
+    @property
+    def _leads(self) -> bool:
+        return self._office[2]
+
+    def _drop(self) -> None:
+        for read in [*self._under_way, *self._waiting]:
+            if not isinstance(read, RemoteRead):
+                self._failed.append(read)
+        self._under_way = []
+        self._waiting = []
+
+    def _on_request(self, request: ReadIndexRequest) -> None:
+        remote = RemoteRead(request.follower_member_id, request.request_id)
+        if not self._leads or request.leadership_term_id != self._core.leadership_term_id:
+            self._answer(remote, NULL_POSITION)
+        elif remote not in self._under_way and remote not in self._waiting:
+            self._waiting.append(remote)
+
+    def _begin_round(self, now_ns: int) -> None:
+        """The position is noted before anybody is asked, and after every read that goes with the round was wanted."""
+        assert not self._under_way
+        self._under_way, self._waiting = self._waiting, []
+        self._round_id = self._next_round_id
+        self._next_round_id += 1
+        if self._leads:
+            self._position = self._core.commit_position
+            self._acknowledged = {self._core.member_id}
+            self._confirm_by_quorum()
+        if self._under_way:
+            self._send(now_ns)
+
+    def _send(self, now_ns: int) -> None:
+        self._sent_ns = now_ns
+        own_id, term_id = self._core.member_id, self._core.leadership_term_id
+        if self._leads:
+            self._messages.append((NULL_MEMBER, ReadHeartbeat(term_id, self._round_id, own_id)))
+        else:
+            self._messages.append((self._leader_id, ReadIndexRequest(term_id, self._round_id, own_id)))
+
+    def _confirm_by_quorum(self) -> None:
+        if self._under_way and self._core.is_quorum(self._acknowledged):
+            self._end_round(self._position)
+
+    def _end_round(self, position: int) -> None:
+        """`position` NULL_POSITION: the member that was asked does not lead."""
+        ended, self._under_way = self._under_way, []
+        for read in ended:
+            if isinstance(read, RemoteRead):
+                self._answer(read, position)
+            elif position == NULL_POSITION:
+                self._failed.append(read)
+            else:
+                self._confirmed.append((read, position))
+
+    def _answer(self, read: RemoteRead, position: int) -> None:
+        self._messages.append((read.member_id, ReadIndexResponse(read.request_id, position, self._core.member_id)))
