@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from cluster.client_query import QueryReply
 from cluster.client_session import ClientState, ClusterClient
 from cluster.codecs import EventCode
 from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError
@@ -110,6 +111,37 @@ class AsyncClusterClient:
                 self._schedule()
                 await self._change()
             return result
+        finally:
+            self._senders -= 1
+
+    async def query(
+        self,
+        payload: Payload,
+        *,
+        consistency: str = "linearizable",
+        member_id: int | None = None,
+        min_position: int | None = None,
+        timeout_s: float | None = None,
+    ) -> QueryReply:
+        """Asks the service something that changes nothing. As ClusterClient.query."""
+        if self._failure is not None:
+            raise self._failure
+        pending = self._client.start_query(
+            payload,
+            consistency=consistency,
+            member_id=member_id,
+            min_position=min_position,
+            timeout_ns=None if timeout_s is None else int(timeout_s * 1e9),
+        )
+        self._client.flush()
+        self._senders += 1
+        try:
+            while not pending.is_done:
+                if self._failure is not None:
+                    raise self._failure
+                self._schedule()
+                await self._change()
+            return pending.result()
         finally:
             self._senders -= 1
 

@@ -50,6 +50,10 @@ cdef class ClientLoop:
         lost, self._ingress_lost = self._ingress_lost, False
         return lost
 
+    def note_ingress_lost(self):
+        """The ingress was found closed or not connected by something else than an offer."""
+        self._ingress_lost = True
+
     def take_sent(self):
         """The number of messages offered since the last call."""
         sent, self._sent = self._sent, 0

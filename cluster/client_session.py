@@ -18,16 +18,18 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Self
 
-from cluster import codecs
+from cluster import codecs, ordo_codecs
 from cluster.client_connect import SessionConnect
 from cluster.client_ingress import IngressPublications, parse_endpoints
 from cluster.client_loop import ClientLoop
+from cluster.client_query import ClientQueries, PendingQuery, QueryReply
 from cluster.client_transport import ClientTransport
 from cluster.codecs import EventCode
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, SessionClosedError
 
 if TYPE_CHECKING:
     from service_api.service import Payload
+    from transport.publication import ExclusivePublication
 
 INGRESS_STREAM_ID = 101
 EGRESS_STREAM_ID = 102
@@ -63,11 +65,13 @@ class ClientSettings:
     connect_attempt_timeout_ns: int = 1_000_000_000
     new_leader_timeout_ns: int = 10_000_000_000
     keep_alive_interval_ns: int = 1_000_000_000
+    query_retry_interval_ns: int = 250_000_000
     client_name: str = ""
     credentials: bytes = b""
 
     def __post_init__(self) -> None:
-        for name in ("message_timeout_ns", "connect_timeout_ns", "new_leader_timeout_ns", "keep_alive_interval_ns"):
+        names = ("message_timeout_ns", "connect_timeout_ns", "new_leader_timeout_ns", "keep_alive_interval_ns")
+        for name in (*names, "query_retry_interval_ns"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: must be above 0")
         for name in ("ingress_channel", "egress_channel"):
@@ -138,7 +142,9 @@ class ClusterClient(ClientLoop):
 
     def _begin(self) -> None:
         settings, client = self.settings, self._transport.client
-        self._ingress_publications = IngressPublications(client, settings.ingress_channel, settings.ingress_stream_id)
+        ingress = settings.ingress_channel, settings.ingress_stream_id
+        self._ingress_publications = IngressPublications(client, *ingress)
+        self._queries = ClientQueries(self, client, *ingress, settings.query_retry_interval_ns)
         channel = settings.egress_channel
         if channel.startswith("aeron:udp"):
             channel += f"{'|' if '?' in channel else '?'}rejoin=false"
@@ -188,7 +194,7 @@ class ClusterClient(ClientLoop):
         if now_ns >= self._next_tick_ns:
             self._tick(now_ns)
         if self.state is ClientState.CLOSED and not count:
-            raise SessionClosedError(f"session {self.session_id} is over: {self.close_reason}")
+            raise self._closed_error()
         return count
 
     def send(self, payload: Payload, timeout_ns: int | None = None) -> int:
@@ -216,6 +222,64 @@ class ClusterClient(ClientLoop):
                 self.park(SEND_PARK_NS)
         return result
 
+    def query(
+        self,
+        payload: Payload,
+        *,
+        consistency: str = "linearizable",
+        member_id: int | None = None,
+        min_position: int | None = None,
+        timeout_ns: int | None = None,
+    ) -> QueryReply:
+        """Asks the service something that changes nothing and takes no place in the log; polls until it is answered.
+
+        "linearizable": the answer shows everything that was answered to anybody before this call. "stale": it may be
+        older, and says of which position it is; with `min_position` it is no older than that. `member_id` answers, the
+        leader by default. Asked again by itself, also through a change of the leader. Raises ClusterTimeoutError after
+        `timeout_ns` (default: message_timeout_ns), also where `min_position` was not reached; QueryFailedError when the
+        service answers no such query or failed; SessionClosedError, and ClusterError for what cannot be asked.
+        """
+        pending = self.start_query(
+            payload,
+            consistency=consistency,
+            member_id=member_id,
+            min_position=min_position,
+            timeout_ns=timeout_ns,
+        )
+        while not pending.is_done:
+            if self.poll() == 0 and not pending.is_done:
+                self.park(TICK_INTERVAL_NS)
+        return pending.result()
+
+    def start_query(
+        self,
+        payload: Payload,
+        *,
+        consistency: str = "linearizable",
+        member_id: int | None = None,
+        min_position: int | None = None,
+        timeout_ns: int | None = None,
+        on_done: Callable[[PendingQuery], object] | None = None,
+    ) -> PendingQuery:
+        """`query` without waiting: it is sent, and done, while `poll` is called. `on_done` comes from `poll`."""
+        if self.state is ClientState.CLOSED:
+            raise self._closed_error()
+        now_ns = self._transport.clock.now()
+        return self._queries.start(
+            bytes(payload),
+            consistency=consistency,
+            member_id=member_id,
+            min_position=min_position,
+            deadline_ns=now_ns + (timeout_ns or self.settings.message_timeout_ns),
+            now_ns=now_ns,
+            on_done=on_done,
+        )
+
+    @property
+    def leader_ingress(self) -> ExclusivePublication | None:
+        """The publication to the leader, None while there is none to send to."""
+        return self._ingress_publications.get(self.leader_member_id) if self.is_connected else None
+
     def park(self, timeout_ns: int) -> None:
         """Waits until something may have come in, or the timeout passed."""
         self._transport.park(timeout_ns)
@@ -235,6 +299,7 @@ class ClusterClient(ClientLoop):
         if self._owns_transport:
             self._transport.close()
         elif not self._transport.client.is_closed:
+            self._queries.close()
             self._ingress_publications.close()
             self._egress_subscription.close()
 
@@ -252,7 +317,7 @@ class ClusterClient(ClientLoop):
 
     def on_offered(self, result: int) -> None:
         if self.state is ClientState.CLOSED:
-            raise SessionClosedError(f"session {self.session_id} is over: {self.close_reason}")
+            raise self._closed_error()
         self._drive()
 
     def _tick(self, now_ns: int) -> None:
@@ -265,6 +330,7 @@ class ClusterClient(ClientLoop):
             self._await_new_leader(now_ns)
         elif self.state is ClientState.AWAIT_NEW_LEADER_CONNECTION:
             self._await_new_leader_connection(now_ns)
+        self._queries.work(now_ns)
 
     def _work_connect(self, now_ns: int) -> None:
         assert self._connect is not None
@@ -337,6 +403,10 @@ class ClusterClient(ClientLoop):
             self.state = ClientState.CLOSED
             self.close_reason = reason
             self.set_ingress(None)
+            self._queries.fail_all(self._closed_error)
+
+    def _closed_error(self) -> SessionClosedError:
+        return SessionClosedError(f"session {self.session_id} is over: {self.close_reason}")
 
     def _ids(self) -> dict[str, int]:
         return {"leadership_term_id": self.leadership_term_id, "cluster_session_id": self.session_id}
@@ -344,7 +414,7 @@ class ClusterClient(ClientLoop):
     # Egress
 
     def on_event(self, message: bytes, image: Any) -> None:
-        found = codecs.decode(message)
+        found = codecs.decode(message) or ordo_codecs.decode(message)
         if found is None:
             return
         table, values = found
@@ -357,6 +427,8 @@ class ClusterClient(ClientLoop):
             self._take_new_leader(values, image)
         elif table is codecs.SESSION_EVENT:
             self._take_session_event(values)
+        elif table is ordo_codecs.QUERY_RESPONSE:
+            self._queries.on_response(values, self._transport.clock.now())
 
     def _take_new_leader(self, event: Any, image: Any) -> None:
         if event.leadership_term_id <= self.leadership_term_id or self.state is ClientState.CLOSED:

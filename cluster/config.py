@@ -92,6 +92,7 @@ class ClusterSection(Settings):
     termination_timeout: DurationNs = 10 * SECOND_NS
     session_timeout: DurationNs = 10 * SECOND_NS
     max_sessions: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
+    max_queries: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     appointed_leader_id: int = -1
     log_term_length: SizeBytes = 16 * MEBIBYTE
     mtu: SizeBytes = 1408
@@ -134,6 +135,7 @@ class ModuleConfig(Settings):
     termination_timeout_ns: int = 10 * SECOND_NS
     session_timeout_ns: int = 10 * SECOND_NS
     sessions_max: int = 4096
+    queries_max: int = 4096
     appointed_leader_id: int = -1
     log_term_length_bytes: int = 16 * MEBIBYTE
     mtu_bytes: int = 1408
@@ -218,6 +220,7 @@ class NodeConfig(Settings):
             termination_timeout_ns=cluster.termination_timeout,
             session_timeout_ns=cluster.session_timeout,
             sessions_max=cluster.max_sessions,
+            queries_max=cluster.max_queries,
             appointed_leader_id=cluster.appointed_leader_id,
             log_term_length_bytes=cluster.log_term_length,
             mtu_bytes=cluster.mtu,

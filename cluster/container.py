@@ -24,6 +24,7 @@ from cluster.container_cluster import ContainerCluster
 from cluster.container_control import ContainerControl
 from cluster.container_egress import EgressPublications
 from cluster.container_loop import ContainerLoop, ContainerSession
+from cluster.container_queries import ContainerQueries
 from cluster.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
 from cluster.counter_types import CounterType
 from cluster.mark_file import ComponentType, container_mark_file_name
@@ -48,6 +49,7 @@ HOLD_SNAPSHOT = 4
 """A snapshot is being recorded."""
 EGRESS_TIMEOUT_NS = 1_000_000_000
 APP_VERSION_DEFAULT = 1
+QUERIES_MAX_DEFAULT = 4096
 NODE_COUNTERS = (
     CounterType.RECOVERY_STATE,
     CounterType.LOG_RECORDING,
@@ -99,6 +101,7 @@ class ServiceContainer(ContainerLoop):
         service_id: int = 0,
         memory: MemoryProvider | None = None,
         app_version: int = APP_VERSION_DEFAULT,
+        queries_max: int = QUERIES_MAX_DEFAULT,
     ) -> None:
         super().__init__(service)
         self.cluster = ContainerCluster(self, member_id)
@@ -122,8 +125,9 @@ class ServiceContainer(ContainerLoop):
             service_name=type(service).__qualname__,
         )
         self._app_version = app_version
+        self._queries_max = queries_max
         self._now_ns = 0
-        self._egress = EgressPublications(client, self._record_error)
+        self._egress = EgressPublications(client, self.record_error)
         self._egress_deadline_ns = 0
         self._continuation: Callable[[], None] | None = None
         self._snapshot: SnapshotWriter | None = None
@@ -150,10 +154,12 @@ class ServiceContainer(ContainerLoop):
         return f"service-container-{self.service_id}"
 
     control: ContainerControl
+    queries: ContainerQueries
 
     def on_start(self) -> None:
         self._started = True
         self.control = ContainerControl(self._client, self.service_id, self)
+        self.queries = ContainerQueries(self, self._client, self._queries_max)
 
     def on_close(self) -> None:
         """Ends the service (`on_terminate`) and gives back what the container has in the driver. Again is harmless."""
@@ -164,12 +170,14 @@ class ServiceContainer(ContainerLoop):
             self._snapshot = None
         if self._started:
             self.control.close()
+            self.queries.close()
         self._errors.close()
 
     @property
     def park_timeout_ns(self) -> int:
         """How long a thread that has only this agent may sleep when there was no work."""
-        return 1_000_000 if self.hold or self.state is ContainerState.AWAITING else 50_000_000
+        waits = self.hold or self.state is ContainerState.AWAITING or self.queries.has_unsent
+        return 1_000_000 if waits else 50_000_000
 
     def tick(self, now_ns: int) -> int:
         self._now_ns = now_ns
@@ -179,7 +187,7 @@ class ServiceContainer(ContainerLoop):
             work_count += self._recover()
         elif self.state is ContainerState.RUNNING:
             work_count += self._run(now_ns)
-        if self.hold:
+        if self.hold or self.queries.has_unsent:
             self.ask_for_tick()
         elif self._awaits_something:
             self.tick_by(now_ns + QUICK_TICK_NS)
@@ -203,6 +211,7 @@ class ServiceContainer(ContainerLoop):
             work_count += self._egress.poll()
         if self._snapshot is not None:
             work_count += self._await_snapshot()
+        work_count += self.queries.work(now_ns)
         if not self.follows:
             work_count += self._follow_log()
         if not self.hold:
@@ -282,6 +291,15 @@ class ServiceContainer(ContainerLoop):
             return 0
         self.follow(self._open_recording(recording_id, self.log_position), *self._positions)
         return 1
+
+    # Queries
+
+    def on_queries(self) -> int:
+        return self.queries.poll()
+
+    def answer_queries(self) -> int:
+        """While a record's callback waits for egress, the state is that of no position."""
+        return 0 if self.hold & HOLD_EGRESS else self.queries.answer()
 
     # Records
 
@@ -470,7 +488,7 @@ class ServiceContainer(ContainerLoop):
         try:
             self.service.on_terminate(self.cluster)
         except Exception as error:
-            self._record_error(error)
+            self.record_error(error)
 
     @property
     def terminated(self) -> bool:
@@ -495,14 +513,14 @@ class ServiceContainer(ContainerLoop):
             raise error
         self.state = ContainerState.FAILED
         if isinstance(error, OrdoError) and not isinstance(error, ServiceError):
-            self._record_error(error)
+            self.record_error(error)
             raise error
         where = f"service {type(self.service).__name__} raised in {self.callback} at position {position}"
         self._errors.record(error, where)
         raise ServiceError(f"{where}: {type(error).__name__}: {error}", category=Category.FATAL) from error
 
     def on_unknown_session(self, session_id: int) -> None:
-        self._record_error(ClusterError(f"log: record of a session that is not open: session_id={session_id}"))
+        self.record_error(ClusterError(f"log: record of a session that is not open: session_id={session_id}"))
 
-    def _record_error(self, error: Exception) -> None:
+    def record_error(self, error: Exception) -> None:
         self._errors.record(error, type(error).__name__)

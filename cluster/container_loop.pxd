@@ -8,6 +8,7 @@ from runtime.counters cimport Counter
 from service_api.native cimport Header, NativeClusteredService, NativeSession
 from transport.image cimport Fragment
 from transport.publication cimport Publication
+from transport.subscription cimport Subscription
 
 cdef class ContainerLoop(Agent):
     """What happens once a message. The rest is its Python subclass, called by the methods `on_*` and `tick`.
@@ -31,6 +32,9 @@ cdef class ContainerLoop(Agent):
     cdef readonly int64_t time
     cdef readonly int64_t leadership_term_id
     cdef readonly bint is_leading
+    cdef Subscription _queries                     # from the consensus module
+    cdef public int64_t next_query_position        # the lowest that a query waits for, or NO_QUERY
+    cdef readonly int64_t executed_position        # everything below has been executed
     cdef public int hold                           # reasons, 0: none
     cdef public bint executes                      # recovered and not terminated
     cdef public int32_t record_limit               # a duty cycle
@@ -40,6 +44,7 @@ cdef class ContainerLoop(Agent):
     cdef public int64_t messages_executed
 
     cdef int _execute(self) except -1
+    cdef int _work_queries(self) except -1
     cdef int _execute_record(self, const Fragment* fragment) except -1
     cdef int _execute_message(self, const Fragment* fragment) except -1
     cdef ContainerSession _find_session(self, int64_t session_id)

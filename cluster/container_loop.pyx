@@ -15,8 +15,9 @@ from cluster.layout cimport (
 )
 from runtime.atomics cimport ordo_get_i64, ordo_get_u16
 from service_api.native cimport ADMIN_ACTION, CLOSED, MESSAGE_TOO_LONG, MOCKED_OFFER, NOT_CONNECTED
-from transport.image cimport Fragment
+from transport.image cimport Fragment, Image
 from transport.publication cimport Publication
+from transport.subscription cimport Subscription
 
 from runtime.errors import ServiceCallError, ServiceError
 
@@ -25,6 +26,8 @@ cdef enum:
     ADMIN_ACTION_ATTEMPTS = 3         # the position after a term's end is free as soon as the term has rotated
 
 cdef int64_t TICK_INTERVAL_NS = 10_000_000
+cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFFLL
+NO_QUERY = INT64_MAX
 
 
 cdef class ContainerLoop(Agent):
@@ -39,6 +42,7 @@ cdef class ContainerLoop(Agent):
         self._sessions = {}
         self.leadership_term_id = -1
         self.record_limit = RECORD_LIMIT_DEFAULT
+        self.next_query_position = INT64_MAX
 
     # For the Python half
 
@@ -49,7 +53,12 @@ cdef class ContainerLoop(Agent):
         self._commit = commit
         self._leader_term = leader_term
         self._service_position = service_position
+        self.executed_position = reader.position
         service_position.set_release(self.log_position)
+
+    def set_queries(self, Subscription subscription not None):
+        """Where queries come from; looked at every duty cycle."""
+        self._queries = subscription
 
     @property
     def follows(self):
@@ -125,6 +134,7 @@ cdef class ContainerLoop(Agent):
                 self.on_leading(not self.is_leading)
             if not self.hold:
                 work_count += self._execute()
+            work_count += self._work_queries()
         if self._background is not None:
             self.callback = "do_background_work"
             work_count += self._background(now_ns)
@@ -139,14 +149,30 @@ cdef class ContainerLoop(Agent):
     cdef int _execute(self) except -1:
         cdef Fragment fragment
         cdef int64_t commit = self._commit.get()
+        cdef int64_t executed
         cdef int count = 0
         if self._reader.position >= commit:
             return 0
-        while count < self.record_limit and not self.hold and self._reader.next(&fragment, commit) == 1:
+        executed = commit                 # also where that is inside of a record whose end is not committed
+        while self._reader.next(&fragment, commit) == 1:
             self._execute_record(&fragment)
             count += 1
+            if count == self.record_limit or self.hold:
+                executed = self._reader.position
+                break
+        self.executed_position = executed
         if not self.hold:
             self._service_position.set_release(self._reader.position)
+        return count
+
+    cdef int _work_queries(self) except -1:
+        """Between records: takes queries up, and answers those whose position was executed."""
+        cdef Fragment fragment
+        cdef int count = 0
+        if self._queries is not None and len(self._queries.images) and (<Image> self._queries.images[0]).peek(&fragment):
+            count = self.on_queries()
+        if self.executed_position >= self.next_query_position:
+            count += self.answer_queries()
         return count
 
     cdef int _execute_record(self, const Fragment* fragment) except -1:
@@ -202,6 +228,14 @@ cdef class ContainerLoop(Agent):
 
     def on_record(self, record, position):
         """A committed record that is no session message."""
+        raise NotImplementedError
+
+    def on_queries(self):
+        """Queries have come; the number of those taken."""
+        raise NotImplementedError
+
+    def answer_queries(self):
+        """Everything up to `next_query_position` is executed; the number of answers."""
         raise NotImplementedError
 
     def on_leading(self, is_leading):

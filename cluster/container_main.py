@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from archive.lmdb_store import open_lmdb
-from cluster.container import ServiceContainer, open_recording_in
+from cluster.container import QUERIES_MAX_DEFAULT, ServiceContainer, open_recording_in
 from cluster.container_process import SERVICE_FAILED_STATUS
 from cluster.counter_types import CounterType
 from cluster.mark_file import LIVENESS_TIMEOUT_MS
@@ -109,6 +109,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--service", required=True, help="module:Class")
     parser.add_argument("--member-id", type=int, default=0)
     parser.add_argument("--service-id", type=int, default=0)
+    parser.add_argument("--queries-max", type=int, default=QUERIES_MAX_DEFAULT, help="queries at a time")
     parser.add_argument("--parent-pid", type=int, default=os.getppid(), help="end when this process ends")
     return parser.parse_args(arguments)
 
@@ -171,6 +172,7 @@ def run_container(options: argparse.Namespace) -> None:
                 member_id=options.member_id,
                 service_id=options.service_id,
                 memory=memory,
+                queries_max=options.queries_max,
             ),
             clock,
         )

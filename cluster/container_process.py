@@ -35,6 +35,8 @@ class ContainerProcess:
             str(config.aeron_dir),
             "--member-id",
             str(config.node.member_id),
+            "--queries-max",
+            str(config.cluster.max_queries),
             "--service",
             service_name,
             "--parent-pid",

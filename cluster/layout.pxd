@@ -12,6 +12,8 @@ cdef enum:
     SBE_HEADER_LENGTH = 8
     SCHEMA_ID = 111
     SCHEMA_VERSION = 17
+    ORDO_SCHEMA_ID = 901               # docs/ARCHITECTURE.md, "Messages and values of Ordo's own"
+    QUERY_ID = 10                      # of that schema
 
 cdef enum:  # template ids
     SESSION_MESSAGE_HEADER_ID = 1
@@ -130,6 +132,11 @@ cdef inline int template_id(const uint8_t* message, int64_t length_bytes) noexce
     if SBE_HEADER_LENGTH + <int64_t> ordo_get_u16(message) > length_bytes:
         return -1
     return ordo_get_u16(message + 2)
+
+cdef inline bint is_query(const uint8_t* message, int64_t length_bytes) noexcept nogil:
+    """Whether a message says that it is a Query; no more of it than its header is known to be there."""
+    return (length_bytes >= SBE_HEADER_LENGTH and ordo_get_u16(message + 4) == ORDO_SCHEMA_ID
+            and ordo_get_u16(message + 2) == QUERY_ID)
 
 cdef inline void put_sbe_header(uint8_t* message, int block_length, int template) noexcept nogil:
     ordo_put_i64(message, <int64_t> (<uint64_t> block_length | (<uint64_t> template << 16)

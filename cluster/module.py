@@ -21,6 +21,7 @@ from cluster.members import Member, ingress_endpoints, parse_member
 from cluster.members_query import extended_members_response, members_response
 from cluster.membership import Membership
 from cluster.module_counters import ModuleCounters
+from cluster.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
 from cluster.recovery import Recovery
 from cluster.sequencer import Sequencer
 from cluster.service_link import ServiceLink
@@ -122,6 +123,15 @@ class ConsensusModule:
             self.sequencer,
             self.counters,
             self.record_error,
+        )
+        self.queries = Queries(
+            self.core,
+            QueryLink(seams.client, self.counters.container_park_flag),
+            send=self._send,
+            broadcast=self.broadcast,
+            first_round_id=seams.random.stream("queries").getrandbits(FIRST_ROUND_ID_BITS),
+            interval_ns=config.leader_heartbeat_interval_ns,
+            queries_max=config.queries_max,
         )
         self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
         self.termination = Termination(self)
@@ -238,6 +248,13 @@ class ConsensusModule:
             self._on_session_control(table, values, image, cluster_time)
         return 1
 
+    def on_query(self, message: bytes) -> None:
+        """A client's query; at any member, and in any state of it."""
+        try:
+            self.queries.on_query(message, self._seams.clock.now())
+        except DecodeError as error:
+            self.on_invalid_request(f"ingress: {error.message}")
+
     def _on_session_control(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
         if table is codecs.CHALLENGE_RESPONSE:
             self.requests.on_challenge_response(values, cluster_time)
@@ -278,6 +295,8 @@ class ConsensusModule:
         elif isinstance(message, messages.StopCatchup):
             if message.follower_member_id == self.member_id and self.log.stop_catchup(message.leadership_term_id):
                 self.core.on_live(now_ns)
+        elif isinstance(message, messages.ReadMessage):
+            self.queries.on_message(message, now_ns)
         else:
             if isinstance(message, messages.AppendPosition):
                 self._check_catchup(message)
@@ -523,6 +542,7 @@ class ConsensusModule:
         self.termination.work(now_ns)
         self.transfer.work(now_ns)
         self._carry_out(now_ns)
+        self.queries.work(now_ns)
         cluster_time = self.cluster_time
         leader_id = self.core.leader_member_id
         if self.counters.state != ModuleState.SUSPENDED:

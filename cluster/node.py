@@ -208,6 +208,7 @@ class Node:
             open_recording=self.archive.reader,
             member_id=config.node.member_id,
             memory=self._seams.memory,
+            queries_max=config.cluster.max_queries,
         )
 
     def start(self) -> None:

@@ -26,6 +26,7 @@ from cluster.layout cimport (
     SESSION_HEADER_SESSION_ID,
     SESSION_HEADER_TERM_ID,
     SESSION_MESSAGE_HEADER_ID,
+    is_query,
     put_sbe_header,
     put_session_header,
     template_id,
@@ -316,7 +317,7 @@ cdef class Sequencer:
         cdef Py_ssize_t index
         cdef int work = 0
         cdef list images = self._ingress
-        if count == 0 or not self.takes_ingress:
+        if count == 0:
             return 0
         self._ingress_start = (self._ingress_start + 1) % <int> count
         for index in range(count):
@@ -338,11 +339,19 @@ cdef class Sequencer:
         return count
 
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1:
-        """1: done with this message; 0: the log has no room for it now, it stays in ingress."""
+        """1: done with this message; 0: it stays in ingress, the log has no room for it or none is taken now.
+
+        Queries are taken at any time, as far as nothing else is before them.
+        """
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
         if template == SESSION_MESSAGE_HEADER_ID:
-            return self._sequence(data, fragment.length_bytes, cluster_time)
+            return self._sequence(data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
+        if is_query(data, fragment.length_bytes):
+            self.module.on_query(PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+            return 1
+        if not self.takes_ingress:
+            return 0
         if template < 0:
             self.module.on_invalid_request(f"ingress: {fragment.length_bytes} bytes that are no cluster message")
             return 1

@@ -65,6 +65,9 @@ cdef class NativeClusteredService:
     def on_timer_event(self, correlation_id, timestamp):
         pass
 
+    def on_query(self, payload):
+        raise NotImplementedError("the service answers no queries")
+
     def on_take_snapshot(self, writer):
         pass
 

@@ -10,7 +10,7 @@ What may be called from where:
     on_session_open, on_session_close, on_session_message,
     on_timer_event, on_new_leadership_term                yes
     on_start, on_role_change, on_take_snapshot,
-    on_terminate, do_background_work                      no: ServiceCallError
+    on_query, on_terminate, do_background_work            no: ServiceCallError
 """
 
 from __future__ import annotations
@@ -176,6 +176,14 @@ class ClusteredService:
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
         """A timer fired."""
+
+    def on_query(self, payload: bytes) -> bytes:
+        """A client asks for something that changes nothing: answer it from the state, and leave the state alone.
+
+        Not part of the log: on one member, between two records. What it raises goes to the client as an error, and ends
+        nothing; NotImplementedError says that the question is none that the service answers.
+        """
+        raise NotImplementedError("the service answers no queries")
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         """Write the whole state; `on_start` gets it back, byte for byte."""
