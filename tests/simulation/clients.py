@@ -12,6 +12,7 @@ from runtime.errors import OrdoError
 from runtime.memory import HeapMemoryProvider
 from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
 from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply
+from tests.simulation.queries import Asking
 from tests.simulation.timeline import NEVER_NS, Actor
 from transport.client import TransportClient
 from transport.driver.config import MediaDriverConfig
@@ -44,6 +45,7 @@ class SimulatedClient(Actor):
         self.is_working = True
         self.session: ClusterClient | None = None
         self.answered_last = 0
+        self.asking = Asking(self)
         self._driver: MediaDriver | None = None
         self._transport: ClientTransport | None = None
         self._next_operation_ns = 0
@@ -109,6 +111,7 @@ class SimulatedClient(Actor):
     def release(self) -> None:
         """Forgets the process without a word to anybody."""
         self.session = self._driver = self._transport = self.host = None
+        self.asking.forget()
         self.due_ns = NEVER_NS
         self.paused_until_ns = 0
 
@@ -132,7 +135,7 @@ class SimulatedClient(Actor):
         driver.park(self.clock.now(), tick_ns)
         wait_ns = min(tick_ns, host.parked_ns)
         if is_connected and self.is_working:
-            wait_ns = min(wait_ns, self._next_operation_ns - now_ns)
+            wait_ns = min(wait_ns, self._next_operation_ns - now_ns, max(self.asking.next_ns - now_ns, 0))
         return wait_ns
 
     def _poll(self, now_ns: int) -> None:
@@ -164,7 +167,10 @@ class SimulatedClient(Actor):
     # -- work ------------------------------------------------------------------------------------------------------
 
     def _work(self, now_ns: int) -> None:
-        if not self.is_working or now_ns < self._next_operation_ns:
+        if not self.is_working:
+            return
+        self.asking.work(now_ns)
+        if now_ns < self._next_operation_ns:
             return
         mean_ns = self.world.options.operation_mean_ns
         self._next_operation_ns = now_ns + max(1, int(self.random.expovariate(1.0) * mean_ns))

@@ -69,6 +69,18 @@ class ClientHistory:
         if request is not None:
             self._operations.ok(handle, _output(request, reply), float(now_ns))
 
+    def asked(self, client: int, register: int, now_ns: int) -> int:
+        """A linearizable query; a handle for `told` or `given_up`, where 0 stands for a query that is not kept."""
+        return self._operations.call(client, register, "read", None, float(now_ns))
+
+    def told(self, handle: int, value: object, now_ns: int) -> None:
+        if handle:
+            self._operations.ok(handle, value, float(now_ns))
+
+    def given_up(self, handle: int) -> None:
+        if handle:
+            self._operations.refused(handle)
+
     def operations(self) -> list[Operation]:
         """For the linearizability checker, when all is over: what nobody executed had no effect."""
         for key, (handle, _) in list(self._handles.items()):

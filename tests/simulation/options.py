@@ -59,6 +59,7 @@ class Options:
     clock_rate_ppm_max: int = 0
     # the workload
     operation_mean_ns: int = 10 * MS
+    query_mean_ns: int = 0
     padding_max: int = 0
     registers: int = 3
     snapshot_mean_ns: int = 0
@@ -142,3 +143,4 @@ def _draw_workload(options: Options, rng: Random) -> None:
     options.snapshot_padding = rng.choice((0, 1000, 150_000))
     options.timers = rng.random() < 0.7
     options.messages = rng.random() < 0.7
+    options.query_mean_ns = rng.choice((0, 5, 20, 50)) * MS

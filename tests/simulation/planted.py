@@ -10,6 +10,7 @@ from typing import Any
 
 from cluster import node, session_requests, snapshots
 from cluster.container import ServiceContainer
+from cluster.container_queries import ContainerQueries
 from cluster.log_executor import LogExecutor
 from cluster.service_messages import PendingServiceMessages
 from cluster.state_store import StateStore
@@ -148,6 +149,22 @@ def service_messages_are_logged_twice(patch: Patch) -> None:
     patch(PendingServiceMessages, "enqueue", enqueue)
 
 
+def leader_answers_without_a_round(patch: Patch) -> None:
+    """Dissertation §6.4: a leader takes it for granted that it still leads."""
+    patch(core.ConsensusCore, "is_quorum", lambda *_: True)
+
+
+def follower_answers_before_its_service_is_there(patch: Patch) -> None:
+    """Dissertation §6.4: the read index is known, and the service has not executed up to it."""
+    original = ContainerQueries._push
+
+    def push(self: Any, query: Any) -> None:
+        query.read_position = 0
+        original(self, query)
+
+    patch(ContainerQueries, "_push", push)
+
+
 def damaged_datagrams_arrive(patch: Patch) -> None:
     """Not the product's fault: without checksums on the network, damage reaches the log and must be seen."""
 
@@ -170,6 +187,8 @@ PLANTED: tuple[Plant, ...] = (
     execution_goes_on_during_a_snapshot,
     snapshots_forget_timers,
     service_messages_are_logged_twice,
+    leader_answers_without_a_round,
+    follower_answers_before_its_service_is_there,
     damaged_datagrams_arrive,
 )
 

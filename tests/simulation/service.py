@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from service_api.service import Cluster, ClusteredService
 from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request, decode_request
+from tests.simulation.queries import Answer, decode_question
 
 SNAPSHOT_PADDING_BYTES_MAX = 200_000
 
@@ -174,6 +175,10 @@ class RegisterService(ClusteredService):
     def on_new_leadership_term(self, event: Any) -> None:
         text = f"term {event.leadership_term_id} leader={event.leader_member_id} time={event.timestamp}"
         self._done(event.log_position, text)
+
+    def on_query(self, payload: bytes) -> bytes:
+        value = self.state.registers.get(decode_question(payload), NONE_VALUE)
+        return Answer(value, self.state.digest).encode()
 
     def on_take_snapshot(self, writer: Any) -> None:
         self.state.padding = "x" * self._padding

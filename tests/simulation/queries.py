@@ -1,0 +1,140 @@
+"""What simulated clients ask without taking a place in the log, and what must be true of the answers."""
+
+from __future__ import annotations
+
+import struct
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from runtime.errors import OrdoError
+from tests.simulation.operations import NONE_VALUE
+from tests.simulation.timeline import NEVER_NS
+
+if TYPE_CHECKING:
+    from cluster.client_query import PendingQuery, QueryReply
+    from tests.simulation.clients import SimulatedClient
+    from tests.simulation.world import World
+
+_QUESTION = struct.Struct("<q")
+_ANSWER = struct.Struct("<q16s")
+PENDING_MAX = 20
+TIMEOUT_NS = 2_000_000_000
+DEPOSED_NS = 1_000_000_000
+DEPOSED_MEAN_NS = 2_000_000
+
+
+class Answer(NamedTuple):
+    """What a register holds, and the hash over all records that the service had executed."""
+
+    value: int
+    digest: str
+
+    def encode(self) -> bytes:
+        return _ANSWER.pack(self.value, self.digest.encode())
+
+
+def encode_question(register: int) -> bytes:
+    return _QUESTION.pack(register)
+
+
+def decode_question(payload: bytes) -> int:
+    (register,) = _QUESTION.unpack(payload)
+    return int(register)
+
+
+def decode_answer(payload: bytes) -> Answer:
+    value, digest = _ANSWER.unpack(payload)
+    return Answer(value, digest.rstrip(b"\0").decode())
+
+
+class Asking:
+    """The queries of one client, of all kinds, to all members; a generator of its own draws them."""
+
+    def __init__(self, client: SimulatedClient) -> None:
+        self._client = client
+        self._world: World = client.world
+        self._random: Random = client.world.random.stream(f"{client.name} queries")
+        self._pending: set[int] = set()
+        self._seen_position = 0
+        self._leader_id = -1
+        self._deposed_id = -1
+        self._deposed_until_ns = 0
+        self.next_ns = 0 if client.world.options.query_mean_ns else NEVER_NS
+        self.answered = 0
+
+    def forget(self) -> None:
+        """The process is gone."""
+        self._pending.clear()
+
+    def work(self, now_ns: int) -> None:
+        """Perhaps asks for something."""
+        options = self._world.options
+        self._watch_leader(now_ns)
+        if now_ns < self.next_ns:
+            return
+        has_old_leader = now_ns < self._deposed_until_ns
+        mean_ns = min(DEPOSED_MEAN_NS, options.query_mean_ns) if has_old_leader else options.query_mean_ns
+        self.next_ns = now_ns + max(1, int(self._random.expovariate(1.0) * mean_ns))
+        member_id = self._random.choice([None, *range(options.nodes), *[self._deposed_id] * (4 * has_old_leader)])
+        consistency = self._random.choice(("linearizable", "linearizable", "stale", "stale since"))
+        register = self._random.randrange(options.registers)
+        if len(self._pending) < PENDING_MAX:
+            self.ask(register, member_id, consistency)
+
+    def _watch_leader(self, now_ns: int) -> None:
+        """A leader that was replaced may not know it yet: it is asked more than others."""
+        session = self._client.session
+        assert session is not None
+        if session.leader_member_id not in (self._leader_id, -1):
+            self._deposed_id, self._leader_id = self._leader_id, session.leader_member_id
+            self._deposed_until_ns = now_ns + DEPOSED_NS if self._deposed_id >= 0 else 0
+            if self._world.options.query_mean_ns:
+                self.next_ns = min(self.next_ns, now_ns + DEPOSED_MEAN_NS)
+
+    def ask(self, register: int, member_id: int | None, consistency: str) -> PendingQuery | None:
+        """None when there is no session. "stale since": not older than anything that this client has seen."""
+        session, history = self._client.session, self._world.clients_history
+        if session is None or session.is_closed:
+            return None
+        is_linearizable = consistency == "linearizable"
+        handle = history.asked(self._client.client_id, register, self._world.now_ns) if is_linearizable else 0
+        min_position = self._seen_position if consistency == "stale since" else None
+
+        def on_done(pending: PendingQuery) -> None:
+            self._pending.discard(pending.correlation_id)
+            if pending.reply is None:
+                history.given_up(handle)
+                return
+            answer = decode_answer(pending.reply.payload)
+            self._check(answer, pending.reply, min_position)
+            history.told(handle, None if answer.value == NONE_VALUE else answer.value, self._world.now_ns)
+
+        try:
+            pending = session.start_query(
+                encode_question(register),
+                consistency=consistency.split()[0],
+                member_id=member_id,
+                min_position=min_position,
+                timeout_ns=TIMEOUT_NS,
+                on_done=on_done,
+            )
+        except OrdoError as error:
+            self._world.fail(f"{self._client.name} could not ask: {error}")
+            return None
+        self._pending.add(pending.correlation_id)
+        return pending
+
+    def _check(self, answer: Answer, reply: QueryReply, min_position: int | None) -> None:
+        """Whatever was asked for, the answer is the state at the position it names."""
+        self.answered += 1
+        self._seen_position = max(self._seen_position, reply.log_position)
+        log, name = self._world.executed, self._client.name
+        if min_position is not None and reply.log_position < min_position:
+            self._world.fail(f"{name} asked for position {min_position} and was answered for {reply.log_position}")
+        index = log.index_after(reply.log_position)
+        expected = log.records[index - 1].digest if index else ""
+        if answer.digest != expected:
+            self._world.fail(
+                f"{name} was answered by member {reply.member_id} for position {reply.log_position} out of another "
+                f"state: {answer.digest}, expected {expected}"
+            )
