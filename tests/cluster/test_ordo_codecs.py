@@ -42,3 +42,33 @@ def test_toggle_values_name_their_target() -> None:
     assert [transfer_target(transfer_value(member_id)) for member_id in range(7)] == list(range(7))
     assert all(is_transfer(transfer_value(member_id)) for member_id in (None, 0, 6))
     assert not any(is_transfer(value) for value in ControlToggle if value is not ControlToggle.TRANSFER)
+
+
+MESSAGES_OF_QUERIES = {
+    "Query": (10, ordo_codecs.QUERY, (5, 77, -1, 1, b"AAPL")),
+    "QueryResponse": (11, ordo_codecs.QUERY_RESPONSE, (5, 77, 4096, 2, 0, b"300.10")),
+    "ReadHeartbeat": (12, ordo_codecs.READ_HEARTBEAT, (3, 9, 0)),
+    "ReadHeartbeatAck": (13, ordo_codecs.READ_HEARTBEAT_ACK, (3, 9, 1)),
+    "ReadIndexRequest": (14, ordo_codecs.READ_INDEX_REQUEST, (3, 11, 1)),
+    "ReadIndexResponse": (15, ordo_codecs.READ_INDEX_RESPONSE, (11, 4096, 0)),
+    "ServiceQuery": (16, ordo_codecs.SERVICE_QUERY, (5, 77, 4096, 0, b"AAPL")),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES_OF_QUERIES)
+def test_messages_of_queries_read_back_and_bear_no_cut(name: str) -> None:
+    template_id, table, row = MESSAGES_OF_QUERIES[name]
+    encoded = table.encode(**table.value_type(*row)._asdict())
+    assert (table.template_id, encoded[4:6]) == (template_id, b"\x85\x03")
+    assert ordo_codecs.decode(encoded) == (table, row)
+    assert codecs.decode(encoded) is None, "whoever knows Aeron's schema only ignores it"
+    for length in range(8, len(encoded)):
+        with pytest.raises(DecodeError):
+            ordo_codecs.decode(encoded[:length])
+
+
+def test_a_payload_longer_than_its_message_is_refused() -> None:
+    encoded = bytearray(ordo_codecs.QUERY.encode(cluster_session_id=1, correlation_id=2, consistency=0, payload=b"x"))
+    encoded[-5:-1] = b"\xff\xff\xff\x7f"
+    with pytest.raises(DecodeError, match="payload is cut"):
+        ordo_codecs.decode(encoded)

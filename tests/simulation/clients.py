@@ -153,6 +153,8 @@ class SimulatedClient(Actor):
             self._lose_session(now_ns, str(error))
             return
         after = self.session.state, self.session.leadership_term_id
+        if after[1] != before[1]:
+            self._unanswered.clear()  # what went to the old leader may never be answered, and must not stop the rest
         if after != before:
             self.world.note(f"{self.name} {after[0].name} session={self.session.session_id} term={after[1]}")
 
@@ -212,6 +214,7 @@ class SimulatedClient(Actor):
         self._unanswered.add(request.number)
         self.world.clients_history.offered(request, self.world.now_ns)
         if request.kind is Kind.WRITE:
+            self.asking.written_last = request.first
             self.world.last_written[request.first] = request.second
         return True
 

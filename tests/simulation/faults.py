@@ -187,11 +187,21 @@ class FaultSchedule:
             lonely = self.random.choice(members)
             network.partition([lonely], [address for address in addresses if address != lonely])
             self.world.note(f"partition {lonely}")
+        elif draw < 0.75:
+            self._cut_off(self.world.leader() or self.random.choice(self.world.nodes))
         else:
             source, destination = self.random.choice(addresses), self.random.choice(members)
             network.block(source, destination)
             self.world.note(f"one way blocked {source} -> {destination}")
         self._later(self._heal)
+
+    def _cut_off(self, node: SimulatedNode) -> None:
+        """No other member hears it, nor does it hear any; clients do."""
+        for other in self.world.nodes:
+            if other is not node:
+                self.world.network.block(node.address, other.address)
+                self.world.network.block(other.address, node.address)
+        self.world.note(f"{node.name} cut off from the other members")
 
     def _heal(self) -> None:
         self.world.network.heal()

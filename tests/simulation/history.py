@@ -48,6 +48,8 @@ class ClientHistory:
     def __init__(self) -> None:
         self.executed: dict[tuple[int, int], int] = {}
         self.acknowledged: dict[tuple[int, int], int] = {}
+        self.seen_position = 0
+        """Where the newest record stands whose effect any client has seen."""
         self._operations = History()
         self._handles: dict[tuple[int, int], tuple[int, Request]] = {}
 
@@ -65,6 +67,7 @@ class ClientHistory:
         if key not in self.executed:
             raise Violation(f"client {reply.client}: request {reply.number} was answered, and nobody executed it")
         self.acknowledged[key] = now_ns
+        self.seen_position = max(self.seen_position, self.executed[key])
         handle, request = self._handles.pop(key, (0, None))
         if request is not None:
             self._operations.ok(handle, _output(request, reply), float(now_ns))

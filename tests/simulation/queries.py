@@ -55,12 +55,13 @@ class Asking:
         self._world: World = client.world
         self._random: Random = client.world.random.stream(f"{client.name} queries")
         self._pending: set[int] = set()
-        self._seen_position = 0
         self._leader_id = -1
         self._deposed_id = -1
         self._deposed_until_ns = 0
         self.next_ns = 0 if client.world.options.query_mean_ns else NEVER_NS
         self.answered = 0
+        self.written_last = 0
+        """The register that this client wrote last."""
 
     def forget(self) -> None:
         """The process is gone."""
@@ -77,7 +78,7 @@ class Asking:
         self.next_ns = now_ns + max(1, int(self._random.expovariate(1.0) * mean_ns))
         member_id = self._random.choice([None, *range(options.nodes), *[self._deposed_id] * (4 * has_old_leader)])
         consistency = self._random.choice(("linearizable", "linearizable", "stale", "stale since"))
-        register = self._random.randrange(options.registers)
+        register = self.written_last if has_old_leader else self._random.randrange(options.registers)
         if len(self._pending) < PENDING_MAX:
             self.ask(register, member_id, consistency)
 
@@ -92,13 +93,14 @@ class Asking:
                 self.next_ns = min(self.next_ns, now_ns + DEPOSED_MEAN_NS)
 
     def ask(self, register: int, member_id: int | None, consistency: str) -> PendingQuery | None:
-        """None when there is no session. "stale since": not older than anything that this client has seen."""
+        """None when there is no session. A linearizable answer shows all that any client saw before; so does one of
+        "stale since", which asks for that position."""
         session, history = self._client.session, self._world.clients_history
         if session is None or session.is_closed:
             return None
         is_linearizable = consistency == "linearizable"
         handle = history.asked(self._client.client_id, register, self._world.now_ns) if is_linearizable else 0
-        min_position = self._seen_position if consistency == "stale since" else None
+        min_position = history.seen_position if consistency != "stale" else 0
 
         def on_done(pending: PendingQuery) -> None:
             self._pending.discard(pending.correlation_id)
@@ -114,7 +116,7 @@ class Asking:
                 encode_question(register),
                 consistency=consistency.split()[0],
                 member_id=member_id,
-                min_position=min_position,
+                min_position=min_position if consistency == "stale since" else None,
                 timeout_ns=TIMEOUT_NS,
                 on_done=on_done,
             )
@@ -124,13 +126,16 @@ class Asking:
         self._pending.add(pending.correlation_id)
         return pending
 
-    def _check(self, answer: Answer, reply: QueryReply, min_position: int | None) -> None:
-        """Whatever was asked for, the answer is the state at the position it names."""
+    def _check(self, answer: Answer, reply: QueryReply, min_position: int) -> None:
+        """The answer is the state at the position it names, and not older than it must be."""
         self.answered += 1
-        self._seen_position = max(self._seen_position, reply.log_position)
-        log, name = self._world.executed, self._client.name
-        if min_position is not None and reply.log_position < min_position:
-            self._world.fail(f"{name} asked for position {min_position} and was answered for {reply.log_position}")
+        history, log, name = self._world.clients_history, self._world.executed, self._client.name
+        history.seen_position = max(history.seen_position, reply.log_position)
+        if reply.log_position < min_position:
+            self._world.fail(
+                f"{name} was answered by member {reply.member_id} for position {reply.log_position}, "
+                f"which is older than {min_position}"
+            )
         index = log.index_after(reply.log_position)
         expected = log.records[index - 1].digest if index else ""
         if answer.digest != expected:
