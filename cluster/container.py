@@ -195,8 +195,8 @@ class ServiceContainer(ContainerLoop):
 
     @property
     def _awaits_something(self) -> bool:
-        """The node, the log, a publication of a session, or a position that the consensus module has named."""
-        if not self.follows or self._egress.pending:
+        """The node, the log, a publication or record of a session, or a position that the module has named."""
+        if not self.follows or self._egress.pending or self.queries.awaits_session:
             return True
         return self._termination is not None or bool(self._requested_acks)
 

@@ -30,6 +30,7 @@ ANSWER_LIMIT = 64
 HOLD_NS = 2_000_000_000
 """A client that still wants its answer has asked again by then."""
 EXPIRY_INTERVAL_NS = 100_000_000
+RETRY_NS = 1_000_000
 
 
 @dataclass(slots=True)
@@ -115,6 +116,7 @@ class ContainerQueries:
         session = self._container.sessions.get(query.session_id)
         if session is None:
             self._without_session.append(query)
+            self._container.tick_by(self._now_ns + RETRY_NS)
             return
         del self._queries[query.key]
         if query.status is QueryStatus.OK:
@@ -154,6 +156,8 @@ class ContainerQueries:
         response = Response(encode(status=query.status, payload=query.payload), too_long)
         self._responses.send(session.response_channel, session.response_stream_id, response, self._now_ns)
         self._container.note_written()
+        if self.has_unsent:
+            self._container.ask_for_tick()
 
     # -- the tick --------------------------------------------------------------------------------------------------
 
@@ -186,6 +190,11 @@ class ContainerQueries:
         self._without_session = [query for query in self._without_session if query.key in self._queries]
         heapq.heapify(self._by_position)
         self._note_next()
+
+    @property
+    def awaits_session(self) -> bool:
+        """Queries wait for their session's open record."""
+        return bool(self._without_session)
 
     @property
     def has_unsent(self) -> bool:

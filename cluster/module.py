@@ -124,7 +124,14 @@ class ConsensusModule:
             self.counters,
             self.record_error,
         )
-        self.queries = Queries(
+        self.queries = self._make_queries()
+        self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
+        self.termination = Termination(self)
+        self.transfer = LeadershipTransfer(self, self.core.election_timeout_ns)
+
+    def _make_queries(self) -> Queries:
+        seams, config = self._seams, self.config
+        return Queries(
             self.core,
             QueryLink(seams.client, self.counters.container_park_flag),
             send=self._send,
@@ -133,9 +140,6 @@ class ConsensusModule:
             interval_ns=config.leader_heartbeat_interval_ns,
             queries_max=config.queries_max,
         )
-        self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
-        self.termination = Termination(self)
-        self.transfer = LeadershipTransfer(self, self.core.election_timeout_ns)
 
     def _build_replicated_state(self, authenticator: Authenticator) -> None:
         """What is a function of the committed log, and its executor; restored from the newest snapshot."""
