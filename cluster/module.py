@@ -78,7 +78,7 @@ class ModuleSeams:
     events: Callable[..., object]
     """Takes one canonical event: its name, and its context by keyword."""
     lost_state: str | None = None
-    """Where the store was moved to when it could not be read; `store` is empty then."""
+    """How an earlier store was lost; `store` is empty then."""
 
 
 class ConsensusModule:

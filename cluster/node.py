@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from archive.archive import Archive
+from archive.catalog import CATALOG_NAME
 from archive.lmdb_store import open_lmdb
 from cluster.component_errors import ComponentErrors
 from cluster.config import NodeConfig
@@ -105,7 +106,8 @@ class Node:
         self.errors = self._open_errors()
         self._closers.append(self.errors.close)
         path = str(config.cluster_dir / "state.mdb")
-        store, lost_state = open_state_store(seams.storage, path, seams.clock.epoch_ms())
+        has_run = seams.storage.exists(str(config.archive_dir / CATALOG_NAME))
+        store, lost_state = open_state_store(seams.storage, path, seams.clock.epoch_ms(), is_expected=has_run)
         self._closers.append(store.close)
         self.driver = self._start_driver()
         self.client = TransportClient(

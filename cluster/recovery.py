@@ -44,7 +44,7 @@ class Recovery:
         is_single: bool = False,
         lost_state: str | None = None,
     ) -> None:
-        """`is_single`: there is no other member. `lost_state`: where the unreadable store was moved to, if it was."""
+        """`is_single`: there is no other member. `lost_state`: how an earlier store was lost, if it was."""
         self._archive, self._store, self._config = archive, store, config
         self._is_single = is_single
         self.findings: list[str] = []
@@ -85,9 +85,7 @@ class Recovery:
         everything = Distrust.LOG | Distrust.VOTE
         logs = [one.recording_id for one in self._archive.recordings() if one.stream_id == LOG_STREAM_ID]
         if lost_state is not None:
-            self._lose(everything, f"the store of votes and terms was damaged and is kept as {lost_state}")
-        elif self.state.is_empty and logs:
-            self._lose(everything, "the store of votes and terms is gone, but there is a log")
+            self._lose(everything, f"the store of votes and terms {lost_state}")
         elif self.state.is_empty and self._config.rejoin:
             self._lose(everything, "this member rejoins with an empty folder")
         if self.log_recording_id == NULL_VALUE and logs and self.distrust & Distrust.VOTE:

@@ -125,9 +125,10 @@ class StateStore:
         self._store.close()
 
 
-def open_state_store(storage: Storage, path: str, now_ms: int) -> tuple[StateStore, str | None]:
-    """The store in a file. One that cannot be read is moved aside, and a new one is made: where it was moved to, or
-    None. Raises StorageError."""
+def open_state_store(storage: Storage, path: str, now_ms: int, *, is_expected: bool) -> tuple[StateStore, str | None]:
+    """The store in a file, and how an earlier one was lost, or None. One that cannot be read is moved aside, and a new
+    one is made; `is_expected`: this is not the first start in this folder. Raises StorageError."""
+    loss = "is gone" if is_expected and not storage.exists(path) else None
     try:
         store = StateStore(storage.open_metadata(path))
         try:
@@ -139,5 +140,5 @@ def open_state_store(storage: Storage, path: str, now_ms: int) -> tuple[StateSto
         kept = f"{path}.damaged-{now_ms}"
         storage.rename(path, kept)
         storage.remove(f"{path}-lock")
-        return StateStore(storage.open_metadata(path)), kept
-    return store, None
+        return StateStore(storage.open_metadata(path)), f"was damaged and is kept as {kept}"
+    return store, loss

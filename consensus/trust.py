@@ -13,7 +13,7 @@ vote; the answers give terms and the end of the leader's log. Answers to earlier
 is another.
 """
 
-from consensus.commands import PersistDistrust
+from consensus.commands import PersistCandidateTerm, PersistDistrust
 from consensus.context import Context
 from consensus.distrust import Distrust
 from consensus.messages import NULL_POSITION, NULL_TERM, TrustAnswer, TrustRequest
@@ -60,10 +60,16 @@ def on_trust_answer(ctx: Context, message: TrustAnswer) -> None:
 
 
 def regain_vote(ctx: Context) -> None:
-    """All other members have told their terms: no vote that was forgotten can be in a higher one."""
+    """All other members have told their terms: no vote that was forgotten can be in a higher one.
+
+    Stored in any case: a term that is known from the log alone would be forgotten with a part of it.
+    """
     if Distrust.VOTE not in ctx.distrust or any(other.member_id not in ctx.trust_terms for other in ctx.others()):
         return
-    ctx.raise_candidate_term(max(ctx.trust_terms.values()))
+    ctx.candidate_term_id = max(ctx.candidate_term_id, *ctx.trust_terms.values())
+    ctx.note_term(ctx.candidate_term_id)
+    if ctx.candidate_term_id != NULL_TERM:
+        ctx.emit(PersistCandidateTerm(ctx.candidate_term_id, ctx.append_position))
     set_distrust(ctx, ctx.distrust & ~Distrust.VOTE)
 
 

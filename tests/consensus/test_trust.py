@@ -189,6 +189,14 @@ def test_member_without_its_vote_follows_nobody_until_all_others_told_their_term
     assert node.core.role is Role.FOLLOWER
 
 
+def test_a_term_that_only_the_log_tells_is_stored() -> None:
+    """Bit rot in the log of a member that had lost its store took the term with it (simulation, seed 26)."""
+    node = Harness(terms=((0, 0), (4, 96)), append_position=192, distrust=BOTH).canvassing()
+    answer(node, 1, bound=3)
+    answer(node, 2, bound=4)
+    assert node.of(PersistCandidateTerm) == [PersistCandidateTerm(4, 192)]
+
+
 def test_terms_told_to_an_earlier_start_do_not_count() -> None:
     node = Harness(distrust=VOTE).canvassing()
     for member_id in (1, 2):

@@ -7,15 +7,14 @@ from random import Random
 
 from cluster.counter_types import ControlToggle
 from cluster.node import FAREWELL_NS
-from consensus.states import ElectionState
+from consensus.distrust import Distrust
 from runtime.errors import OrdoError
-from tests.simulation.invariants import Checksums
+from tests.simulation import damage
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.world import World
 
 MS = 1_000_000
 S = 1_000_000_000
-HEADER_LENGTH = 32
 
 
 class FaultSchedule:
@@ -35,7 +34,7 @@ class FaultSchedule:
             (options.slow_link_mean_ns, self.slow_link),
             (options.clock_mean_ns, self.step_clock),
             (options.disk_mean_ns, self.break_disk),
-            (options.rot_mean_ns, self.rot),
+            (options.loss_mean_ns, self.lose),
             (options.client_mean_ns, self.trouble_client),
             (options.snapshot_mean_ns, self.snapshot),
         ]
@@ -99,31 +98,9 @@ class FaultSchedule:
             return
         node.disk.heal()
         node.has_disk_faults = False
-        if node.is_rotten and not self._replace_disk(node):
-            return
         node.boot()
         if not node.is_alive:
             self.world.at(200 * MS, lambda: self._restart(node))
-
-    def _replace_disk(self, node: SimulatedNode) -> bool:
-        """An empty disk is safe only while all others live, follow one leader, and have all that is committed."""
-        others = [other for other in self.world.nodes if other is not node]
-        leader = self.world.leader()
-        is_safe = leader is not None and all(
-            other.is_alive
-            and other.module.core.state is ElectionState.CLOSED
-            and other.module.core.leadership_term_id == leader.leads_term
-            and other.append_position >= self.world.committed_position
-            for other in others
-        )
-        if not is_safe:
-            self.world.at(100 * MS, lambda: self._restart(node))
-            return False
-        node.wipe()
-        self.world.trace.count_fault("disk replaced")
-        for invariant in self.world.invariants:
-            invariant.on_wiped(node)
-        return True
 
     def kill(self) -> None:
         node = self._victim()
@@ -242,30 +219,32 @@ class FaultSchedule:
         self.world.note(f"{node.name} disk mended")
         self._restart(node)
 
-    def rot(self) -> None:
-        """A bit of the closed part of one member's log changes; of one member at a time."""
-        world = self.world
-        node = self.random.choice(world.nodes)
-        if not node.is_alive or any(other.is_rotten for other in world.nodes) or node.log_recording_id < 0:
+    def lose(self) -> None:
+        """A member dies, and something it had promised to keep is gone when it comes back: of so few at a time that a
+        quorum has everything."""
+        node, nodes = self.random.choice(self.world.nodes), self.world.nodes
+        if node.is_leaving or node.boots == 0:
             return
-        end = min(node.append_position, world.committed_position) // world.options.segment_length
-        if end < 1:
+        distrust = {each.member_id: damage.stored_distrust(each) for each in nodes}
+        others = [each for each in nodes if each is not node]
+        is_quorum_left = sum(not (distrust[each.member_id] or each.has_lost) for each in others) >= self.world.quorum()
+        if not is_quorum_left or distrust[node.member_id] or node.has_lost:
             return
-        base = self.random.randrange(end) * world.options.segment_length
-        path = f"{node.archive_folder}/{node.log_recording_id}-{base}.rec"
-        file = node.disk.files.get(path)
-        if file is None:
+        if node.is_alive:
+            node.kill() if self.random.random() < 0.5 else node.close()
+        if node.is_alive:
             return
-        offset = self.random.randrange(file.length_bytes - HEADER_LENGTH)
-        if file.is_zero(offset):
-            return
-        file.flip_bit(offset, self.random.randrange(8))
-        node.is_rotten = True
-        world.trace.count_fault("bit rotten")
-        for invariant in world.invariants:
-            if isinstance(invariant, Checksums):
-                invariant.damage.setdefault(node.member_id, []).append((node.boots, base + offset))
-        world.note(f"{node.name} bit rot at {base + offset}")
+        may_forget_vote = not any(Distrust.VOTE in each for each in distrust.values()) and not any(
+            each.has_lost for each in others
+        )
+        loss = damage.lose(node, self.random, may_forget_vote)
+        if loss is not None:
+            node.has_lost = True
+            self.world.trace.count_fault(loss.kind)
+            self.world.note(loss.text)
+            for invariant in self.world.invariants if loss.forgets_vote else ():
+                invariant.on_wiped(node)
+        self._later(lambda: self._restart(node))
 
     # -- the rest --------------------------------------------------------------------------------------------------
 

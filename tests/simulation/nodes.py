@@ -85,6 +85,9 @@ class SimulatedNode(NodeActor):
         self.clock_rate_ppm = 0
         self.has_disk_faults = False
         self.is_rotten = False
+        """Damage of its log that it has not cut off yet."""
+        self.has_lost = False
+        """Something it had promised to keep was taken from it since it ran last."""
         self.started_position = 0
         self.log_end_acknowledged = 0
         """End of the log as it was last reported, by any of its lives: what a restart must find again."""
@@ -94,6 +97,10 @@ class SimulatedNode(NodeActor):
     @property
     def archive_folder(self) -> str:
         return str(self.config.archive_dir)
+
+    @property
+    def state_path(self) -> str:
+        return str(self.config.cluster_dir / "state.mdb")
 
     @property
     def is_alive(self) -> bool:
@@ -125,6 +132,7 @@ class SimulatedNode(NodeActor):
         else:
             self.attach(self.node, self.clock, host, storage.queues, world.now_ns, self.clock_rate_ppm)
             world.on_booted(self)
+            self.has_lost = False
 
     def _gone(self, text: str) -> None:
         self.world.note(f"{self.name} {text}")
@@ -189,11 +197,11 @@ class SimulatedNode(NodeActor):
         self.disk.kill()
 
     def wipe(self) -> None:
-        """An operator replaces the disk of a dead member by an empty one."""
+        """An operator replaces the disk of a dead member by an empty one, and says so in its configuration."""
         assert self.node is None
         self.disk.wipe()
-        self.is_rotten = False
-        self.log_end_acknowledged = 0
+        self.config = self.config.model_copy(update={"node": self.config.node.model_copy(update={"rejoin": True})})
+        self.has_lost = True
         self.world.note(f"{self.name} wiped")
 
     def release(self) -> None:

@@ -53,7 +53,7 @@ class Options:
     slow_link_mean_ns: int = 0
     clock_mean_ns: int = 0
     disk_mean_ns: int = 0
-    rot_mean_ns: int = 0
+    loss_mean_ns: int = 0
     client_mean_ns: int = 0
     outage_mean_ns: int = 500 * MS
     clock_rate_ppm_max: int = 0
@@ -132,7 +132,7 @@ def _draw_faults(options: Options, rng: Random) -> None:
     if options.sync == "commit":
         options.power_loss_mean_ns = often(0.5, 0.5, 1, 3)
         options.disk_mean_ns = often(0.3, 1, 3)
-        options.rot_mean_ns = often(0.1, 1, 3) if options.nodes > 2 else 0
+        options.loss_mean_ns = often(0.4, 0.3, 1) if options.nodes > 2 else 0
 
 
 def _draw_workload(options: Options, rng: Random) -> None:

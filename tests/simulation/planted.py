@@ -14,8 +14,9 @@ from cluster.container_queries import ContainerQueries
 from cluster.log_executor import LogExecutor
 from cluster.service_messages import PendingServiceMessages
 from cluster.state_store import StateStore
-from consensus import context, core, election, following, leading, quorum
+from consensus import context, core, election, following, leading, quorum, trust
 from consensus.context import Context
+from consensus.distrust import Distrust
 from consensus.verification import Comparison, Verdict
 from tests.simulation import world
 from tests.simulation.network import Faults
@@ -174,6 +175,35 @@ def damaged_datagrams_arrive(patch: Patch) -> None:
     patch(world, "Faults", faults)
 
 
+def distrusted_members_vote(patch: Patch) -> None:
+    """A member that lost a part of its log votes with the rest."""
+    original = Context.__dict__["may_vote"].fget
+
+    def may_vote(self: Context) -> bool:
+        distrust, self.distrust = self.distrust, Distrust.NONE
+        try:
+            return bool(original(self))
+        finally:
+            self.distrust = distrust
+
+    patch(Context, "may_vote", property(may_vote))
+
+
+def distrust_is_not_durable(patch: Patch) -> None:
+    """A member forgets at its next start that it lost something."""
+    patch(StateStore, "put_distrust", lambda self, distrust: None)
+
+
+def forgotten_votes_are_given_again(patch: Patch) -> None:
+    """A member with an empty folder votes once its log is there, without asking who may have had its vote."""
+
+    def regain_vote(ctx: Context) -> None:
+        if Distrust.VOTE in ctx.distrust:
+            trust.set_distrust(ctx, Distrust.NONE)
+
+    patch(trust, "regain_vote", regain_vote)
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -190,6 +220,9 @@ PLANTED: tuple[Plant, ...] = (
     leader_answers_without_a_round,
     follower_answers_before_its_service_is_there,
     damaged_datagrams_arrive,
+    distrusted_members_vote,
+    distrust_is_not_durable,
+    forgotten_votes_are_given_again,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

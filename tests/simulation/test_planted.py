@@ -26,6 +26,9 @@ SEEDS_NEEDED: dict[str, int] = {
     "leader_answers_without_a_round": 2,
     "follower_answers_before_its_service_is_there": 2,
     "damaged_datagrams_arrive": 2,
+    "distrusted_members_vote": 1,
+    "distrust_is_not_durable": 1,
+    "forgotten_votes_are_given_again": 1,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60

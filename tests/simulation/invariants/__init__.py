@@ -12,6 +12,7 @@ from tests.simulation.invariants.durable_before_acknowledged import DurableBefor
 from tests.simulation.invariants.leader_completeness import LeaderCompleteness
 from tests.simulation.invariants.log_matching import LogMatching
 from tests.simulation.invariants.logs import LogCopy
+from tests.simulation.invariants.lost_promises import LostPromises
 from tests.simulation.invariants.members_agree_with_themselves import MembersAgreeWithThemselves
 from tests.simulation.invariants.nothing_acknowledged_is_lost import NothingAcknowledgedIsLost
 from tests.simulation.invariants.one_leader_a_term import OneLeaderATerm
@@ -30,6 +31,7 @@ def all_invariants(world: World) -> list[Invariant]:
     logs = [LogCopy(node) for node in world.nodes]
     committed = CommitIsOnAQuorum(world)
     return [
+        LostPromises(world),
         DurableBeforeAcknowledged(world),
         OneLeaderATerm(world),
         TermsAreKept(world),

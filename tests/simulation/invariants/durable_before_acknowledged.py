@@ -18,7 +18,7 @@ class DurableBeforeAcknowledged(Invariant):
     is_of_positions = True
 
     def on_booted(self, node: SimulatedNode) -> None:
-        if node.append_position < node.log_end_acknowledged and not node.is_rotten:
+        if node.append_position < node.log_end_acknowledged and not node.has_lost:
             self.fail(
                 f"{node.name} had reported position {node.log_end_acknowledged} and restarts with "
                 f"{node.append_position}"

@@ -1,0 +1,128 @@
+"""What befalls the disk of a member while its process is dead, to be found at its next start."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.catalog import NULL_POSITION, Catalog, RecordingDescriptor
+from archive.checkpoints import Checkpoints
+from archive.reader import RecordingReader
+from archive.recovery import segment_bases
+from archive.segments import segment_name
+from cluster.state_store import StateStore, StoredState
+from consensus.distrust import Distrust
+from runtime.clock import VirtualClock
+from runtime.errors import CorruptFrameError
+from tests.simulation.storage import SimulatedStorage
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import SimulatedNode
+
+HEADER_LENGTH = 32
+
+
+class Loss(NamedTuple):
+    """What was done; `forgets_vote`: the member cannot know which terms it voted in."""
+
+    kind: str
+    text: str
+    forgets_vote: bool = False
+
+
+def stored_distrust(node: SimulatedNode) -> Distrust:
+    """What the member itself knows to have lost, as its disk has it."""
+    state = _state(node)
+    return Distrust.NONE if state is None else state.distrust
+
+
+def lose(node: SimulatedNode, random: Random, may_forget_vote: bool) -> Loss | None:
+    """Damages something that the member had promised to keep; None when there is nothing to damage."""
+    kinds = ("bit", "bit", "bit", "segment", "segment", "snapshot", "wipe", "state")
+    kind = random.choice(kinds if may_forget_vote else kinds[:-2])
+    if kind == "wipe":
+        node.wipe()
+        return Loss("disk wiped", f"{node.name} wiped", forgets_vote=True)
+    if kind == "state":
+        node.disk.stores.pop(node.state_path, None)
+        return Loss("state store lost", f"{node.name} lost its store of votes and terms", forgets_vote=True)
+    return lose_snapshot(node, random) if kind == "snapshot" else lose_log(node, random, kind)
+
+
+def lose_log(node: SimulatedNode, random: Random, kind: str) -> Loss | None:
+    """A bit of what is read at a start, or a segment file: below what a crash cannot have torn."""
+    storage, state = _storage(node), _state(node)
+    descriptor = None if state is None else _descriptor(node, state.log_recording_id)
+    if state is None or descriptor is None:
+        return None
+    end = _safe_end(node, descriptor)
+    start = max([0, *(entry.log_position for entry in state.snapshots if entry.is_valid)])
+    bases = [
+        base for base in segment_bases(storage, node.archive_folder, descriptor.recording_id) if start <= base < end
+    ]
+    if kind == "segment":
+        if not bases:
+            return None
+        base = random.choice(bases)
+        path = f"{node.archive_folder}/{segment_name(descriptor.recording_id, base)}"
+        del node.disk.files[path]
+        return Loss("segment lost", f"{node.name} lost {path}")
+    return _flip(node, random, descriptor, start, end, "bit rotten")
+
+
+def lose_snapshot(node: SimulatedNode, random: Random) -> Loss | None:
+    """A bit of the newest snapshot, of the service's or the consensus module's part."""
+    state = _state(node)
+    valid = [] if state is None else [entry for entry in state.snapshots if entry.is_valid]
+    if not valid:
+        return None
+    entry = max(valid)
+    descriptor = _descriptor(node, random.choice((entry.service_recording_id, entry.module_recording_id)))
+    if descriptor is None or descriptor.is_active:
+        return None
+    return _flip(node, random, descriptor, 0, descriptor.stop_position, "snapshot rotten")
+
+
+def _flip(
+    node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int, kind: str
+) -> Loss | None:
+    """Of a payload: what a header says is not under a checksum."""
+    reader = RecordingReader(_storage(node), node.archive_folder, descriptor, start)
+    try:
+        messages = [(one.start_position, len(one.payload)) for one in reader.messages(end) if one.payload]
+    except CorruptFrameError:
+        return None
+    if not messages:
+        return None
+    first, length = random.choice(messages)
+    position = first + HEADER_LENGTH + random.randrange(min(length, descriptor.mtu - HEADER_LENGTH))
+    base = position - position % descriptor.segment_length
+    node.disk.files[f"{node.archive_folder}/{segment_name(descriptor.recording_id, base)}"].flip_bit(
+        position - base, random.randrange(8)
+    )
+    return Loss(kind, f"{node.name} bit rot in recording {descriptor.recording_id} at {position}")
+
+
+def _safe_end(node: SimulatedNode, descriptor: RecordingDescriptor) -> int:
+    """Damage below this is told from a torn end: the stop position, or what was noted to be on the device."""
+    if not descriptor.is_active:
+        return descriptor.stop_position
+    return Checkpoints.load(_storage(node), node.archive_folder).get(descriptor.recording_id, 0)
+
+
+def _state(node: SimulatedNode) -> StoredState | None:
+    """None when the store is not there: to open it would make it."""
+    if node.state_path not in node.disk.stores:
+        return None
+    return StateStore(_storage(node).open_metadata(node.state_path)).load()
+
+
+def _descriptor(node: SimulatedNode, recording_id: int) -> RecordingDescriptor | None:
+    if recording_id == NULL_POSITION:
+        return None
+    catalog = Catalog.open(_storage(node), node.archive_folder, read_only=True)
+    return next((one for one in catalog if one.recording_id == recording_id), None)
+
+
+def _storage(node: SimulatedNode) -> SimulatedStorage:
+    return SimulatedStorage(node.disk, VirtualClock())
