@@ -22,11 +22,11 @@ from pipeline.predicates import Predicates
 from pipeline.recordings import open_recordings
 from tests.pipeline.conftest import ROOT
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 KILLS = 3
 PLACES = ("checkpoint/offsets", "batches", "checkpoint/commits")
 RATE = 200  # messages a second: batches are planned faster than they come
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0  # a batch takes a second, and minutes where a dozen processes share two cores
 
 
 def processes_of(session: int) -> list[int]:
