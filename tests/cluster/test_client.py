@@ -85,6 +85,15 @@ def test_a_member_that_does_not_answer_is_passed_over(world: SessionWorld) -> No
     assert "SessionConnectRequest" in world.members[0].names_received()
 
 
+def test_a_name_that_cannot_be_resolved_is_passed_over(world: SessionWorld) -> None:
+    """Neither the session nor what keeps it alive minds it."""
+    world.leader_id = 2
+    endpoints = world.endpoints | {0: "no-such-host:9000"}
+    client = world.client(ingress_endpoints=endpoints, keep_alive_interval_ns=SECOND_NS // 10)
+    assert client.leader_member_id == 2
+    world.run(client, lambda: "SessionKeepAlive" in world.leader.names_received())
+
+
 def test_a_cluster_that_takes_long_to_answer_is_waited_for(world: SessionWorld) -> None:
     """Commits on slow disks take longer than an attempt: sessions were opened for ever, and none was taken."""
     for member in world.members:

@@ -51,6 +51,13 @@ def test_5_1_follower_ignores_a_leader_of_a_lower_term() -> None:
     assert node.core.commit_position == 0
 
 
+def test_5_1_candidates_of_lower_terms_are_refused() -> None:
+    node = Harness(candidate_term_id=5).canvassing().request_from(1, 4, 4, 9000)
+    assert not [vote for _, vote in node.sent(Vote) if vote.vote]
+    assert not node.of(PersistCandidateTerm)
+    node.expect(ElectionState.CANVASS)
+
+
 def test_5_1_terms_do_not_go_back_over_a_restart() -> None:
     node = Harness(candidate_term_id=7).balloting()
     assert node.term == 8
@@ -221,6 +228,24 @@ def test_5_3_follower_with_less_than_the_leader_joins_where_its_log_ends() -> No
     node = Harness(terms=LOG, append_position=800).canvassing()
     node.announce(1, 5, 1200, log_term=2, position=1500)
     assert node.of(JoinLog) == [JoinLog(5, 1, 77, 800, 1500)]
+
+
+def test_5_3_a_leader_never_truncates_its_own_log() -> None:
+    """Leader append-only: neither followers with less, nor leaders of other terms make it; not even when it gives up."""
+    node = Harness(terms=LOG, append_position=800).serving()
+    end = node.appended(2000).core.append_position
+    taken: list[TruncateLog] = []
+    for step in (
+        lambda: node.canvass_from(1, log_term=0, position=100),
+        lambda: node.ack_from(1, 100),
+        lambda: node.announce(1, 1, 400, log_term=0),
+        lambda: node.announce(1, node.term + 1, 640, log_term=2),
+        lambda: node.tick(10),
+    ):
+        taken += step().of(TruncateLog)
+    assert taken == []
+    assert node.core.append_position == end
+    node.expect(ElectionState.CANVASS)
 
 
 def test_5_3_leader_tells_each_member_the_rows_around_its_own_log_term() -> None:

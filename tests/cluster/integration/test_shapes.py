@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from cluster.client import ClusterClient
 from cluster.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, demand_agreement
 from tests.cluster.integration.command import ordo
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import LEDGER, StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
 from tests.cluster.integration.writer import Writer
 
@@ -105,6 +106,26 @@ def test_inline_services(start_cluster: StartCluster) -> None:
         cluster.start_member(killed)
         writer.write(1000)
         demand_agreement(cluster, [writer])
+
+
+def test_each_role_on_a_network_of_its_own(tmp_path: Path) -> None:
+    """Ingress, consensus, log, catch-up and archive each have an address of their own."""
+    cluster = LocalCluster(LEDGER, root=tmp_path / "cluster")
+    for path in map(cluster.config_path, cluster.member_ids):
+        path.write_text(re.sub(r'host = "127.0.0.1"\nport = (\d+)', endpoints_of_roles, path.read_text()))
+    with cluster, Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        killed = cluster.await_leader()
+        cluster.kill(killed)
+        writer.write(1000)
+        cluster.start_member(killed)
+        demand_agreement(cluster, [writer])
+
+
+def endpoints_of_roles(found: re.Match[str]) -> str:
+    """In place of one host and its first port."""
+    roles = ("ingress", "consensus", "log", "catchup", "archive")
+    return "\n".join(f'{role} = "127.0.{index}.1:{found[1]}"' for index, role in enumerate(roles))
 
 
 def take_snapshot_of_two(cluster: LocalCluster) -> None:

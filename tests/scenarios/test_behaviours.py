@@ -1,0 +1,34 @@
+"""docs/BEHAVIOURS.md names tests that are there, and every line of the checklist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+PAGE = TESTS.parent / "docs" / "BEHAVIOURS.md"
+LAST_LINE = 74
+ROWS = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+NAMED = sorted({name for row in ROWS for name in re.findall(r"`([\w/]+\.(?:txt|py)(?:::\w+)?)`", row)})
+
+
+@pytest.mark.parametrize("named", NAMED)
+def test_what_is_named_is_there(named: str) -> None:
+    file, _, function = named.partition("::")
+    assert (TESTS / file).is_file(), f"{file} is not there"
+    if function:
+        assert re.search(rf"^def {function}\(", (TESTS / file).read_text(), re.MULTILINE), f"no test {named}"
+
+
+def test_every_line_has_a_test_or_a_reason() -> None:
+    rows = {int(found[1]): row for row in ROWS if (found := re.match(r"\| (\d+) \|", row))}
+    assert sorted(rows) == list(range(1, LAST_LINE + 1))
+    for row in rows.values():
+        assert ".txt`" in row or "::" in row or "does not apply" in row, row
+
+
+def test_every_scenario_says_in_the_table_what_it_is_for() -> None:
+    scenarios = {f"scenarios/{path.name}" for path in (TESTS / "scenarios").glob("*.txt")}
+    assert scenarios - {"scenarios/client_times_out.txt"} <= set(NAMED), "client_times_out is of section 4"
