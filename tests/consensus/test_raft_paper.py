@@ -231,18 +231,14 @@ def test_5_3_follower_with_less_than_the_leader_joins_where_its_log_ends() -> No
 
 
 def test_5_3_a_leader_never_truncates_its_own_log() -> None:
-    """Leader append-only: neither followers with less, nor leaders of other terms make it; not even when it gives up."""
+    """Leader append-only: neither followers with less nor leaders of other terms make it, even when it gives up."""
     node = Harness(terms=LOG, append_position=800).serving()
     end = node.appended(2000).core.append_position
-    taken: list[TruncateLog] = []
-    for step in (
-        lambda: node.canvass_from(1, log_term=0, position=100),
-        lambda: node.ack_from(1, 100),
-        lambda: node.announce(1, 1, 400, log_term=0),
-        lambda: node.announce(1, node.term + 1, 640, log_term=2),
-        lambda: node.tick(10),
-    ):
-        taken += step().of(TruncateLog)
+    taken = node.canvass_from(1, log_term=0, position=100).of(TruncateLog)
+    taken += node.ack_from(1, 100).of(TruncateLog)
+    taken += node.announce(1, 1, 400, log_term=0).of(TruncateLog)
+    taken += node.announce(1, node.term + 1, 640, log_term=2).of(TruncateLog)
+    taken += node.tick(10).of(TruncateLog)
     assert taken == []
     assert node.core.append_position == end
     node.expect(ElectionState.CANVASS)

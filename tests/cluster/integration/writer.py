@@ -57,13 +57,13 @@ class Writer:
         self._resent_s = 0.0
         self._gap_seen = False
         self._reported = 0
-        self.client = self._open()
+        self.client = self._open(wait=True)
 
-    def _open(self) -> ClusterClient:
+    def _open(self, wait: bool) -> ClusterClient:
         self.sessions += 1
         self._to_send = deque(self._pending)
         return ClusterClient(
-            self._endpoints, on_message=self._on_message, on_new_leader=self._on_new_leader, **self._settings
+            self._endpoints, on_message=self._on_message, on_new_leader=self._on_new_leader, wait=wait, **self._settings
         )
 
     def __enter__(self) -> Writer:
@@ -128,11 +128,11 @@ class Writer:
         try:
             worked = self.client.poll(STEP_POLL_LIMIT)
             worked += self._send(last)
-        except SessionClosedError:
+        except (SessionClosedError, ClusterTimeoutError):
             if not self._reopens:
                 raise
             self.client.close()
-            self.client = self._open()
+            self.client = self._open(wait=False)
             return
         now_s = time.monotonic()
         if not self._pending:
