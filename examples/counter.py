@@ -9,7 +9,9 @@ from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 
 class Counter(ClusteredService):
-    """A message is a decimal number, answered with the sum of all so far; anything else is answered `not a number`."""
+    """A message is a decimal number, answered with the sum of all so far; anything else is answered `not a number`.
+
+    Any query is answered with the sum."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -27,6 +29,9 @@ class Counter(ClusteredService):
             session.offer(b"not a number")
         else:
             session.offer(str(self.total).encode())
+
+    def on_query(self, payload: bytes) -> bytes:
+        return str(self.total).encode()
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(str(self.total).encode())

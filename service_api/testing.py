@@ -64,11 +64,17 @@ class TakeSnapshot(NamedTuple):
     timestamp: int
 
 
-Input: TypeAlias = OpenSession | CloseSession | Message | AdvanceTime | TakeSnapshot
+class Query(NamedTuple):
+    """Asks the service something. It is no record: neither time nor position goes on."""
+
+    payload: bytes
+
+
+Input: TypeAlias = OpenSession | CloseSession | Message | AdvanceTime | TakeSnapshot | Query
 
 
 class Effect(NamedTuple):
-    """Something the service did. `kind`: egress, schedule, cancel, close, offer."""
+    """Something the service did. `kind`: egress, schedule, cancel, close, offer, answer (of a query)."""
 
     kind: str
     key: int
@@ -144,6 +150,17 @@ class ServiceHarness:
         """What the service sent to a session so far."""
         return [bytes(effect.value) for effect in self.effects if effect[:2] == ("egress", session_id)]
 
+    def query(self, payload: bytes) -> bytes:
+        """What the service answers. Raises ServiceError when its snapshot is another one afterwards."""
+        before = self.take_snapshot()
+        self._callback, self._may_call = "on_query", False
+        answer = self.service.on_query(payload)
+        if not isinstance(answer, bytes):
+            raise ServiceError(f"on_query must return bytes, returned {type(answer).__name__}")
+        if self.take_snapshot() != before:
+            raise ServiceError(f"on_query changed the state of the service: payload={payload!r}")
+        return answer
+
     def take_snapshot(self) -> HarnessSnapshot:
         messages: list[bytes] = []
         writer = SnapshotWriter(messages.append, MESSAGE_BYTES_MAX)
@@ -196,9 +213,13 @@ class ServiceHarness:
     # Executing
 
     def _execute(self, item: Input) -> None:
-        self.time = max(self.time, item.timestamp)
+        if not isinstance(item, Query):
+            self.time = max(self.time, item.timestamp)
         if isinstance(item, AdvanceTime):
             self._fire_timers(item.timestamp)
+            return
+        if isinstance(item, Query):
+            self.effects.append(Effect("answer", 0, self.query(item.payload)))
             return
         self._advance(len(item.payload) if isinstance(item, Message) else 0)
         if isinstance(item, Message):

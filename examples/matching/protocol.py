@@ -12,6 +12,12 @@ Answer, 40 bytes and 24 a fill
      kind  status  instrument      client u32   sequence   order id   filled    remaining   fills u32, u32 zero
      fill: maker order id u64, match number u64, quantity u32, price u32
 
+Query, 2 bytes: instrument u16. Its answer, 24 bytes: the top of the book, a quantity of 0 where a side is empty
+
+     0          4          8              16
+     bid u32    ask u32    bid quantity   ask quantity
+                           u64            u64
+
 A client numbers its requests 1, 2, 3, ... and may send any of them again. The engine applies each number once and in
 order: a number it has applied gets the same answer again, one beyond the next gets status GAP and is not applied.
 """
@@ -27,6 +33,9 @@ REPLACE_ID = Struct("<Q")
 ANSWER = Struct("<BBHIQQIIII")
 FILL = Struct("<QQII")
 EXECUTION = Struct("<BxHIQQII")
+
+QUERY = Struct("<H")
+TOP_OF_BOOK = Struct("<IIQQ")
 
 FLAG_SELL = 0x01
 FLAG_IMMEDIATE = 0x02  # what does not match at once is cancelled, never rests

@@ -6,8 +6,9 @@ from struct import Struct
 
 import structlog
 
+from examples.matching.book import BUY, SELL, OrderBook
 from examples.matching.engine import MatchingCore
-from examples.matching.protocol import REQUEST, Kind, decode_answer
+from examples.matching.protocol import QUERY, REQUEST, TOP_OF_BOOK, Kind, decode_answer
 from service_api.native import Header
 from service_api.service import ADMIN_ACTION, ClientSession, CloseReason, Cluster, ClusteredService
 from service_api.snapshot import SnapshotReader, SnapshotWriter
@@ -55,6 +56,15 @@ class MatchingEngine(ClusteredService):
 
     def on_session_close(self, session: ClientSession, timestamp: int, close_reason: CloseReason) -> None:
         self._session_ids = {client: owner for client, owner in self._session_ids.items() if owner != session.id}
+
+    def on_query(self, payload: bytes) -> bytes:
+        """The top of a book (protocol.py)."""
+        if len(payload) != QUERY.size:
+            raise NotImplementedError(f"query of {len(payload)} bytes: an instrument has {QUERY.size}")
+        book = self.core.books.get(QUERY.unpack(payload)[0], OrderBook())
+        bid, ask = (next(iter(book.levels(side)), None) for side in (BUY, SELL))
+        prices = [level.price if level else 0 for level in (bid, ask)]
+        return TOP_OF_BOOK.pack(*prices, *(level.quantity if level else 0 for level in (bid, ask)))
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         owners = sorted(self._session_ids.items())

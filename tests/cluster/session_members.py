@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from cluster import codecs
+from cluster import codecs, ordo_codecs
 from cluster.client_session import ClusterClient
 from cluster.client_transport import ClientTransport
 from cluster.codecs import EventCode
@@ -104,7 +104,7 @@ class Member(SimulatedProcess):
             self._outbox.remove(item)
 
     def _on_message(self, message: bytes, _header: Any) -> None:
-        found = codecs.decode(message)
+        found = codecs.decode(message) or ordo_codecs.decode(message)
         assert found is not None
         table, values = found
         self.received.append((table.name, values))
@@ -114,6 +114,8 @@ class Member(SimulatedProcess):
             self._answers.append((self.world.clock.now() + self.answer_after_ns, values))
         elif table is codecs.CHALLENGE_RESPONSE:
             self.world.on_challenge_response(self, values)
+        elif table is ordo_codecs.QUERY:
+            self.world.on_query(self, values)
         elif table is codecs.SESSION_MESSAGE_HEADER and self.echoes and values.leadership_term_id == self.world.term_id:
             self.send_message(values.cluster_session_id, message[32:])
 
@@ -236,6 +238,9 @@ class SessionWorld:
 
     def on_challenge_response(self, member: Member, response: Any) -> None:
         self._open(member, self._challenged[response.cluster_session_id], response.correlation_id)
+
+    def on_query(self, member: Member, query: Any) -> None:
+        """Nobody answers, unless the test says what."""
 
     def _open(self, member: Member, request: Any, correlation_id: int) -> None:
         session_id = len(self.sessions) + 1

@@ -12,6 +12,8 @@ from examples.echo_native import NativeEcho
 from examples.matching.flow import OrderFlow
 from examples.matching.protocol import (
     FLAG_SELL,
+    QUERY,
+    TOP_OF_BOOK,
     Kind,
     Status,
     decode_answer,
@@ -40,6 +42,21 @@ def test_matching_engine_is_deterministic_and_its_snapshots_hold_all_of_it() -> 
     assert all(decode_execution(notice).client_id == 1 for notice in notices)
     answers = [decode_answer(message) for message in harness.egress(2) if message[0] == Kind.ANSWER]
     assert [answer.sequence for answer in answers] == list(range(1, 501))
+
+
+def test_top_of_the_book_is_a_query() -> None:
+    harness = ServiceHarness(MatchingEngine).execute(OpenSession(1, 1))
+    assert TOP_OF_BOOK.unpack(harness.query(QUERY.pack(0))) == (0, 0, 0, 0)
+    orders_in = [(1, 100, 5, 0), (2, 100, 3, 0), (3, 99, 9, 0), (4, 101, 7, FLAG_SELL)]
+    for order_id, price, quantity, flags in orders_in:
+        request = encode_request(
+            Kind.NEW, client_id=1, sequence=order_id, order_id=order_id, quantity=quantity, price=price, flags=flags
+        )
+        harness.execute(Message(1, order_id, request))
+    assert TOP_OF_BOOK.unpack(harness.query(QUERY.pack(0))) == (100, 101, 8, 7)
+    assert TOP_OF_BOOK.unpack(harness.query(QUERY.pack(1))) == (0, 0, 0, 0)
+    with pytest.raises(NotImplementedError, match="query of 3 bytes: an instrument has 2"):
+        harness.query(b"???")
 
 
 def test_a_maker_is_told_in_the_session_it_used_last() -> None:

@@ -24,6 +24,7 @@ from service_api.testing import (
     Input,
     Message,
     OpenSession,
+    Query,
     ServiceHarness,
     TakeSnapshot,
     check_service,
@@ -53,6 +54,9 @@ class Ledger(ClusteredService):
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
         for session in self.cluster.client_sessions:
             session.offer(b"timer %d" % correlation_id)
+
+    def on_query(self, payload: bytes) -> bytes:
+        return str(self.sums.get(int(payload), 0)).encode()
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps(self.sums).encode())
@@ -167,3 +171,44 @@ def test_results_of_offers() -> None:
 def test_a_service_must_handle_messages() -> None:
     with pytest.raises(NotImplementedError, match="must implement on_session_message"):
         ServiceHarness(ClusteredService).execute(OpenSession(1, 1), Message(1, 2, b"x"))
+
+
+def test_queries_are_answered_between_records_and_leave_no_trace() -> None:
+    harness = check_service(Ledger, [*INPUTS[:3], Query(b"1"), *INPUTS[3:], Query(b"1")])
+    assert [effect for effect in harness.effects if effect.kind == "answer"] == [
+        Effect("answer", 0, b"5"),
+        Effect("answer", 0, b"12"),
+    ]
+    without = check_service(Ledger, INPUTS)
+    assert harness.log_position == without.log_position
+    assert harness.query(b"1") == b"12"
+
+
+def test_a_query_that_changes_the_state_is_found() -> None:
+    class Miscounting(Ledger):
+        def on_query(self, payload: bytes) -> bytes:
+            self.sums[99] = 1
+            return b""
+
+    with pytest.raises(ServiceError, match="on_query changed the state of the service: payload=b'x'"):
+        ServiceHarness(Miscounting).query(b"x")
+
+
+def test_a_query_may_not_act_and_must_answer_bytes() -> None:
+    class Acting(Ledger):
+        def on_query(self, payload: bytes) -> bytes:
+            if payload == b"text":
+                return "text"  # type: ignore[return-value]
+            self.cluster.schedule_timer(1, 1)
+            return b""
+
+    harness = ServiceHarness(Acting)
+    with pytest.raises(ServiceCallError, match="schedule_timer is not allowed from on_query"):
+        harness.query(b"")
+    with pytest.raises(ServiceError, match="on_query must return bytes, returned str"):
+        harness.query(b"text")
+
+
+def test_a_service_without_queries_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="the service answers no queries"):
+        ServiceHarness(ClusteredService).query(b"")

@@ -12,6 +12,8 @@ from struct import Struct
 
 REQUEST = Struct("<BIQ")
 ANSWER = Struct("<BIQQ")
+COUNT = Struct("<Q")
+"""Answer of any query: how many entries the ledger holds."""
 REPORT_EVENT = "ledger.report"
 EMPTY_HASH = bytes(16)
 ANSWERS_KEPT = 1024

@@ -16,6 +16,7 @@ from service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.integration.protocol import (
     ANSWER,
     ANSWERS_KEPT,
+    COUNT,
     EMPTY_HASH,
     REPORT_EVENT,
     REQUEST,
@@ -118,6 +119,11 @@ class Ledger(ClusteredService):
             writers={str(key): value.hex() for key, value in sorted(self.writer_hashes.items())},
             position=position,
         )
+
+    def on_query(self, payload: bytes) -> bytes:
+        if payload == b"raise":
+            raise RuntimeError("the ledger was told to fail at a query")
+        return COUNT.pack(self.count)
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(pickle.dumps((self.count, self.total_hash, self.writer_hashes, self.sequences, self.counts)))

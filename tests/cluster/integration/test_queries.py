@@ -1,0 +1,99 @@
+"""Queries of real processes: of leader and followers, through failovers, in both modes of the service."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+
+import pytest
+
+from cluster.client import AsyncClusterClient, QueryReply
+from runtime.errors import ClusterTimeoutError, QueryFailedError
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.protocol import COUNT
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+SECOND_NS = 1_000_000_000
+
+
+def count_of(reply: QueryReply) -> int:
+    """How many entries the ledger of the answer's member held."""
+    (count,) = COUNT.unpack(reply.payload)
+    return int(count)
+
+
+@pytest.mark.parametrize("mode", ["process", "inline"])
+def test_every_member_shows_what_was_answered_before(start_cluster: StartCluster, mode: str) -> None:
+    cluster = start_cluster(service_mode=mode)
+    with Writer(cluster.ingress_endpoints) as writer:
+        for _ in range(10):
+            writer.write(50)
+            for member_id in (None, *cluster.member_ids):
+                reply = writer.client.query(b"", member_id=member_id)
+                assert count_of(reply) == writer.acked
+                assert reply.member_id == (cluster.leader() if member_id is None else member_id)
+
+
+def test_stale_answers_say_of_which_position_they_are(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    leader = cluster.await_leader()
+    follower = next(member_id for member_id in cluster.member_ids if member_id != leader)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(500)
+        here = writer.client.query(b"")
+        there = writer.client.query(b"", consistency="stale", member_id=follower, min_position=here.log_position)
+        assert there.log_position >= here.log_position and count_of(there) == writer.acked
+        cluster.send_signal(follower, signal.SIGSTOP)
+        cluster.kill(leader)
+        cluster.send_signal(follower, signal.SIGCONT)
+        cluster.kill(next(member_id for member_id in cluster.member_ids if member_id not in (leader, follower)))
+        alone = writer.client.query(b"", consistency="stale", member_id=follower, timeout_ns=10 * SECOND_NS)
+        assert count_of(alone) == writer.acked, "no quorum is left, and what was committed can be read"
+        with pytest.raises(ClusterTimeoutError, match=f"member={follower} consistency=stale min_position="):
+            writer.client.query(
+                b"",
+                consistency="stale",
+                member_id=follower,
+                min_position=alone.log_position + 32,
+                timeout_ns=SECOND_NS,
+            )
+        with pytest.raises(ClusterTimeoutError, match=f"member={follower} consistency=linearizable: member"):
+            writer.client.query(b"", member_id=follower, timeout_ns=2 * SECOND_NS)
+
+
+def test_queries_go_on_through_the_death_of_the_leader(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(200)
+        old = cluster.await_leader()
+        cluster.kill(old)
+        started_s = time.monotonic()
+        assert count_of(writer.client.query(b"", timeout_ns=20 * SECOND_NS)) == writer.acked
+        print(f"\nfirst answer {(time.monotonic() - started_s) * 1000:.0f} ms after the leader was killed")
+        writer.write(200)
+        cluster.start_member(old)
+        assert count_of(writer.client.query(b"", member_id=old, timeout_ns=30 * SECOND_NS)) == writer.acked
+
+
+def test_service_that_fails_at_a_query_goes_on(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(10)
+        for member_id in cluster.member_ids:
+            with pytest.raises(QueryFailedError, match=f"member {member_id}: RuntimeError: the ledger was told"):
+                writer.client.query(b"raise", member_id=member_id)
+        writer.write(10)
+        assert [count_of(writer.client.query(b"", member_id=one)) for one in cluster.member_ids] == [20, 20, 20]
+
+
+def test_queries_of_asyncio_are_many_at_a_time(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+
+    async def ask() -> list[QueryReply]:
+        async with AsyncClusterClient(cluster.ingress_endpoints) as client:
+            return await asyncio.gather(*[client.query(b"", member_id=one % 3) for one in range(300)])
+
+    replies = asyncio.run(asyncio.wait_for(ask(), 60))
+    assert [reply.member_id for reply in replies] == [one % 3 for one in range(300)]
