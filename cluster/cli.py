@@ -47,6 +47,9 @@ app.command()(errors)
 def node(
     config: Annotated[Path, typer.Option(help="node.toml of this member")],
     service: Annotated[str | None, typer.Option(help="the service, as module:Class; overrides [service] class")] = None,
+    rejoin: Annotated[
+        bool, typer.Option("--rejoin", help="this member's folder was lost: it takes no part until it has it again")
+    ] = False,
     die_with_parent: Annotated[
         bool, typer.Option("--die-with-parent", help="stop when the process that started this one is gone")
     ] = False,
@@ -58,6 +61,8 @@ def node(
     from cluster.config import load_config
 
     loaded = load_config(config)
+    if rejoin:
+        loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update={"rejoin": True})})
     name = service or loaded.service.class_
     if name is None:
         raise ConfigurationError("service: missing; give --service module:Class, or class in the [service] table")

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from cluster import tools
+from cluster import accept_loss, tools
 from cluster.cli_output import output_console
 from cluster.config import load_config, new_member
 from cluster.ordo_codecs import MembershipChange
+from runtime.errors import ConfigurationError
 
 cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
 TIMEOUT_S = tools.MEMBERSHIP_TIMEOUT_S
@@ -107,6 +108,23 @@ def transfer(
     loaded = load_config(config)
     tools.request_transfer(loaded, to, timeout)
     output_console().print(f"member {loaded.node.member_id} handed over")
+
+
+@cluster_app.command()
+def trust(
+    config: ConfigOption,
+    accepted: Annotated[
+        bool, typer.Option("--accept-loss", help="yes, messages that were acknowledged may be lost")
+    ] = False,
+) -> None:
+    """Let a stopped member vote with what is left of its log, when nobody can give back the rest.
+
+    For a cluster in which so many members lost something that none can be elected. Choose the member with the longest
+    log. Whatever it lacks is lost, although it may have been acknowledged, and executed by services.
+    """
+    if not accepted:
+        raise ConfigurationError("trust: may lose acknowledged messages; say --accept-loss to do it all the same")
+    output_console().print(accept_loss.accept_loss(load_config(config)))
 
 
 @cluster_app.command()

@@ -33,6 +33,7 @@ from cluster.snapshots import SnapshotPoint
 from cluster.termination import Termination
 from cluster.timers import TimerService
 from cluster.transfer import LeadershipTransfer
+from cluster.trust_watch import TrustWatch
 from consensus import commands, messages
 from consensus.core import ConsensusCore
 from consensus.states import ElectionState
@@ -128,6 +129,7 @@ class ConsensusModule:
         self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
         self.termination = Termination(self)
         self.transfer = LeadershipTransfer(self, self.core.election_timeout_ns)
+        self.trust = TrustWatch(self)
 
     def _make_queries(self) -> Queries:
         seams, config = self._seams, self.config
@@ -545,6 +547,7 @@ class ConsensusModule:
         self.snapshots.work()
         self.termination.work(now_ns)
         self.transfer.work(now_ns)
+        self.trust.work(now_ns)
         self._carry_out(now_ns)
         self.queries.work(now_ns)
         cluster_time = self.cluster_time

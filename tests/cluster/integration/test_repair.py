@@ -1,0 +1,168 @@
+"""Nodes whose disk was damaged while they were down come back by themselves, without a vote until they have it all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from archive import tools as archive_tools
+from cluster.config import load_config
+from cluster.counter_types import CounterType
+from cluster.launcher import LocalCluster
+from cluster.sessions import NULL_VALUE
+from cluster.tools import request_snapshot
+from consensus.distrust import Distrust
+from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
+from tests.cluster.integration.command import ordo
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.test_crashes import follower_of
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+SEGMENT = 64 * 1024
+OPTIONS = {"log_term_length": "64k", "segment_length": "64k"}
+LOG_STREAM_ID = 100
+
+
+def log_files(cluster: LocalCluster, member_id: int) -> list[Path]:
+    """Segment files of a stopped member's log, in order."""
+    folder = cluster.data_dir(member_id) / "archive"
+    log = next(one for one in archive_tools.list_recordings(str(folder)) if one.stream_id == LOG_STREAM_ID)
+    return sorted(folder.glob(f"{log.recording_id}-*.rec"), key=lambda path: int(path.stem.split("-")[1]))
+
+
+def flip(path: Path, offset: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 0x10
+    path.write_bytes(content)
+
+
+def flip_first_segment(files: list[Path]) -> None:
+    flip(files[0], 40)
+
+
+def flip_last_segment(files: list[Path]) -> None:
+    flip(files[-1], 40)
+
+
+def remove_segment(files: list[Path]) -> None:
+    files[len(files) // 2].unlink()
+
+
+def cut_segment(files: list[Path]) -> None:
+    with files[len(files) // 2].open("r+b") as file:
+        file.truncate(1000)
+
+
+def await_trust(cluster: LocalCluster, member_id: int) -> None:
+    await_value(
+        lambda: True if counter_of(cluster, member_id, CounterType.DISTRUST) == Distrust.NONE else None,
+        f"member {member_id} votes again",
+    )
+
+
+def demand_equal_logs(cluster: LocalCluster) -> None:
+    """Every frame of every member's log is whole, and what all have is the same byte for byte; they do not run."""
+    files = [log_files(cluster, member_id) for member_id in cluster.member_ids]
+    for member_id in cluster.member_ids:
+        folder = str(cluster.data_dir(member_id) / "archive")
+        assert all(found.is_good for found in archive_tools.verify(folder))
+    closed = min(len(each) for each in files) - 1
+    assert closed > 2
+    for index in range(closed):
+        assert len({each[index].read_bytes() for each in files}) == 1, files[0][index].name
+
+
+@pytest.mark.parametrize("damage", [flip_first_segment, flip_last_segment, remove_segment, cut_segment])
+def test_a_damaged_log_is_fetched_from_the_leader(
+    start_cluster: StartCluster, damage: Callable[[list[Path]], None]
+) -> None:
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(4000)
+        follower = follower_of(cluster)
+        cluster.stop(follower)
+        damage(log_files(cluster, follower))
+        cluster.start_member(follower)
+        writer.write(1000)
+        await_trust(cluster, follower)
+        demand_agreement(cluster, [writer])
+        errors = ordo("errors", "--config", str(cluster.config_path(follower))).stdout
+        assert "this member does not vote until it has everything from its leader" in errors, errors
+    for member_id in cluster.member_ids:
+        cluster.kill(member_id)
+    demand_equal_logs(cluster)
+
+
+def test_a_damaged_snapshot_is_left_for_the_log(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        request_snapshot(load_config(cluster.config_path(cluster.await_leader())))
+        follower = follower_of(cluster)
+        await_value(
+            lambda: True if counter_of(cluster, follower, CounterType.SNAPSHOT_COUNT) > 0 else None, "a snapshot"
+        )
+        cluster.stop(follower)
+        folder = cluster.data_dir(follower) / "archive"
+        log, *snapshots = archive_tools.list_recordings(str(folder))
+        assert snapshots and log.stream_id == LOG_STREAM_ID
+        for recording in snapshots:
+            flip(folder / f"{recording.recording_id}-0.rec", 40)
+        cluster.start_member(follower)
+        assert counter_of(cluster, follower, CounterType.DISTRUST) in (NULL_VALUE, Distrust.NONE)
+        writer.write(500)
+        demand_agreement(cluster, [writer])
+        assert (
+            "is damaged, an older one or the whole log is used"
+            in ordo("errors", "--config", str(cluster.config_path(follower))).stdout
+        )
+
+
+@pytest.mark.parametrize("content", [None, b"no database at all" * 1000], ids=["gone", "damaged"])
+def test_a_lost_store_of_votes_is_asked_together_again(start_cluster: StartCluster, content: bytes | None) -> None:
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        follower = follower_of(cluster)
+        cluster.stop(follower)
+        store = cluster.data_dir(follower) / "cluster" / "state.mdb"
+        store.unlink()
+        if content is not None:
+            store.write_bytes(content)
+        cluster.start_member(follower)
+        await_trust(cluster, follower)
+        writer.write(500)
+        demand_agreement(cluster, [writer])
+
+
+def test_a_lost_majority_says_so_and_can_be_told_to_go_on(start_cluster: StartCluster) -> None:
+    """Nobody is elected; then the operator gives up what the member with the longest log does not have."""
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+    for member_id in cluster.member_ids:
+        cluster.stop(member_id)
+    for member_id in (0, 1):
+        flip(log_files(cluster, member_id)[0], 40)
+    cluster.start()
+    arguments = ("--config", str(cluster.config_path(2)))
+    await_value(
+        lambda: (
+            True
+            if "no leader can be elected: members [0, 1] of [0, 1, 2]" in ordo("errors", *arguments).stdout
+            else None
+        ),
+        "the line that tells the operator",
+    )
+    assert cluster.leader() is None
+    cluster.stop(1)
+    arguments = ("--config", str(cluster.config_path(1)))
+    assert "say --accept-loss" in ordo("cluster", "trust", *arguments).stderr
+    said = ordo("cluster", "trust", "--accept-loss", *arguments)
+    assert "member 1 votes again with its log up to position=0; it had lost: LOG" in said.stdout, said
+    cluster.start_member(1)
+    cluster.await_leader(60)
+    await_trust(cluster, 0)
