@@ -19,7 +19,7 @@ class Send(NamedTuple):
 
 
 class Broadcast(NamedTuple):
-    """Send `message` to every other member; any copy may be lost."""
+    """Send `message` to every other member that is known; any copy may be lost."""
 
     message: Message
 

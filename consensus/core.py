@@ -332,6 +332,11 @@ class ConsensusCore:
         return self._ctx.configuration
 
     @property
+    def known_member_ids(self) -> list[int]:
+        """All that were ever named, this member included: whom `Broadcast` goes to."""
+        return list(self._ctx.members)
+
+    @property
     def configuration_position(self) -> int:
         """Where its record ends in the log, or NULL_POSITION while the log says nothing of members."""
         return self._ctx.configurations.position

@@ -3,6 +3,7 @@
 from random import Random
 from typing import NamedTuple
 
+from consensus.configuration import Configuration
 from consensus.distrust import Distrust
 
 
@@ -14,6 +15,7 @@ class Entry(NamedTuple):
     end: int
     identity: int
     opens_term: bool
+    configuration: Configuration | None = None
 
 
 class Disk:

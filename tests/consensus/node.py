@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 
 from consensus import commands
 from consensus.config import ConsensusConfig, DurableState
+from consensus.configuration import Configuration
 from consensus.core import ConsensusCore
-from consensus.messages import NULL_TERM, AppendPosition, CommitPosition, Message, TrustAnswer
+from consensus.messages import (
+    NULL_TERM,
+    AppendPosition,
+    CanvassPosition,
+    CommitPosition,
+    Message,
+    NewLeadershipTerm,
+    TrustAnswer,
+)
 from consensus.states import ElectionState, Role
 from tests.consensus.disk import Disk, Entry
 
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
 FIRST_RECORD_LENGTH = 96
 ENTRIES_PER_DATAGRAM = 32
 PULL_INTERVAL_NS = 15_000_000
+NEAR_BYTES = 512
 
 
 class SeededInts:
@@ -53,6 +63,8 @@ class SimulatedNode:
         self.is_live = False
         self.pulls = 0
         self.scanned_count = 0
+        self.configured_position = 0
+        self.is_changing = False
         self.sync_is_running = False
         self.applied_count = 0
         self.applied_position = 0
@@ -68,6 +80,7 @@ class SimulatedNode:
         disk = self.disk
         durable = DurableState(disk.candidate_term_id, list(disk.rows), disk.end_position, distrust=disk.distrust)
         self.core = ConsensusCore(self.config, durable, SeededInts(self.world.rng))
+        self.configure(disk.end_position)
         self.core.start(self.world.now_ns)
         self.tick_at_ns = -1
         self.execute()
@@ -169,9 +182,23 @@ class SimulatedNode:
         self.execute()
         return has_begun
 
-    def append_own(self, term_id: int, length: int, opens_term: bool) -> None:
+    def change(self, wanted: Configuration) -> bool:
+        """As serving leader, append a configuration, if that may be."""
+        core = self.core
+        if core is None or not self.is_serving or self.is_changing or self.world.now_ns < self.paused_until_ns:
+            return False
+        if core.find_refusal(wanted, max(0, self.disk.end_position - NEAR_BYTES), self.world.now_ns):
+            return False
+        self.is_changing = True
+        self.append_own(core.leadership_term_id, 32, False, wanted)
+        self.execute()
+        return True
+
+    def append_own(
+        self, term_id: int, length: int, opens_term: bool, configuration: Configuration | None = None
+    ) -> None:
         start = self.disk.end_position
-        self.disk.append(Entry(term_id, start, start + length, self.world.new_identity(), opens_term))
+        self.disk.append(Entry(term_id, start, start + length, self.world.new_identity(), opens_term, configuration))
         self.begin_sync()
 
     # -- durability -----------------------------------------------------------------------------------------------
@@ -205,6 +232,17 @@ class SimulatedNode:
             if entry.opens_term:
                 self.core.on_new_term(entry.term_id, entry.start)
 
+    def configure(self, position: int) -> None:
+        """Tell the core of the configurations up to a durable position that it was not told of yet."""
+        assert self.core is not None
+        for entry in self.disk.entries[self.disk.index_at(self.configured_position) :]:
+            if entry.end > position:
+                break
+            self.configured_position = entry.end
+            if entry.configuration is not None:
+                self.is_changing = False
+                self.core.on_configuration(entry.end, entry.configuration)
+
     def report(self, position: int) -> None:
         """The log is durable up to a position."""
         core = self.core
@@ -212,6 +250,7 @@ class SimulatedNode:
         if position <= self.disk.durable_position:
             return
         self.scan(position)
+        self.configure(position)
         self.disk.durable_position = position
         if self.world.faults.native and core.state is ElectionState.CLOSED:
             if core.progress.is_leader:
@@ -295,12 +334,25 @@ class SimulatedNode:
         message = command.message
         if isinstance(message, TrustAnswer) and message.leadership_term_id != NULL_TERM:
             message = message._replace(log_position=self.disk.end_position)
+        self.introduce(command.member_id, message)
         self.world.send_message(self.member_id, command.member_id, message)
 
     def do_Broadcast(self, command: commands.Broadcast) -> None:
-        for node in self.world.nodes:
-            if node is not self:
-                self.world.send_message(self.member_id, node.member_id, command.message)
+        assert self.core is not None
+        for member_id in self.core.known_member_ids:
+            if member_id != self.member_id:
+                self.introduce(member_id, command.message)
+                self.world.send_message(self.member_id, member_id, command.message)
+
+    def introduce(self, member_id: int, message: Message) -> None:
+        """With a configuration of the log, one may be a stranger to the others."""
+        assert self.core is not None
+        if isinstance(message, CanvassPosition | NewLeadershipTerm) and self.core.configuration_position >= 0:
+            self.world.send(self.member_id, member_id, lambda node: node.on_introduction(self.member_id))
+
+    def on_introduction(self, member_id: int) -> None:
+        assert self.core is not None
+        self.core.on_introduction(member_id)
 
     def do_PersistCandidateTerm(self, command: commands.PersistCandidateTerm) -> None:
         assert command.candidate_term_id > self.disk.candidate_term_id
@@ -340,7 +392,7 @@ class SimulatedNode:
     def do_LeaveLog(self, command: commands.LeaveLog) -> None:
         assert self.core is not None
         self.session_id = self.leader_id = -1
-        self.is_serving = self.sync_is_running = False
+        self.is_serving = self.sync_is_running = self.is_changing = False
         if self.world.faults.leave_discards:
             del self.disk.entries[self.disk.index_at(self.disk.durable_position) :]
             self.scanned_count = min(self.scanned_count, len(self.disk.entries))
@@ -351,6 +403,7 @@ class SimulatedNode:
         assert self.session_id == -1
         self.disk.truncate(command.position)
         self.scanned_count = min(self.scanned_count, len(self.disk.entries))
+        self.configured_position = min(self.configured_position, command.position)
 
         def truncated() -> None:
             assert self.core is not None

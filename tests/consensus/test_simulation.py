@@ -43,7 +43,10 @@ def recover(world: World) -> None:
         lines = [node.core.describe() if node.core else "down" for node in world.nodes]
         raise AssertionError(f"no leader that all follow: {lines}")
     goal = len(world.committed) + 5
-    if not world.run_until(end_ns, lambda: all(node.applied_count >= goal for node in world.nodes)):
+    leader = world.serving_leader()
+    assert leader is not None
+    members = world.members_of(leader)
+    if not world.run_until(end_ns, lambda: all(node.applied_count >= goal for node in members)):
         raise AssertionError(f"executed {[node.applied_count for node in world.nodes]}, wanted {goal}")
     world.check_log_matching()
 

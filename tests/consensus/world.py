@@ -7,6 +7,7 @@ from hashlib import blake2b
 from random import Random
 
 from consensus.config import ConsensusConfig
+from consensus.configuration import MEMBERS_MAX, Configuration, changed
 from consensus.distrust import Distrust
 from consensus.messages import Message
 from consensus.states import ElectionState, Role
@@ -34,6 +35,8 @@ class Faults:
     leave_discards: bool
     startup_canvass_ns: int
     losses: int = 0
+    spares: int = 0
+    changes: int = 0
 
     @classmethod
     def draw(cls, rng: Random) -> "Faults":
@@ -50,7 +53,9 @@ class Faults:
             early_scan=rng.random() < 0.5,
             leave_discards=rng.random() < 0.5,
             startup_canvass_ns=rng.choice((300, 1000, 5000)) * MILLISECOND_NS,
-            losses=rng.choice((0, 0, 1, 6)),
+            losses=(losses := rng.choice((0, 0, 1, 6))),
+            spares=0 if losses else rng.choice((0, 1, 2, 3)),
+            changes=0 if losses else rng.choice((0, 6, 20)),
         )
 
 
@@ -62,6 +67,7 @@ class World:
         self.now_ns = 0
         count = member_count or self.rng.choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
         self.faults = faults or Faults.draw(self.rng)
+        spares = min(self.faults.spares, MEMBERS_MAX - count)
         self.faults_on = True
         self.queue: list[tuple[int, int, Callable[[], None]]] = []
         self.sequence = 0
@@ -73,14 +79,17 @@ class World:
         self.identities = 0
         self.transfers = 0
         self.losses = 0
+        self.changes = 0
         self.transitions: set[tuple[ElectionState, ElectionState]] = set()
         self.trace = blake2b(digest_size=16)
-        ids = tuple(range(count))
-        canvass_ns = self.faults.startup_canvass_ns
-        self.nodes = [
-            SimulatedNode(self, ConsensusConfig(member_id, ids, startup_canvass_timeout_ns=canvass_ns))
-            for member_id in ids
-        ]
+        self.nodes = [SimulatedNode(self, self.config(member_id, count)) for member_id in range(count + spares)]
+
+    def config(self, member_id: int, count: int) -> ConsensusConfig:
+        """The first `count` begin as voters; a spare knows them all, and is known to none."""
+        ids, canvass_ns = tuple(range(count)), self.faults.startup_canvass_ns
+        if member_id < count:
+            return ConsensusConfig(member_id, ids, startup_canvass_timeout_ns=canvass_ns)
+        return ConsensusConfig(member_id, (*ids, member_id), (member_id,), startup_canvass_timeout_ns=canvass_ns)
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -133,6 +142,7 @@ class World:
             (
                 *("crash", "restart", "restart", "pause", "partition", "one way", "heal", "heal", "close", "transfer"),
                 *(["damage", "damage", "wipe"] * self.faults.losses),
+                *(["change"] * self.faults.changes),
             )
         )
         if kind == "crash":
@@ -148,6 +158,8 @@ class World:
             node.close()
         elif kind in ("damage", "wipe"):
             self.lose_disk(node, kind)
+        elif kind == "change":
+            self.changes += sum([leader.change(self.draw_change(leader)) for leader in leaders])
         elif kind == "transfer":
             target = self.rng.choice([None, *range(len(self.nodes))])
             for leader in leaders:
@@ -155,6 +167,18 @@ class World:
         else:
             self.change_links(kind)
         self.schedule_fault()
+
+    def draw_change(self, leader: SimulatedNode) -> Configuration:
+        """Of one member, a spare perhaps: to what it is not."""
+        assert leader.core is not None
+        current, member_id = leader.core.configuration, self.rng.randrange(len(self.nodes))
+        if member_id not in current.member_ids:
+            return changed(current, learners=[member_id])
+        if member_id in current.voter_ids and len(current.voter_ids) == 1:
+            return current
+        if member_id in current.voter_ids:
+            return changed(current, **{self.rng.choice(("learners", "gone")): [member_id]})
+        return changed(current, **{self.rng.choice(("voters", "voters", "gone")): [member_id]})
 
     def lose_disk(self, node: SimulatedNode, kind: str) -> None:
         """A member loses a part of its log, or everything: of so few that a quorum stays whole."""
@@ -207,13 +231,20 @@ class World:
         return self.identities
 
     def serving_leader(self) -> SimulatedNode | None:
-        """The leader with all others following it in its term, if it is so."""
-        cores = [node.core for node in self.nodes]
+        """The leader with all others of its configuration following it in its term, if it is so."""
+        leaders = [node for node in self.nodes if node.core is not None and node.core.role is Role.LEADER]
+        if len(leaders) != 1:
+            return None
+        cores = [node.core for node in self.members_of(leaders[0])]
         if any(core is None or core.state is not ElectionState.CLOSED for core in cores):
             return None
-        leaders = [node for node in self.nodes if node.core is not None and node.core.role is Role.LEADER]
         terms = {core.leadership_term_id for core in cores if core is not None}
-        return leaders[0] if len(leaders) == 1 and len(terms) == 1 else None
+        return leaders[0] if len(terms) == 1 else None
+
+    def members_of(self, leader: SimulatedNode) -> list[SimulatedNode]:
+        """Voters and learners as the leader has it."""
+        assert leader.core is not None
+        return [self.nodes[member_id] for member_id in leader.core.configuration.member_ids]
 
     # -- safety ---------------------------------------------------------------------------------------------------
 
