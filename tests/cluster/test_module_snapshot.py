@@ -3,9 +3,12 @@
 import pytest
 
 from cluster import codecs, snapshots
+from cluster.members import parse_members
+from cluster.membership import NamedConfiguration
 from cluster.service_messages import first_log_session_id
 from cluster.sessions import ClusterSession
 from cluster.snapshots import ModuleSnapshot, SnapshotPoint
+from consensus.configuration import Configuration
 from runtime.errors import ClusterError
 
 BASE = first_log_session_id(0)
@@ -27,6 +30,20 @@ def test_a_snapshot_reads_back_what_was_written() -> None:
     original = _snapshot()
     found = snapshots.decode(list(snapshots.encode(original)))
     assert found == original
+
+
+def test_a_configuration_of_the_log_goes_with_it() -> None:
+    """Right after BEGIN; a snapshot without one, as of older versions, leaves it to the configuration file."""
+    original = _snapshot()
+    voters = parse_members("0,a:1,a:2,a:3,a:4,a:5|2,c:1,c:2,c:3,c:4,c:5")
+    original.configuration = NamedConfiguration(voters, parse_members("1,b:1,b:2,b:3,b:4,b:5"))
+    messages = list(snapshots.encode(original))
+    assert [int.from_bytes(message[4:6], "little") for message in messages[:3]] == [111, 901, 111]
+    found = snapshots.decode(messages)
+    assert found == original
+    assert found.configuration is not None
+    assert found.configuration.ids() == Configuration((0, 2), (1,))
+    assert snapshots.decode(list(snapshots.encode(_snapshot()))).configuration is None
 
 
 def test_the_stream_has_the_order_and_the_bytes_of_the_worked_example() -> None:

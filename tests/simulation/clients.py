@@ -88,7 +88,7 @@ class SimulatedClient(Actor):
         assert self._transport is not None
         self._unanswered.clear()
         self.session = ClusterClient(
-            [f"{node_address(i)}:{PORT}" for i in range(options.nodes)],
+            [f"{node_address(i)}:{PORT}" for i in range(options.nodes + options.spares)],
             f"aeron:udp?endpoint={self.address}:0",
             on_message=self._on_message,
             transport=self._transport,

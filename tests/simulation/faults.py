@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 
 from cluster.counter_types import ControlToggle
 from cluster.node import FAREWELL_NS
+from cluster.ordo_codecs import MembershipChange
 from consensus.distrust import Distrust
 from runtime.errors import OrdoError
 from tests.simulation import damage
@@ -37,6 +39,7 @@ class FaultSchedule:
             (options.loss_mean_ns, self.lose),
             (options.client_mean_ns, self.trouble_client),
             (options.snapshot_mean_ns, self.snapshot),
+            (options.membership_mean_ns, self.change_members),
         ]
         for node in world.nodes:
             rate = options.clock_rate_ppm_max
@@ -271,3 +274,26 @@ class FaultSchedule:
             return
         if asked:
             self.world.note(f"{leader.name} asked for a snapshot")
+
+    def change_members(self) -> None:
+        """Asks the leader for a change of any member, a spare perhaps, as `ordo cluster add-learner` and its kin do."""
+        leader = self.world.leader()
+        if leader is None:
+            return
+        node = self.random.choice(self.world.nodes)
+        current = leader.module.core.configuration
+        if node.member_id not in current.member_ids:
+            change = MembershipChange.ADD_LEARNER
+        elif node.member_id in current.learner_ids:
+            change = self.random.choice((MembershipChange.PROMOTE, MembershipChange.PROMOTE, MembershipChange.REMOVE))
+        else:
+            change = self.random.choice((MembershipChange.DEMOTE, MembershipChange.REMOVE))
+        member = node.config.own_member.encode()
+        request = SimpleNamespace(correlation_id=0, member_id=node.member_id, change=change, member=member)
+        try:
+            refused = leader.module.membership.on_request(request, leader.clock.now())
+        except OrdoError:
+            return
+        if refused is None:
+            self.world.trace.count_fault(f"member {change.name.lower()}")
+            self.world.note(f"{leader.name} was asked: {change.name} {node.name}")

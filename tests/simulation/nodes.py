@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cluster.config import NodeConfig
 from cluster.node import FAREWELL_NS, Node, NodeSeams
 from cluster.state_store import StateStore
+from consensus.configuration import Configuration
 from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError, OrdoError
 from runtime.memory import HeapMemoryProvider
@@ -37,6 +38,7 @@ def node_config(world: World, member_id: int) -> NodeConfig:
     options = world.options
     folder = f"/simulated/node{member_id}"
     host = node_name if options.host_names else node_address
+    ids = sorted({*range(options.nodes), member_id})
     return NodeConfig.model_validate(
         {
             "node": {
@@ -45,8 +47,9 @@ def node_config(world: World, member_id: int) -> NodeConfig:
                 "aeron_dir": f"{folder}/aeron",
                 "service_mode": "inline",
                 "sync": options.sync,
+                "learner": member_id >= options.nodes,
             },
-            "members": [{"id": i, "host": host(i), "port": PORT} for i in range(options.nodes)],
+            "members": [{"id": i, "host": host(i), "port": PORT} for i in ids],
             "cluster": {
                 "leader_heartbeat_timeout": options.heartbeat_timeout_ns,
                 "leader_heartbeat_interval": options.heartbeat_interval_ns,
@@ -88,9 +91,15 @@ class SimulatedNode(NodeActor):
         """Damage of its log that it has not cut off yet."""
         self.has_lost = False
         """Something it had promised to keep was taken from it since it ran last."""
+        self.was_removed = False
         self.started_position = 0
         self.log_end_acknowledged = 0
         """End of the log as it was last reported, by any of its lives: what a restart must find again."""
+
+    @property
+    def first_configuration(self) -> Configuration:
+        """What it was set up with: a spare is a learner that nobody knows."""
+        return self.config.module_config().consensus(self.config.member_list).configuration
 
     # -- lives -----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from consensus.configuration import MEMBERS_MAX
+
 US = 1_000
 MS = 1_000_000
 S = 1_000_000_000
@@ -17,6 +19,7 @@ class Options:
     """Times in ns, lengths in bytes, chances from 0 to 1. A field with `_mean_ns` 0 means never."""
 
     nodes: int = 3
+    spares: int = 0
     clients: int = 2
     duration_ns: int = 8 * S
     # the cluster
@@ -55,6 +58,7 @@ class Options:
     disk_mean_ns: int = 0
     loss_mean_ns: int = 0
     client_mean_ns: int = 0
+    membership_mean_ns: int = 0
     outage_mean_ns: int = 500 * MS
     clock_rate_ppm_max: int = 0
     # the workload
@@ -89,6 +93,7 @@ def draw(rng: Random) -> Options:
     _draw_network(options, rng)
     _draw_faults(options, rng)
     _draw_workload(options, rng)
+    _draw_membership(options, rng)
     return options
 
 
@@ -144,3 +149,10 @@ def _draw_workload(options: Options, rng: Random) -> None:
     options.timers = rng.random() < 0.7
     options.messages = rng.random() < 0.7
     options.query_mean_ns = rng.choice((0, 5, 20, 50)) * MS
+
+
+def _draw_membership(options: Options, rng: Random) -> None:
+    """Not together with lost disks: who lost its vote must know all that may have it."""
+    chance, spares, mean_ns = rng.random(), rng.choice((0, 1, 1, 2)), rng.choice((50, 200, 1000)) * MS
+    if chance < 0.4 and not options.loss_mean_ns:
+        options.spares, options.membership_mean_ns = min(spares, MEMBERS_MAX - options.nodes), mean_ns

@@ -6,16 +6,21 @@ Each is a function that takes a `patch(owner, name, value)`, e.g. the `setattr` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from cluster import node, session_requests, snapshots
 from cluster.container import ServiceContainer
 from cluster.container_queries import ContainerQueries
 from cluster.log_executor import LogExecutor
+from cluster.membership import Membership
+from cluster.recovery import Recovery
 from cluster.service_messages import PendingServiceMessages
 from cluster.state_store import StateStore
-from consensus import context, core, election, following, leading, quorum, trust
+from consensus import context, core, election, following, leading, membership, quorum, trust
+from consensus.configuration import Configuration
 from consensus.context import Context
+from consensus.core import ConsensusCore
 from consensus.distrust import Distrust
 from consensus.verification import Comparison, Verdict
 from tests.simulation import world
@@ -204,6 +209,42 @@ def forgotten_votes_are_given_again(patch: Patch) -> None:
     patch(trust, "regain_vote", regain_vote)
 
 
+def learners_are_counted(patch: Patch) -> None:
+    """Raft §4.2.1: what a learner acknowledges counts like a voter's."""
+    original: type[Any] = vars(context)["Progress"]
+
+    class Everybody(original):  # type: ignore[misc]
+        def configure(self, voter_ids: Iterable[int], learner_ids: Iterable[int]) -> None:
+            super().configure((*voter_ids, *learner_ids), ())
+
+    patch(context, "Progress", Everybody)
+
+
+def configurations_are_forgotten_by_a_restart(patch: Patch) -> None:
+    """Raft §4.1: a member goes by what its log says only as long as it lives."""
+    original = ConsensusCore.on_configuration
+
+    def on_configuration(self: ConsensusCore, position: int, configuration: Configuration) -> None:
+        if self._is_started:
+            original(self, position, configuration)
+
+    patch(ConsensusCore, "on_configuration", on_configuration)
+    recover = Recovery.durable_state
+    patch(Recovery, "durable_state", lambda self: replace(recover(self), configuration=None))
+
+
+def two_changes_at_once(patch: Patch) -> None:
+    """Raft §4.1: a change is appended before the one before it is committed."""
+    original = Membership.on_request
+
+    def on_request(self: Membership, request: Any, now_ns: int) -> bytes | None:
+        self._request, self._is_in_flight = None, False
+        return original(self, request, now_ns)
+
+    patch(Membership, "on_request", on_request)
+    patch(membership, "_find_bad_moment", lambda _: "")
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -223,6 +264,9 @@ PLANTED: tuple[Plant, ...] = (
     distrusted_members_vote,
     distrust_is_not_durable,
     forgotten_votes_are_given_again,
+    learners_are_counted,
+    configurations_are_forgotten_by_a_restart,
+    two_changes_at_once,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

@@ -115,7 +115,7 @@ def recover(world: World) -> None:
         raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     if not world.run(RECOVERY_NS_MAX, lambda: not world.pending_work() and world.is_steady()):
         raise Violation(f"timers or messages are left over: {world.pending_work()}: {world.describe()}")
-    executed = [node.executed_position for node in world.nodes]
+    executed = [node.executed_position for node in world.members()]
     if min(executed) < world.executed.end_position:
         raise Violation(f"executed up to {world.executed.end_position}, the members end at {executed}")
 

@@ -29,6 +29,9 @@ SEEDS_NEEDED: dict[str, int] = {
     "distrusted_members_vote": 1,
     "distrust_is_not_durable": 1,
     "forgotten_votes_are_given_again": 1,
+    "learners_are_counted": 6,
+    "configurations_are_forgotten_by_a_restart": 1,
+    "two_changes_at_once": 19,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60

@@ -50,7 +50,7 @@ class World(Timeline):
         self.clients_history = ClientHistory()
         self.last_written: dict[int, int] = {}
         self.violation: Violation | None = None
-        self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes)]
+        self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes + options.spares)]
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.invariants: list[Invariant] = all_invariants(self)
         self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
@@ -110,6 +110,18 @@ class World(Timeline):
         self.trace.mix(self.network.digest)
         for invariant in self.invariants:
             invariant.on_checkpoint()
+        self._attend_to_removed()
+
+    def _attend_to_removed(self) -> None:
+        """Nodes that were removed end by themselves; an operator starts those that were added again meanwhile."""
+        for node in self.nodes:
+            if node.is_alive and node.module.has_ended:
+                node.close()
+                node.was_removed = True
+        for node in self.members():
+            if node.was_removed and not node.is_alive:
+                node.boot()
+                node.was_removed = not node.is_alive
 
     def on_booted(self, node: SimulatedNode) -> None:
         for invariant in self.invariants:
@@ -158,8 +170,11 @@ class World(Timeline):
         """All members and clients."""
         return [*self.nodes, *self.clients]
 
-    def quorum(self) -> int:
-        return len(self.nodes) // 2 + 1
+    def members(self) -> list[SimulatedNode]:
+        """Of the configuration of the serving leader, or of the beginning."""
+        leader = self.leader()
+        configuration = self.nodes[0].first_configuration if leader is None else leader.module.core.configuration
+        return [self.nodes[member_id] for member_id in configuration.member_ids]
 
     def leader(self) -> SimulatedNode | None:
         """The serving leader of the highest term."""
@@ -174,7 +189,7 @@ class World(Timeline):
     def pending_work(self) -> str:
         """Timers not fired and messages of the service not come back, in any member's state; '' when there are none."""
         left = []
-        for node in self.nodes:
+        for node in self.members():
             state = node.service.state if node.service is not None else None
             if state is not None and (state.timers or state.messages_sent != state.messages_received):
                 left.append(f"{node.name} {len(state.timers)} {state.messages_sent - state.messages_received}")
@@ -208,7 +223,8 @@ class World(Timeline):
 
     def is_steady(self) -> bool:
         """All members live, one serves, all others follow it and have executed the same."""
-        if any(not node.is_alive or node.is_leaving for node in self.nodes):
+        members = self.members()
+        if any(not node.is_alive or node.is_leaving for node in members):
             return False
         serving = [node for node in self.nodes if node.serves]
         if len(serving) != 1:
@@ -218,5 +234,5 @@ class World(Timeline):
             node.module.core.state is ElectionState.CLOSED
             and node.module.core.leadership_term_id == leader.leads_term
             and node.executed_position == leader.executed_position
-            for node in self.nodes
+            for node in members
         )

@@ -8,6 +8,7 @@ from tests.simulation.invariants.base import Invariant
 from tests.simulation.invariants.checksums import Checksums
 from tests.simulation.invariants.commit_is_monotonic import CommitIsMonotonic
 from tests.simulation.invariants.commit_is_on_a_quorum import CommitIsOnAQuorum
+from tests.simulation.invariants.configuration_is_of_the_log import ConfigurationIsOfTheLog
 from tests.simulation.invariants.durable_before_acknowledged import DurableBeforeAcknowledged
 from tests.simulation.invariants.leader_completeness import LeaderCompleteness
 from tests.simulation.invariants.log_matching import LogMatching
@@ -44,4 +45,5 @@ def all_invariants(world: World) -> list[Invariant]:
         SnapshotsEqualReplay(world),
         Checksums(world),
         MembersAgreeWithThemselves(world),
+        ConfigurationIsOfTheLog(world, logs, committed),
     ]

@@ -6,6 +6,9 @@ from bisect import bisect_right
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
+from cluster import ordo_codecs
+from cluster.membership import decode_configuration
+from consensus.configuration import Configuration
 from runtime.errors import CorruptFrameError, OrdoError
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ class LogCopy:
         self._life = 0
         self.entries: list[Entry] = []
         self.positions: list[int] = []
+        self.configurations: list[tuple[int, Configuration]] = []
 
     def chain_at(self, position: int) -> bytes | None:
         """The hash at a position where a record ends; None when none ends there."""
@@ -38,10 +42,17 @@ class LogCopy:
             return None
         return self.entries[index].chain
 
+    @property
+    def is_read(self) -> bool:
+        """Whether all of the member's log is here: what is damaged cannot be read."""
+        end = self.positions[-1] if self.positions else 0
+        return end == self._node.append_position
+
     def cut(self, position: int) -> None:
         """Forgets what lies behind a position."""
         count = bisect_right(self.positions, position)
         del self.entries[count:], self.positions[count:]
+        self.configurations = [row for row in self.configurations if row[0] <= position]
 
     def note_end(self, position: int) -> None:
         """The log ends here now: where it has become shorter, what comes next is new."""
@@ -79,6 +90,9 @@ class LogCopy:
             term_id = _term_of(message.payload)
             self.entries.append(Entry(message.position, term_id, chain))
             self.positions.append(message.position)
+            found = ordo_codecs.decode(message.payload)
+            if found is not None and found[0] is ordo_codecs.CONFIGURATION_EVENT:
+                self.configurations.append((message.position, decode_configuration(found[1]).ids()))
 
 
 def _term_of(record: bytes) -> int:
