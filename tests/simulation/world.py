@@ -44,7 +44,7 @@ class World(Timeline):
             options.reorder_delay_ns,
             checksums=True,
         )
-        names = {node_name(member_id): node_address(member_id) for member_id in range(options.nodes)}
+        names = {node_name(member_id): node_address(member_id) for member_id in range(options.nodes + options.spares)}
         super().__init__(clock, SimulatedNetwork(clock, self.random.stream("network"), faults, names))
         self.executed = ExecutedLog()
         self.clients_history = ClientHistory()
@@ -169,6 +169,10 @@ class World(Timeline):
     def participants(self) -> list[SimulatedNode | SimulatedClient]:
         """All members and clients."""
         return [*self.nodes, *self.clients]
+
+    def quorum(self) -> int:
+        """Of the voters of the beginning: damage and changes of the members do not come together."""
+        return self.nodes[0].first_configuration.quorum_threshold
 
     def members(self) -> list[SimulatedNode]:
         """Of the configuration of the serving leader, or of the beginning."""

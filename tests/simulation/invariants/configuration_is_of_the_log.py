@@ -24,7 +24,7 @@ class ConfigurationIsOfTheLog(Invariant):
 
     def on_checkpoint(self) -> None:
         for node, log in zip(self.world.nodes, self._logs, strict=True):
-            if not node.is_alive:
+            if not node.is_alive or node.is_leaving:
                 continue
             log.refresh()
             core = node.module.core
