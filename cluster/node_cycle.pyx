@@ -12,7 +12,7 @@ cdef enum:
     MILLISECOND_NS = 1000000
     SLOW_TICK_NS = 10000000
     HEARTBEAT_WORK_MAX = 512           # bytes and messages that heartbeats of members may make in a duty cycle
-    IDLE_TICK_NS = 25000000            # nothing came since the last tick
+    IDLE_TICK_NS = 25000000            # a follower, or a leader to which nothing came since the last tick
     QUICK_TICK_NS = 1000000            # while an election or a join is under way
 
 
@@ -89,7 +89,7 @@ cdef class NodeCycle(Agent):
         self.tick(now_ns)
         if self.module.is_in_transition:
             self.next_tick_ns = now_ns + QUICK_TICK_NS
-        elif self.has_worked or self.module.has_timers:
+        elif self.module.is_leader and (self.has_worked or self.module.has_timers):
             self.next_tick_ns = now_ns + SLOW_TICK_NS
         else:
             self.next_tick_ns = now_ns + IDLE_TICK_NS

@@ -45,10 +45,12 @@ class Outcome:
 def run_seed(seed: int, options: Options | None = None) -> Outcome:
     """Never raises for what the cluster does wrong: the outcome says it."""
     options = options or draw(RandomSource(seed).stream("options"))
-    world = World(seed, options)
     started_s, started_cpu_s = time.perf_counter(), time.process_time()
+    gc.collect()  # what the run before left behind
+    gc.freeze()
     was_collecting = gc.isenabled()
     gc.disable()
+    world = World(seed, options)
     violation: str | None = None
     try:
         drive(world)
@@ -65,8 +67,6 @@ def run_seed(seed: int, options: Options | None = None) -> Outcome:
         cpu_s = time.process_time() - started_cpu_s
         outcome = _outcome(world, real_s, cpu_s, violation)
         world.forget()
-        del world
-        gc.collect()
         if was_collecting:
             gc.enable()
     return outcome

@@ -16,8 +16,8 @@ cdef int64_t FAREWELL_STEP = 1_000_000
 
 cdef enum:
     NOTHING = 0
-    POSITIONS = 1          # of the log only
-    STATE = 2              # of the election, the role, the term, the leadership; perhaps positions, too
+    POSITIONS = 1          # of the log have risen
+    STATE = 2              # of the election, the role, the term, the leadership; or the log has become shorter
 
 NEVER_NS = NEVER
 
@@ -135,12 +135,13 @@ cdef class NodeActor(Actor):
         cdef Sequencer sequencer = self._sequencer
         cdef bint moved = (sequencer.append_position != self._append_position
                            or sequencer.commit_position != self._commit_position)
+        cdef bint was_cut = sequencer.append_position < self._append_position
         cdef object context = self._context, state = context.state, role = context.role
         cdef int64_t candidate_term_id = context.candidate_term_id, leads_term = sequencer.leading_term()
         self._append_position = sequencer.append_position
         self._commit_position = sequencer.commit_position
         if (state is self._election_state and role is self._role and candidate_term_id == self._candidate_term_id
-                and leads_term == self._leads_term):
+                and leads_term == self._leads_term and not was_cut):
             return POSITIONS if moved else NOTHING
         self._election_state = state
         self._role = role
@@ -230,10 +231,10 @@ cdef class Timeline:
         return max(next_ns, self.clock.now_ns)
 
     def on_changed(self, actor):
-        """An actor's step changed the state of its election, its role or its term, and perhaps its log."""
+        """An actor's step changed the state of its election, its role or its term, or cut its log."""
 
     def on_moved(self, actor):
-        """An actor's step changed the positions of its log, and nothing else."""
+        """An actor's step raised the positions of its log, and changed nothing else."""
 
     def forget_events(self):
         """Nothing planned happens any more."""

@@ -57,6 +57,7 @@ class World(Timeline):
         steps = [check for check in self.invariants if check.hears("on_step")]
         self._on_step = [check.on_step for check in steps]
         self._on_moved = [check.on_step for check in steps if check.is_of_positions]
+        self._on_answer = [check.on_answer for check in self.invariants if check.hears("on_answer")]
         self._on_executed = [check.on_executed for check in self.invariants if check.hears("on_executed")]
         self.actors.extend(self.participants)
         self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
@@ -128,8 +129,8 @@ class World(Timeline):
             invariant.on_booted(node)
 
     def on_answer(self, client: SimulatedClient, reply: Reply) -> None:
-        for invariant in self.invariants:
-            invariant.on_answer(reply)
+        for on_answer in self._on_answer:
+            on_answer(reply)
         try:
             self.clients_history.answered(reply, self.now_ns)
         except Violation as error:
@@ -223,6 +224,7 @@ class World(Timeline):
         self._on_step.clear()
         self._on_moved.clear()
         self._on_executed.clear()
+        self._on_answer.clear()
         self.forget_events()
 
     def is_steady(self) -> bool:

@@ -29,6 +29,8 @@ class Checksums(Invariant):
         self.damage.pop(node.member_id, None)
 
     def on_executed(self, node: SimulatedNode, record: Executed) -> None:
+        if not self.damage:
+            return
         for life, position in self.damage.get(node.member_id, []):
             if life < node.boots and position < record.position <= position + 32:
                 self.fail(f"{node.name} executed the record at {record.position}, damaged at {position}")

@@ -25,7 +25,7 @@ class LeaderCompleteness(Invariant):
         self._committed = committed
         self._terms: dict[int, int] = {}
         self._positions: list[int] = []
-        self._chains: list[bytes] = []
+        self._chains: list[int] = []
 
     def on_step(self, node: SimulatedNode) -> None:
         term_id = node.leads_term

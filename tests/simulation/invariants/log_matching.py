@@ -17,7 +17,6 @@ class LogMatching(Invariant):
     """Compares the newest entry that two members have in common."""
 
     name = "log matching"
-    is_of_positions = True
 
     def __init__(self, world: World, logs: list[LogCopy]) -> None:
         super().__init__(world)

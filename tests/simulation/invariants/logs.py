@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster import ordo_codecs
@@ -18,11 +17,11 @@ SESSION_TERM_OFFSET = 8
 
 
 class Entry(NamedTuple):
-    """`position` is after the record; `chain` is a hash over the log up to here."""
+    """`position` is after the record; `chain` is a hash over the log up to here, of this process alone."""
 
     position: int
     term_id: int
-    chain: bytes
+    chain: int
 
 
 class LogCopy:
@@ -35,7 +34,7 @@ class LogCopy:
         self.positions: list[int] = []
         self.configurations: list[tuple[int, Configuration]] = []
 
-    def chain_at(self, position: int) -> bytes | None:
+    def chain_at(self, position: int) -> int | None:
         """The hash at a position where a record ends; None when none ends there."""
         index = bisect_right(self.positions, position) - 1
         if index < 0 or self.positions[index] != position:
@@ -84,9 +83,9 @@ class LogCopy:
     def _read(self, start: int, end: int) -> None:
         assert self._node.node is not None
         reader = self._node.node.archive.reader(self._node.log_recording_id, start)
-        chain = self.entries[-1].chain if self.entries else b""
+        chain = self.entries[-1].chain if self.entries else 0
         for message in reader.messages(end):
-            chain = blake2b(chain + message.payload, digest_size=16).digest()
+            chain = hash((chain, message.payload))
             term_id = _term_of(message.payload)
             self.entries.append(Entry(message.position, term_id, chain))
             self.positions.append(message.position)
