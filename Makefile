@@ -56,7 +56,7 @@ bench: build ## measure on this machine; JSON=file keeps the figures
 	$(BIN)/ordo bench all $(if $(JSON),--json $(JSON))
 
 sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
 
 test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real processes; needs root
 	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)

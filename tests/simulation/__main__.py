@@ -8,20 +8,23 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.simulation import planted
+from tests.simulation.jobs import run_seeds
+from tests.simulation.options import Options
 from tests.simulation.run import Outcome, run_seed
 
 EVENTS_SHOWN = 60
+SPEED = Options(nodes=3, clients=3, duration_ns=60_000_000_000, operation_mean_ns=30_000_000, padding_max=200)
+"""100 requests a virtual second, each executed by three members."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 1 when a seed failed, 0 when all passed."""
     options = _parse(arguments)
-    if options.plant:
-        planted.BY_NAME[options.plant](setattr)
+    if options.speed:
+        return _measure()
     outcomes = []
     failed = 0
-    for seed in range(options.first, options.first + options.seeds):
-        outcome = run_seed(seed)
+    for outcome in run_seeds(range(options.first, options.first + options.seeds), options.jobs, options.plant):
         outcomes.append(outcome)
         if options.verbose or options.seeds == 1:
             print(_line(outcome), flush=True)
@@ -37,6 +40,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
+def _measure() -> int:
+    """One number to compare: a cluster without faults under a fixed load."""
+    outcome = run_seed(1, SPEED)
+    virtual_s = outcome.virtual_ns / 1e9
+    print(
+        f"speed: {SPEED.nodes} nodes, {SPEED.clients} clients, {outcome.answered / virtual_s:.0f} requests a virtual "
+        f"second, no faults: {virtual_s:.1f} s of virtual time in {outcome.real_s:.2f} s, "
+        f"{virtual_s / outcome.real_s:.0f}x ({virtual_s / outcome.cpu_s:.0f}x of processor time)"
+    )
+    return 1 if outcome.violation else 0
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds (default 100)")
@@ -45,6 +60,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--verbose", action="store_true", help="one line for each seed")
     parser.add_argument("--events", type=int, default=EVENTS_SHOWN, help="events to print of a failing seed")
     parser.add_argument("--progress-every", type=int, default=10, help="seeds between two lines of progress")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes (default 1)")
+    parser.add_argument("--speed", action="store_true", help="measure how fast time goes by, and nothing else")
     parser.add_argument("--plant", choices=sorted(planted.BY_NAME), help="run with a planted bug")
     return parser.parse_args(arguments)
 
