@@ -55,7 +55,7 @@ demo: build ## run three nodes and a matching engine; ITCH=file plays recorded o
 bench: build ## measure on this machine; JSON=file keeps the figures
 	$(BIN)/ordo bench all $(if $(JSON),--json $(JSON))
 
-sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1
+sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
 
 test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real processes; needs root

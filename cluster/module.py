@@ -228,7 +228,7 @@ class ConsensusModule:
     @property
     def is_in_transition(self) -> bool:
         """True while an election, a join, a transfer or a session request wants quick ticks."""
-        if not self.sequencer.is_steady or self.log.is_joining or self.snapshots.is_under_way:
+        if self.core.state is not ElectionState.CLOSED or self.log.is_joining or self.snapshots.is_under_way:
             return True
         return len(self.requests) > 0 or self.transfer.is_under_way or self.transfer.is_stopping
 
