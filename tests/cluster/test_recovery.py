@@ -1,0 +1,167 @@
+"""What a member starts from when something of it is missing (docs/ARCHITECTURE.md, Repair)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster.counter_types import ControlToggle
+from cluster.state_store import StateStore, StoredState
+from consensus.distrust import Distrust
+from runtime.clock import VirtualClock
+from runtime.errors import ClusterError
+from tests.simulation.nodes import SimulatedNode
+from tests.simulation.options import Options
+from tests.simulation.storage import SimulatedStorage
+from tests.simulation.world import World
+
+SECOND_NS = 1_000_000_000
+BOTH = Distrust.LOG | Distrust.VOTE
+
+
+def stored(node: SimulatedNode) -> StoredState:
+    return StateStore(SimulatedStorage(node.disk, VirtualClock()).open_metadata(node.state_path)).load()
+
+
+def segment(node: SimulatedNode, recording_id: int, base: int = 0) -> Any:
+    return node.disk.files[f"{node.archive_folder}/{recording_id}-{base}.rec"]
+
+
+def cluster(nodes: int = 3, snapshots: int = 0) -> tuple[World, SimulatedNode]:
+    """A cluster that has written over several segments, and a member of it that was stopped in order."""
+    world = World(1, Options(nodes=nodes, clients=1, operation_mean_ns=2_000_000, padding_max=3000))
+    world.start()
+    world.run(SECOND_NS)
+    for _ in range(snapshots):
+        leader = world.leader()
+        assert leader is not None
+        leader.module.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT)
+        world.run(SECOND_NS // 2)
+    node = next(one for one in world.nodes if nodes == 1 or not one.serves)
+    node.close()
+    world.run(SECOND_NS // 2)
+    assert not node.is_alive
+    return world, node
+
+
+def boot(node: SimulatedNode, forgot_vote: bool = False) -> Any:
+    node.has_lost = True
+    for invariant in node.world.invariants if forgot_vote else ():
+        invariant.on_wiped(node)
+    node.boot()
+    assert node.is_alive
+    return node.module
+
+
+def demand_recovery(world: World, node: SimulatedNode) -> None:
+    """It follows, and votes again."""
+    for client in world.clients:
+        client.is_working = False
+    assert world.run(20 * SECOND_NS, lambda: node.module.core.distrust is Distrust.NONE and world.is_steady())
+    assert stored(node).distrust is Distrust.NONE
+    assert node.node is not None
+    node.close()
+    world.run(SECOND_NS)
+    node.boot()
+    assert node.module._recovery.findings == [], "nothing is damaged any more"
+    assert world.run(20 * SECOND_NS, world.is_steady)
+
+
+def test_a_flipped_bit_ends_the_log_before_its_message() -> None:
+    world, node = cluster()
+    log_id = stored(node).log_recording_id
+    segment(node, log_id, 65536).flip_bit(40, 3)
+    module = boot(node)
+    assert module.core.distrust is Distrust.LOG is stored(node).distrust
+    assert module.core.append_position == 65536
+    (finding,) = module._recovery.findings
+    assert "is damaged at position=65536" in finding and "checksum" in finding
+    assert segment(node, log_id, 65536), "the damaged tail stays until there is a leader to copy from"
+    demand_recovery(world, node)
+
+
+def test_a_missing_segment_ends_the_log_there() -> None:
+    world, node = cluster()
+    log_id = stored(node).log_recording_id
+    del node.disk.files[f"{node.archive_folder}/{log_id}-65536.rec"]
+    module = boot(node)
+    assert module.core.append_position == 65536
+    assert "the segment file is missing" in module._recovery.findings[0]
+    demand_recovery(world, node)
+
+
+def test_a_segment_missing_below_the_snapshot_gives_the_snapshot_up_for_an_older_start() -> None:
+    world, node = cluster(snapshots=1)
+    state = stored(node)
+    assert max(state.snapshots).log_position > 65536
+    del node.disk.files[f"{node.archive_folder}/{state.log_recording_id}-0.rec"]
+    module = boot(node)
+    assert (module.core.append_position, module._recovery.log_position) == (0, 0)
+    demand_recovery(world, node)
+    assert node.started_position > 0, "once the log reaches it, the snapshot counts again"
+
+
+def test_a_log_that_ends_below_its_snapshot_is_short() -> None:
+    _, node = cluster(snapshots=1)
+    state = stored(node)
+    store = StateStore(SimulatedStorage(node.disk, VirtualClock()).open_metadata(node.state_path))
+    newest = max(state.snapshots)
+    store.put_snapshot(newest._replace(log_position=newest.log_position + (1 << 30)))
+    module = boot(node)
+    assert module.core.distrust is Distrust.LOG
+    assert "a piece of it is missing" in module._recovery.findings[0]
+
+
+@pytest.mark.parametrize("part", ["module_recording_id", "service_recording_id"])
+def test_a_damaged_snapshot_is_left_for_an_older_one(part: str) -> None:
+    world, node = cluster(snapshots=2)
+    older, newest = sorted(stored(node).snapshots)[-2:]
+    segment(node, getattr(newest, part)).flip_bit(40, 3)
+    module = boot(node)
+    assert module._recovery.log_position == older.log_position
+    assert module.core.distrust is Distrust.NONE, "nothing of the log is lost"
+    assert not max(stored(node).snapshots).is_valid
+    demand_recovery(world, node)
+
+
+def test_a_recording_that_is_gone_leaves_the_vote() -> None:
+    world, node = cluster()
+    state = stored(node)
+    for path in [path for path in node.disk.files if path.startswith(node.archive_folder)]:
+        del node.disk.files[path]
+    del node.disk.stores[f"{node.archive_folder}/catalog.mdb"]
+    module = boot(node)
+    assert module.core.distrust is Distrust.LOG
+    assert (module.core.append_position, module.core.candidate_term_id) == (0, state.candidate_term_id)
+    demand_recovery(world, node)
+
+
+def test_a_store_that_is_gone_takes_the_vote_along_and_leaves_the_log() -> None:
+    world, node = cluster()
+    end = node.log_end_acknowledged
+    del node.disk.stores[node.state_path]
+    module = boot(node, forgot_vote=True)
+    assert module.core.distrust == BOTH
+    assert module.core.append_position >= end > 0
+    demand_recovery(world, node)
+
+
+def test_an_empty_folder_rejoins_when_the_configuration_says_so() -> None:
+    world, node = cluster()
+    node.wipe()
+    assert boot(node, forgot_vote=True).core.distrust == BOTH
+    demand_recovery(world, node)
+
+
+def test_nobody_can_give_back_what_a_single_member_lost() -> None:
+    _, node = cluster(nodes=1)
+    log_id = stored(node).log_recording_id
+    segment(node, log_id, 65536).flip_bit(40, 3)
+    before = segment(node, log_id, 65536).contents()
+    node.has_disk_faults = True  # excuses its death
+    node.boot()
+    assert not node.is_alive
+    assert any(ClusterError.__name__ in event and "no other member" in event for event in node.world.trace.events)
+    assert segment(node, log_id, 65536).contents() == before
+    assert stored(node).distrust is Distrust.NONE
