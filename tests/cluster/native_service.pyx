@@ -14,6 +14,9 @@ cdef class NativeEcho(NativeClusteredService):
     def on_session_open(self, session, timestamp):
         self.calls.append(("open", session.id))
 
+    def on_query(self, payload):
+        return payload[::-1]
+
     cdef int on_message(self, NativeSession session, int64_t timestamp, const uint8_t* payload, int64_t length_bytes,
                         int64_t position) except -1:
         if length_bytes == 5 and payload[:5] == b"raise":

@@ -18,6 +18,7 @@ from cluster.queries import QUERY_STREAM_ID
 from service_api.native import Header
 from service_api.service import ClientSession, Cluster, ClusteredService
 from service_api.snapshot import SnapshotReader
+from tests.cluster.native_service import NativeEcho
 from tests.cluster.service_node import ServiceNode
 
 CHANNEL = "aeron:udp?endpoint=client:1"
@@ -196,6 +197,12 @@ def test_service_that_answers_none_is_not_hurt(make: Callable[..., Queries]) -> 
     queries.ask(b"q")
     (answer,) = queries.answers()
     assert (answer.status, answer.payload) == (QueryStatus.UNSUPPORTED, b"the service answers no queries")
+
+
+def test_native_services_answer_too(make: Callable[..., Queries]) -> None:
+    queries = make(NativeEcho())
+    queries.ask(b"abc")
+    assert [answer.payload for answer in queries.answers()] == [b"cba"]
 
 
 @pytest.mark.parametrize(

@@ -350,6 +350,19 @@ class Scenario:
         taken = sum(self._offer(Kind.WRITE, padding) for _ in range(int(words[0])))
         yield f"taken {taken} of {words[0]}"
 
+    def do_query(self, words: list[str]) -> Iterator[str]:
+        """`query A [stale]`: the client asks a member; whether it answers within 2 s, and shows all that is committed."""
+        node, world = self._member(words[0]), self.world
+        consistency = words[1] if len(words) > 1 else "linearizable"
+        query = world.clients[0].asking.ask(0, node.member_id, consistency)
+        assert query is not None, "the client has no session"
+        world.run(ANSWER_NS_MAX, lambda: query.is_done)
+        if query.reply is None:
+            yield f"{words[0]} does not answer"
+        else:
+            is_newest = query.reply.log_position >= world.clients_history.seen_position
+            yield f"{words[0]} answers {'for all' if is_newest else 'for less than'} that a client has seen"
+
     def do_timer(self, words: list[str]) -> Iterator[str]:
         """`timer 500ms`: asks the service for one."""
         client = self.world.clients[0]

@@ -47,6 +47,26 @@ def decode_answer(payload: bytes) -> Answer:
     return Answer(value, digest.rstrip(b"\0").decode())
 
 
+class LastQuestions:
+    """After the faults each member is asked, again where its answer went with a session, until it has answered."""
+
+    def __init__(self, client: SimulatedClient, member_ids: set[int]) -> None:
+        """`member_ids`: those of the configuration; of them, those that the client knows are asked."""
+        self._client = client
+        self._member_ids = member_ids
+        self._pending: dict[int, PendingQuery | None] = {}
+
+    def are_answered(self) -> bool:
+        session = self._client.session
+        if session is None or not session.is_connected:
+            return False
+        for member_id in sorted(self._member_ids & session.ingress_endpoints.keys()):
+            query = self._pending.get(member_id)
+            if query is None or query.error is not None:
+                self._pending[member_id] = self._client.asking.ask(0, member_id, "linearizable")
+        return all(query is not None and query.reply is not None for query in self._pending.values())
+
+
 class Asking:
     """The queries of one client, of all kinds, to all members; a generator of its own draws them."""
 
@@ -73,10 +93,13 @@ class Asking:
         self._watch_leader(now_ns)
         if now_ns < self.next_ns:
             return
-        has_old_leader = now_ns < self._deposed_until_ns
+        session = self._client.session
+        assert session is not None
+        known = sorted(session.ingress_endpoints)
+        has_old_leader = now_ns < self._deposed_until_ns and self._deposed_id in known
         mean_ns = min(DEPOSED_MEAN_NS, options.query_mean_ns) if has_old_leader else options.query_mean_ns
         self.next_ns = now_ns + max(1, int(self._random.expovariate(1.0) * mean_ns))
-        member_id = self._random.choice([None, *range(options.nodes), *[self._deposed_id] * (4 * has_old_leader)])
+        member_id = self._random.choice([None, *known, *[self._deposed_id] * (4 * has_old_leader)])
         consistency = self._random.choice(("linearizable", "linearizable", "stale", "stale since"))
         register = self.written_last if has_old_leader else self._random.randrange(options.registers)
         if len(self._pending) < PENDING_MAX:

@@ -14,6 +14,7 @@ from tests.linearizability.models import Register
 from tests.simulation.faults import FaultSchedule
 from tests.simulation.history import Violation
 from tests.simulation.options import Options, draw
+from tests.simulation.queries import LastQuestions
 from tests.simulation.world import World
 
 MS = 1_000_000
@@ -115,6 +116,9 @@ def recover(world: World) -> None:
         raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     if not world.run(RECOVERY_NS_MAX, lambda: not world.pending_work() and world.is_steady()):
         raise Violation(f"timers or messages are left over: {world.pending_work()}: {world.describe()}")
+    questions = LastQuestions(world.clients[0], {node.member_id for node in world.members()})
+    if not world.run(RECOVERY_NS_MAX, questions.are_answered):
+        raise Violation(f"queries are not answered {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     executed = [node.executed_position for node in world.members()]
     if min(executed) < world.executed.end_position:
         raise Violation(f"executed up to {world.executed.end_position}, the members end at {executed}")

@@ -8,8 +8,11 @@ import time
 
 import pytest
 
+from cluster import ordo_codecs
 from cluster.client import AsyncClusterClient, QueryReply
+from cluster.counter_types import CounterType
 from runtime.errors import ClusterTimeoutError, QueryFailedError
+from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.protocol import COUNT
 from tests.cluster.integration.writer import Writer
@@ -86,6 +89,25 @@ def test_service_that_fails_at_a_query_goes_on(start_cluster: StartCluster) -> N
                 writer.client.query(b"raise", member_id=member_id)
         writer.write(10)
         assert [count_of(writer.client.query(b"", member_id=one)) for one in cluster.member_ids] == [20, 20, 20]
+
+
+def test_queries_that_are_none_are_counted_and_harm_nobody(start_cluster: StartCluster) -> None:
+    cluster = start_cluster()
+    whole = ordo_codecs.QUERY.encode(
+        cluster_session_id=1 << 62, correlation_id=1, min_position=1 << 62, consistency=1, payload=b"AAPL"
+    )
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(10)
+        publication = writer.client.leader_ingress
+        assert publication is not None
+        for message in [whole[:length] for length in range(8, len(whole))] + [whole] * 100:
+            while publication.offer(message) <= 0:
+                writer.client.poll()
+        writer.write(100)
+        assert count_of(writer.client.query(b"")) == 110
+    leader = cluster.await_leader()
+    assert counter_of(cluster, leader, CounterType.INVALID_REQUESTS) == len(whole) - 8
+    cluster.check_running()
 
 
 def test_queries_of_asyncio_are_many_at_a_time(start_cluster: StartCluster) -> None:
