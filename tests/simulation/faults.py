@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
 
-from cluster.counter_types import ControlToggle
+from cluster.counter_types import ControlToggle, transfer_value
 from cluster.node import FAREWELL_NS
 from cluster.ordo_codecs import MembershipChange
 from consensus.distrust import Distrust
@@ -31,6 +31,7 @@ class FaultSchedule:
             (options.kill_mean_ns, self.kill),
             (options.power_loss_mean_ns, self.lose_power),
             (options.close_mean_ns, self.close),
+            (options.transfer_mean_ns, self.transfer),
             (options.pause_mean_ns, self.pause),
             (options.partition_mean_ns, self.partition),
             (options.slow_link_mean_ns, self.slow_link),
@@ -50,10 +51,12 @@ class FaultSchedule:
             if mean_ns:
                 self._again(mean_ns, action)
 
+    def _count(self, kind: str) -> None:
+        self.world.trace.count_fault(kind)
+
     def _again(self, mean_ns: int, action: Callable[[], None]) -> None:
         def strike() -> None:
             if self.is_on:
-                self.world.trace.count_fault(action.__name__)
                 action()
                 self._again(mean_ns, action)
 
@@ -78,7 +81,7 @@ class FaultSchedule:
         world = self.world
         world.note("faults stop")
         faults = world.network.faults
-        faults.loss = faults.duplication = faults.corruption = faults.reordering = 0.0
+        faults.loss = faults.duplication = faults.corruption = faults.truncation = faults.reordering = 0.0
         faults.delay_max_ns = min(faults.delay_max_ns, MS)
         world.network.heal()
         for node in world.nodes:
@@ -109,6 +112,7 @@ class FaultSchedule:
         node = self._victim()
         if node is not None:
             node.kill()
+            self._count("kill")
             self._later(lambda: self._restart(node))
 
     def lose_power(self) -> None:
@@ -120,13 +124,16 @@ class FaultSchedule:
         if draw < 0.3:
             node.disk.transactions_until_loss = self.random.randrange(4)
             node.disk.loss_follows_commit = self.random.random() < 0.5
+            self._count("power lost in a transaction")
             self.world.note(f"{node.name} will lose power in a transaction")
         elif draw < 0.45:
             for each in self.world.nodes:
                 if each.is_alive:
                     each.lose_power()
+            self._count("power lost by all")
         else:
             node.lose_power()
+            self._count("power lost by one")
         for each in self.world.nodes:
             self._later(lambda each=each: self._restart(each))  # type: ignore[misc]
 
@@ -134,18 +141,51 @@ class FaultSchedule:
         node = self._victim()
         if node is not None:
             node.close()
+            self._count("close")
             self._later(lambda: self._restart(node))
+
+    def transfer(self) -> None:
+        """The leader hands over: asked to as `ordo cluster transfer [--to ID]` does, or because it is told to stop."""
+        leader = self.world.leader()
+        if leader is None:
+            return
+        if self.random.random() < 0.4:
+            leader.module.end()
+            self.world.note(f"{leader.name} told to stop, and to hand over before")
+            self._count("stop with a transfer")
+            self._await_end(leader, leader.boots)
+            return
+        target = self.random.choice((None, self.random.choice(self.world.nodes).member_id))
+        try:
+            toggle = leader.module.counters.control_toggle
+            asked = toggle.compare_and_set(ControlToggle.NEUTRAL, transfer_value(target))
+        except OrdoError:
+            return
+        if asked:
+            self._count("transfer asked for")
+            self.world.note(f"{leader.name} asked to hand over to {'anybody' if target is None else f'node{target}'}")
+
+    def _await_end(self, node: SimulatedNode, life: int) -> None:
+        if not node.is_alive or node.boots != life:
+            return
+        if node.module.has_ended:
+            node.close()
+            self._later(lambda: self._restart(node))
+        else:
+            self.world.at(MS, lambda: self._await_end(node, life))
 
     def pause(self) -> None:
         node = self._victim()
         if node is not None:
-            duration_ns = self.random.choice((20 * MS, 300 * MS, 2 * S))
+            duration_ns = self.random.choice((20 * MS, 300 * MS, 2 * S, 5 * S))
             node.pause(self.world.now_ns + duration_ns)
+            self._count("pause beyond every timeout" if duration_ns > 2 * S else "pause")
             self.world.note(f"{node.name} paused for {duration_ns // MS} ms")
 
     def step_clock(self) -> None:
         node = self.random.choice(self.world.nodes)
-        delta_ns = self.random.choice((-3600 * S, -700 * MS, 30 * MS, 900 * MS, 3 * S))
+        delta_ns = self.random.choice((-3600 * S, -700 * MS, 30 * MS, 900 * MS, 3 * S, 3600 * S))
+        self._count(f"clock steps {'back' if delta_ns < 0 else 'forward'}{' an hour' if abs(delta_ns) > 3 * S else ''}")
         node.step_clock(delta_ns)
         self.world.note(f"{node.name} clock steps by {delta_ns // MS} ms")
 
@@ -159,6 +199,7 @@ class FaultSchedule:
         network, addresses = self.world.network, self._addresses()
         members = [node.address for node in self.world.nodes]
         draw = self.random.random()
+        self._count("one way blocked" if draw >= 0.75 else "partition")
         if draw < 0.4:
             side = {address for address in addresses if self.random.random() < 0.5}
             network.partition(sorted(side), [address for address in addresses if address not in side])
@@ -191,6 +232,7 @@ class FaultSchedule:
         source, destination = self.random.choice(self._addresses()), self.random.choice(self._addresses())
         delay_ns = self.random.choice((5, 50, 300)) * MS
         self.world.network.slow_down(source, destination, delay_ns)
+        self._count("slow link")
         self.world.note(f"slow link {source} -> {destination}: {delay_ns // MS} ms")
         self._later(self._heal)
 
@@ -203,6 +245,7 @@ class FaultSchedule:
         node.has_disk_faults = True
         kind = self.random.choice(("writes", "syncs", "reads", "space", "slow"))
         disk, count = node.disk, self.random.randrange(1, 30)
+        self._count(f"disk {kind}")
         if kind == "writes":
             disk.writes_until_failure = count
         elif kind == "syncs":
@@ -257,10 +300,12 @@ class FaultSchedule:
             return
         if self.random.random() < 0.5:
             client.crash()
+            self._count("client crash")
             self._later(lambda: client.boot() if client.host is None else None)
         else:
             duration_ns = self.random.choice((100 * MS, 1 * S, 4 * S))
             client.pause(self.world.now_ns + duration_ns)
+            self._count("client pause")
             self.world.note(f"{client.name} paused for {duration_ns // MS} ms")
 
     def snapshot(self) -> None:
@@ -273,6 +318,7 @@ class FaultSchedule:
         except OrdoError:
             return
         if asked:
+            self._count("snapshot")
             self.world.note(f"{leader.name} asked for a snapshot")
 
     def change_members(self) -> None:

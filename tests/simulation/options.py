@@ -41,6 +41,7 @@ class Options:
     duplication: float = 0.0
     corruption: float = 0.0
     reordering: float = 0.0
+    truncation: float = 0.0
     delay_min_ns: int = 20 * US
     delay_max_ns: int = 200 * US
     reorder_delay_ns: int = 2 * MS
@@ -51,6 +52,7 @@ class Options:
     kill_mean_ns: int = 0
     power_loss_mean_ns: int = 0
     close_mean_ns: int = 0
+    transfer_mean_ns: int = 0
     pause_mean_ns: int = 0
     partition_mean_ns: int = 0
     slow_link_mean_ns: int = 0
@@ -117,6 +119,7 @@ def _draw_network(options: Options, rng: Random) -> None:
     options.duplication = rng.choice((0.0, 0.0, 0.02, 0.1))
     options.corruption = rng.choice((0.0, 0.0, 0.01))
     options.reordering = rng.choice((0.0, 0.0, 0.05, 0.3))
+    options.truncation = rng.choice((0.0, 0.0, 0.0, 0.01))
     options.delay_max_ns = rng.choice((50, 200, 2000, 20_000)) * US
     options.sync_max_ns = rng.choice((200, 2000, 30_000)) * US
 
@@ -127,6 +130,7 @@ def _draw_faults(options: Options, rng: Random) -> None:
 
     options.kill_mean_ns = often(0.5, 0.5, 1, 3)
     options.close_mean_ns = often(0.3, 1, 3)
+    options.transfer_mean_ns = often(0.3, 0.3, 1, 3)
     options.pause_mean_ns = often(0.4, 0.5, 2)
     options.partition_mean_ns = often(0.5, 0.5, 1, 3)
     options.slow_link_mean_ns = often(0.2, 1, 3)

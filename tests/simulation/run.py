@@ -152,5 +152,5 @@ def _outcome(world: World, real_s: float, cpu_s: float, violation: str | None) -
 
 def _network_faults(world: World) -> dict[str, int]:
     statistics = world.network.statistics
-    names = ("lost", "blocked", "duplicated", "corrupted", "reordered", "overflowed")
+    names = ("lost", "blocked", "duplicated", "corrupted", "truncated", "reordered", "overflowed")
     return {f"datagrams {name}": getattr(statistics, name) for name in names}

@@ -5,17 +5,30 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from runtime.random import RandomSource
 from tests.simulation.__main__ import main
-from tests.simulation.options import Options
+from tests.simulation.options import Options, draw
 from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
-CHUNK = 10
-CHUNKS = 15
+CHUNK = 5
+CHUNKS = 60
+"""300 seeds; small chunks, so that they spread evenly over the processes of pytest."""
+KINDS = {
+    *("kill", "close", "transfer asked for", "stop with a transfer", "pause", "pause beyond every timeout"),
+    *("power lost by one", "power lost by all", "power lost in a transaction"),
+    *("clock steps back", "clock steps back an hour", "clock steps forward", "clock steps forward an hour"),
+    *("partition", "one way blocked", "slow link", "client crash", "client pause", "snapshot"),
+    *("disk writes", "disk syncs", "disk reads", "disk space", "disk slow", "bit rotten"),
+    *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
+}
+"""Faults that must occur; `damage.py` has more kinds of lost data."""
+KINDS_SEEDS = 60
 PINNED: dict[int, str] = {
     2: "a member whose catch-up replay had ended, or had passed it by, got no second one and waited for ever",
     16: "a leader died of a replay to a member whose endpoint another of its replays still used",
@@ -39,6 +52,18 @@ def test_seeds(chunk: int) -> None:
 def test_pinned_seed(seed: int) -> None:
     outcome = run_seed(seed)
     assert outcome.violation is None, f"{PINNED[seed]}? {outcome.violation}"
+
+
+def test_every_kind_of_fault_occurs() -> None:
+    """In runs cut short, so that only what is drawn matters."""
+    met: Counter[str] = Counter()
+    for seed in range(1, KINDS_SEEDS + 1):
+        options = draw(RandomSource(seed).stream("options"))
+        options.duration_ns = min(options.duration_ns, 2 * S)
+        met.update(run_seed(seed, options).faults)
+        if all(met[kind] for kind in KINDS):
+            return
+    raise AssertionError(f"never in {KINDS_SEEDS} seeds: {sorted(kind for kind in KINDS if not met[kind])}")
 
 
 def test_a_quiet_cluster_answers_everything() -> None:

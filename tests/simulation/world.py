@@ -43,6 +43,7 @@ class World(Timeline):
             max(options.delay_min_ns, options.delay_max_ns),
             options.reorder_delay_ns,
             checksums=True,
+            truncation=options.truncation,
         )
         names = {node_name(member_id): node_address(member_id) for member_id in range(options.nodes + options.spares)}
         super().__init__(clock, SimulatedNetwork(clock, self.random.stream("network"), faults, names))
