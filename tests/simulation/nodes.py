@@ -91,6 +91,8 @@ class SimulatedNode(NodeActor):
         """Damage of its log that it has not cut off yet."""
         self.has_lost = False
         """Something it had promised to keep was taken from it since it ran last."""
+        self.acknowledged_before_loss = 0
+        """What a leader may still count, although the disk has lost it; until the log is as long again."""
         self.was_removed = False
         self.started_position = 0
         self.log_end_acknowledged = 0

@@ -35,7 +35,11 @@ class CommitIsOnAQuorum(Invariant):
         commit = node.commit_position
         if commit <= self.position:
             return
-        holders = [other.name for other in self.world.nodes if other.log_end_acknowledged >= commit]
+        holders = [
+            other.name
+            for other in self.world.nodes
+            if max(other.log_end_acknowledged, other.acknowledged_before_loss) >= commit
+        ]
         if node.append_position >= commit and node.name not in holders:
             holders.append(node.name)
         core = node.module.core

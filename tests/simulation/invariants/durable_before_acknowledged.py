@@ -23,10 +23,14 @@ class DurableBeforeAcknowledged(Invariant):
                 f"{node.name} had reported position {node.log_end_acknowledged} and restarts with "
                 f"{node.append_position}"
             )
+        if node.append_position < node.log_end_acknowledged:
+            node.acknowledged_before_loss = max(node.acknowledged_before_loss, node.log_end_acknowledged)
         node.log_end_acknowledged = node.append_position
 
     def on_step(self, node: SimulatedNode) -> None:
         position = node.append_position
+        if position >= node.acknowledged_before_loss:
+            node.acknowledged_before_loss = 0
         if position == node.log_end_acknowledged:
             return
         node.log_end_acknowledged = position
