@@ -121,8 +121,6 @@ class Asking:
         session, history = self._client.session, self._world.clients_history
         if session is None or session.is_closed:
             return None
-        if member_id not in session.ingress_endpoints:
-            member_id = None  # it has no vote, by the newest list of the leader
         is_linearizable = consistency == "linearizable"
         handle = history.asked(self._client.client_id, register, self._world.now_ns) if is_linearizable else 0
         min_position = history.seen_position if consistency != "stale" else 0
