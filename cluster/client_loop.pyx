@@ -54,6 +54,11 @@ cdef class ClientLoop:
         """The ingress was found closed or not connected by something else than an offer."""
         self._ingress_lost = True
 
+    @property
+    def is_in_callback(self):
+        """True while a callback of `poll_egress` runs, which hands out nothing more meanwhile."""
+        return self._polling
+
     def take_sent(self):
         """The number of messages offered since the last call."""
         sent, self._sent = self._sent, 0

@@ -239,6 +239,8 @@ class ClusterClient(ClientLoop):
         `timeout_ns` (default: message_timeout_ns), also where `min_position` was not reached; QueryFailedError when the
         service answers no such query or failed; SessionClosedError, and ClusterError for what cannot be asked.
         """
+        if self.is_in_callback:
+            raise ClusterError("query waits for its answer, which no callback can: use start_query there")
         pending = self.start_query(
             payload,
             consistency=consistency,

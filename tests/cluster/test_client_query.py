@@ -152,6 +152,24 @@ def test_query_waits_for_a_session_that_is_being_opened(world: QueryWorld) -> No
     assert pending.result().payload == b"42"
 
 
+def test_callbacks_start_queries_and_do_not_wait_for_them(world: QueryWorld) -> None:
+    pending: list[PendingQuery] = []
+    errors: list[ClusterError] = []
+
+    def on_message(session_id: int, timestamp: int, payload: bytes) -> None:
+        try:
+            client.query(b"AAPL")
+        except ClusterError as error:
+            errors.append(error)
+        pending.append(client.start_query(b"AAPL"))
+
+    client = world.client(on_message=on_message)
+    client.send(b"echo")
+    world.run(client, lambda: pending and pending[0].is_done)
+    assert pending[0].result().payload == b"42"
+    assert "use start_query" in errors[0].message
+
+
 def test_queries_end_with_their_session(world: QueryWorld) -> None:
     world.script = [None]
     client = world.client()
