@@ -50,6 +50,9 @@ def node(
     rejoin: Annotated[
         bool, typer.Option("--rejoin", help="this member's folder was lost: it takes no part until it has it again")
     ] = False,
+    check_log: Annotated[
+        bool, typer.Option("--check-log", help="check all of the log first, not only what is behind the snapshot")
+    ] = False,
     die_with_parent: Annotated[
         bool, typer.Option("--die-with-parent", help="stop when the process that started this one is gone")
     ] = False,
@@ -61,8 +64,8 @@ def node(
     from cluster.config import load_config
 
     loaded = load_config(config)
-    if rejoin:
-        loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update={"rejoin": True})})
+    asked = {name: True for name, is_asked in (("rejoin", rejoin), ("check_log", check_log)) if is_asked}
+    loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update=asked)})
     name = service or loaded.service.class_
     if name is None:
         raise ConfigurationError("service: missing; give --service module:Class, or class in the [service] table")

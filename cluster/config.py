@@ -78,6 +78,7 @@ class NodeSection(Settings):
     sync: Literal["commit", "none"] = "commit"
     spins: Annotated[int, Field(ge=0)] = 3
     rejoin: bool = False
+    check_log: bool = False
 
 
 class ClusterSection(Settings):
@@ -145,6 +146,8 @@ class ModuleConfig(Settings):
     app_version: int = 1
     rejoin: bool = False
     """An empty folder is that of a member that had one before."""
+    check_log: bool = False
+    """The whole log is checked at a start, not only what is behind the newest snapshot."""
 
     @property
     def receive_options(self) -> str:
@@ -229,6 +232,7 @@ class NodeConfig(Settings):
             admin_requests_allowed=cluster.admin_requests,
             app_version=cluster.app_version,
             rejoin=self.node.rejoin,
+            check_log=self.node.check_log,
         )
 
 

@@ -91,6 +91,15 @@ def test_a_missing_segment_ends_the_log_there() -> None:
     demand_recovery(world, node)
 
 
+def test_damage_below_the_snapshot_is_found_by_a_check_of_the_whole_log() -> None:
+    world, node = cluster(snapshots=1)
+    segment(node, stored(node).log_recording_id).flip_bit(40, 3)
+    section = node.config.node.model_copy(update={"check_log": True})
+    node.config = node.config.model_copy(update={"node": section})
+    assert boot(node).core.append_position == 0
+    demand_recovery(world, node)
+
+
 def test_a_segment_missing_below_the_snapshot_gives_the_snapshot_up_for_an_older_start() -> None:
     world, node = cluster(snapshots=1)
     state = stored(node)

@@ -56,7 +56,8 @@ def lose_log(node: SimulatedNode, random: Random, kind: str) -> Loss | None:
     if state is None or descriptor is None:
         return None
     end = _safe_end(node, descriptor)
-    start = max([0, *(entry.log_position for entry in state.snapshots if entry.is_valid)])
+    is_all_read = node.config.node.check_log
+    start = 0 if is_all_read else max([0, *(entry.log_position for entry in state.snapshots if entry.is_valid)])
     bases = [
         base for base in segment_bases(storage, node.archive_folder, descriptor.recording_id) if start <= base < end
     ]

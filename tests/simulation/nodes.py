@@ -47,6 +47,7 @@ def node_config(world: World, member_id: int) -> NodeConfig:
                 "aeron_dir": f"{folder}/aeron",
                 "service_mode": "inline",
                 "sync": options.sync,
+                "check_log": options.check_log,
                 "learner": member_id >= options.nodes,
             },
             "members": [{"id": i, "host": host(i), "port": PORT} for i in ids],

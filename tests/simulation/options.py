@@ -59,6 +59,7 @@ class Options:
     clock_mean_ns: int = 0
     disk_mean_ns: int = 0
     loss_mean_ns: int = 0
+    check_log: bool = False
     client_mean_ns: int = 0
     membership_mean_ns: int = 0
     outage_mean_ns: int = 500 * MS
@@ -142,6 +143,7 @@ def _draw_faults(options: Options, rng: Random) -> None:
         options.power_loss_mean_ns = often(0.5, 0.5, 1, 3)
         options.disk_mean_ns = often(0.3, 1, 3)
         options.loss_mean_ns = often(0.4, 0.3, 1) if options.nodes > 2 else 0
+        options.check_log = rng.random() < 0.5
 
 
 def _draw_workload(options: Options, rng: Random) -> None:
