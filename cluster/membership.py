@@ -53,6 +53,10 @@ def decode_configuration(values: Any) -> NamedConfiguration:
     return named
 
 
+def _id(member: Member) -> int:
+    return member.id
+
+
 def _ids(members: Iterable[Member]) -> tuple[int, ...]:
     return tuple(member.id for member in members)
 
@@ -63,8 +67,10 @@ class Membership:
     `_request` is the change that is appended and not committed, as (log position, correlation id).
     """
 
-    def __init__(self, module: ConsensusModule, contacts: Contacts) -> None:
+    def __init__(self, module: ConsensusModule, contacts: Contacts, configured: tuple[Member, ...]) -> None:
+        """`configured` are the members of the configuration file."""
         self._module = module
+        self._configured = configured
         self._contacts = contacts
         self._request: tuple[int, int] | None = None
         self._is_in_flight = False
@@ -109,6 +115,16 @@ class Membership:
         self._module.core.on_configuration(position, named.ids())
         self._is_in_flight = False
         self.apply()
+
+    def tell_difference(self) -> None:
+        """At start: a line where the configuration file says something else than the log, which holds."""
+        configured, found = set(self._configured), {*self.voters, *self.learners}
+        if self.is_of_the_log and configured != found:
+            names = [", ".join(str(member.id) for member in sorted(each, key=_id)) for each in (found, configured)]
+            text = (
+                f"the log has members {names[0]}, the configuration file {names[1]} or other endpoints: the log holds"
+            )
+            self._module.announce("cluster.members_differ", text)
 
     def apply(self) -> None:
         """The configuration in force is another one: the next ticks make the rest follow."""

@@ -114,7 +114,7 @@ class ConsensusModule:
         )
         self._build_replicated_state(authenticator or AcceptAll())
         self.contacts = Contacts(seams.client, self.sequencer, members, self.member_id, self.record_error)
-        self.membership = Membership(self, self.contacts)
+        self.membership = Membership(self, self.contacts, members)
         self.log = LogKeeper(
             config,
             self.contacts,
@@ -181,6 +181,7 @@ class ConsensusModule:
         )
         self._link = ServiceLink(client, self.sequencer, self)
         self.log.open(self._recovery)
+        self.membership.tell_difference()
         self.counters.set_state(ModuleState.ACTIVE)
         self._report_trust()
         self.core.start(now_ns)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from subprocess import CompletedProcess
+from typing import TypeVar
 
 import pytest
 
@@ -14,6 +17,7 @@ from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.writer import Writer
 
+T = TypeVar("T")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
@@ -26,19 +30,31 @@ def roles(cluster: LocalCluster, member_id: int) -> dict[int, str]:
     return {one.member_id: one.role for one in tools.list_members(load_config(cluster.config_path(member_id)))}
 
 
-def join(cluster: LocalCluster) -> int:
+def meanwhile(writer: Writer, action: Callable[[], T]) -> T:
+    """Something that takes its time; the client lives on. Nodes end with the thread that started them: not here."""
+    with ThreadPoolExecutor(1) as pool:
+        order = pool.submit(action)
+        writer.run(order.done)
+        return order.result()
+
+
+def join(cluster: LocalCluster, writer: Writer) -> int:
     """Adds a node, waits until it has caught up, and gives it a vote; its member id."""
     leader, member_id = cluster.await_leader(), cluster.add_member()
-    done = command(cluster, leader, "add-learner", cluster.new_member(member_id))
-    assert done.returncode == 0 and done.stdout.startswith(f"member {member_id} is a learner now"), done
-    assert roles(cluster, leader)[member_id] == "learner"
-    demand_one_line(command(cluster, leader, "promote", str(member_id)), 1, f"learner {member_id}")
-    cluster.start_member(member_id)
+
+    def add() -> None:
+        done = command(cluster, leader, "add-learner", cluster.new_member(member_id))
+        assert done.returncode == 0 and done.stdout.startswith(f"member {member_id} is a learner now"), done
+        assert roles(cluster, leader)[member_id] == "learner"
+        demand_one_line(command(cluster, leader, "promote", str(member_id)), 1, f"learner {member_id}")
 
     def promoted() -> bool | None:
         return command(cluster, cluster.await_leader(), "promote", str(member_id)).returncode == 0 or None
 
-    await_value(promoted, f"the vote of member {member_id}", explain=lambda: cluster.logs(member_id))
+    meanwhile(writer, add)
+    cluster.start_member(member_id)
+    what = f"the vote of member {member_id}"
+    meanwhile(writer, lambda: await_value(promoted, what, explain=lambda: cluster.logs(member_id)))
     return member_id
 
 
@@ -47,12 +63,12 @@ def test_a_dead_member_is_replaced(start_cluster: StartCluster) -> None:
     cluster = start_cluster()
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(2000)
-        new = join(cluster)
+        new = join(cluster, writer)
         leader = cluster.await_leader()
         assert roles(cluster, leader) == dict.fromkeys(range(4), "voter")
         dead = next(one for one in range(3) if one != leader)
         cluster.kill(dead)
-        assert command(cluster, leader, "remove", str(dead)).returncode == 0
+        assert meanwhile(writer, lambda: command(cluster, leader, "remove", str(dead))).returncode == 0
         writer.write(2000)
         left = [one for one in range(4) if one != dead]
         assert roles(cluster, leader) == dict.fromkeys(left, "voter")
@@ -69,11 +85,13 @@ def test_a_restart_from_a_snapshot_keeps_the_configuration(start_cluster: StartC
     cluster = start_cluster()
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(500)
-        new = join(cluster)
+        new = join(cluster, writer)
         leader = cluster.await_leader()
         gone = next(one for one in range(3) if one != leader)
-        assert command(cluster, leader, "remove", str(gone)).returncode == 0
-        assert cluster.wait(gone) == 0, "the node of a member that was removed ends by itself"
+        assert meanwhile(writer, lambda: command(cluster, leader, "remove", str(gone))).returncode == 0
+        assert meanwhile(writer, lambda: cluster.wait(gone)) == 0, (
+            "the node of a member that was removed ends by itself"
+        )
         assert f"member {gone} was removed from the cluster" in cluster.logs(gone)
         writer.write(500)
         left = [one for one in range(4) if one != gone]
@@ -85,6 +103,8 @@ def test_a_restart_from_a_snapshot_keeps_the_configuration(start_cluster: StartC
         cluster.start_member(member_id)
     leader = cluster.await_leader()
     assert roles(cluster, leader) == dict.fromkeys(left, "voter")
+    told = [str(event["text"]) for event in cluster.log_events(leader, "cluster.members_differ")]
+    assert len(told) == 1 and "the log holds" in told[0], told
     endpoints = {one: endpoint for one, endpoint in cluster.ingress_endpoints.items() if one in left}
     with Writer(endpoints, writer_id=2) as second:
         second.write(500)
