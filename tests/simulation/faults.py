@@ -170,7 +170,7 @@ class FaultSchedule:
             return
         if node.module.has_ended:
             node.close()
-            self._later(lambda: self._restart(node))
+            self.world.at(self.world.options.outage_mean_ns, lambda: self._restart(node))
         else:
             self.world.at(MS, lambda: self._await_end(node, life))
 
@@ -184,8 +184,8 @@ class FaultSchedule:
 
     def step_clock(self) -> None:
         node = self.random.choice(self.world.nodes)
-        delta_ns = self.random.choice((-3600 * S, -700 * MS, 30 * MS, 900 * MS, 3 * S, 3600 * S))
-        self._count(f"clock steps {'back' if delta_ns < 0 else 'forward'}{' an hour' if abs(delta_ns) > 3 * S else ''}")
+        delta_ns = self.random.choice((-3600 * S, -700 * MS, 30 * MS, 900 * MS, 3 * S, 15 * S))
+        self._count(f"clock steps {'far ' if abs(delta_ns) > 3 * S else ''}{'back' if delta_ns < 0 else 'forward'}")
         node.step_clock(delta_ns)
         self.world.note(f"{node.name} clock steps by {delta_ns // MS} ms")
 

@@ -13,9 +13,11 @@ from cluster import node, session_requests, snapshots
 from cluster.container import ServiceContainer
 from cluster.container_queries import ContainerQueries
 from cluster.log_executor import LogExecutor
+from cluster.log_keeper import LogKeeper
 from cluster.membership import Membership
 from cluster.recovery import Recovery
 from cluster.service_messages import PendingServiceMessages
+from cluster.snapshot_taker import SnapshotTaker
 from cluster.state_store import StateStore
 from consensus import context, core, election, following, leading, membership, quorum, trust
 from consensus.configuration import Configuration
@@ -245,6 +247,28 @@ def two_changes_at_once(patch: Patch) -> None:
     patch(membership, "_find_bad_moment", lambda _: "")
 
 
+def a_restart_commits_its_whole_log(patch: Patch) -> None:
+    """Raft §5.3: what a member finds on its disk is replayed to the end, committed or not."""
+    original = LogKeeper.open
+
+    def open_log(self: Any, recovery: Any) -> None:
+        original(self, recovery)
+        self._sequencer.commit_to(recovery.append_position, 0)
+
+    patch(LogKeeper, "open", open_log)
+
+
+def service_runs_ahead_of_its_snapshot(patch: Patch) -> None:
+    """What a service asked for behind its next snapshot is in the module's part of it."""
+    original = SnapshotTaker.on_service_ack
+
+    def on_service_ack(self: Any, *arguments: Any) -> None:
+        original(self, *arguments)
+        self._module.sequencer.holds_service = False
+
+    patch(SnapshotTaker, "on_service_ack", on_service_ack)
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -267,6 +291,8 @@ PLANTED: tuple[Plant, ...] = (
     learners_are_counted,
     configurations_are_forgotten_by_a_restart,
     two_changes_at_once,
+    a_restart_commits_its_whole_log,
+    service_runs_ahead_of_its_snapshot,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

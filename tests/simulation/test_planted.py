@@ -32,6 +32,8 @@ SEEDS_NEEDED: dict[str, int] = {
     "learners_are_counted": 6,
     "configurations_are_forgotten_by_a_restart": 1,
     "two_changes_at_once": 19,
+    "a_restart_commits_its_whole_log": 5,
+    "service_runs_ahead_of_its_snapshot": 14,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60

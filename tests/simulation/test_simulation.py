@@ -22,7 +22,7 @@ CHUNKS = 60
 KINDS = {
     *("kill", "close", "transfer asked for", "stop with a transfer", "pause", "pause beyond every timeout"),
     *("power lost by one", "power lost by all", "power lost in a transaction"),
-    *("clock steps back", "clock steps back an hour", "clock steps forward", "clock steps forward an hour"),
+    *("clock steps back", "clock steps far back", "clock steps forward", "clock steps far forward"),
     *("partition", "one way blocked", "slow link", "client crash", "client pause", "snapshot"),
     *("disk writes", "disk syncs", "disk reads", "disk space", "disk slow", "bit rotten"),
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
