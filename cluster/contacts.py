@@ -68,7 +68,7 @@ class Contacts:
                 is_missing = known is None or known[0].consensus != member.consensus
                 if member.id != self._own_id and member.id not in self._asked and is_missing:
                     self._asked[member.id] = member, self._ask(member)
-            self._client.invoke()
+            self._client.invoke_driver()
         for member_id in list(self._asked):
             self._take(member_id)
 

@@ -103,7 +103,7 @@ class LeaderLog:
             is_there = uri in self._destinations or uri in self._asked
             if not is_there and now_ns >= self._next_attempt_ns.get(uri, now_ns):
                 self._asked[uri] = self._client.async_add_destination(self.publication, uri)
-                self._client.invoke()
+                self._client.invoke_driver()
         for uri in list(self._asked):
             self._take_destination(uri, now_ns)
         for uri in [uri for uri in self._destinations if is_final and uri not in wanted]:

@@ -86,6 +86,7 @@ class SessionRequests:
         self._session_timeout = session_timeout
         self._sessions_max = sessions_max
         self._requests: list[SessionRequest] = []
+        self._asked: dict[int, tuple[Any, Image]] = {}
         self._next_session_id = 1
 
     def __len__(self) -> int:
@@ -94,11 +95,42 @@ class SessionRequests:
     def on_connect_request(
         self, request: Any, image: Image, leadership: Leadership, leader_id: int, cluster_time: int
     ) -> None:
-        """`leader_id` is the serving leader, perhaps another member."""
+        """`leader_id` is the serving leader, perhaps another member.
+
+        Nobody waits for the response publication: a client's name that takes its time must not hold up the member.
+        """
         try:
-            publication = self._client.add_publication(request.response_channel, request.response_stream_id)
+            registration_id = self._client.async_add_publication(request.response_channel, request.response_stream_id)
         except OrdoError:
             return
+        self._asked[registration_id] = request, image
+        self._client.invoke_driver()
+        self._take_asked(leadership, leader_id, cluster_time)
+
+    def _take_asked(self, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
+        for registration_id, (request, image) in list(self._asked.items()):
+            try:
+                publication = self._client.get(registration_id)
+            except OrdoError:
+                del self._asked[registration_id]
+                continue
+            if publication is None:
+                continue
+            del self._asked[registration_id]
+            if image.is_closed:
+                publication.close()
+            else:
+                self._begin(request, image, publication, leadership, leader_id, cluster_time)
+
+    def _begin(
+        self,
+        request: Any,
+        image: Image,
+        publication: Publication,
+        leadership: Leadership,
+        leader_id: int,
+        cluster_time: int,
+    ) -> None:
         leading = leader_id == leadership.member_id
         session = SessionRequest(
             self._take_session_id() if leading else NULL_VALUE,
@@ -165,6 +197,7 @@ class SessionRequests:
 
     def work(self, leadership: Leadership, leader_id: int, cluster_time: int) -> int:
         """One slow tick; returns the number of requests that timed out."""
+        self._take_asked(leadership, leader_id, cluster_time)
         timed_out = 0
         for request in list(self._requests):
             if request.state is not RequestState.IN_FLIGHT and cluster_time > request.deadline:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -91,6 +92,7 @@ class OpenSessions:
         self._session_timeout = session_timeout
         self._sessions: dict[int, ClusterSession] = {}
         self._closed: list[ClusterSession] = []
+        self._asked: dict[int, ClusterSession] = {}
         self.next_session_id = 1
 
     def __len__(self) -> int:
@@ -157,6 +159,7 @@ class OpenSessions:
                     ingress_endpoints=leadership.ingress_endpoints,
                 )
             )
+        self._take_asked()
 
     def lose_leadership(self) -> None:
         self._table.clear()
@@ -222,6 +225,7 @@ class OpenSessions:
     def work(self, leadership: Leadership, cluster_time: int) -> int:
         """Timeouts, close records and events that wait to be sent; returns the number of sessions timed out."""
         timed_out = 0
+        self._take_asked()
         for session in list(self._sessions.values()):
             activity = self._table.get_activity(session.id)
             is_silent = activity is not None and cluster_time - activity > self._session_timeout
@@ -265,10 +269,26 @@ class OpenSessions:
         return True
 
     def _connect(self, session: ClusterSession) -> None:
-        try:
-            session.publication = self._client.add_publication(session.response_channel, session.response_stream_id)
-        except OrdoError:
-            session.publication = None
+        with suppress(OrdoError):
+            registration_id = self._client.async_add_publication(session.response_channel, session.response_stream_id)
+            self._asked[registration_id] = session
+            self._client.invoke_driver()
+
+    def _take_asked(self) -> None:
+        """Publications that are there; one of a session that is gone, or of another leadership, is not needed."""
+        for registration_id, session in list(self._asked.items()):
+            try:
+                publication = self._client.get(registration_id)
+            except OrdoError:
+                del self._asked[registration_id]
+                continue
+            if publication is None:
+                continue
+            del self._asked[registration_id]
+            if self._sessions.get(session.id) is session and session.publication is None:
+                session.publication = publication
+            else:
+                publication.close()
 
     @staticmethod
     def _disconnect(session: ClusterSession) -> None:

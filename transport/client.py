@@ -288,6 +288,11 @@ class TransportClient(ClientCore):
             self._link.invoker()
         return int(self.do_work(self._clock.now()))
 
+    def invoke_driver(self) -> None:
+        """One duty cycle of the driver, when it runs in this thread: answers what was asked. Calls nobody back."""
+        if self._link.invoker is not None:
+            self._link.invoker()
+
     def idle(self) -> None:
         """Lets the driver work: runs it when it is in this thread, else gives the core away for a moment."""
         self._link.idle()

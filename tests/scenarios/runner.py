@@ -23,6 +23,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
+from cluster import codecs
 from cluster.client_session import ClientState
 from cluster.counter_types import ControlToggle, transfer_value
 from consensus.states import ElectionState, Role
@@ -362,6 +363,27 @@ class Scenario:
         else:
             is_newest = query.reply.log_position >= world.clients_history.seen_position
             yield f"{words[0]} answers {'for all' if is_newest else 'for less than'} that a client has seen"
+
+    def do_knock(self, words: list[str]) -> Iterator[str]:
+        """`knock slow.test 30`: the client asks so often for sessions answered at a host whose name takes its time."""
+        host, count = words[0], int(words[1])
+        self.world.network.pending_names.add(host)
+        session = self.world.clients[0].session
+        assert session is not None
+        publication = session._ingress_publications.get(session.leader_member_id)
+        assert publication is not None
+        taken = 0
+        for number in range(count):
+            request = codecs.SESSION_CONNECT_REQUEST.encode(
+                correlation_id=1_000_000 + number,
+                response_stream_id=102,
+                version=codecs.CLIENT_PROTOCOL_VERSION,
+                response_channel=f"aeron:udp?endpoint={host}:{9000 + number}",
+                encoded_credentials=b"",
+                client_info="",
+            )
+            taken += publication.offer(request) > 0
+        yield f"asked {taken} times"
 
     def do_timer(self, words: list[str]) -> Iterator[str]:
         """`timer 500ms`: asks the service for one."""

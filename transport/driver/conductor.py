@@ -23,6 +23,7 @@ from transport.driver.subscriptions import Subscriptions
 
 UNBLOCKED_COMMANDS: Final = 20
 ERROR_TEXT_MAX: Final = 2048
+WAITING_MAX: Final = 256
 _NO_CORRELATION_ID: Final = 0
 
 
@@ -40,7 +41,7 @@ class Conductor:
         self.publications = Publications(context, ipc_changed)
         self.subscriptions = Subscriptions(context, self.publications)
         self._on_terminate = on_terminate
-        self.waiting: tuple[int, bytes] | None = None
+        self.waiting: list[Any] = []
         self._reresolve_ns = 0
         self._blocked_head = -1
         self._blocked_ns = 0
@@ -78,21 +79,26 @@ class Conductor:
             unknown = TransportError(f"unknown command type_id={type_id}: a newer client, or not one of ours")
             self._refuse(_NO_CORRELATION_ID, ErrorCode.UNKNOWN_COMMAND_TYPE_ID, unknown)
             return
+        self._execute(command)
+
+    def _execute(self, command: Any) -> None:
         try:
             self._handlers[type(command)](command)
-        except ResolutionPending:
-            self.waiting = (type_id, payload)
+        except ResolutionPending as error:
+            if len(self.waiting) < WAITING_MAX:
+                self.waiting.append(command)
+            else:
+                refusal = TransportError(f"{error}, and {WAITING_MAX} commands wait for names already; try again")
+                self._refuse(command.correlation_id, ErrorCode.GENERIC_ERROR, refusal)
         except Exception as error:
             self._refuse(command.correlation_id, error_code(error), error)
 
     def retry(self) -> int:
-        """The command that waits for a name again; 1 when it is answered. No other is taken meanwhile."""
-        if self.waiting is None:
-            return 0
-        type_id, payload = self.waiting
-        self.waiting = None
-        self.on_command(type_id, payload)
-        return int(self.waiting is None)
+        """The commands that wait for a name again, in their order; how many are answered. Others pass them by."""
+        waiting, self.waiting = self.waiting, []
+        for command in waiting:
+            self._execute(command)
+        return len(waiting) - len(self.waiting)
 
     def _refuse(self, correlation_id: int, code: ErrorCode, error: Exception) -> None:
         self.context.record_error(error)
@@ -181,6 +187,7 @@ class Conductor:
             self.publications.remove_client(client.client_id)
             self.subscriptions.remove_client(client.client_id)
             self.clients.remove_client(client.client_id)
+            self.waiting = [command for command in self.waiting if command.client_id != client.client_id]
         self.publications.on_time_event(now_ns, epoch_ms, self.subscriptions)
         self.subscriptions.on_time_event(now_ns, epoch_ms)
         self._check_commands(now_ns)

@@ -37,7 +37,7 @@ cdef class MediaDriver(Agent):
     cdef object _ipc_kept
     cdef int64_t timer_deadline_ns
     cdef int64_t endpoint_deadline_ns
-    cdef bint name_is_pending                  # a command waits for a name: no other is taken
+    cdef bint name_is_pending                  # a command waits for a name: it is tried again
 
     cdef int select(self, int64_t timeout_ns) noexcept nogil        # marks the channels that are ready; 0: look only
     cdef int receive_work(self, int64_t now_ns) noexcept nogil      # datagrams in, control frames included

@@ -199,17 +199,16 @@ cdef class MediaDriver(Agent):
     cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil:
         return (now_ns >= self.timer_deadline_ns or now_ns >= self.endpoint_deadline_ns
                 or self.receiver.setup_count > 0 or self.sender.error_count > 0
-                or (self.ring.has_message() and not self.name_is_pending))
+                or self.ring.has_message())
 
     cdef int _python_work(self, int64_t now_ns) noexcept:
         """Commands, images to build, timers. Errors go to the error log; the driver goes on."""
         cdef int work = 0
         cdef int64_t ended_ns
         try:
-            if self.conductor.waiting is not None:
+            if self.name_is_pending:
                 work += self.conductor.retry()
-            else:
-                work += self.ring.read(self.conductor.on_command, COMMANDS_PER_CYCLE)
+            work += self.ring.read(self.conductor.on_command, COMMANDS_PER_CYCLE)
             if self.receiver.setup_count > 0 or self.sender.error_count > 0:
                 work += self.conductor.on_native_events()
             if now_ns >= self.timer_deadline_ns:
@@ -218,7 +217,7 @@ cdef class MediaDriver(Agent):
                 work += 1
             if work > 0 or now_ns >= self.endpoint_deadline_ns:
                 self.endpoint_deadline_ns = self.conductor.endpoint_work(now_ns)
-            self.name_is_pending = self.conductor.waiting is not None
+            self.name_is_pending = bool(self.conductor.waiting)
             if self.name_is_pending:
                 self.endpoint_deadline_ns = min(self.endpoint_deadline_ns, now_ns + UNREAD_POLL_NS)
         except Exception as error:
@@ -256,7 +255,7 @@ cdef class MediaDriver(Agent):
 
     cdef bint has_work(self) noexcept nogil:
         cdef int i
-        if (self.ring.has_message() and not self.name_is_pending) or self.sender.has_work():
+        if self.ring.has_message() or self.sender.has_work():
             return True
         for i in range(self.ipc.count):
             if (<IpcPublication> self.ipc.items[i]).has_moved():
