@@ -43,8 +43,9 @@ class CommitIsOnAQuorum(Invariant):
         if node.append_position >= commit and node.name not in holders:
             holders.append(node.name)
         core = node.module.core
-        before = core.configuration_at(commit) or node.first_configuration
-        if not any(_is_quorum(holders, configuration) for configuration in (core.configuration, before)):
+        if not _is_quorum(holders, core.configuration) and not _is_quorum(
+            holders, core.configuration_at(commit) or node.first_configuration
+        ):
             self.fail(f"{node.name} commits position {commit}, which is durable on {holders or 'no member'} only")
         if node.leads_term >= 0 and commit <= node.module.core.term_base_position:
             self.fail(
