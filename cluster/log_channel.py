@@ -54,7 +54,7 @@ class LeaderLog:
         parameters: LogParameters,
         recording_id: int,
         base_position: int,
-        on_failure: Callable[[str], None],
+        on_failure: Callable[[Exception], None],
         now_ns: int,
     ) -> None:
         self._archive = archive
@@ -118,7 +118,7 @@ class LeaderLog:
             self._destinations.append(uri)
         except OrdoError as error:
             self._next_attempt_ns[uri] = now_ns + RETRY_INTERVAL_NS
-            self._on_failure(f"the log is not sent to {uri}: {error.message}")
+            self._on_failure(ClusterError(f"the log is not sent to {uri}: {error.message}"))
         del self._asked[uri]
 
     def _record(self, recording_id: int, base_position: int) -> Recording:
@@ -167,7 +167,7 @@ class LeaderLog:
         """A member that went away ends its replay; it asks again when it comes back."""
         self._replays = {key: value for key, value in self._replays.items() if value is not replay}
         if error is not None:
-            self._on_failure(str(error))
+            self._on_failure(error)
 
     def stop_replay(self, member_id: int) -> None:
         replay = self._replays.pop(member_id, None)

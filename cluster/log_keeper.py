@@ -46,7 +46,7 @@ class LogKeeper:
         store: StateStore,
         sequencer: Sequencer,
         counters: ModuleCounters,
-        record_error: Callable[[str], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self._config = config
         self._contacts = contacts
@@ -56,7 +56,7 @@ class LogKeeper:
         self._store = store
         self._sequencer = sequencer
         self._counters = counters
-        self._record_error = record_error
+        self._on_failure = on_failure
         self._parameters = LogParameters(
             config.log_term_length_bytes,
             config.mtu_bytes,
@@ -93,7 +93,7 @@ class LogKeeper:
             self._parameters,
             self.recording_id,
             base_position,
-            self._record_error,
+            self._on_failure,
             now_ns,
         )
         self._attach(self._leader_log.recording)
@@ -134,7 +134,7 @@ class LogKeeper:
             # The member may be ahead of what this leader has recorded so far; it asks again.
             return
         except OrdoError as error:
-            self._record_error(f"no replay of the log to member {member.id}: {error.message}")
+            self._on_failure(ClusterError(f"no replay of the log to member {member.id}: {error.message}"))
 
     def on_append_position(self, message: messages.AppendPosition, term_id: int) -> messages.StopCatchup | None:
         """Ends a member's catch-up when it is live and near; the message that tells it so."""

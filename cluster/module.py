@@ -37,7 +37,7 @@ from cluster.trust_watch import TrustWatch
 from consensus import commands, messages
 from consensus.core import ConsensusCore
 from consensus.states import ElectionState
-from runtime.errors import ConfigurationError, DecodeError, OrdoError, StorageError
+from runtime.errors import ConfigurationError, CorruptFrameError, DecodeError, OrdoError, StorageError
 
 if TYPE_CHECKING:
     from random import Random
@@ -123,7 +123,7 @@ class ConsensusModule:
             seams.store,
             self.sequencer,
             self.counters,
-            self.record_error,
+            self._on_log_failure,
         )
         self.queries = self._make_queries()
         self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
@@ -577,6 +577,16 @@ class ConsensusModule:
     def announce(self, event: str, text: str) -> None:
         """One line in the log of the process."""
         self._seams.events(event, member_id=self.member_id, text=text)
+
+    def _on_log_failure(self, error: Exception) -> None:
+        """The log could not be sent to a member. Where it is damaged below what a start reads, another member must lead
+        to give it out. This one may vote as before: what it has promised is at the end of its log."""
+        if not isinstance(error, CorruptFrameError):
+            self.record_error(str(error))
+            return
+        self._seams.store.put_check_log(True)
+        self.record_error(f"{error.message}: this member hands over; start it again while the others run, it repairs that")
+        self.transfer.begin(None, self._seams.clock.now())
 
     def record_error(self, message: str) -> None:
         self.counters.errors.increment()

@@ -114,13 +114,14 @@ class Recovery:
         """Gives up what is behind the first damage; a snapshot from before it is enough to go on from."""
         if self.log_recording_id == NULL_VALUE:
             return
-        while damage := self._archive.find_damage(
-            self.log_recording_id, None if self._config.check_log else self.log_position
-        ):
+        reads_all = self._config.check_log or self.state.check_log
+        while damage := self._archive.find_damage(self.log_recording_id, None if reads_all else self.log_position):
             self._lose(Distrust.LOG, f"{damage.error.message}; the log is good up to position={damage.good_position}")
             self._archive.condemn(self.log_recording_id, damage.good_position)
             self.append_position = damage.good_position
             self._choose_snapshot()
+        if self.state.check_log:
+            self._store.put_check_log(False)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ _I64 = struct.Struct(">q")
 _SNAPSHOT_ROW = struct.Struct(">qqqqq?")
 _VOTE_ROW = struct.Struct(">qqq")
 _DISTRUST = b"distrust"
+_CHECK_LOG = b"check-log"
 
 
 class SnapshotEntry(NamedTuple):
@@ -43,6 +44,8 @@ class StoredState:
     terms: list[tuple[int, int]]
     snapshots: list[SnapshotEntry]
     distrust: Distrust
+    check_log: bool
+    """Damage was met: the next start reads all of the log."""
 
     @property
     def is_empty(self) -> bool:
@@ -51,7 +54,7 @@ class StoredState:
 
 
 class StateStore:
-    """`vote`, `log`, `distrust`, `term/<id>` and `snapshot/<position>` keys; integers big-endian so that keys sort."""
+    """`vote`, `log`, `distrust`, `check-log`, `term/<id>` and `snapshot/<position>` keys; integers big-endian so that keys sort."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -76,6 +79,7 @@ class StateStore:
             ],
             snapshots=[self._snapshot(key, value) for key, value in sorted(self._store.items(_SNAPSHOT))],
             distrust=Distrust(distrust[0]) if distrust else Distrust.NONE,
+            check_log=self._store.get(_CHECK_LOG) == b"\1",
         )
 
     @staticmethod
@@ -96,6 +100,11 @@ class StateStore:
         """What this member has lost, until it may vote again."""
         with self._store.transaction() as txn:
             txn.put(_DISTRUST, bytes([distrust]))
+
+    def put_check_log(self, check_log: bool) -> None:
+        """Whether the next start is to read all of the log."""
+        with self._store.transaction() as txn:
+            txn.put(_CHECK_LOG, bytes([check_log]))
 
     def put_term(self, term_id: int, base_position: int) -> None:
         """Adds a row in place of any with a term or a base at or above its own."""

@@ -39,6 +39,15 @@ def flip(path: Path, offset: int) -> None:
     path.write_bytes(content)
 
 
+def flip_in_place(path: Path, offset: int) -> None:
+    """For a node that runs: it has the file open."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x10]))
+
+
 def flip_first_segment(files: list[Path]) -> None:
     flip(files[0], 40)
 
@@ -166,3 +175,33 @@ def test_a_lost_majority_says_so_and_can_be_told_to_go_on(start_cluster: StartCl
     cluster.start_member(1)
     cluster.await_leader(60)
     await_trust(cluster, 0)
+
+
+def test_a_leader_that_cannot_read_what_a_member_needs_hands_over_and_is_repaired(start_cluster: StartCluster) -> None:
+    """Below its snapshot nobody reads the log again, until a member comes that has nothing."""
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(3000)
+        leader = cluster.await_leader()
+        request_snapshot(load_config(cluster.config_path(leader)))
+        await_value(
+            lambda: True if counter_of(cluster, leader, CounterType.SNAPSHOT_COUNT) > 0 else None, "a snapshot"
+        )
+        empty = follower_of(cluster)
+        cluster.stop(empty)
+        cluster.wipe(empty)
+        config = cluster.config_path(empty)
+        config.write_text(config.read_text().replace("[node]", "[node]\nrejoin = true", 1))
+        flip_in_place(log_files(cluster, leader)[1], 40)
+        cluster.start_member(empty)
+        cluster.await_leader(other_than=leader)
+        await_trust(cluster, empty)
+        errors = ordo("errors", "--config", str(cluster.config_path(leader))).stdout
+        assert "this member hands over; start it again while the others run" in errors, errors
+        cluster.restart(leader)
+        await_trust(cluster, leader)
+        writer.write(500)
+        demand_agreement(cluster, [writer])
+    for member_id in cluster.member_ids:
+        cluster.kill(member_id)
+    demand_equal_logs(cluster)
