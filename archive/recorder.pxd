@@ -11,7 +11,8 @@ cdef class Recording:
 
     Invariants: start <= durable_position <= written_position; a byte below written_position is in its file (page
     cache), one below durable_position on the device (`sync = "commit"`) or written (`sync = "none"`); neither ever
-    goes back. The `rec-pos` counter holds durable_position.
+    goes back. The `rec-pos` counter holds durable_position. A PAD becomes durable with the frame behind it: it may belong
+    to the first record of a leadership term, and without that nobody could tell whose it is.
     """
     cdef readonly int64_t recording_id
     cdef readonly int64_t start_position           # of this session: where it began to record
@@ -31,12 +32,14 @@ cdef class Recording:
     cdef SegmentFile _previous                     # the segment before, until its sync is behind
     cdef SegmentFile _folder                       # its sync makes the names of new files durable
     cdef int64_t _segment_base
+    cdef int64_t _last_padding                     # length of the PAD before written_position, 0: another frame is there
     cdef SyncQueue _queue                          # None: sync = "none"
     cdef int64_t _flight_ticket                    # last sync asked for, 0: none under way
     cdef int64_t _flight_position                  # durable when it completes
     cdef uint8_t* _staging
     cdef int work(self) noexcept nogil             # blocks recorded
     cdef void _harvest(self) noexcept nogil
+    cdef int64_t _counted_position(self) noexcept nogil
     cdef int _record_block(self, const Block* block) noexcept nogil
     cdef int _stage(self, const Block* block) noexcept nogil
     cdef void _advance(self) noexcept nogil

@@ -81,7 +81,7 @@ cdef class Recording:
             self._advance()
         elif self.image.closed:
             self.needs_attention = True
-        if self._queue is not None and self._flight_ticket == 0 and self.durable_position < self.written_position:
+        if self._queue is not None and self._flight_ticket == 0 and self.durable_position < self._counted_position():
             self._request(self._file)
         if self.failure:
             self.needs_attention = True
@@ -97,6 +97,10 @@ cdef class Recording:
                     self.counter.set_release(self.durable_position)
         elif self._queue.error() != 0:
             self.failure = self._queue.error()
+
+    cdef int64_t _counted_position(self) noexcept nogil:
+        """End of what was written that may become durable."""
+        return self.written_position - self._last_padding
 
     cdef int _record_block(self, const Block* block) noexcept nogil:
         """Writes one block: 0, or -errno with nothing acknowledged."""
@@ -116,6 +120,7 @@ cdef class Recording:
         if self.failure < 0:
             return self.failure
         self.written_position += block.length_bytes
+        self._last_padding = block.length_bytes if block.is_padding else 0
         if self.written_position == self._segment_base + self._layout.segment_length:
             self.failure = self._roll()
         return 0
@@ -140,7 +145,7 @@ cdef class Recording:
     cdef void _advance(self) noexcept nogil:
         """Without syncs, what is written counts as durable."""
         if self._queue is None and self.failure == 0:
-            self.durable_position = self.written_position
+            self.durable_position = self._counted_position()
             if self.counter is not None:
                 self.counter.set_release(self.durable_position)
 
@@ -171,10 +176,10 @@ cdef class Recording:
         return self.failure
 
     cdef void _request(self, SegmentFile file) noexcept with gil:
-        """Asks for a sync of `file`; when it is done, everything written until now is durable."""
+        """Asks for a sync of `file`; when it is done, everything written until now is durable, a PAD at its end aside."""
         try:
             self._flight_ticket = self._queue.request(file)
-            self._flight_position = self.written_position
+            self._flight_position = self._counted_position()
         except Exception as error:
             self.error = error
             self.failure = -EILSEQ
@@ -208,7 +213,7 @@ cdef class Recording:
             self.error = error
             return
         self._flight_ticket = 0
-        self.durable_position = self.written_position
+        self.durable_position = self._counted_position()
         if self.counter is not None:
             self.counter.set_release(self.durable_position)
 

@@ -48,7 +48,8 @@ def base_of(descriptor: RecordingDescriptor, position: int) -> int:
 def find_end(
     storage: Any, directory: str, descriptor: RecordingDescriptor, checkpoint: int = NULL_POSITION
 ) -> RecoveredRecording:
-    """Scans the last two segments for the position after the last whole frame. Changes nothing.
+    """Scans the last two segments for the position after the last whole frame, a PAD aside: it counts when a frame
+    follows it (recorder.pxd). Changes nothing.
 
     `checkpoint` is a position that was on the device; an end below it is damage.
     """
@@ -57,7 +58,8 @@ def find_end(
     ]
     from_position = max(descriptor.start_position, bases[-2:][0])
     scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
-    end, frame_count, found = scanner.run(from_position, bases[-1] + descriptor.segment_length)
+    _, frame_count, found = scanner.run(from_position, bases[-1] + descriptor.segment_length)
+    end = scanner.recording_end
     if end < checkpoint:
         return RecoveredRecording(descriptor.recording_id, end, frame_count, found, is_damaged=True)
     return RecoveredRecording(descriptor.recording_id, end, frame_count, None if scanner.ended_in_hole else found)

@@ -6,6 +6,8 @@ from archive.cursor cimport SegmentCursor
 cdef struct ScanResult:
     int64_t end_position           # after the last good frame
     int64_t frame_count            # good frames, PAD included
+    int64_t last_position          # of the last good frame, -1: none
+    bint last_is_padding
     int fault                      # why it stopped: FAULT_NONE at the end asked for
     int64_t frame_offset           # of the faulty frame in the buffer, -1 when its bytes are not there
 

@@ -16,8 +16,8 @@ from archive.frames cimport (
     check_header,
     frame_error,
 )
-from runtime.atomics cimport ordo_get_i32
-from transport.logbuffer cimport HEADER_LENGTH, align_frame
+from runtime.atomics cimport ordo_get_i32, ordo_get_u16
+from transport.logbuffer cimport HEADER_LENGTH, TYPE_PAD, align_frame
 
 cdef int64_t _BLOCK_LENGTH = 1024 * 1024
 
@@ -49,6 +49,8 @@ cdef class FrameScanner:
         cdef int64_t position = from_position
         cdef int64_t length
         self.result.frame_count = 0
+        self.result.last_position = -1
+        self.result.last_is_padding = False
         self.result.fault = FAULT_NONE
         self.result.frame_offset = -1
         while position < to_position and self.result.fault == FAULT_NONE:
@@ -78,6 +80,8 @@ cdef class FrameScanner:
             if self.result.fault != FAULT_NONE:
                 self.result.frame_offset = offset
                 return start + offset
+            self.result.last_position = start + offset
+            self.result.last_is_padding = ordo_get_u16(frame + 6) == TYPE_PAD
             offset += align_frame(ordo_get_i32(frame))
             self.result.frame_count += 1
         return start + offset
@@ -92,6 +96,11 @@ cdef class FrameScanner:
     def ended_in_hole(self):
         """The last scan ended where nothing was ever written."""
         return self.result.fault == FAULT_ABSENT
+
+    @property
+    def recording_end(self):
+        """Where a recording ends that has the frames of the last scan: a PAD counts when a frame follows it."""
+        return self.result.last_position if self.result.last_is_padding else self.result.end_position
 
     def damage(self):
         """The CorruptFrameError of the last scan, None when it reached its end."""

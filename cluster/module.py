@@ -585,7 +585,7 @@ class ConsensusModule:
             self.record_error(str(error))
             return
         self._seams.store.put_check_log(True)
-        self.record_error(f"{error.message}: this member hands over; start it again while the others run, it repairs that")
+        self.record_error(f"{error.message}: this member hands over; start it again while others run, it repairs that")
         self.transfer.begin(None, self._seams.clock.now())
 
     def record_error(self, message: str) -> None:

@@ -14,6 +14,7 @@ from consensus.configuration import MEMBERS_MAX, Configuration
 from consensus.context import Context
 from consensus.distrust import Distrust
 from consensus.messages import (
+    FORGOTTEN_TERM,
     NULL_MEMBER,
     NULL_POSITION,
     AppendPosition,
@@ -298,8 +299,10 @@ class ConsensusCore:
     def unknown_terms(self) -> list[int]:
         """Members whose term this member must still learn, having forgotten what it voted for."""
         ctx = self._ctx
-        is_open = Distrust.VOTE in ctx.distrust
-        return [other.member_id for other in ctx.others() if is_open and other.member_id not in ctx.trust_terms]
+        if Distrust.VOTE not in ctx.distrust:
+            return []
+        ids = [other.member_id for other in ctx.others()]
+        return [one for one in ids if ctx.trust_terms.get(one, FORGOTTEN_TERM) == FORGOTTEN_TERM]
 
     @property
     def is_leader_startup(self) -> bool:

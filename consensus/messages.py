@@ -9,6 +9,8 @@ from typing import NamedTuple
 NULL_POSITION = -1
 NULL_TERM = -1
 NULL_MEMBER = -1
+FORGOTTEN_TERM = -2
+"""In a TrustAnswer: the member has itself forgotten what it voted for."""
 
 PROTOCOL_VERSION = 1 << 16
 """Consensus protocol 1.0.0, packed as `major << 16 | minor << 8 | patch` (sbe-encoding.md §8)."""

@@ -16,7 +16,7 @@ is another.
 from consensus.commands import PersistCandidateTerm, PersistDistrust
 from consensus.context import Context
 from consensus.distrust import Distrust
-from consensus.messages import NULL_POSITION, NULL_TERM, TrustAnswer, TrustRequest
+from consensus.messages import FORGOTTEN_TERM, NULL_POSITION, NULL_TERM, TrustAnswer, TrustRequest
 from consensus.states import ElectionState
 
 
@@ -28,16 +28,14 @@ def send_trust_request(ctx: Context) -> None:
 
 
 def on_trust_request(ctx: Context, message: TrustRequest) -> None:
-    """Do not wait for that member's vote; tell it the own term, and as a leader with the term's first record appended
-    the term it leads. A member that has itself forgotten what it voted for has no term to tell."""
+    """Do not wait for that member's vote; tell it the own term, unless that is forgotten, too, and as a leader with the
+    term's first record appended the term it leads."""
     ctx.members[message.member_id].distrusted_ns = ctx.now_ns
-    if Distrust.VOTE in ctx.distrust:
-        return
     leads = ctx.is_leading and ctx.state is not ElectionState.LEADER_INIT
     answer = TrustAnswer(
         message.request_id,
         ctx.own.member_id,
-        ctx.candidate_term_id,
+        FORGOTTEN_TERM if Distrust.VOTE in ctx.distrust else ctx.candidate_term_id,
         ctx.leadership_term_id if leads else NULL_TERM,
         ctx.append_position if leads else NULL_POSITION,
     )
@@ -62,11 +60,16 @@ def on_trust_answer(ctx: Context, message: TrustAnswer) -> None:
 def regain_vote(ctx: Context) -> None:
     """All other members have told their terms: no vote that was forgotten can be in a higher one.
 
+    Those that forgot theirs, too, are fewer than a quorum: whoever was elected by forgotten votes is known to others.
     Stored in any case: a term that is known from the log alone would be forgotten with a part of it.
     """
-    if Distrust.VOTE not in ctx.distrust or any(other.member_id not in ctx.trust_terms for other in ctx.others()):
+    terms = ctx.trust_terms
+    if Distrust.VOTE not in ctx.distrust or any(other.member_id not in terms for other in ctx.others()):
         return
-    ctx.candidate_term_id = max(ctx.candidate_term_id, *ctx.trust_terms.values())
+    forgetful = sum(one is ctx.own or terms[one.member_id] == FORGOTTEN_TERM for one in ctx.voters())
+    if forgetful >= ctx.quorum_threshold:
+        return
+    ctx.candidate_term_id = max(ctx.candidate_term_id, *terms.values())
     ctx.note_term(ctx.candidate_term_id)
     if ctx.candidate_term_id != NULL_TERM:
         ctx.emit(PersistCandidateTerm(ctx.candidate_term_id, ctx.append_position))

@@ -113,8 +113,12 @@ cdef class ManyToOneRing:
         self.commit(index)
         return True
 
+    def start_correlation_ids(self, int64_t first):
+        """Ids are `first` and up from now on; by the driver, before it lets clients in."""
+        ordo_store_release_i64(self.trailer + RING_CORRELATION, first)
+
     cpdef int64_t next_correlation_id(self) noexcept nogil:
-        """An id unique for the life of the driver; the driver takes 0 at its start, so that nobody else gets it."""
+        """An id unique for the life of the driver."""
         return ordo_fetch_add_i64(self.trailer + RING_CORRELATION, 1)
 
     # --- consumer -------------------------------------------------------------------------------------------------

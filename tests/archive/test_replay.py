@@ -226,15 +226,20 @@ def test_a_pad_longer_than_a_message_goes_out(open_archive: Callable[..., Archiv
     recording = archive.record(stream.image)
     send(archive, stream, b"before")
     archive.do_work(0)
-    with stream.log.view() as view:
-        view[64:96] = (
-            (40_000).to_bytes(4, "little") + bytes([0, 0xC0, 0, 0]) + (64).to_bytes(4, "little") + bytes(view[12:32])
-        )
-    archive.do_work(0)
-    assert recording.written_position == 64 + 40_000
+
+    def put_pad(offset: int, length: int) -> None:
+        with stream.log.view() as view:
+            start = length.to_bytes(4, "little") + bytes([0, 0xC0, 0, 0]) + offset.to_bytes(4, "little")
+            view[offset : offset + 32] = start + bytes(view[12:32])
+        archive.do_work(0)
+
+    put_pad(64, 40_000)
+    assert (recording.written_position, recording.durable_position) == (64 + 40_000, 64), "it counts when one follows"
+    put_pad(64 + 40_000, 32)
     replay, subscriber = replay_of(archive, sink, 0)
     assert subscriber.drain(archive).payloads == [b"before"]
-    assert replay.position == 64 + 40_000
+    assert recording.durable_position == 64 + 40_000
+    assert replay.position == recording.written_position
 
 
 def test_where_a_replay_may_begin(open_archive: Callable[..., Archive], sink: Sink) -> None:

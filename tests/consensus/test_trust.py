@@ -4,7 +4,16 @@ import pytest
 
 from consensus.commands import JoinLog, PersistCandidateTerm, PersistDistrust
 from consensus.distrust import Distrust
-from consensus.messages import AppendPosition, CanvassPosition, RequestVote, TimeoutNow, TrustAnswer, TrustRequest, Vote
+from consensus.messages import (
+    FORGOTTEN_TERM,
+    AppendPosition,
+    CanvassPosition,
+    RequestVote,
+    TimeoutNow,
+    TrustAnswer,
+    TrustRequest,
+    Vote,
+)
 from consensus.states import ElectionState, Role
 from tests.consensus.harness import FIRST_RECORD, Harness
 
@@ -119,8 +128,10 @@ def test_a_leader_whose_first_record_is_not_appended_does_not_answer_as_one() ->
 
 
 def test_a_member_that_forgot_its_vote_tells_no_term() -> None:
-    assert not damaged(BOTH).receive(TrustRequest(9, 2)).sent(TrustAnswer)
-    assert damaged(LOG).receive(TrustRequest(9, 2)).sent(TrustAnswer)
+    (told,) = damaged(BOTH).receive(TrustRequest(9, 2)).sent(TrustAnswer)
+    assert told == (2, TrustAnswer(9, 0, FORGOTTEN_TERM, -1, -1))
+    (told,) = damaged(LOG).receive(TrustRequest(9, 2)).sent(TrustAnswer)
+    assert told == (2, TrustAnswer(9, 0, 0, -1, -1))
 
 
 # -- a log that was lost -----------------------------------------------------------------------------------------------
@@ -187,6 +198,16 @@ def test_member_without_its_vote_follows_nobody_until_all_others_told_their_term
     assert not node.announce(1, 1, 0).of(JoinLog), "bound to term 4 now"
     assert node.announce(1, 5, 0).of(JoinLog)
     assert node.core.role is Role.FOLLOWER
+
+
+@pytest.mark.parametrize(("members", "forgetful", "is_enough"), [(5, 1, True), (5, 2, False), (3, 1, False)])
+def test_others_that_forgot_their_votes_are_fewer_than_a_quorum(members: int, forgetful: int, is_enough: bool) -> None:
+    """Whoever was elected by forgotten votes is known to the rest of its quorum."""
+    node = Harness(members, distrust=BOTH).canvassing()
+    for member_id in range(1, members):
+        answer(node, member_id, bound=FORGOTTEN_TERM if member_id <= forgetful else 4)
+    assert node.of(PersistCandidateTerm) == ([PersistCandidateTerm(4, 0)] if is_enough else [])
+    assert node.core.unknown_terms == ([] if is_enough else list(range(1, 1 + forgetful)))
 
 
 def test_a_term_that_only_the_log_tells_is_stored() -> None:

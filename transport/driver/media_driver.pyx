@@ -35,6 +35,9 @@ cdef enum:
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
+CORRELATION_ID_BITS = 47
+"""Of the first id: a client that was started again must not take answers to the one before for its own."""
+
 
 cdef class MediaDriver(Agent):
     """A driver in `config.directory`, started by `on_start` (or `with`), worked by `do_work`, ended by `on_close`.
@@ -52,7 +55,9 @@ cdef class MediaDriver(Agent):
         self.clock = clock if clock is not None else SystemClock()
         self.network = network
         self.memory = memory if memory is not None else FileMemoryProvider()
-        self._random = (random or RandomSource()).stream("media driver")
+        source = random or RandomSource()
+        self._random = source.stream("media driver")
+        self._first_correlation_id = 1 + source.stream("correlation ids").getrandbits(CORRELATION_ID_BITS)
         self._error_handler = error_handler
         self._on_termination = on_termination
         self._memories = []
@@ -104,6 +109,7 @@ cdef class MediaDriver(Agent):
         self.sender = Sender(self.system)
         self.receiver = Receiver(self.system)
         self.ring = cnc.to_driver
+        self.ring.start_correlation_ids(self._first_correlation_id)
         self.park_flag = ParkFlag(counters.allocate(TYPE_PARK_FLAG, "ordo driver park flag", owner_id=OWNER_NONE))
         self.network.open_wake_socket(f"{self.directory}/{WAKE_SOCKET_NAME}")
         self.context = DriverContext(
