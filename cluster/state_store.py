@@ -54,7 +54,7 @@ class StoredState:
 
 
 class StateStore:
-    """Keys: `vote`, `log`, `distrust`, `check-log`, `term/<id>`, `snapshot/<position>`; integers big-endian, to sort."""
+    """Keys `vote`, `log`, `distrust`, `check-log`, `term/<id>`, `snapshot/<position>`; integers big-endian, to sort."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store

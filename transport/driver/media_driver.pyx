@@ -32,11 +32,9 @@ cdef enum:
     UNREAD_POLL_NS = 1000000           # how long to park while a subscriber in another process is behind
     CYCLE_THRESHOLD_NS = 100000000
     COMMANDS_PER_CYCLE = 1
+    CORRELATION_ID_BITS = 47           # of the first: a client started again must not take its predecessor's answers
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
-
-CORRELATION_ID_BITS = 47
-"""Of the first id: a client that was started again must not take answers to the one before for its own."""
 
 
 cdef class MediaDriver(Agent):
