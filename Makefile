@@ -10,7 +10,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help build all-extras verify fix test demo bench sim test-faults bench-pipeline debug clean
+.PHONY: help build all-extras verify fix test demo bench sim test-soak test-faults bench-pipeline debug clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/ruff format .
 
 test: build .venv/.all ## pass all tests
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root' $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak' $(ARGS)
 
 demo: build ## run three nodes and a matching engine; ITCH=file plays recorded orders
 	$(BIN)/ordo demo $(if $(ITCH),--itch $(ITCH))
@@ -57,6 +57,9 @@ bench: build ## measure on this machine; JSON=file keeps the figures
 
 sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
+
+test-soak: build .venv/.all ## pass the tests that take minutes: a streaming query killed with SIGKILL
+	$(BIN)/python -m pytest -q -n0 -m soak $(ARGS)
 
 test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real processes; needs root
 	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)

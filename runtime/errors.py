@@ -9,6 +9,7 @@
     |  |- StorageFullError         no room on a device
     |  |- StorageInUseError        a folder belongs to another live process
     |  |- StorageMissingError      a file or folder is not there
+    |  |- StorageDamagedError      a metadata store cannot be understood
     |  `- StorageExistsError       a file that must be new is there already
     |- TransportError
     |  |- ChannelError             a channel URI or its parameters are wrong

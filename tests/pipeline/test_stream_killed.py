@@ -22,7 +22,7 @@ from pipeline.predicates import Predicates
 from pipeline.recordings import open_recordings
 from tests.pipeline.conftest import ROOT
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 KILLS = 3
 PLACES = ("checkpoint/offsets", "batches", "checkpoint/commits")
 RATE = 200  # messages a second: batches are planned faster than they come
