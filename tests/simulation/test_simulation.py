@@ -30,6 +30,7 @@ KINDS = {
 """Faults that must occur; `damage.py` has more kinds of lost data."""
 KINDS_SEEDS = 60
 PINNED: dict[int, str] = {
+    500040: "a client started again took answers to the one before for its own: correlation ids began anew",
     2: "a member whose catch-up replay had ended, or had passed it by, got no second one and waited for ever",
     16: "a leader died of a replay to a member whose endpoint another of its replays still used",
     19: "a leader whose followers joined behind its replay never committed the first record of its term",
