@@ -45,7 +45,8 @@ cdef int64_t _erase(SegmentFile file, int64_t offset, uint8_t* block, const uint
 def erase_tail(SegmentFile file not None, int64_t offset):
     """Zeroes a segment file from `offset` (bytes) to its end, from front to back; the bytes written.
 
-    Holes are not read, and blocks that are zero already are left alone, so a sparse file stays sparse. The caller syncs. Raises StorageError.
+    Holes are not read, and blocks that are zero already are left alone, so a sparse file stays sparse. The caller
+    syncs. Raises StorageError.
     """
     cdef uint8_t* memory = <uint8_t*> malloc(_BLOCK_LENGTH + _PAGE_LENGTH)
     cdef int64_t result

@@ -28,8 +28,8 @@ NULL_VALUE = -1
 SPY_ATTEMPTS = 100
 CATCHUP_REQUESTS_MAX = 2
 LIVE_TRANSPORTS = 2
-RETRY_INTERVAL_NS = 1_000_000_000
 """While a member joins, its image hears the replay and the live log."""
+RETRY_INTERVAL_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)

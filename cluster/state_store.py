@@ -102,7 +102,9 @@ class StateStore:
             txn.put(_DISTRUST, bytes([distrust]))
 
     def put_check_log(self, check_log: bool) -> None:
-        """Whether the next start is to read all of the log."""
+        """Whether the next start is to read all of the log; nothing is written where that is known."""
+        if self._store.get(_CHECK_LOG) == bytes([check_log]):
+            return
         with self._store.transaction() as txn:
             txn.put(_CHECK_LOG, bytes([check_log]))
 
