@@ -34,6 +34,7 @@ from runtime.errors import Category, ClusterError, OrdoError, ServiceError, Snap
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
 from service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
+from service_api.timers import ServiceTimers
 
 if TYPE_CHECKING:
     from archive.reader import RecordingReader
@@ -275,6 +276,7 @@ class ServiceContainer(ContainerLoop):
             )
         self._check_app_version(snapshot.app_version)
         self.cluster.time_unit = snapshot.time_unit
+        self.cluster.timers = ServiceTimers(snapshot.timers)
         for session in snapshot.sessions:
             self.add_session(
                 session.cluster_session_id,
@@ -331,7 +333,8 @@ class ServiceContainer(ContainerLoop):
         self.invoke("on_session_close", True, session, event.timestamp, CloseReason(event.close_reason))
 
     def _on_timer(self, event: Any, position: int) -> None:
-        self.invoke("on_timer_event", True, event.correlation_id, event.timestamp)
+        if self.cluster.fire_timer(event.correlation_id, event.timestamp):
+            self.invoke("on_timer_event", True, event.correlation_id, event.timestamp)
 
     def _on_new_term(self, event: Any, position: int) -> None:
         self._check_app_version(event.app_version)
@@ -431,6 +434,7 @@ class ServiceContainer(ContainerLoop):
             self.cluster.time_unit or TimeUnit.MILLIS,
             self._app_version,
             tuple(self.cluster.client_sessions),
+            tuple(self.cluster.timers.snapshot()),
         )
         messages = list(container_snapshot.encode(state))
         writer = service_snapshot.SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)

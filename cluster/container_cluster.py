@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cluster import codecs
+from cluster import codecs, ordo_codecs
 from runtime.errors import ServiceError
 from service_api.service import ClientSession, Payload, Role, TimeUnit
+from service_api.timers import ServiceTimers
 
 if TYPE_CHECKING:
     from cluster.container import ServiceContainer
@@ -21,6 +22,7 @@ class ContainerCluster:
         self._offers = 0
         self.member_id = member_id
         self.time_unit: TimeUnit | None = None
+        self.timers = ServiceTimers()
 
     @property
     def role(self) -> Role:
@@ -54,13 +56,20 @@ class ContainerCluster:
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
         self._container.check_allowed("schedule_timer")
+        self.timers.schedule(correlation_id, deadline)
         self._send(codecs.SCHEDULE_TIMER.encode(correlation_id=correlation_id, deadline=deadline))
         return True
 
     def cancel_timer(self, correlation_id: int) -> bool:
         self._container.check_allowed("cancel_timer")
+        self.timers.cancel(correlation_id)
         self._send(codecs.CANCEL_TIMER.encode(correlation_id=correlation_id))
         return True
+
+    def fire_timer(self, correlation_id: int, timestamp: int) -> bool:
+        """A TimerEvent of the log: whether it is for the service. The consensus module goes by the same rule."""
+        self._send(ordo_codecs.TIMER_EXECUTED.encode(correlation_id=correlation_id, timestamp=timestamp))
+        return self.timers.fire(correlation_id, timestamp)
 
     def offer(self, payload: Payload) -> int:
         self._container.check_allowed("offer")

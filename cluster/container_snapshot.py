@@ -1,4 +1,4 @@
-"""The snapshot stream of a service (cluster-consensus.md §16.3): markers and sessions first, then its own data."""
+"""The snapshot stream of a service (cluster-consensus.md §16.3): markers, sessions, timers, then its own data."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class ServiceSnapshot(NamedTuple):
     app_version: int
     sessions: tuple[Any, ...]
     """Each has cluster_session_id, response_stream_id, response_channel, encoded_principal."""
+    timers: tuple[tuple[int, int], ...]
+    """(correlation id, deadline)."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -35,6 +37,8 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
             response_channel=session.response_channel,
             encoded_principal=session.encoded_principal,
         )
+    for correlation_id, deadline in snapshot.timers:
+        yield codecs.TIMER.encode(correlation_id=correlation_id, deadline=deadline)
     yield _marker(snapshot, SnapshotMark.END)
 
 
@@ -57,12 +61,15 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     """
     begin: Any = None
     sessions: list[Any] = []
+    timers: list[tuple[int, int]] = []
     for message in messages:
         table: Any
         values: Any
         table, values = codecs.decode(message) or (None, None)
         if table is codecs.CLIENT_SESSION and begin is not None:
             sessions.append(values)
+        elif table is codecs.TIMER and begin is not None:
+            timers.append((values.correlation_id, values.deadline))
         elif table is not codecs.SNAPSHOT_MARKER:
             raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
         elif values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:
@@ -80,6 +87,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 TimeUnit(begin.time_unit),
                 begin.app_version,
                 tuple(sessions),
+                tuple(timers),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
 

@@ -367,6 +367,9 @@ class ConsensusModule:
     def on_cancel_timer(self, correlation_id: int) -> None:
         self.timers.cancel(correlation_id)
 
+    def on_timer_executed(self, correlation_id: int, timestamp: int) -> None:
+        self.timers.on_service_executed(correlation_id, timestamp)
+
     def on_close_session(self, session_id: int) -> None:
         if self.is_leader:
             self.sessions.close(session_id, codecs.CloseReason.SERVICE_ACTION)

@@ -69,6 +69,9 @@ READ_HEARTBEAT_ACK = _message("ReadHeartbeatAck", 13, "leadership_term_id i64; r
 READ_INDEX_REQUEST = _message("ReadIndexRequest", 14, "leadership_term_id i64; request_id i64; follower_member_id i32")
 READ_INDEX_RESPONSE = _message("ReadIndexResponse", 15, "request_id i64; log_position i64; leader_member_id i32")
 
+TIMER_EXECUTED = _message("TimerExecuted", 3, "correlation_id i64; timestamp i64")
+"""From a service to its module: between its requests, it has come to a TimerEvent of the log."""
+
 # Queries
 QUERY = _message(
     "Query",

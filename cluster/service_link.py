@@ -26,6 +26,9 @@ class ServiceHandler(Protocol):
 
     def on_cancel_timer(self, correlation_id: int) -> None: ...
 
+    def on_timer_executed(self, correlation_id: int, timestamp: int) -> None:
+        """The service has come to a TimerEvent of the log."""
+
     def on_close_session(self, session_id: int) -> None: ...
 
     def on_service_message(self, payload: bytes) -> None: ...
@@ -64,6 +67,8 @@ class ServiceLink:
             self._handler.on_schedule_timer(values.correlation_id, values.deadline)
         elif table is codecs.CANCEL_TIMER:
             self._handler.on_cancel_timer(values.correlation_id)
+        elif table is ordo_codecs.TIMER_EXECUTED:
+            self._handler.on_timer_executed(values.correlation_id, values.timestamp)
         elif table is codecs.CLOSE_SESSION:
             self._handler.on_close_session(values.cluster_session_id)
         elif table is codecs.SERVICE_ACK:

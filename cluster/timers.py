@@ -3,72 +3,91 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 
-MAX_VALUE = 2**63 - 1
+from service_api.timers import ServiceTimers
+
+STALE_ENTRIES_MAX = 64
+"""Entries of the heap for which there is no timer, beyond one for each there is."""
 
 
 class TimerService:
     """Timers by correlation id. Scheduled by the service on every member, fired only by the leader.
 
-    A fired timer stays until its TimerEvent is executed; `fired` remembers which the leader has appended, and is
-    dropped with the leadership, so that the next leader fires them again. An event that is executed before the local
-    service has asked for the timer is remembered, and the late request is swallowed.
+    They are those of the service at the record that it executes, which may be behind or ahead of the module. A timer
+    of which an event is in the log that the service has not come to is not fired: the service decides what that event
+    is for. `_appended` holds the events of this leadership that are not committed, and is dropped with it, so that the
+    next leader fires them again.
     """
 
     def __init__(self) -> None:
-        self._deadlines: dict[int, int] = {}
+        self._timers = ServiceTimers()
         self._heap: list[tuple[int, int]] = []
-        self._early: Counter[int] = Counter()
-        self._fired: set[int] = set()
+        self._ahead: dict[int, int] = {}
+        """Events that the module has executed and the service has not; below zero the other way round."""
+        self._appended: set[int] = set()
 
     def __len__(self) -> int:
-        return len(self._deadlines)
+        return len(self._timers)
 
     def schedule(self, correlation_id: int, deadline: int) -> None:
         """`deadline` in cluster time units; replaces a timer with the same correlation id."""
-        if self._early[correlation_id] > 0:
-            self._early[correlation_id] -= 1
-            self._early += Counter()
-            return
-        self._deadlines[correlation_id] = deadline
-        self._fired.discard(correlation_id)
-        heapq.heappush(self._heap, (deadline, correlation_id))
+        self._timers.schedule(correlation_id, deadline)
+        self._push(correlation_id)
 
     def cancel(self, correlation_id: int) -> None:
-        self._deadlines.pop(correlation_id, None)
+        self._timers.cancel(correlation_id)
 
     def execute(self, correlation_id: int) -> None:
-        """A TimerEvent was executed from the log."""
-        self._fired.discard(correlation_id)
-        if self._deadlines.pop(correlation_id, None) is None:
-            self._early[correlation_id] += 1
+        """A TimerEvent was executed from the log by the module."""
+        self._appended.discard(correlation_id)
+        self._count(correlation_id, 1)
+
+    def on_service_executed(self, correlation_id: int, timestamp: int) -> None:
+        """The same by the service."""
+        self._timers.fire(correlation_id, timestamp)
+        self._count(correlation_id, -1)
 
     def pop_due(self, now: int) -> int | None:
         """The correlation id of the next timer due at `now`, or None; the caller fires it or puts it back."""
         while self._heap and self._heap[0][0] <= now:
             deadline, correlation_id = heapq.heappop(self._heap)
-            if self._deadlines.get(correlation_id) == deadline and correlation_id not in self._fired:
+            if self._timers.get_deadline(correlation_id) == deadline and not self._is_under_way(correlation_id):
                 return correlation_id
         return None
 
     def put_back(self, correlation_id: int) -> None:
         """The TimerEvent could not be appended: the timer stays due."""
-        heapq.heappush(self._heap, (self._deadlines[correlation_id], correlation_id))
+        self._push(correlation_id)
 
     def mark_fired(self, correlation_id: int) -> None:
-        self._fired.add(correlation_id)
+        self._appended.add(correlation_id)
 
     def lose_leadership(self) -> None:
         """Events that were appended and not committed are forgotten: their timers are due again."""
-        for correlation_id in self._fired:
-            if correlation_id in self._deadlines:
-                heapq.heappush(self._heap, (self._deadlines[correlation_id], correlation_id))
-        self._fired.clear()
-
-    def next_deadline(self) -> int:
-        return self._heap[0][0] if self._heap else MAX_VALUE
+        appended, self._appended = self._appended, set()
+        for correlation_id in appended:
+            self._push(correlation_id)
 
     def snapshot(self) -> list[tuple[int, int]]:
-        """(correlation id, deadline) of each timer, in order of correlation id."""
-        return sorted(self._deadlines.items())
+        """(correlation id, deadline) of each timer, in order of correlation id; module and service are equally far."""
+        assert not self._ahead, f"timers: module and service are at different positions: {self._ahead}"
+        return self._timers.snapshot()
+
+    def _is_under_way(self, correlation_id: int) -> bool:
+        return correlation_id in self._appended or self._ahead.get(correlation_id, 0) > 0
+
+    def _count(self, correlation_id: int, change: int) -> None:
+        ahead = self._ahead.pop(correlation_id, 0) + change
+        if ahead:
+            self._ahead[correlation_id] = ahead
+        self._push(correlation_id)
+
+    def _push(self, correlation_id: int) -> None:
+        """An entry for a timer that may fire now; what is not true any more is passed over, and cleared at times."""
+        deadline = self._timers.get_deadline(correlation_id)
+        if deadline is None:
+            return
+        heapq.heappush(self._heap, (deadline, correlation_id))
+        if len(self._heap) > 2 * len(self._timers) + STALE_ENTRIES_MAX:
+            self._heap = [(deadline, correlation_id) for correlation_id, deadline in self._timers.snapshot()]
+            heapq.heapify(self._heap)

@@ -25,14 +25,16 @@ from service_api.service import (
     TimeUnit,
 )
 from service_api.snapshot import SnapshotReader, SnapshotWriter
+from service_api.timers import ServiceTimers
 
 SNAPSHOT_MESSAGE_BYTES_MAX = 128 * 1024
 SNAPSHOT_ACTION = 2
 _HEADER = struct.Struct("<HHHH")
 _MARKER = struct.Struct("<qqqiiii")
-_MARKER_TEMPLATE, _SESSION_TEMPLATE = 100, 102
+_MARKER_TEMPLATE, _SESSION_TEMPLATE, _TIMER_TEMPLATE = 100, 102, 104
 _MARK_BEGIN, _MARK_END = 0, 2
 _TYPE_SERVICE = 2
+_TIMER = struct.Struct("<qq")
 _NEW_TERM = struct.Struct("<qqqqiiii")
 
 
@@ -56,6 +58,8 @@ class SnapshotState(NamedTuple):
     time_unit: int
     sessions: tuple[tuple[int, int, str, bytes], ...]
     messages: tuple[bytes, ...]
+    timers: tuple[tuple[int, int], ...] = ()
+    """(correlation id, deadline)."""
 
     @property
     def data(self) -> bytes:
@@ -68,11 +72,15 @@ def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
     stream = iter(messages)
     begin = _marker(next(stream, b""), _MARK_BEGIN)
     sessions: list[tuple[int, int, str, bytes]] = []
+    timers: list[tuple[int, int]] = []
     for message in stream:
         block_length, template_id, _, _ = _HEADER.unpack_from(message)
         if template_id == _MARKER_TEMPLATE:
             _marker(message, _MARK_END)
-            return SnapshotState(begin[1], begin[2], begin[5], tuple(sessions), tuple(stream))
+            return SnapshotState(begin[1], begin[2], begin[5], tuple(sessions), tuple(stream), tuple(timers))
+        if template_id == _TIMER_TEMPLATE:
+            timers.append(_TIMER.unpack_from(message, 8))
+            continue
         if template_id != _SESSION_TEMPLATE:
             break
         session_id, stream_id = struct.unpack_from("<qi", message, 8)
@@ -122,6 +130,7 @@ class ReplayCluster:
         self.effects: list[Effect] = []
         self.service = make_service()
         self._sessions: dict[int, ReplaySession] = {}
+        self._timers = ServiceTimers(snapshot.timers if snapshot else ())
         self._header = Header()
         self._term = snapshot.leadership_term if snapshot else -1
         self._may_call = False
@@ -160,7 +169,8 @@ class ReplayCluster:
             (entry.id, entry.response_stream_id, entry.response_channel, bytes(entry.encoded_principal))
             for _, entry in sorted(self._sessions.items())
         )
-        return SnapshotState(self.log_position, self._term, int(self.time_unit or 0), sessions, tuple(messages))
+        timers = tuple(self._timers.snapshot())
+        return SnapshotState(self.log_position, self._term, int(self.time_unit or 0), sessions, tuple(messages), timers)
 
     # What a service sees
 
@@ -182,10 +192,12 @@ class ReplayCluster:
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
         self._note("schedule", correlation_id, deadline)
+        self._timers.schedule(correlation_id, deadline)
         return True
 
     def cancel_timer(self, correlation_id: int) -> bool:
         self._note("cancel", correlation_id, 0)
+        self._timers.cancel(correlation_id)
         return True
 
     def offer(self, payload: Payload) -> int:
@@ -231,7 +243,8 @@ class ReplayCluster:
             self.service.on_session_close(session, self.time, CloseReason(reason))
 
     def _on_timer(self, record: dict[str, Any]) -> None:
-        self.service.on_timer_event(record["correlation_id"], self.time)
+        if self._timers.fire(record["correlation_id"], self.time):
+            self.service.on_timer_event(record["correlation_id"], self.time)
 
     def _on_new_term(self, record: dict[str, Any]) -> None:
         term, position, time, base, leader, log_session_id, unit, app_version = _NEW_TERM.unpack_from(

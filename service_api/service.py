@@ -143,7 +143,7 @@ class Cluster(Protocol):
         ...
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """No effect when the timer has fired already."""
+        """`on_timer_event` is not called for it any more."""
         ...
 
     def offer(self, payload: Payload) -> int:

@@ -196,6 +196,8 @@ def compare_state(cluster: ReplayCluster, stretch: Stretch) -> str:
     if expected.sessions != actual.sessions:
         first, second = ([entry[0] for entry in state.sessions] for state in (expected, actual))
         return f"sessions differ: {first} and {second}"
+    if expected.timers != actual.timers:
+        return f"timers differ: {list(expected.timers)} and {list(actual.timers)}"
     if expected.data == actual.data:
         return "agrees"
     if len(expected.data) != len(actual.data):

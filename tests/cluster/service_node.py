@@ -12,7 +12,7 @@ from typing import Any
 
 from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
-from cluster import codecs
+from cluster import codecs, ordo_codecs
 from cluster.codecs import ClusterTimeUnit
 from cluster.container import ServiceContainer
 from cluster.counter_types import CounterType
@@ -263,7 +263,7 @@ class ServiceNode:
         """What the container sent to the consensus module: (message name, values), payload for service messages."""
         found = []
         for message in self.client.received(self.client.by_stream[105]):
-            decoded = codecs.decode(message)
+            decoded = codecs.decode(message) or ordo_codecs.decode(message)
             assert decoded is not None
             table, values = decoded
             found.append((table.name, message[32:] if table is codecs.SESSION_MESSAGE_HEADER else values))

@@ -131,8 +131,10 @@ def test_every_record_reaches_its_callback_in_order_with_its_position(node: Serv
     node.begin_term(0, leads=False)
     node.open_session(1)
     first = node.message(1, b"hello", timestamp=1001)
+    asking = node.message(1, b"timer", timestamp=1001)
     service_message = node.message(-(2**63) + 1, b"from a service", timestamp=1002)
-    node.timer(55)
+    node.time = 1051
+    node.timer(9)
     node.close_session(1, CloseReason.TIMEOUT)
     node.commit()
     node.run(container)
@@ -141,8 +143,9 @@ def test_every_record_reaches_its_callback_in_order_with_its_position(node: Serv
         ("term", 0, 0, TimeUnit.MILLIS),
         ("open", 1, 1000, Role.FOLLOWER),
         ("message", 1, 1001, b"hello", first),
+        ("message", 1, 1001, b"timer", asking),
         ("message", None, 1002, b"from a service", service_message),
-        ("timer", 55, 1000),
+        ("timer", 9, 1051),
         ("close", 1, CloseReason.TIMEOUT),
     ]
     assert service.results == [MOCKED_OFFER, MOCKED_OFFER, CLOSED]
@@ -373,6 +376,21 @@ def test_timers_service_messages_and_closes_reach_the_consensus_module(node: Ser
     assert service.results[1] == 1
 
 
+def test_an_event_that_comes_too_late_for_its_timer_is_not_for_the_service(node: ServiceNode, start: Start) -> None:
+    """The timer was scheduled anew, or cancelled, with the event in the log already."""
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    node.message(1, b"timer", timestamp=2000)
+    for node.time, correlation_id in ((2049, 9), (2050, 9), (2050, 9), (2060, 8)):
+        node.timer(correlation_id)
+    node.commit()
+    node.run(container)
+    assert [call for call in service.calls if call[0] == "timer"] == [("timer", 9, 2050)]
+    told = [(values.correlation_id, values.timestamp) for name, values in node.asked() if name == "TimerExecuted"]
+    assert told == [(9, 2049), (9, 2050), (9, 2050), (8, 2060)], "the module hears of each"
+
+
 def test_a_blocked_control_stream_holds_the_log_and_loses_nothing(node: ServiceNode, start: Start) -> None:
     class Chatty(Recorder):
         def on_session_message(
@@ -474,14 +492,17 @@ def take_snapshot(node: ServiceNode, container: ServiceContainer) -> tuple[int, 
     position = node.snapshot_action()
     node.commit()
     recording = record_snapshot(node, container)
-    found = []
-    node.run(
-        container, lambda: found.extend(node.asked()) or any(v.relevant_id == recording.recording_id for _, v in found)
-    )
+    acks: list[Any] = []
+
+    def is_recorded() -> bool:
+        acks.extend(values for name, values in node.asked() if name == "ServiceAck")
+        return any(ack.relevant_id == recording.recording_id for ack in acks)
+
+    node.run(container, is_recorded)
     while node.archive.do_work(0):
         pass
     node.archive.stop(recording)
-    return position, recording.recording_id, found[-1][1]
+    return position, recording.recording_id, acks[-1]
 
 
 def test_a_snapshot_restores_state_and_sessions_and_the_log_goes_on(node: ServiceNode, start: Start) -> None:
@@ -489,12 +510,14 @@ def test_a_snapshot_restores_state_and_sessions_and_the_log_goes_on(node: Servic
     node.begin_term(3, leads=False)
     node.open_session(1)
     node.open_session(2, "aeron:udp?endpoint=other:2", 103)
-    node.message(1, b"before")
+    node.message(1, b"timer")
     node.commit()
     node.run(container)
     position, recording_id, ack = take_snapshot(node, container)
     assert (ack.ack_id, ack.log_position, ack.timestamp) == (1, position, 1000)
     node.message(2, b"after")
+    node.time = 1050
+    node.timer(9)
     node.commit()
     node.run(container)
     container.on_close()
@@ -511,6 +534,7 @@ def test_a_snapshot_restores_state_and_sessions_and_the_log_goes_on(node: Servic
     node.run(restarted)
     assert again.state == service.state
     assert [call[3] for call in again.calls if call[0] == "message"] == [b"after"]
+    assert again.calls[-1] == ("timer", 9, 1050)
 
 
 def test_nothing_is_executed_while_a_snapshot_is_being_recorded(node: ServiceNode, start: Start) -> None:

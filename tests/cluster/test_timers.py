@@ -1,6 +1,9 @@
 """Timers of the services (cluster-consensus.md §13)."""
 
-from cluster.timers import MAX_VALUE, TimerService
+import pytest
+
+from cluster.timers import STALE_ENTRIES_MAX, TimerService
+from service_api.timers import ServiceTimers
 
 
 def _fire_all(timers: TimerService, now: int) -> list[int]:
@@ -16,7 +19,6 @@ def test_timers_are_due_in_order_of_their_deadlines() -> None:
     for correlation_id, deadline in ((1, 30), (2, 10), (3, 20), (4, 99)):
         timers.schedule(correlation_id, deadline)
     assert _fire_all(timers, 30) == [2, 3, 1]
-    assert timers.next_deadline() == 99
 
 
 def test_a_timer_that_was_appended_is_not_due_again_until_leadership_is_lost() -> None:
@@ -34,9 +36,9 @@ def test_an_executed_timer_is_gone() -> None:
     _fire_all(timers, 10)
     timers.execute(7)
     timers.lose_leadership()
+    timers.on_service_executed(7, 10)
     assert _fire_all(timers, 20) == []
     assert len(timers) == 0
-    assert timers.next_deadline() == MAX_VALUE
 
 
 def test_put_back_keeps_a_timer_due() -> None:
@@ -65,11 +67,91 @@ def test_cancelled_timers_never_fire() -> None:
     assert _fire_all(timers, 100) == []
 
 
-def test_an_event_executed_before_its_request_swallows_the_request() -> None:
-    """A follower's service may lag behind the log (§13)."""
+def test_an_event_executed_before_its_request_is_not_appended_again() -> None:
+    """A member's service may lag behind the log (§13): the new leader's asks for what has fired long ago."""
     timers = TimerService()
     timers.execute(7)
+    timers.execute(7)
     timers.schedule(7, 5)
-    assert len(timers) == 0
+    assert _fire_all(timers, 10) == []
+    timers.on_service_executed(7, 6)
+    timers.schedule(7, 8)
+    assert _fire_all(timers, 10) == [], "the second event is still to come"
+    timers.on_service_executed(7, 9)
+    timers.schedule(7, 10)
+    assert _fire_all(timers, 10) == [7]
+
+
+def test_a_service_may_be_ahead_of_the_module() -> None:
+    """The module stands still while a snapshot is taken."""
+    timers = TimerService()
+    timers.schedule(7, 5)
+    assert _fire_all(timers, 5) == [7]
+    timers.on_service_executed(7, 5)
     timers.schedule(7, 6)
-    assert timers.snapshot() == [(7, 6)]
+    assert _fire_all(timers, 10) == []
+    timers.execute(7)
+    assert _fire_all(timers, 10) == [7]
+
+
+def test_a_timer_that_was_cancelled_with_its_event_under_way_does_not_swallow_the_next_of_its_id() -> None:
+    """It did: the event counted as one that the service had not asked for yet."""
+    timers = TimerService()
+    timers.schedule(7, 5)
+    assert _fire_all(timers, 10) == [7]
+    timers.cancel(7)
+    timers.execute(7)
+    timers.on_service_executed(7, 10)
+    timers.schedule(7, 20)
+    assert timers.snapshot() == [(7, 20)]
+    assert _fire_all(timers, 20) == [7]
+
+
+@pytest.mark.parametrize("service_is_behind", [False, True])
+def test_an_event_under_way_leaves_the_timer_alone_that_was_scheduled_meanwhile(service_is_behind: bool) -> None:
+    """It took the new timer away, at members whose module came to the event after the service had asked."""
+    timers = TimerService()
+    timers.schedule(7, 5)
+    assert _fire_all(timers, 10) == [7]
+    if service_is_behind:
+        timers.execute(7)
+    timers.cancel(7)
+    timers.schedule(7, 30)
+    assert _fire_all(timers, 40) == [], "not before it is known whom the event is for"
+    if not service_is_behind:
+        timers.execute(7)
+    timers.on_service_executed(7, 10)
+    assert timers.snapshot() == [(7, 30)]
+    assert _fire_all(timers, 29) == []
+    assert _fire_all(timers, 30) == [7]
+
+
+def test_an_event_under_way_counts_for_a_timer_that_was_due_by_then() -> None:
+    timers = TimerService()
+    timers.schedule(7, 5)
+    assert _fire_all(timers, 10) == [7]
+    timers.schedule(7, 10)
+    timers.execute(7)
+    timers.on_service_executed(7, 10)
+    assert _fire_all(timers, 99) == []
+
+
+def test_a_member_that_never_leads_keeps_no_entries_of_what_has_fired() -> None:
+    timers = TimerService()
+    for number in range(1000):
+        timers.schedule(number, number)
+        timers.execute(number)
+        timers.on_service_executed(number, number)
+    assert len(timers._heap) <= STALE_ENTRIES_MAX + 1
+
+
+def test_what_a_service_sees_of_its_timers() -> None:
+    timers = ServiceTimers([(1, 10)])
+    assert not timers.fire(2, 99), "never scheduled, or cancelled"
+    assert not timers.fire(1, 9), "an event of an earlier timer of this id"
+    assert timers.fire(1, 10)
+    assert not timers.fire(1, 11)
+    timers.schedule(3, 5)
+    timers.cancel(3)
+    assert not timers.fire(3, 5)
+    assert timers.snapshot() == []

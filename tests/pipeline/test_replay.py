@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +15,7 @@ from pipeline.generate import RecordingBuilder, new_term, session_message, sessi
 from pipeline.jobs import market as market_job
 from pipeline.jobs import replay as replay_job
 from pipeline.jobs.replay import emitted, replay, stretches
+from pipeline.replay_cluster import ReplayCluster
 from pipeline.service_names import make_service
 from service_api.service import ClusteredService
 from tests.pipeline.exchange import write_exchange
@@ -104,6 +106,29 @@ def test_messages_of_the_service_in_the_log_are_compared(spark: SparkSession, tm
     assert [(row.kind, bytes(row.payload)) for row in rows] == [
         ("offer", b"AGAIN:" + number) for number in (b"1", b"2", b"3")
     ]
+
+
+def test_a_timer_event_that_came_too_late_is_not_for_the_service() -> None:
+    class Timed(ClusteredService):
+        fired: ClassVar[list[int]] = []
+
+        def on_start(self, cluster, snapshot):  # type: ignore[no-untyped-def]
+            self.cluster = cluster
+
+        def on_session_message(self, session, timestamp, payload, header):  # type: ignore[no-untyped-def]
+            self.cluster.schedule_timer(7, timestamp + 10)
+
+        def on_timer_event(self, correlation_id, timestamp):  # type: ignore[no-untyped-def]
+            self.fired.append(timestamp)
+
+    cluster = ReplayCluster(Timed, None, 0)
+    row = {"kind": "timer", "session_id": None, "correlation_id": 7, "payload": b""}
+    cluster.execute({**row, "kind": "message", "session_id": -9, "position": 96, "cluster_time": 100})
+    cluster.execute({**row, "position": 192, "cluster_time": 109})
+    assert cluster.take_snapshot().timers == ((7, 110),)
+    cluster.execute({**row, "position": 288, "cluster_time": 110})
+    cluster.execute({**row, "position": 384, "cluster_time": 111})
+    assert Timed.fired == [110]
 
 
 def test_a_service_that_is_none_is_named(spark: SparkSession, exchange: tuple[str, list[int]]) -> None:

@@ -191,8 +191,9 @@ class SimulatedClient(Actor):
             kind = Kind.CLOSE
         identity = self.client_id << 32 | number
         if kind is Kind.TIMER:
-            self._timers = [*self._timers[-8:], identity]
-            return Request(self.client_id, number, kind, identity, random.choice(TIMER_DELAYS_MS))
+            timer = random.choice([identity, *self._timers[-2:]])
+            self._timers = [*self._timers[-8:], timer]
+            return Request(self.client_id, number, kind, timer, random.choice(TIMER_DELAYS_MS))
         if kind is Kind.CANCEL and self._timers:
             return Request(self.client_id, number, kind, random.choice(self._timers))
         if kind is Kind.CAS:

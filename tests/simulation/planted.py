@@ -19,12 +19,14 @@ from cluster.recovery import Recovery
 from cluster.service_messages import PendingServiceMessages
 from cluster.snapshot_taker import SnapshotTaker
 from cluster.state_store import StateStore
+from cluster.timers import TimerService
 from consensus import context, core, election, following, leading, membership, quorum, trust
 from consensus.configuration import Configuration
 from consensus.context import Context
 from consensus.core import ConsensusCore
 from consensus.distrust import Distrust
 from consensus.verification import Comparison, Verdict
+from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
 
@@ -144,6 +146,28 @@ def snapshots_forget_timers(patch: Patch) -> None:
         return contents
 
     patch(snapshots, "capture", capture)
+
+
+def late_events_fire_timers(patch: Patch) -> None:
+    """An event that is under way when its timer is cancelled or scheduled anew reaches the service all the same."""
+    original = ServiceTimers.fire
+
+    def fire(self: ServiceTimers, correlation_id: int, timestamp: int) -> bool:
+        original(self, correlation_id, timestamp)
+        return True
+
+    patch(ServiceTimers, "fire", fire)
+
+
+def events_count_for_later_timers(patch: Patch) -> None:
+    """An event takes away, in the module, whatever timer has its id by then."""
+    original = TimerService.execute
+
+    def execute(self: TimerService, correlation_id: int) -> None:
+        original(self, correlation_id)
+        self.cancel(correlation_id)
+
+    patch(TimerService, "execute", execute)
 
 
 def service_messages_are_logged_twice(patch: Patch) -> None:
@@ -281,6 +305,8 @@ PLANTED: tuple[Plant, ...] = (
     session_ids_start_again,
     execution_goes_on_during_a_snapshot,
     snapshots_forget_timers,
+    late_events_fire_timers,
+    events_count_for_later_timers,
     service_messages_are_logged_twice,
     leader_answers_without_a_round,
     follower_answers_before_its_service_is_there,

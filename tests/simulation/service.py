@@ -41,7 +41,6 @@ class State:
     registers: dict[int, int] = field(default_factory=dict)
     sessions: dict[int, int] = field(default_factory=dict)
     timers: dict[int, int] = field(default_factory=dict)
-    cancelled: list[int] = field(default_factory=list)
     opened: list[int] = field(default_factory=list)
     messages_sent: int = 0
     messages_received: int = 0
@@ -150,8 +149,7 @@ class RegisterService(ClusteredService):
                 state.timers[request.first] = timestamp + request.second
                 self.cluster.schedule_timer(request.first, timestamp + request.second)
             case Kind.CANCEL:
-                if state.timers.pop(request.first, None) is not None:
-                    state.cancelled.append(request.first)
+                state.timers.pop(request.first, None)
                 self.cluster.cancel_timer(request.first)
             case Kind.MESSAGE:
                 state.messages_sent += 1
@@ -173,8 +171,6 @@ class RegisterService(ClusteredService):
         deadline = state.timers.pop(correlation_id, None)
         if deadline is not None and timestamp < deadline:
             wrong = f"timer {correlation_id} fired at {timestamp}, before its deadline {deadline}"
-        elif deadline is None and correlation_id in state.cancelled:
-            state.cancelled.remove(correlation_id)
         elif deadline is None:
             wrong = f"timer {correlation_id} fired, and is not scheduled"
         self._done(self.cluster.log_position, f"timer id={correlation_id} time={timestamp}", wrong)

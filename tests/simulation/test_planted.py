@@ -22,6 +22,8 @@ SEEDS_NEEDED: dict[str, int] = {
     "session_ids_start_again": 1,
     "execution_goes_on_during_a_snapshot": 22,
     "snapshots_forget_timers": 1,
+    "late_events_fire_timers": 6,
+    "events_count_for_later_timers": 14,
     "service_messages_are_logged_twice": 1,
     "leader_answers_without_a_round": 2,
     "follower_answers_before_its_service_is_there": 2,

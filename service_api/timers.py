@@ -1,0 +1,43 @@
+"""Which timers a service has: one rule for all who execute a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class ServiceTimers:
+    """Deadlines by correlation id, as the service's calls and the TimerEvents of the log leave them, in log order.
+
+    When the service cancels a timer or schedules it anew, an event of it may be on its way in the log already. It comes
+    too late: it is not for the service any more, and leaves a timer with a later deadline alone. So what a service sees
+    is a function of the log; a timer fires once, not before its deadline, and never after it was cancelled.
+    """
+
+    def __init__(self, timers: Iterable[tuple[int, int]] = ()) -> None:
+        """`timers`: what `snapshot` gave."""
+        self._deadlines = dict(timers)
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def schedule(self, correlation_id: int, deadline: int) -> None:
+        """`deadline` in cluster time units; replaces a timer with the same correlation id."""
+        self._deadlines[correlation_id] = deadline
+
+    def cancel(self, correlation_id: int) -> None:
+        self._deadlines.pop(correlation_id, None)
+
+    def fire(self, correlation_id: int, timestamp: int) -> bool:
+        """A TimerEvent is executed: whether it is for the service. The timer is gone then."""
+        deadline = self._deadlines.get(correlation_id)
+        if deadline is None or timestamp < deadline:
+            return False
+        del self._deadlines[correlation_id]
+        return True
+
+    def get_deadline(self, correlation_id: int) -> int | None:
+        return self._deadlines.get(correlation_id)
+
+    def snapshot(self) -> list[tuple[int, int]]:
+        """(correlation id, deadline) of each timer, in order of correlation id."""
+        return sorted(self._deadlines.items())
