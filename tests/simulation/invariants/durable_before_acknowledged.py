@@ -9,15 +9,25 @@ from tests.simulation.invariants.base import Invariant
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
+    from tests.simulation.world import World
 
 
 class DurableBeforeAcknowledged(Invariant):
-    """The append position is what a member answers its leader with. It is compared with the disk itself."""
+    """The append position is what a member answers its leader with. It is compared with the disk itself.
+
+    What its core has told it to cut off, it takes back: it may be gone even where the cut itself fails.
+    """
 
     name = "durable before acknowledged"
     is_of_positions = True
 
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._cutting: set[int] = set()
+        """Members whose log is being cut off, or whose cut failed, which ends them."""
+
     def on_booted(self, node: SimulatedNode) -> None:
+        self._cutting.discard(node.member_id)
         if node.append_position < node.log_end_acknowledged and not node.has_lost:
             self.fail(
                 f"{node.name} had reported position {node.log_end_acknowledged} and restarts with "
@@ -26,12 +36,25 @@ class DurableBeforeAcknowledged(Invariant):
         if node.append_position < node.log_end_acknowledged:
             node.acknowledged_before_loss = max(node.acknowledged_before_loss, node.log_end_acknowledged)
         node.log_end_acknowledged = node.append_position
+        self._hear_truncations(node)
+
+    def _hear_truncations(self, node: SimulatedNode) -> None:
+        log = node.module.log
+        truncate = log.truncate
+
+        def hear(position: int) -> None:
+            node.log_end_acknowledged = min(node.log_end_acknowledged, position)
+            self._cutting.add(node.member_id)
+            truncate(position)
+            self._cutting.remove(node.member_id)
+
+        log.truncate = hear
 
     def on_step(self, node: SimulatedNode) -> None:
         position = node.append_position
         if position >= node.acknowledged_before_loss:
             node.acknowledged_before_loss = 0
-        if position == node.log_end_acknowledged:
+        if position == node.log_end_acknowledged or node.member_id in self._cutting:
             return
         node.log_end_acknowledged = position
         if self.world.options.sync == "commit" and node.disk.remembers:
