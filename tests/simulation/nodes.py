@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from cluster.config import NodeConfig
@@ -99,7 +100,7 @@ class SimulatedNode(NodeActor):
         self.log_end_acknowledged = 0
         """End of the log as it was last reported, by any of its lives: what a restart must find again."""
 
-    @property
+    @cached_property
     def first_configuration(self) -> Configuration:
         """What it was set up with: a spare is a learner that nobody knows."""
         return self.config.module_config().consensus(self.config.member_list).configuration

@@ -47,4 +47,6 @@ cdef class Timeline:
     cdef public int64_t steps
     cdef list _events
     cdef int64_t _event_count
+    cdef public bint has_failed            # ends the run after the step it was found in
     cdef int64_t _next(self, int64_t end_ns)
+    cdef int _turn(self, int64_t end_ns) except -1

@@ -197,7 +197,14 @@ cdef class Timeline:
         self._event_count += 1
         heapq.heappush(self._events, (self.clock.now_ns + delay_ns, self._event_count, action))
 
-    def turn(self, int64_t end_ns):
+    def run_until(self, int64_t end_ns, int64_t stop_ns):
+        """Goes from one moment at which anything happens to the next, at least once: until `end_ns`, to the first
+        moment at or after `stop_ns`, or until something has failed."""
+        self._turn(end_ns)
+        while self.clock.now_ns < min(end_ns, stop_ns) and not self.has_failed:
+            self._turn(end_ns)
+
+    cdef int _turn(self, int64_t end_ns) except -1:
         """Goes to the next moment at which anything happens, at most to `end_ns`, and lets it happen."""
         cdef Actor actor
         cdef int changed
@@ -219,6 +226,7 @@ cdef class Timeline:
                     self.on_changed(actor)
                 elif changed == POSITIONS:
                     self.on_moved(actor)
+        return 0
 
     cdef int64_t _next(self, int64_t end_ns):
         cdef Actor actor

@@ -14,7 +14,7 @@ from tests.simulation.network import Faults, SimulatedNetwork
 from tests.simulation.nodes import SimulatedNode, node_address, node_name
 from tests.simulation.operations import Reply, Request
 from tests.simulation.options import Options
-from tests.simulation.timeline import Actor, Timeline
+from tests.simulation.timeline import NEVER_NS, Actor, Timeline
 from tests.simulation.trace import Trace
 
 MS = 1_000_000
@@ -55,9 +55,8 @@ class World(Timeline):
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.invariants: list[Invariant] = all_invariants(self)
         self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
-        steps = [check for check in self.invariants if check.hears("on_step")]
-        self._on_step = [check.on_step for check in steps]
-        self._on_moved = [check.on_step for check in steps if check.is_of_positions]
+        self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]
+        self._on_moved = [check.on_moved for check in self.invariants if check.hears("on_moved")]
         self._on_answer = [check.on_answer for check in self.invariants if check.hears("on_answer")]
         self._on_executed = [check.on_executed for check in self.invariants if check.hears("on_executed")]
         self.actors.extend(self.participants)
@@ -68,9 +67,9 @@ class World(Timeline):
     def run(self, duration_ns: int, is_done: Callable[[], bool] | None = None) -> bool:
         """Lets virtual time pass; True as soon as `is_done`, which is asked every millisecond."""
         end_ns = self.now_ns + duration_ns
-        asked_ns = 0
+        asked_ns = NEVER_NS if is_done is None else 0
         while self.now_ns < end_ns:
-            self.turn(end_ns)
+            self.run_until(end_ns, min(self._next_checkpoint_ns, asked_ns))
             if self.violation is not None:
                 raise self.violation
             if self.now_ns >= self._next_checkpoint_ns:
@@ -102,6 +101,7 @@ class World(Timeline):
         if self.violation is None:
             self.note(f"VIOLATION {text}")
             self.violation = Violation(text)
+            self.has_failed = True
 
     def note_end(self, node: SimulatedNode) -> None:
         """A duty cycle ended in the middle: what it had acknowledged or committed may be known to others already."""

@@ -15,8 +15,6 @@ class Invariant:
     """One property of the whole cluster. The methods are called by the world; each may call `fail`."""
 
     name = ""
-    is_of_positions = False
-    """Whether `on_step` looks at positions of the log: if not, only changes of state and terms concern it."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -35,7 +33,10 @@ class Invariant:
         """A member has got an empty disk."""
 
     def on_step(self, node: SimulatedNode) -> None:
-        """After each duty cycle of a live member that changed its state or terms, or positions if it is of those."""
+        """After each duty cycle of a live member that changed its state or terms, or cut its log."""
+
+    def on_moved(self, node: SimulatedNode) -> None:
+        """After each duty cycle of a live member that raised positions of its log, and changed nothing else."""
 
     def on_checkpoint(self) -> None:
         """Every 200 ms of virtual time, and at the end."""

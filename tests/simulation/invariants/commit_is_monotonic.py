@@ -16,8 +16,6 @@ class CommitIsMonotonic(Invariant):
     """For one life of a member; the next life starts from its snapshot."""
 
     name = "commit is monotonic"
-    is_of_positions = True
-
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._seen: dict[int, int] = {}
@@ -26,6 +24,9 @@ class CommitIsMonotonic(Invariant):
         self._seen[node.member_id] = 0
 
     def on_step(self, node: SimulatedNode) -> None:
+        self.on_moved(node)
+
+    def on_moved(self, node: SimulatedNode) -> None:
         commit = node.commit_position
         if commit < self._seen[node.member_id]:
             self.fail(f"{node.name} moved its commit position back from {self._seen[node.member_id]} to {commit}")

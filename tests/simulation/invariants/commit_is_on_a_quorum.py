@@ -20,8 +20,6 @@ class CommitIsOnAQuorum(Invariant):
     """
 
     name = "commit is on a quorum"
-    is_of_positions = True
-
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.position = 0
@@ -32,9 +30,13 @@ class CommitIsOnAQuorum(Invariant):
         return max((position for term, position in self._by_term.items() if term < term_id), default=0)
 
     def on_step(self, node: SimulatedNode) -> None:
-        commit = node.commit_position
-        if commit <= self.position:
-            return
+        self.on_moved(node)
+
+    def on_moved(self, node: SimulatedNode) -> None:
+        if node.commit_position > self.position:
+            self._check(node, node.commit_position)
+
+    def _check(self, node: SimulatedNode, commit: int) -> None:
         holders = [
             other.name
             for other in self.world.nodes

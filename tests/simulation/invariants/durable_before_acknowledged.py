@@ -19,8 +19,6 @@ class DurableBeforeAcknowledged(Invariant):
     """
 
     name = "durable before acknowledged"
-    is_of_positions = True
-
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._cutting: set[int] = set()
@@ -51,6 +49,9 @@ class DurableBeforeAcknowledged(Invariant):
         log.truncate = hear
 
     def on_step(self, node: SimulatedNode) -> None:
+        self.on_moved(node)
+
+    def on_moved(self, node: SimulatedNode) -> None:
         position = node.append_position
         if position >= node.acknowledged_before_loss:
             node.acknowledged_before_loss = 0

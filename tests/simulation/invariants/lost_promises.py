@@ -22,8 +22,6 @@ class LostPromises(Invariant):
     """
 
     name = "lost promises"
-    is_of_positions = True
-
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._terms: dict[int, int] = {}
@@ -48,12 +46,15 @@ class LostPromises(Invariant):
             self._terms[member_id] = max(core.candidate_term_id, self._terms.get(member_id, -1))
         takes_part = voted_for != NULL_MEMBER or core.role is not Role.FOLLOWER
         lacks = self._lacks.get(member_id)
-        if lacks is not None:
-            if takes_part:
-                self.fail(f"{node.name} takes part in an election with {node.append_position}, and had {lacks}")
-            if node.append_position >= lacks and core.leader_member_id != NULL_MEMBER:
-                del self._lacks[member_id]
+        if lacks is not None and takes_part:
+            self.fail(f"{node.name} takes part in an election with {node.append_position}, and had {lacks}")
         forgot = self._forgot.get(member_id)
         follows_below = core.leader_member_id != NULL_MEMBER and core.candidate_term_id < (forgot or 0)
         if forgot is not None and (follows_below or (takes_part and core.candidate_term_id <= forgot)):
             self.fail(f"{node.name} takes part in term {core.candidate_term_id}, was bound to term {forgot}")
+        self.on_moved(node)
+
+    def on_moved(self, node: SimulatedNode) -> None:
+        lacks = self._lacks.get(node.member_id)
+        if lacks is not None and node.append_position >= lacks and node.module.core.leader_member_id != NULL_MEMBER:
+            del self._lacks[node.member_id]
