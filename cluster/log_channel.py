@@ -66,6 +66,8 @@ class LeaderLog:
         self.failure: str | None = None
         self.publication = self._publish(own, parameters, recording_id, base_position)
         self._destinations: list[str] = []
+        self._settled: list[Member] | None = None
+        """The members for which nothing is left to be done."""
         self._asked: dict[str, int] = {}
         self._next_attempt_ns: dict[str, int] = {}
         self.send_to(others, is_final=False, now_ns=now_ns)
@@ -98,6 +100,8 @@ class LeaderLog:
         A member that cannot be sent to costs nobody else the leader. It is tried again after a while: its name may be
         known then.
         """
+        if others is self._settled:
+            return
         wanted = [f"aeron:udp?endpoint={member.log}" for member in others]
         for uri in wanted:
             is_there = uri in self._destinations or uri in self._asked
@@ -110,6 +114,8 @@ class LeaderLog:
             self._destinations.remove(uri)
             with suppress(OrdoError):
                 self._client.remove_destination(self.publication, uri)
+        if is_final and set(self._destinations) == set(wanted):
+            self._settled = others
 
     def _take_destination(self, uri: str, now_ns: int) -> None:
         try:

@@ -76,6 +76,7 @@ class Membership:
         self._is_in_flight = False
         self._settled_ns = 0
         self._is_announced = True
+        self._others: list[Member] | None = None
 
     # -- what is in force ------------------------------------------------------------------------------------------
 
@@ -91,8 +92,10 @@ class Membership:
 
     @property
     def others(self) -> list[Member]:
-        """Voters and learners but this member."""
-        return [member for member in [*self.voters, *self.learners] if member.id != self._module.member_id]
+        """Voters and learners but this member; the same list until `apply`."""
+        if self._others is None:
+            self._others = [one for one in [*self.voters, *self.learners] if one.id != self._module.member_id]
+        return self._others
 
     @property
     def is_of_the_log(self) -> bool:
@@ -128,6 +131,7 @@ class Membership:
 
     def apply(self) -> None:
         """The configuration in force is another one: the next ticks make the rest follow."""
+        self._others = None
         self._settled_ns = NULL_VALUE
         self._is_announced = False
 

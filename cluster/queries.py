@@ -114,7 +114,8 @@ class Queries:
     def work(self, now_ns: int) -> None:
         """The slow tick."""
         self._reads.tick(now_ns)
-        self._pump()
+        if self._reads.has_outputs or len(self._link):
+            self._pump()
 
     def _take(self, query: Query, is_stale: bool, now_ns: int) -> None:
         if len(self._unconfirmed) + len(self._link) >= self._queries_max:

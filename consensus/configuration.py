@@ -7,6 +7,7 @@ member at a time, so that any quorum of one meets any quorum of the next (§4.1)
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from consensus.messages import NULL_POSITION
 from runtime.errors import ConfigurationError
@@ -33,12 +34,12 @@ class Configuration:
         if not self.voter_ids:
             raise ConfigurationError(f"learner_ids={self.learner_ids}: at least one member must be a voter")
 
-    @property
+    @cached_property
     def member_ids(self) -> tuple[int, ...]:
         """Voters and learners, by ascending id."""
         return tuple(sorted(self.voter_ids + self.learner_ids))
 
-    @property
+    @cached_property
     def quorum_threshold(self) -> int:
         """Voters needed for a decision."""
         return (len(self.voter_ids) >> 1) + 1

@@ -19,6 +19,7 @@ class Context:
 
     `leadership_term_id` is the term this member leads or follows, or did last; `candidate_term_id` the durable one it
     is bound to; `term_seen` the highest term met in any message, of use only to choose the next candidate term.
+    `configuration` is the one in force: the newest in the own durable log, committed or not (Raft §4.1).
     `members` are all that were ever named: by the settings, by the log, or by themselves (`strangers`).
     Those of the configuration in force count; the others are talked to, for either side may know an older one.
     """
@@ -31,6 +32,7 @@ class Context:
         self.role = Role.FOLLOWER
         self.commands: list[commands.Command] = []
         self.configurations = self._first_configurations(config, durable)
+        self.configuration = self.configurations.in_force
         self.own = Member(config.member_id)
         self.members = {one: Member(one) for one in config.member_ids if one != config.member_id}
         self.members[config.member_id] = self.own
@@ -153,11 +155,6 @@ class Context:
         return self.termination_position != NULL_POSITION
 
     @property
-    def configuration(self) -> Configuration:
-        """The one in force: the newest in the own durable log, committed or not (Raft §4.1)."""
-        return self.configurations.in_force
-
-    @property
     def quorum_threshold(self) -> int:
         """Voters needed for a decision."""
         return self.configuration.quorum_threshold
@@ -244,7 +241,7 @@ class Context:
         self._put_in_force()
 
     def _put_in_force(self) -> None:
-        configuration = self.configuration
+        configuration = self.configuration = self.configurations.in_force
         for member_id in configuration.member_ids:
             self.members.setdefault(member_id, Member(member_id))
         self.strangers.difference_update(configuration.member_ids)

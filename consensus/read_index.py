@@ -15,6 +15,7 @@ from consensus.core import ConsensusCore
 from consensus.messages import (
     NULL_MEMBER,
     NULL_POSITION,
+    NULL_TERM,
     ReadHeartbeat,
     ReadHeartbeatAck,
     ReadIndexRequest,
@@ -44,7 +45,7 @@ class ReadIndex(Generic[Read]):
         self._core = core
         self._interval_ns = interval_ns
         self._next_round_id = first_round_id
-        self._office = self._find_office()
+        self._office = NULL_TERM, NULL_MEMBER, False
         self._waiting: list[Read | RemoteRead] = []
         self._under_way: list[Read | RemoteRead] = []
         self._round_id = 0
@@ -59,7 +60,7 @@ class ReadIndex(Generic[Read]):
 
     def add(self, read: Read, now_ns: int) -> bool:
         """Wants to read. False where nobody is known who could confirm it now."""
-        self.tick(now_ns)
+        self._look_for_office()
         if not self._leads and self._leader_id == NULL_MEMBER:
             return False
         self._waiting.append(read)
@@ -68,7 +69,7 @@ class ReadIndex(Generic[Read]):
 
     def on_message(self, message: ReadMessage, now_ns: int) -> None:
         """A message from another member."""
-        self.tick(now_ns)
+        self._look_for_office()
         match message:
             case ReadHeartbeat(term_id, round_id, leader_id):
                 if self._core.is_bound_to(term_id, leader_id):
@@ -86,16 +87,20 @@ class ReadIndex(Generic[Read]):
 
     def tick(self, now_ns: int) -> None:
         """Notices a change of office, begins the next round, repeats the one under way."""
-        office = self._find_office()
-        if office != self._office:
-            self._office = office
-            self._drop()
+        if not (self._waiting or self._under_way):
+            return
+        self._look_for_office()
         if not self._under_way and self._waiting:
             self._begin_round(now_ns)
         elif self._under_way and now_ns - self._sent_ns >= self._interval_ns:
             self._send(now_ns)
 
     # -- outputs --------------------------------------------------------------------------------------------------
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether there is anything to take."""
+        return bool(self._messages or self._confirmed or self._failed)
 
     def take_messages(self) -> list[tuple[int, ReadMessage]]:
         """(member id, or NULL_MEMBER for all others; message), in order."""
@@ -114,10 +119,14 @@ class ReadIndex(Generic[Read]):
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _find_office(self) -> tuple[int, int, bool]:
-        """Term, its leader, and whether that is this member and it serves: its term's first record is committed."""
+    def _look_for_office(self) -> None:
+        """The office is the term, its leader, and whether that is this member and it serves: its term's first record
+        is committed. What was wanted of another one fails."""
         core = self._core
-        return core.leadership_term_id, core.leader_member_id, core.is_serving
+        office = core.leadership_term_id, core.leader_member_id, core.is_serving
+        if office != self._office:
+            self._office = office
+            self._drop()
 
     @property
     def _leader_id(self) -> int:
