@@ -16,6 +16,7 @@ class CommitIsMonotonic(Invariant):
     """For one life of a member; the next life starts from its snapshot."""
 
     name = "commit is monotonic"
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._seen: dict[int, int] = {}

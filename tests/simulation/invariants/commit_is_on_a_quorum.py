@@ -20,6 +20,7 @@ class CommitIsOnAQuorum(Invariant):
     """
 
     name = "commit is on a quorum"
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.position = 0

@@ -19,6 +19,7 @@ class DurableBeforeAcknowledged(Invariant):
     """
 
     name = "durable before acknowledged"
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._cutting: set[int] = set()

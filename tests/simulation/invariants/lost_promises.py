@@ -22,6 +22,7 @@ class LostPromises(Invariant):
     """
 
     name = "lost promises"
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._terms: dict[int, int] = {}
