@@ -20,11 +20,12 @@ from cluster.service_messages import PendingServiceMessages
 from cluster.snapshot_taker import SnapshotTaker
 from cluster.state_store import StateStore
 from cluster.timers import TimerService
-from consensus import context, core, election, following, leading, membership, quorum, trust
+from consensus import context, core, election, following, leading, membership, quorum, transfer, trust
 from consensus.configuration import Configuration
 from consensus.context import Context
 from consensus.core import ConsensusCore
 from consensus.distrust import Distrust
+from consensus.messages import RequestVote
 from consensus.verification import Comparison, Verdict
 from service_api.timers import ServiceTimers
 from tests.simulation import world
@@ -197,6 +198,27 @@ def follower_answers_before_its_service_is_there(patch: Patch) -> None:
     patch(ContainerQueries, "_push", push)
 
 
+def successors_are_taken_at_the_leaders_word(patch: Patch) -> None:
+    """Dissertation §3.10: any member is asked to stand, whatever it has of the log, and gets the votes it asks for.
+
+    Both are needed. Whoever stands too early alone finds no quorum whose logs are not newer than its own (§5.4.1), and
+    the votes alone do no harm while only members with the whole log are asked to stand.
+    """
+    begin_transfer, on_request_vote = transfer.begin_transfer, election.on_request_vote
+
+    def begin(ctx: Context, target_id: int | None, end_position: int) -> bool:
+        is_begun = begin_transfer(ctx, target_id, end_position)
+        ctx.transfer_position = 0
+        return is_begun
+
+    def vote(ctx: Context, message: Any) -> None:
+        on_request_vote(ctx, message._replace(log_leadership_term_id=2**62) if message.is_transfer else message)
+
+    patch(transfer, "begin_transfer", begin)
+    patch(election, "on_request_vote", vote)
+    patch(core, "HANDLERS", {**core.HANDLERS, RequestVote: (vote, core.HANDLERS[RequestVote][1])})
+
+
 def damaged_datagrams_arrive(patch: Patch) -> None:
     """Not the product's fault: without checksums on the network, damage reaches the log and must be seen."""
 
@@ -310,6 +332,7 @@ PLANTED: tuple[Plant, ...] = (
     service_messages_are_logged_twice,
     leader_answers_without_a_round,
     follower_answers_before_its_service_is_there,
+    successors_are_taken_at_the_leaders_word,
     damaged_datagrams_arrive,
     distrusted_members_vote,
     distrust_is_not_durable,

@@ -27,6 +27,7 @@ SEEDS_NEEDED: dict[str, int] = {
     "service_messages_are_logged_twice": 1,
     "leader_answers_without_a_round": 2,
     "follower_answers_before_its_service_is_there": 2,
+    "successors_are_taken_at_the_leaders_word": 2,
     "damaged_datagrams_arrive": 2,
     "distrusted_members_vote": 1,
     "distrust_is_not_durable": 1,
@@ -40,13 +41,19 @@ SEEDS_NEEDED: dict[str, int] = {
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60
 """The product changes, and with it what a seed does."""
+MS = 1_000_000
 S = 1_000_000_000
 OPTIONS = {
     "leader_answers_without_a_round": Options(
         duration_ns=6 * S, registers=1, query_mean_ns=S // 50, partition_mean_ns=S // 2, outage_mean_ns=2 * S
-    )
-}
-"""For bugs that few of the drawn clusters show: leaders that are replaced and do not know it are rare."""
+    ),
+    "successors_are_taken_at_the_leaders_word": Options(
+        duration_ns=6 * S, transfer_mean_ns=S // 4, partition_mean_ns=S, slow_link_mean_ns=S // 2, loss=0.05,
+        delay_max_ns=5 * MS, operation_mean_ns=2 * MS,
+    ),
+}  # fmt: skip
+"""For bugs that few of the drawn clusters show: leaders that are replaced and do not know it are rare, and so are
+transfers while much is under way."""
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
