@@ -171,7 +171,8 @@ class SimulatedClient(Actor):
     def _work(self, now_ns: int) -> None:
         if not self.is_working:
             return
-        self.asking.work(now_ns)
+        if self.world.options.query_mean_ns:
+            self.asking.work(now_ns)
         if now_ns < self._next_operation_ns:
             return
         mean_ns = self.world.options.operation_mean_ns

@@ -112,8 +112,7 @@ class Asking:
         if session.leader_member_id not in (self._leader_id, -1):
             self._deposed_id, self._leader_id = self._leader_id, session.leader_member_id
             self._deposed_until_ns = now_ns + DEPOSED_NS if self._deposed_id >= 0 else 0
-            if self._world.options.query_mean_ns:
-                self.next_ns = min(self.next_ns, now_ns + DEPOSED_MEAN_NS)
+            self.next_ns = min(self.next_ns, now_ns + DEPOSED_MEAN_NS)
 
     def ask(self, register: int, member_id: int | None, consistency: str) -> PendingQuery | None:
         """None when there is no session. A linearizable answer shows all that any client saw before; so does one of

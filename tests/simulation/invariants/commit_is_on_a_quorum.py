@@ -38,18 +38,18 @@ class CommitIsOnAQuorum(Invariant):
             self._check(node, node.commit_position)
 
     def _check(self, node: SimulatedNode, commit: int) -> None:
-        holders = [
-            other.name
+        holders = {
+            other.member_id
             for other in self.world.nodes
-            if max(other.log_end_acknowledged, other.acknowledged_before_loss) >= commit
-        ]
-        if node.append_position >= commit and node.name not in holders:
-            holders.append(node.name)
+            if other.log_end_acknowledged >= commit or other.acknowledged_before_loss >= commit
+        }
+        if node.append_position >= commit:
+            holders.add(node.member_id)
         core = node.module.core
         if not _is_quorum(holders, core.configuration) and not _is_quorum(
             holders, core.configuration_at(commit) or node.first_configuration
         ):
-            self.fail(f"{node.name} commits position {commit}, which is durable on {holders or 'no member'} only")
+            self.fail(f"{node.name} commits position {commit}, which is durable on members {sorted(holders)} only")
         if node.leads_term >= 0 and commit <= node.module.core.term_base_position:
             self.fail(
                 f"{node.name} leads term {node.leads_term} from {node.module.core.term_base_position} on, "
@@ -59,5 +59,5 @@ class CommitIsOnAQuorum(Invariant):
         self._by_term[node.module.core.leadership_term_id] = commit
 
 
-def _is_quorum(names: list[str], configuration: Configuration) -> bool:
-    return sum(f"node{one}" in names for one in configuration.voter_ids) >= configuration.quorum_threshold
+def _is_quorum(member_ids: set[int], configuration: Configuration) -> bool:
+    return len(member_ids.intersection(configuration.voter_ids)) >= configuration.quorum_threshold

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
 
 SESSION_TERM_OFFSET = 8
+SCHEMA_OFFSET = 4
 
 
 class Entry(NamedTuple):
@@ -89,9 +90,14 @@ class LogCopy:
             term_id = _term_of(message.payload)
             self.entries.append(Entry(message.position, term_id, chain))
             self.positions.append(message.position)
-            found = ordo_codecs.decode(message.payload)
+            found = ordo_codecs.decode(message.payload) if _is_of_ordo(message.payload) else None
             if found is not None and found[0] is ordo_codecs.CONFIGURATION_EVENT:
                 self.configurations.append((message.position, decode_configuration(found[1]).ids()))
+
+
+def _is_of_ordo(record: bytes) -> bool:
+    """Whether the header names the schema of Ordo's own records."""
+    return int.from_bytes(record[SCHEMA_OFFSET : SCHEMA_OFFSET + 2], "little") == ordo_codecs.SCHEMA_ID
 
 
 def _term_of(record: bytes) -> int:
