@@ -606,6 +606,8 @@ class ConsensusModule:
     def _carry_out_one(self, command: Any, now_ns: int) -> None:
         store = self._seams.store
         match command:
+            case commands.Commit(position):
+                self.sequencer.commit_to(position, now_ns)
             case commands.Send(member_id, message):
                 self._send(member_id, message)
             case commands.Broadcast(message):
@@ -635,8 +637,6 @@ class ConsensusModule:
                 self.membership.apply()
             case commands.ChangeRole(role):
                 self.counters.role.set(int(role))
-            case commands.Commit(position):
-                self.sequencer.commit_to(position, now_ns)
             case commands.Transition(old_state, new_state, reason):
                 self._seams.events(
                     "cluster.election",

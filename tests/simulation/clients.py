@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 MS = 1_000_000
 S = 1_000_000_000
 KIB = 1024
-CONNECTED_TICK_NS = 20 * MS
+CONNECTED_TICK_NS = 50 * MS
 CONNECTING_TICK_NS = 2 * MS
 OUTSTANDING_MAX = 30
 TIMER_DELAYS_MS = (0, 1, 20, 500, 2000)
+CONNECTED = ClientState.CONNECTED
 
 
 class SimulatedClient(Actor):
@@ -51,6 +52,9 @@ class SimulatedClient(Actor):
         self._next_operation_ns = 0
         self._reopen_ns = 0
         self._timers: list[int] = []
+        self._kinds = [Kind.READ, Kind.READ, Kind.WRITE, Kind.WRITE, Kind.CAS]
+        self._kinds += [Kind.TIMER, Kind.CANCEL] if world.options.timers else []
+        self._kinds += [Kind.MESSAGE] if world.options.messages else []
         self._unanswered: set[int] = set()
 
     # -- lives -----------------------------------------------------------------------------------------------------
@@ -120,7 +124,7 @@ class SimulatedClient(Actor):
     def step(self, now_ns: int) -> int:
         """Perhaps asks for something, polls once, and sleeps until something is due."""
         self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
-        if self.session is not None and self.session.state is ClientState.CONNECTED:
+        if self.is_working and self.session is not None and self.session.state is CONNECTED:
             self._work(now_ns)
         self._poll(now_ns)
         self.sleep_for(now_ns, self._idle_ns(now_ns))
@@ -130,7 +134,7 @@ class SimulatedClient(Actor):
         """How long it may sleep."""
         host, driver = self.host, self._driver
         assert host is not None and driver is not None
-        is_connected = self.session is not None and self.session.state is ClientState.CONNECTED
+        is_connected = self.session is not None and self.session.state is CONNECTED
         tick_ns = CONNECTED_TICK_NS if is_connected else CONNECTING_TICK_NS
         driver.park(self.clock.now(), tick_ns)
         wait_ns = min(tick_ns, host.parked_ns)
@@ -146,17 +150,20 @@ class SimulatedClient(Actor):
                 assert self._transport is not None
                 self._transport.drive()
             return
-        before = self.session.state, self.session.leadership_term_id
+        state, term_id = self.session.state, self.session.leadership_term_id
         try:
             self.session.poll()
         except OrdoError as error:
             self._lose_session(now_ns, str(error))
             return
-        after = self.session.state, self.session.leadership_term_id
-        if after[1] != before[1]:
+        if self.session.state is not state or self.session.leadership_term_id != term_id:
+            self._note_state(self.session, term_id)
+
+    def _note_state(self, session: ClusterClient, term_id_before: int) -> None:
+        term_id = session.leadership_term_id
+        if term_id != term_id_before:
             self._unanswered.clear()  # what went to the old leader may never be answered, and must not stop the rest
-        if after != before:
-            self.world.note(f"{self.name} {after[0].name} session={self.session.session_id} term={after[1]}")
+        self.world.note(f"{self.name} {session.state.name} session={session.session_id} term={term_id}")
 
     def _lose_session(self, now_ns: int, why: str) -> None:
         self.world.note(f"{self.name} session over: {why}")
@@ -169,8 +176,6 @@ class SimulatedClient(Actor):
     # -- work ------------------------------------------------------------------------------------------------------
 
     def _work(self, now_ns: int) -> None:
-        if not self.is_working:
-            return
         if self.world.options.query_mean_ns:
             self.asking.work(now_ns)
         if now_ns < self._next_operation_ns:
@@ -184,10 +189,7 @@ class SimulatedClient(Actor):
         options, random = self.world.options, self.random
         number = self.number + 1
         register = random.randrange(options.registers)
-        kinds = [Kind.READ, Kind.READ, Kind.WRITE, Kind.WRITE, Kind.CAS]
-        kinds += [Kind.TIMER, Kind.CANCEL] if options.timers else []
-        kinds += [Kind.MESSAGE] if options.messages else []
-        kind = random.choice(kinds)
+        kind = random.choice(self._kinds)
         if random.random() < 0.001:
             kind = Kind.CLOSE
         identity = self.client_id << 32 | number
