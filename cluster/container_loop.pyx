@@ -25,7 +25,7 @@ cdef enum:
     RECORD_LIMIT_DEFAULT = 64
     ADMIN_ACTION_ATTEMPTS = 3         # the position after a term's end is free as soon as the term has rotated
 
-cdef int64_t TICK_INTERVAL_NS = 10_000_000
+cdef int64_t TICK_INTERVAL_NS = 25_000_000
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFFLL
 NO_QUERY = INT64_MAX
 
@@ -223,7 +223,7 @@ cdef class ContainerLoop(Agent):
     # The Python half
 
     def tick(self, now_ns):
-        """Every 10 ms, or when it was asked for: everything that is not a record."""
+        """Every 25 ms, or when it was asked for: everything that is not a record."""
         raise NotImplementedError
 
     def on_record(self, record, position):

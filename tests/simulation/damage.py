@@ -46,7 +46,8 @@ def lose(node: SimulatedNode, random: Random, may_forget_vote: bool) -> Loss | N
     if kind == "state":
         node.disk.stores.pop(node.state_path, None)
         return Loss("state store lost", f"{node.name} lost its store of votes and terms", forgets_vote=True)
-    return lose_snapshot(node, random) if kind == "snapshot" else lose_log(node, random, kind)
+    with node.readable_disk():
+        return lose_snapshot(node, random) if kind == "snapshot" else lose_log(node, random, kind)
 
 
 def lose_log(node: SimulatedNode, random: Random, kind: str) -> Loss | None:
