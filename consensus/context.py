@@ -32,7 +32,6 @@ class Context:
         self.role = Role.FOLLOWER
         self.commands: list[commands.Command] = []
         self.configurations = self._first_configurations(config, durable)
-        self.configuration = self.configurations.in_force
         self.own = Member(config.member_id)
         self.members = {one: Member(one) for one in config.member_ids if one != config.member_id}
         self.members[config.member_id] = self.own
@@ -44,7 +43,7 @@ class Context:
         self.term_seen = self.candidate_term_id
         self.voted_for = NULL_MEMBER
 
-        self.progress = Progress(config.member_id, self.configuration.voter_ids, config.leader_heartbeat_timeout_ns)
+        self.progress = Progress(config.member_id, config.configuration.voter_ids, config.leader_heartbeat_timeout_ns)
         self._put_in_force()
         self.progress.own_position = durable.append_position
         self.progress.commit_position = durable.commit_position
