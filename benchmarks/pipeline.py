@@ -26,8 +26,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pipeline.batches import COLUMN_NAMES, BatchBuilder
 from pipeline.cursor import MessageCursor
-from pipeline.decoder import COLUMN_NAMES, RecordDecoder, RowSelection
+from pipeline.decoder import RecordDecoder, RowSelection
 from pipeline.generate import LogShape, generate_log
 from pipeline.options import ReadOptions
 from pipeline.planner import plan, read_runs
@@ -126,9 +127,10 @@ class Bench:
 
         def decode(columns: tuple[str, ...]) -> int:
             rows = 0
+            batches = BatchBuilder(columns, 0, "node0", 0)
             for segment in entry.segments():
                 cursor = MessageCursor(segment.path, entry.descriptor, segment.base, segment.start, segment.end)
-                decoder = RecordDecoder(cursor, RowSelection(), columns, 0, "node0", 0, True)
+                decoder = RecordDecoder(cursor, RowSelection(), batches, True)
                 while (batch := decoder.next_batch()) is not None:
                     rows += batch.num_rows
             return rows

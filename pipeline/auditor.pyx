@@ -14,8 +14,8 @@ from pipeline.cursor cimport MessageCursor
 from pipeline.records cimport KIND_CLUSTER_ACTION, KIND_COUNT, KIND_NEW_TERM, Record, classify
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
 
+from pipeline.batches import KIND_NAMES
 from pipeline.cursor import FAULT_NAMES
-from pipeline.decoder import KIND_NAMES
 
 cdef enum:
     FINDINGS_MAX = 256

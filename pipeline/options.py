@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from pipeline.decoder import COLUMN_NAMES, KIND_NAMES
+from pipeline.batches import COLUMN_NAMES, KIND_NAMES
 from pipeline.errors import PipelineError
 from pipeline.predicates import INT64_MAX, Predicates, micros
 

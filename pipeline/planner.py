@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from archive.catalog import RecordingDescriptor
+from pipeline.batches import BatchBuilder
 from pipeline.cursor import MessageCursor
 from pipeline.decoder import RecordDecoder, RowSelection
 from pipeline.index import BLOCK_BYTES, Blocks, index_of, scan_range
@@ -69,7 +69,7 @@ def _first_row(
     recording: Recording, segment: Segment, end: int, columns: tuple[str, ...], kinds: tuple[str, ...] | None
 ) -> dict[str, Any] | None:
     cursor = MessageCursor(segment.path, recording.descriptor, segment.base, segment.start, end, False, False)
-    decoder = RecordDecoder(cursor, RowSelection(kinds=kinds), columns, 0, "", 0, recording.is_log, 1)
+    decoder = RecordDecoder(cursor, RowSelection(kinds=kinds), BatchBuilder(columns, 0, "", 0, 1), recording.is_log)
     if cursor.fault:
         return None
     batch = decoder.next_batch()
@@ -174,27 +174,13 @@ def _run(recording: Recording, segment: Segment, time_unit: int, start: int, end
 def read_runs(
     runs: tuple[Run, ...], predicates: Predicates, columns: tuple[str, ...], batch_rows: int, verify: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of one task. Raises CorruptRecordingError at a damaged frame.
-
-    The next batch is decoded, without the interpreter's lock, while the caller is busy with the present one: Spark's
-    worker waits for its socket most of the time.
-    """
-    batches = _batches(runs, predicates, columns, batch_rows, verify)
-    with ThreadPoolExecutor(1, "ordo-decoder") as ahead:
-        pending = ahead.submit(next, batches, None)
-        while (batch := pending.result()) is not None:
-            pending = ahead.submit(next, batches, None)
-            yield batch
-
-
-def _batches(
-    runs: tuple[Run, ...], predicates: Predicates, columns: tuple[str, ...], batch_rows: int, verify: bool
-) -> Iterator[pa.RecordBatch]:
+    """Record batches of one task. Raises CorruptRecordingError at a damaged frame."""
+    if not runs:
+        return
+    first = runs[0]
+    batches = BatchBuilder(columns, first.descriptor.recording_id, first.node, first.time_unit, batch_rows)
     for run in runs:
         cursor = MessageCursor(run.path, run.descriptor, run.segment_base, run.start, run.end, verify, run.exact)
-        decoder = RecordDecoder(
-            cursor, predicates.row_selection(run.time_unit), columns, run.descriptor.recording_id, run.node,
-            run.time_unit, run.is_log, batch_rows,
-        )  # fmt: skip
+        decoder = RecordDecoder(cursor, predicates.row_selection(run.time_unit), batches, run.is_log)
         while (batch := decoder.next_batch()) is not None:
             yield batch

@@ -19,7 +19,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from pipeline.decoder import KIND_NAMES, NEVER_NULL, RowSelection
+from pipeline.batches import KIND_NAMES, NEVER_NULL
+from pipeline.decoder import RowSelection
 from pipeline.scanner import session_bloom
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from archive.catalog import RecordingDescriptor
+from pipeline.batches import COLUMN_NAMES, BatchBuilder
 from pipeline.cursor import MessageCursor
-from pipeline.decoder import COLUMN_NAMES, RecordDecoder, RowSelection
+from pipeline.decoder import RecordDecoder, RowSelection
 from pipeline.errors import CorruptRecordingError
 from pipeline.generate import (
     RecordingBuilder,
@@ -28,9 +29,8 @@ TIME = 1_700_000_000_123
 
 def read(path: str, entry: RecordingDescriptor, columns: tuple[str, ...] = COLUMN_NAMES, **kept: Any) -> pa.Table:
     cursor = MessageCursor(path, entry, 0, 0, entry.stop_position)
-    decoder = RecordDecoder(
-        cursor, RowSelection(**kept), columns, entry.recording_id, "node0", 0, entry.stream_id == 100
-    )
+    builder = BatchBuilder(columns, entry.recording_id, "node0", 0)
+    decoder = RecordDecoder(cursor, RowSelection(**kept), builder, entry.stream_id == 100)
     batches = []
     while (batch := decoder.next_batch()) is not None:
         batch.validate(full=True)
@@ -130,7 +130,7 @@ def test_a_message_larger_than_a_batch_comes_alone(tmp_path: Path) -> None:
 
     def sizes(*columns: str) -> list[list[int]]:
         cursor = MessageCursor(log_path(builder), builder.descriptor, 0, 0, builder.descriptor.stop_position)
-        decoder = RecordDecoder(cursor, RowSelection(), columns, 0, "n", 0, True, 100, 1024)
+        decoder = RecordDecoder(cursor, RowSelection(), BatchBuilder(columns, 0, "n", 0, 100, 1024), True)
         found = []
         while (batch := decoder.next_batch()) is not None:
             found.append(batch["payload_length"].to_pylist())
@@ -167,7 +167,7 @@ def test_rows_before_the_damage_are_delivered(tmp_path: Path) -> None:
     with open(log_path(builder), "r+b") as file:
         file.truncate(300)
     cursor = MessageCursor(log_path(builder), builder.descriptor, 0, 0, builder.descriptor.stop_position)
-    decoder = RecordDecoder(cursor, RowSelection(), ("position",), 0, "n", 0, True)
+    decoder = RecordDecoder(cursor, RowSelection(), BatchBuilder(("position",), 0, "n", 0), True)
     first = decoder.next_batch()
     assert first is not None and first["position"].to_pylist() == [128, 256]
     with pytest.raises(CorruptRecordingError, match=r"position=256.*the segment file ends inside the frame|fault=the"):
@@ -179,7 +179,8 @@ def test_nanoseconds_and_microseconds_become_timestamps(every_kind: RecordingBui
     seen = []
     for unit in (1, 2):
         cursor = MessageCursor(log_path(every_kind), entry, 0, 0, entry.stop_position)
-        decoder = RecordDecoder(cursor, RowSelection(kinds=["timer"]), ("timestamp",), 0, "n", unit, True)
+        batches = BatchBuilder(("timestamp",), 0, "n", unit)
+        decoder = RecordDecoder(cursor, RowSelection(kinds=["timer"]), batches, True)
         batch = decoder.next_batch()
         assert batch is not None
         seen.append(batch["timestamp"].cast(pa.int64()).to_pylist())
