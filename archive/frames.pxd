@@ -31,7 +31,7 @@ cdef enum Fault:
     FAULT_FLAGS = 8                # begin and end flags of neighbouring fragments contradict each other
     FAULT_TRUNCATED = 9            # the segment file ends inside the frame
     FAULT_MISSING_FILE = 10        # the segment file is not there
-    FAULT_READ = 11                # the file cannot be read
+    FAULT_READ = 11                # the file cannot be read; where -errno is known, that: it is no damage
 
 cdef struct Layout:
     # The immutable parameters of a recording that its frames are checked against. Lengths in bytes.

@@ -5,6 +5,7 @@ from runtime.atomics cimport ordo_get_i32, ordo_get_u16
 from transport.logbuffer cimport HEADER_LENGTH, align_frame
 
 from runtime.errors import CorruptFrameError
+from runtime.storage import storage_error
 
 FAULT_REASONS = {
     FAULT_ABSENT: "no frame was written here",
@@ -67,7 +68,12 @@ cdef str _values(int fault, int64_t position, const uint8_t* frame, const Layout
 
 cdef object frame_error(int fault, int64_t recording_id, str path, int64_t position, const uint8_t* frame,
                         const Layout* layout):
-    """The CorruptFrameError of one fault. `frame` may be NULL; for a checksum it must be there whole."""
+    """The CorruptFrameError of one fault, a StorageError where the file cannot be read.
+
+    `frame` may be NULL; for a checksum it must be there whole.
+    """
+    if fault < 0:
+        return storage_error(-fault, f"read recording {recording_id} at position={position}", path)
     reason = FAULT_REASONS[fault]
     return CorruptFrameError(
         f"recording {recording_id} is damaged at position={position} in {path}: {reason}"

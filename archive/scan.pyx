@@ -8,7 +8,6 @@ from archive.frames cimport (
     FAULT_ABSENT,
     FAULT_MISSING_FILE,
     FAULT_NONE,
-    FAULT_READ,
     FAULT_TRUNCATED,
     Layout,
     body_needed,
@@ -26,7 +25,7 @@ cdef int fault_of_read(int64_t result) noexcept nogil:
     """The Fault behind a failed or short read."""
     if result >= 0:
         return FAULT_TRUNCATED
-    return FAULT_MISSING_FILE if result == -ENOENT else FAULT_READ
+    return FAULT_MISSING_FILE if result == -ENOENT else <int> result
 
 
 cdef class FrameScanner:
@@ -87,7 +86,8 @@ cdef class FrameScanner:
         return start + offset
 
     def run(self, int64_t from_position, int64_t to_position):
-        """Scans with the GIL released; (end position, good frames, CorruptFrameError or None)."""
+        """Scans with the GIL released; (end position, good frames, CorruptFrameError or None). Raises StorageError where
+        the files cannot be read: what is there is not known then."""
         with nogil:
             self.scan(from_position, to_position)
         return self.result.end_position, self.result.frame_count, self.damage()
@@ -110,5 +110,8 @@ cdef class FrameScanner:
             return None
         if self.result.frame_offset >= 0:
             frame = self.buffer + self.result.frame_offset
-        return frame_error(self.result.fault, self.cursor.recording_id, self.cursor.path_of(position), position,
-                           frame, &self.cursor.layout)
+        error = frame_error(self.result.fault, self.cursor.recording_id, self.cursor.path_of(position), position,
+                            frame, &self.cursor.layout)
+        if self.result.fault < 0:
+            raise error
+        return error

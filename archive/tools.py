@@ -15,7 +15,7 @@ from archive.lmdb_store import open_lmdb
 from archive.recovery import base_of, segment_bases
 from archive.scan import FrameScanner
 from archive.segments import parse_segment_name
-from runtime.errors import CorruptFrameError
+from runtime.errors import CorruptFrameError, StorageError
 from runtime.storage import FileStorage
 
 
@@ -27,7 +27,7 @@ class Verification(NamedTuple):
     stop_position: int  # the catalog's, or how far a recording that is still active goes
     frame_count: int  # good frames, PAD included
     is_active: bool
-    damage: CorruptFrameError | None  # the first: names segment file, position and reason
+    damage: CorruptFrameError | StorageError | None  # the first: names segment file, position and reason
 
     @property
     def is_good(self) -> bool:
@@ -40,7 +40,7 @@ class Verification(NamedTuple):
         if self.damage is None:
             end = "active, up to" if self.is_active else "stop"
             return f"{head}OK start={self.start_position} {end}={self.stop_position} frames={self.frame_count}"
-        return f"{head}DAMAGED {self.damage}"
+        return f"{head}{'UNREADABLE' if isinstance(self.damage, StorageError) else 'DAMAGED'} {self.damage}"
 
 
 def default_storage() -> FileStorage:
@@ -91,7 +91,11 @@ def verify_recording(storage: Any, directory: str, descriptor: RecordingDescript
     if descriptor.is_active:
         bases = segment_bases(storage, directory, descriptor.recording_id)
         stop = bases[-1] + descriptor.segment_length if bases else start
-    end, frame_count, damage = scanner.run(start, stop)
+    damage: CorruptFrameError | StorageError | None
+    try:
+        end, frame_count, damage = scanner.run(start, stop)
+    except StorageError as error:
+        end, frame_count, damage = start, 0, error
     if descriptor.is_active and scanner.ended_in_hole and base_of(descriptor, end) == base_of(descriptor, stop - 1):
         damage = None
     if damage is None and not descriptor.is_active and end != stop:

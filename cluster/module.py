@@ -582,13 +582,18 @@ class ConsensusModule:
         self._seams.events(event, member_id=self.member_id, text=text)
 
     def _on_log_failure(self, error: Exception) -> None:
-        """The log could not be sent to a member. Where it is damaged below what a start reads, another member must lead
-        to give it out. This one may vote as before: what it has promised is at the end of its log."""
-        if not isinstance(error, CorruptFrameError):
+        """The log could not be sent to a member. Where it is damaged below what a start reads, or its files cannot be
+        read, another member must lead to give it out. This one may vote as before: what it has promised is at the end
+        of its log."""
+        if isinstance(error, CorruptFrameError):
+            self._seams.store.put_check_log(True)
+            remedy = "start it again while others run, it repairs that"
+        elif isinstance(error, StorageError):
+            remedy = "see to its disk"
+        else:
             self.record_error(str(error))
             return
-        self._seams.store.put_check_log(True)
-        self.record_error(f"{error.message}: this member hands over; start it again while others run, it repairs that")
+        self.record_error(f"{error.message}: this member hands over; {remedy}")
         self.transfer.begin(None, self._seams.clock.now())
 
     def record_error(self, message: str) -> None:

@@ -431,6 +431,7 @@ class Storage:
         raise NotImplementedError(type(self).__name__)
 
     def exists(self, path):
+        """Whether a file is there. Raises StorageError where that cannot be known."""
         raise NotImplementedError(type(self).__name__)
 
     def remove(self, path):
@@ -535,7 +536,13 @@ class FileStorage(Storage):
             raise storage_error(error.errno, "list folder", directory)
 
     def exists(self, path):
-        return os.path.exists(path)
+        try:
+            os.stat(path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise storage_error(error.errno, "look for", path) from error
+        return True
 
     def remove(self, path):
         try:

@@ -180,6 +180,36 @@ def test_the_nth_failing_call_ends_the_recording_and_keeps_what_was_durable(kind
     assert failures > 20
 
 
+@pytest.mark.parametrize("kind", ["reads", "metadata"])
+def test_the_nth_failing_call_of_a_start_is_no_damage(kind: str) -> None:
+    """A file that could not be read at a start was taken for a torn end, and acknowledged data was cleared."""
+    node = Node()
+    stream = Stream()
+    recording = node.archive.record(stream.image)
+    for number in range(200):
+        while stream.offer(bytes([number]) * 1000) == BACK_PRESSURED:
+            node.work()
+            node.wait()
+    while node.work() or recording.durable_position < stream.position:
+        node.wait()
+    durable, failures = recording.durable_position, 0
+    for count in range(1, 100):
+        node.disk.kill()
+        setattr(node.disk, f"{kind}_until_failure", count)
+        try:
+            node.restart()
+            break
+        except StorageError as error:
+            assert "Input/output error" in error.message
+            failures += 1
+        finally:
+            node.disk.heal()
+    assert failures >= 2, "each call of a start has failed once"
+    assert node.archive.descriptor(0).stop_position == durable
+    assert len(list(node.archive.reader(0).messages())) == 200
+    node.archive.close()
+
+
 def test_a_full_disk_stops_the_recording_and_keeps_what_was_acknowledged() -> None:
     node = Node()
     stream = Stream()

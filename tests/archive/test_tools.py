@@ -8,7 +8,7 @@ import pytest
 
 from archive.archive import Archive
 from archive.tools import describe, list_recordings, orphaned_segments, verify, verify_recording
-from runtime.errors import StorageMissingError, UnknownRecordingError
+from runtime.errors import CorruptFrameError, StorageMissingError, UnknownRecordingError
 from tests.archive.streams import Stream
 from tests.archive.test_reader import flip
 from tests.archive.test_recorder import send_many
@@ -44,19 +44,29 @@ def test_verify_names_the_first_damage(folder: str) -> None:
     last = segments[-1]
     last.write_bytes(last.read_bytes()[:100])
     (short,) = verify(folder, 0)
-    assert short.damage is not None
+    assert isinstance(short.damage, CorruptFrameError)
     assert (short.damage.segment_path, short.damage.reason) == (str(last), "the segment file ends inside the frame")
     segments[1].unlink()
     (missing,) = verify(folder, 0)
-    assert missing.damage is not None
+    assert isinstance(missing.damage, CorruptFrameError)
     assert missing.damage.position <= 65536
     assert "missing" in missing.damage.reason or "ends inside" in missing.damage.reason
     flip(segments[0], 40)
     first, second = verify(folder)
-    assert first.damage is not None
+    assert isinstance(first.damage, CorruptFrameError)
     assert (first.damage.recording_id, first.damage.position, first.damage.reason) == (0, 0, "checksum")
     assert first.damage.segment_path == str(segments[0])
     assert str(first).startswith("recording 0: DAMAGED recording 0 is damaged at position=0 in ")
+    assert second.is_good
+
+
+def test_verify_goes_on_behind_a_file_that_cannot_be_read(folder: str) -> None:
+    segment = Path(folder, "0-0.rec")
+    segment.unlink()
+    segment.mkdir()
+    first, second = verify(folder)
+    assert str(first).startswith("recording 0: UNREADABLE cannot read recording 0 at position=0: path=")
+    assert not first.is_good
     assert second.is_good
 
 

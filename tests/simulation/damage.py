@@ -32,7 +32,8 @@ class Loss(NamedTuple):
 
 def stored_distrust(node: SimulatedNode) -> Distrust:
     """What the member itself knows to have lost, as its disk has it."""
-    state = _state(node)
+    with node.readable_disk():
+        state = _state(node)
     return Distrust.NONE if state is None else state.distrust
 
 

@@ -239,24 +239,32 @@ class FaultSchedule:
     # -- disks -----------------------------------------------------------------------------------------------------
 
     def break_disk(self) -> None:
+        """Calls of one kind fail from the Nth on: those of the running member, or of its next start."""
         node = self._victim()
         if node is None:
             return
         node.has_disk_faults = True
-        kind = self.random.choice(("writes", "syncs", "reads", "space", "slow"))
+        kind = self.random.choice(("writes", "syncs", "reads", "metadata", "space", "slow"))
         disk, count = node.disk, self.random.randrange(1, 30)
         self._count(f"disk {kind}")
+        is_start = kind in ("reads", "metadata") and self.random.random() < 0.5
+        if is_start:
+            node.kill()
         if kind == "writes":
             disk.writes_until_failure = count
         elif kind == "syncs":
             disk.syncs_until_failure = count
         elif kind == "reads":
             disk.reads_until_failure = count
+        elif kind == "metadata":
+            disk.metadata_until_failure = count if is_start else min(count, 5)
         elif kind == "space":
             disk.free_bytes = self.random.choice((0, 10_000, 140 * 1024 * 1024))
         else:
             disk.sync_delay_ns_max = 600 * MS
         self.world.note(f"{node.name} disk: {kind} {count}")
+        if is_start:
+            node.boot()
         self._later(lambda: self._mend_disk(node))
 
     def _mend_disk(self, node: SimulatedNode) -> None:

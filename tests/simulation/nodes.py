@@ -251,12 +251,14 @@ class SimulatedNode(NodeActor):
 
     @contextmanager
     def readable_disk(self) -> Iterator[None]:
-        """Whoever looks inside meets no failing read."""
-        faults, self.disk.reads_until_failure = self.disk.reads_until_failure, -1
+        """Whoever looks inside meets no failing call."""
+        disk = self.disk
+        faults = disk.reads_until_failure, disk.metadata_until_failure
+        disk.reads_until_failure = disk.metadata_until_failure = -1
         try:
             yield
         finally:
-            self.disk.reads_until_failure = faults
+            disk.reads_until_failure, disk.metadata_until_failure = faults
 
     @property
     def store(self) -> StateStore:

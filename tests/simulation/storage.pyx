@@ -269,6 +269,7 @@ cdef class SimulatedDisk:
     cdef public int64_t writes_until_failure     # -1: none
     cdef public int64_t syncs_until_failure
     cdef public int64_t reads_until_failure
+    cdef public int64_t metadata_until_failure   # calls about names and folders, and metadata transactions
     cdef public int64_t sync_delay_ns_min
     cdef public int64_t sync_delay_ns_max
     cdef public int64_t transactions_until_loss
@@ -284,7 +285,7 @@ cdef class SimulatedDisk:
         self.random = random
         self.free_bytes = capacity_bytes
         self.writes_until_failure = self.syncs_until_failure = self.reads_until_failure = -1
-        self.transactions_until_loss = -1
+        self.metadata_until_failure = self.transactions_until_loss = -1
         self.remembers = True
         self.removed = []
 
@@ -320,6 +321,17 @@ cdef class SimulatedDisk:
             self.reads_until_failure -= 1
         return self.reads_until_failure == 0
 
+    def call_metadata(self, doing, path):
+        """A call about names or metadata begins: raises StorageError where it is to fail, with nothing done."""
+        if self.metadata_until_failure > 0:
+            self.metadata_until_failure -= 1
+        if self.metadata_until_failure == 0:
+            raise storage_error(errno.EIO, doing, path)
+
+    def is_drawn(self):
+        """One of two outcomes that an error leaves open."""
+        return self.random.random() < 0.5
+
     cdef bint take_space(self, int64_t length) noexcept nogil:
         if self.free_bytes < length:
             return False
@@ -333,7 +345,7 @@ cdef class SimulatedDisk:
     def heal(self):
         """No more faults from here on."""
         self.writes_until_failure = self.syncs_until_failure = self.reads_until_failure = -1
-        self.transactions_until_loss = -1
+        self.metadata_until_failure = self.transactions_until_loss = -1
         self.free_bytes = 1 << 40
 
     def crash(self):
@@ -389,7 +401,8 @@ class SimulatedTransaction(Transaction):
 
 
 class SimulatedMetadataStore(MetadataStore):
-    """Atomic and durable at once, as LMDB is; a failing disk fails the transaction whole."""
+    """Atomic and durable at once, as LMDB is. One that fails is whole or nothing, on the disk; the process that asked
+    does not know which."""
 
     def __init__(self, disk, path):
         self._disk = disk
@@ -415,16 +428,25 @@ class SimulatedMetadataStore(MetadataStore):
         yield txn
         if (<SimulatedDisk> self._disk).next_write_fails():
             raise storage_error(errno.EIO, "commit", self._path)
+        try:
+            self._disk.call_metadata("commit", self._path)
+        except StorageError:
+            if self._disk.is_drawn():
+                self._commit(txn)
+            raise
         loses_power = (<SimulatedDisk> self._disk).next_transaction_loses_power()
         if loses_power and not (<SimulatedDisk> self._disk).loss_follows_commit:
             raise PowerLoss(self._path)
+        self._commit(txn)
+        if loses_power:
+            raise PowerLoss(self._path)
+
+    def _commit(self, txn):
         for key, value in txn.changes.items():
             if value is None:
                 self._committed.pop(key, None)
             else:
                 self._committed[key] = value
-        if loses_power:
-            raise PowerLoss(self._path)
 
     def close(self):
         pass
@@ -449,6 +471,7 @@ class SimulatedStorage(Storage):
 
     def open_segment(self, path, length_bytes, create=False, writable=True):
         files = self._disk.files
+        self._disk.call_metadata("create the segment" if create else "open", path)
         if create:
             if path in files:
                 raise storage_error(errno.EEXIST, "create the segment", path)
@@ -460,17 +483,21 @@ class SimulatedStorage(Storage):
         return SimulatedSegment(files[path])
 
     def open_metadata(self, path, read_only=False):
+        self._disk.call_metadata("open", path)
         return SimulatedMetadataStore(self._disk, path)
 
     def list_files(self, directory):
+        self._disk.call_metadata("list", directory)
         prefix = directory.rstrip("/") + "/"
         paths = [*self._disk.files, *self._disk.stores]
         return sorted(path[len(prefix):] for path in paths if path.startswith(prefix) and "/" not in path[len(prefix):])
 
     def exists(self, path):
+        self._disk.call_metadata("look for", path)
         return path in self._disk.files or path in self._disk.stores
 
     def remove(self, path):
+        self._disk.call_metadata("remove", path)
         file = self._disk.files.pop(path, None)
         if file is not None and file.name_durable:
             self._disk.note_removed(path, file)
@@ -478,12 +505,15 @@ class SimulatedStorage(Storage):
     def rename(self, source, target):
         if source not in self._disk.files:
             raise storage_error(errno.ENOENT, "rename", source)
+        self._disk.call_metadata("rename", source)
         self._disk.files[target] = self._disk.files.pop(source)
 
     def sync_directory(self, directory):
+        self._disk.call_metadata("sync the folder", directory)
         self._disk.names_durable(directory)
 
     def usable_bytes(self, directory):
+        self._disk.call_metadata("look at the space of", directory)
         return self._disk.free_bytes
 
     def make_directory(self, directory):
@@ -494,6 +524,7 @@ class SimulatedStorage(Storage):
             self.remove(f"{directory.rstrip('/')}/{path}")
 
     def lock_directory(self, directory):
+        self._disk.call_metadata("lock", directory)
         if directory in self._disk_locks():
             raise StorageInUseError(f"folder is in use: {directory}")
         self._disk_locks()[directory] = True

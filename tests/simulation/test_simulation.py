@@ -24,11 +24,11 @@ KINDS = {
     *("power lost by one", "power lost by all", "power lost in a transaction"),
     *("clock steps back", "clock steps far back", "clock steps forward", "clock steps far forward"),
     *("partition", "one way blocked", "slow link", "client crash", "client pause", "snapshot"),
-    *("disk writes", "disk syncs", "disk reads", "disk space", "disk slow", "bit rotten"),
+    *("disk writes", "disk syncs", "disk reads", "disk metadata", "disk space", "disk slow", "bit rotten"),
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
 }
 """Faults that must occur; `damage.py` has more kinds of lost data."""
-KINDS_SEEDS = 60
+KINDS_SEEDS = 120
 PINNED: dict[int, str] = {
     500040: "a client started again took answers to the one before for its own: correlation ids began anew",
     2: "a member whose catch-up replay had ended, or had passed it by, got no second one and waited for ever",
