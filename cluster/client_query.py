@@ -88,6 +88,8 @@ class QuerySession(Protocol):
     leadership_term_id: int
     leader_member_id: int
     ingress_endpoints: dict[int, str]
+    named_endpoints: dict[int, str]
+    """By whoever made the client, of members by id: the cluster itself names its voters only."""
 
     @property
     def leader_ingress(self) -> ExclusivePublication | None:
@@ -128,8 +130,11 @@ class ClientQueries:
         if consistency not in allowed:
             raise ClusterError(f"consistency={consistency!r}: allowed are {', '.join(allowed)}")
         if member_id is not None and member_id != session.leader_member_id and not self._endpoint(member_id):
-            known = ", ".join(str(one) for one in sorted(session.ingress_endpoints))
-            raise ClusterError(f"member_id={member_id}: members with an ingress endpoint are {known}")
+            known = ", ".join(str(one) for one in sorted({**session.named_endpoints, **session.ingress_endpoints}))
+            raise ClusterError(
+                f"member_id={member_id}: members with an ingress endpoint are {known}; name a learner's by its id when "
+                "the client is made"
+            )
         pending = PendingQuery(
             self._client.next_correlation_id(),
             payload,
@@ -144,7 +149,8 @@ class ClientQueries:
         return pending
 
     def _endpoint(self, member_id: int) -> str:
-        return self._session.ingress_endpoints.get(member_id, "")
+        session = self._session
+        return session.ingress_endpoints.get(member_id) or session.named_endpoints.get(member_id, "")
 
     def on_response(self, values: Any, now_ns: int) -> None:
         """A QueryResponse of this session."""

@@ -82,7 +82,8 @@ class ClientSettings:
 class ClusterClient(ClientLoop):
     """A session with a cluster.
 
-    `ingress_endpoints`: every member's `host:port` by member id, or in any order; empty for an IPC ingress.
+    `ingress_endpoints`: every member's `host:port` by member id, or in any order; empty for an IPC ingress. Queries to
+    learners need theirs by id.
     `on_message(session_id, timestamp, payload)` gets what the service sends, timestamp in cluster time;
     `on_session_event(code, detail)` what the cluster says of the session; `on_new_leader(leadership_term_id,
     leader_member_id, endpoints)` follows a failover, when offers are taken again; `on_challenge(challenge)` answers an
@@ -115,6 +116,7 @@ class ClusterClient(ClientLoop):
             settings["egress_channel"] = egress_channel
         self.settings = ClientSettings(**settings)
         self.ingress_endpoints = _endpoint_table(ingress_endpoints, self.settings.ingress_channel)
+        self.named_endpoints = dict(ingress_endpoints) if isinstance(ingress_endpoints, Mapping) else {}
         self._on_session_event = on_session_event or (lambda code, detail: None)
         self._on_new_leader = on_new_leader or (lambda term_id, member_id, endpoints: None)
         self._on_challenge = on_challenge or (lambda challenge: self.settings.credentials)

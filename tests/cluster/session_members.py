@@ -164,6 +164,7 @@ class SessionWorld:
         self.term_id = 4
         self.members = [Member(self, member_id) for member_id in range(size)]
         self.down: set[int] = set()
+        self.learners: set[int] = set()
         self.sessions: dict[int, Any] = {}
         self.refusal: tuple[EventCode, str] | None = None
         self.challenge: bytes | None = None
@@ -194,7 +195,8 @@ class SessionWorld:
 
     @property
     def endpoint_text(self) -> str:
-        return ",".join(f"{member_id}={endpoint}" for member_id, endpoint in self.endpoints.items())
+        told = ((one, endpoint) for one, endpoint in self.endpoints.items() if one not in self.learners)
+        return ",".join(f"{member_id}={endpoint}" for member_id, endpoint in told)
 
     @property
     def leader(self) -> Member:

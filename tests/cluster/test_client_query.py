@@ -77,6 +77,18 @@ def test_any_member_can_be_asked(world: QueryWorld, member_id: int) -> None:
     assert all((query.consistency, query.min_position) == (Consistency.STALE, 1000) for _, query in world.asked)
 
 
+def test_learners_are_asked_where_the_client_was_told_of_them(world: QueryWorld) -> None:
+    """Redirects and NewLeaderEvents name the voters only: after the first of them no learner could be asked."""
+    world.learners = {2}
+    client = world.client()
+    world.fail_over(1)
+    world.run(client, lambda: client.leader_member_id == 1 and client.is_connected)
+    assert sorted(client.ingress_endpoints) == [0, 1]
+    assert client.query(b"AAPL", member_id=2).member_id == 2
+    with pytest.raises(ClusterError, match="member_id=9: members with an ingress endpoint are 0, 1, 2; name a learner"):
+        client.query(b"AAPL", member_id=9)
+
+
 def test_query_without_an_answer_is_asked_again(world: QueryWorld) -> None:
     world.script = [None, None, (QueryStatus.OK, b"42")]
     client = world.client(query_retry_interval_ns=SECOND_NS // 10)

@@ -130,3 +130,6 @@ def test_what_is_refused(start_cluster: StartCluster) -> None:
     )
     listed = command(cluster, leader, "list").stdout
     assert listed.count("voter") == 2 and listed.count("learner") == 1 and "leads" in listed
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(100)
+        assert writer.client.query(b"", member_id=follower).member_id == follower, "learners answer as any member"
