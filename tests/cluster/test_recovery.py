@@ -123,7 +123,7 @@ def test_a_log_that_ends_below_its_snapshot_is_short() -> None:
 
 
 @pytest.mark.parametrize("part", ["module_recording_id", "service_recording_id"])
-def test_a_damaged_snapshot_is_left_for_an_older_one(part: str) -> None:
+def test_a_damaged_snapshot_is_left_for_an_older_one_and_made_anew(part: str) -> None:
     world, node = cluster(snapshots=2)
     older, newest = sorted(stored(node).snapshots)[-2:]
     segment(node, getattr(newest, part)).flip_bit(40, 3)
@@ -132,6 +132,9 @@ def test_a_damaged_snapshot_is_left_for_an_older_one(part: str) -> None:
     assert module.core.distrust is Distrust.NONE, "nothing of the log is lost"
     assert not max(stored(node).snapshots).is_valid
     demand_recovery(world, node)
+    remade = next(one for one in stored(node).snapshots if one.log_position == newest.log_position)
+    assert remade.is_valid and remade.module_recording_id != newest.module_recording_id
+    assert node.started_position == newest.log_position
 
 
 def test_a_recording_that_is_gone_leaves_the_vote() -> None:
