@@ -76,6 +76,11 @@ class ConfigurationTable:
         return self._rows[-1][0]
 
     @property
+    def before(self) -> Configuration | None:
+        """The one that the one in force replaces, or None."""
+        return self._rows[-2][1] if len(self._rows) > 1 else None
+
+    @property
     def rows(self) -> list[tuple[int, Configuration]]:
         """All of them."""
         return list(self._rows)

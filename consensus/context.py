@@ -169,14 +169,32 @@ class Context:
         if self.distrust:
             return False
         own_id, configuration = self.own.member_id, self.configuration
-        if own_id in configuration.voter_ids:
+        if self.is_voter or self.was_voter_lately:
             return True
         return own_id in configuration.learner_ids and self.configurations.position != NULL_POSITION
 
     @property
     def may_stand(self) -> bool:
-        """Whether this member may stand for election: a voter with the right to vote."""
-        return self.may_vote and self.own.member_id in self.configuration.voter_ids
+        """Whether this member may stand for election: a voter, or one until lately, with the right to vote."""
+        return self.may_vote and (self.is_voter or self.was_voter_lately)
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this member is counted."""
+        return self.own.member_id in self.configuration.voter_ids
+
+    @property
+    def was_voter_lately(self) -> bool:
+        """Whether the record that takes the own vote away may not be committed: others may not have it (§4.2.2)."""
+        before = self.configurations.before
+        if before is None or self.is_voter or self.configurations.position <= self.progress.commit_position:
+            return False
+        return self.own.member_id in before.voter_ids
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Whether no vote but the own is needed."""
+        return self.configuration.voter_ids == (self.own.member_id,)
 
     @property
     def is_removed(self) -> bool:

@@ -439,7 +439,7 @@ def leader_deadlines(ctx: Context) -> tuple[int, ...]:
     interval_ns = ctx.config.leader_heartbeat_interval_ns
     if ctx.state is ElectionState.LEADER_INIT:
         return (ctx.state_since_ns + ctx.config.leader_heartbeat_timeout_ns,)
-    if ctx.state is ElectionState.LEADER_READY or len(ctx.configuration.member_ids) == 1:
+    if ctx.state is ElectionState.LEADER_READY or not ctx.others():
         return (ctx.next_send_ns,)
     if ctx.is_transferring:
         transfer_ns = max(ctx.transfer_send_ns, ctx.now_ns + TRANSFER_TICK_NS)

@@ -8,6 +8,7 @@ from consensus.quorum import (
     NEVER_NS,
     Member,
     compare_log,
+    is_only_candidate,
     is_quorum_candidate,
     is_quorum_leader,
     is_unanimous_candidate,
@@ -45,7 +46,7 @@ def tick_init(ctx: Context) -> None:
     request, ctx.transfer_request = ctx.transfer_request, None
     if ctx.has_unwritten_term:
         begin_truncation(ctx, ctx.append_position, "a term whose first record was lost")
-    elif not ctx.may_stand or len(ctx.configuration.voter_ids) > 1:
+    elif not (ctx.may_stand and ctx.is_only_voter):
         canvass(ctx, "looking for a leader")
         if stands_at_once:
             ctx.nominate_at_ns = ctx.now_ns
@@ -110,7 +111,10 @@ def tick_canvass(ctx: Context) -> None:
         return
     voters = recent_voters(ctx)
     threshold = ctx.quorum_threshold
-    if is_unanimous_candidate(voters, ctx.own, threshold, ctx.graceful_leader_id):
+    if not ctx.is_voter:
+        if ctx.now_ns >= canvass_deadline_ns(ctx) and is_only_candidate(voters, ctx.own, threshold):
+            nominate(ctx, "only candidate, to get the end of its own vote committed")
+    elif is_unanimous_candidate(voters, ctx.own, threshold, ctx.graceful_leader_id):
         nominate(ctx, "unanimous candidate")
     elif ctx.now_ns >= canvass_deadline_ns(ctx) and is_quorum_candidate(voters, ctx.own, threshold):
         nominate(ctx, "quorum candidate")

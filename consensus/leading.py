@@ -54,6 +54,9 @@ def tick_leading(ctx: Context) -> None:
     commit_position = ctx.progress.advance_leader_commit(ctx.append_position, ctx.now_ns)
     ctx.announce_commit()
     if ctx.state is ElectionState.LEADER_READY and commit_position >= ctx.progress.first_record_end:
+        if not ctx.is_voter:
+            election.enter_election(ctx, "the end of the own vote is committed")
+            return
         ctx.is_startup = False
         ctx.transition(ElectionState.CLOSED, f"term {ctx.leadership_term_id} is on a quorum")
         ctx.emit(Serve(ctx.leadership_term_id))

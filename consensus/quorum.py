@@ -74,6 +74,13 @@ def is_quorum_candidate(members: Collection[Member], candidate: Member, threshol
     return sum(will_vote_for(member, candidate) for member in members) >= threshold
 
 
+def is_only_candidate(members: Collection[Member], candidate: Member, threshold: int) -> bool:
+    """Whether a quorum of members would vote for a candidate that is none of them, and no other could be in its place:
+    all logs that are known are older than its own."""
+    heard = [member for member in members if member.log_position != NULL_POSITION]
+    return len(heard) >= threshold and not any(will_vote_for(candidate, member) for member in heard)
+
+
 def is_unanimous_leader(
     members: Collection[Member], candidate_term_id: int, threshold: int, graceful_leader_id: int = NULL_MEMBER
 ) -> bool:

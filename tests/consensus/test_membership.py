@@ -202,6 +202,47 @@ def test_4_2_2_a_member_that_was_removed_is_told_and_then_stands_no_more() -> No
     assert not member.sent(Vote)
 
 
+def may_have_lost_its_vote() -> Harness:
+    """Member 0, whose leader 1 has demoted it, and fell silent before it said that this is committed."""
+    member = Harness(2).following(leader_id=1).configured((1,), (0,))
+    assert member.core.commit_position < member.core.configuration_position
+    return member.tick(600).tick().expect(ElectionState.CANVASS)
+
+
+def test_4_2_2_who_may_have_lost_its_vote_leads_where_nobody_else_can_until_that_is_committed() -> None:
+    """Seed 32242: the leader's disk lost the record, so that it needed the vote of a member with a longer log."""
+    member = may_have_lost_its_vote()
+    for _ in range(4):
+        member.canvass_from(1, log_term=0, position=FIRST_RECORD).tick(100)
+    member.tick(1).expect(ElectionState.CANDIDATE_BALLOT)
+    member.tick(1).expect(ElectionState.CANDIDATE_BALLOT)
+    member.vote_from(1).expect(ElectionState.LEADER_INIT)
+    base = member.core.append_position
+    member.core.on_log_ready(55, base + FIRST_RECORD, member.now_ns)
+    member.core.on_new_term(member.term, base)
+    member.appended(base + FIRST_RECORD).expect(ElectionState.LEADER_READY)
+    assert member.core.commit_position < base, "its own copy does not count"
+    member.ack_from(1, base + FIRST_RECORD).expect(ElectionState.INIT)
+    assert member.core.commit_position == base + FIRST_RECORD
+    assert not member.of(commands.Serve)
+    member.tick().canvass_from(1, log_term=0, position=FIRST_RECORD)
+    for _ in range(60):
+        member.tick(100).expect(ElectionState.CANVASS)
+
+
+def test_4_2_2_who_may_have_lost_its_vote_leaves_the_election_to_voters_with_its_log() -> None:
+    member = may_have_lost_its_vote()
+    for _ in range(60):
+        member.canvass_from(1, log_term=0, position=member.core.append_position)
+        member.tick(100).expect(ElectionState.CANVASS)
+
+
+def test_4_2_2_who_may_have_been_removed_votes_when_it_is_asked() -> None:
+    member = Harness(3).following().configured((1, 2)).tick(600).tick().expect(ElectionState.CANVASS)
+    member.request_from(2, 9, log_term=0, position=member.core.append_position)
+    assert [vote.vote for _, vote in member.sent(Vote)] == [True]
+
+
 def test_4_2_2_old_configurations_on_the_way_to_the_end_of_the_log_remove_nobody() -> None:
     """A learner that was added replays a time in which it was no member."""
     learner = Harness(3, member_id=2, learner_ids=(2,)).canvassing()
