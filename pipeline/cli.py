@@ -116,6 +116,8 @@ def audit(
     for node in facts["nodes"]:
         typer.echo(f"{node['node']}: {node['messages']:,} messages, positions {node['start']} to {node['limit']}, "
                    f"{node['finding_count']} findings")  # fmt: skip
+    for end in facts["uncommitted"]:
+        typer.echo(audit_job.describe_end(end))
     if problem is not None:
         typer.echo(f"first problem at position {problem['position']}: {audit_job.describe(problem)}")
     for row in violations[:10]:

@@ -8,21 +8,20 @@ nodes' logs are compared byte for byte. Nothing is changed.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.auditor import SegmentAudit, compare_segments
+from pipeline.auditor import SegmentAudit
 from pipeline.cursor import MessageCursor
+from pipeline.jobs import agreement
+from pipeline.jobs.agreement import AuditedLog
 from pipeline.recordings import Recording, Segment, open_recordings
 from pipeline.report import Report, new_figure
 from pipeline.tasks import collect_tasks
-
-FRAME_FIELDS = ((0, "frame length"), (4, "version"), (5, "flags"), (6, "type"), (8, "term offset"), (12, "checksum"),
-                (16, "stream id"), (20, "term id"), (24, "reserved value"), (32, "payload"))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,53 +32,58 @@ class AuditTask:
     segment: Segment
 
 
-@dataclass(frozen=True)
-class CompareTask:
-    """Positions [start, end) of two nodes' logs; inside one segment of each."""
-
-    left: Recording
-    right: Recording
-    left_segment: Segment
-    right_segment: Segment
-    start: int
-    end: int
-
-
 def audit(spark: SparkSession, directories: list[str], recording: str = "log", commit: str = "auto") -> dict[str, Any]:
     """The facts of the report: `status` clean or damaged, `nodes`, `findings`, `differences`, `first_difference`.
 
-    Findings and differences are in order of position and name node, segment file and position.
+    Findings and differences are in order of position and name node, segment file and position. `uncommitted` has the
+    ends of logs that differ from the others' without being damage (`pipeline/jobs/agreement.py`).
     """
     recordings = open_recordings(directories, recording, commit)
     tasks = [AuditTask(entry, segment) for entry in recordings for segment in entry.segments(entry.start)]
     results = collect_tasks(spark, tasks, audit_segment)
-    logs = [entry for entry in recordings if entry.is_log]
-    compared = collect_tasks(spark, compare_tasks(logs), compare_range)
-    nodes = [
-        _node_facts(entry, [result for task, result in zip(tasks, results, strict=True) if task.recording == entry])
-        for entry in recordings
+    by_recording = [
+        [result for task, result in zip(tasks, results, strict=True) if task.recording == entry] for entry in recordings
     ]
+    logs = [_audited(entry, found) for entry, found in zip(recordings, by_recording, strict=True) if entry.is_log]
+    compared = collect_tasks(spark, agreement.compare_tasks(logs), agreement.compare_range)
+    differences = [difference for part in compared for difference in part]
+    nodes = [_node_facts(entry, found) for entry, found in zip(recordings, by_recording, strict=True)]
     findings = [finding for result in results for finding in result["findings"]]
     findings += [finding for node in nodes for finding in node.pop("order_findings")]
-    differences = _named_odd([difference for part in compared for difference in part], logs)
-    return _facts(nodes, findings, differences, logs)
+    uncommitted = agreement.uncommitted_ends(logs, differences, findings)
+    differences = agreement.named_odd(agreement.without_ends(differences, uncommitted), len(logs))
+    return {**_facts(nodes, findings, differences, logs), "uncommitted": uncommitted}
+
+
+def _audited(recording: Recording, results: list[dict[str, Any]]) -> AuditedLog:
+    terms = [result["term_last"] for result in results if result["term_last"] is not None]
+    return AuditedLog(
+        replace(recording, limit=_recorded_end(recording, results)), max(terms, default=agreement.NULL_TERM)
+    )
+
+
+def _recorded_end(recording: Recording, results: list[dict[str, Any]]) -> int:
+    """The limit, or where the frames end when it is only known that they end before it."""
+    ends = [result["end"] for result in results if result["frames"]]
+    return recording.limit if recording.exact else max(ends, default=recording.start)
 
 
 def _facts(
     nodes: list[dict[str, Any]],
     findings: list[dict[str, Any]],
     differences: list[dict[str, Any]],
-    logs: list[Recording],
+    logs: list[AuditedLog],
 ) -> dict[str, Any]:
     findings.sort(key=lambda finding: (finding["position"], finding["node"]))
     differences.sort(key=lambda difference: (difference["position"], difference["nodes"]))
     problems = sorted(findings + differences, key=lambda problem: problem["position"])
+    limits = sorted(log.recording.limit for log in logs)
     return {
         "status": "damaged" if problems else "clean",
         "first_problem": problems[0] if problems else None,
         "first_difference": differences[0] if differences else None,
         "finding_count": sum(node["finding_count"] for node in nodes),
-        "compared_to": min((entry.limit for entry in logs), default=0) if len(logs) > 1 else None,
+        "compared_to": limits[-2] if len(limits) > 1 else None,
         "nodes": nodes,
         "findings": findings,
         "differences": differences,
@@ -97,6 +101,7 @@ def audit_segment(task: AuditTask) -> dict[str, Any]:
         finding.update(node=recording.node, recording=recording.recording_id, segment=os.path.basename(segment.path))
     result["segment"] = os.path.basename(segment.path)
     result["bytes"] = segment.end - segment.start
+    result["limit"], result["end"] = segment.end, cursor.position
     return result
 
 
@@ -106,13 +111,13 @@ def _node_facts(recording: Recording, results: list[dict[str, Any]]) -> dict[str
     for result in results:
         for kind, count in result["kinds"].items():
             kinds[kind] = kinds.get(kind, 0) + count
-    order_findings = _order_between(recording, results)
+    order_findings = _order_between(recording, results) + _holes(recording, results)
     return {
         "node": recording.node,
         "directory": recording.directory,
         "recording": recording.recording_id,
         "start": recording.start,
-        "limit": recording.limit,
+        "limit": _recorded_end(recording, results),
         "segments": [{key: result[key] for key in ("segment", "bytes", "finding_count")} for result in results],
         "finding_count": sum(result["finding_count"] for result in results) + len(order_findings),
         "order_findings": order_findings,
@@ -138,61 +143,25 @@ def _order_between(recording: Recording, results: list[dict[str, Any]]) -> list[
     return found
 
 
-def compare_tasks(logs: list[Recording]) -> list[CompareTask]:
-    """Every node's log against the first one's, over what both have, cut at the segment ends of both."""
-    tasks = []
-    for right in logs[1:]:
-        left = logs[0]
-        first, last = max(left.start, right.start), min(left.limit, right.limit)
-        left_segments, right_segments = list(left.segments(first)), list(right.segments(first))
-        cuts = {first, last} | {segment.base for segment in left_segments + right_segments}
-        for start, end in pairwise(sorted(cut for cut in cuts if first <= cut <= last)):
-            left_segment = next(segment for segment in left_segments if segment.base <= start < segment.end)
-            right_segment = next(segment for segment in right_segments if segment.base <= start < segment.end)
-            tasks.append(CompareTask(left, right, left_segment, right_segment, start, end))
-    return tasks
-
-
-def compare_range(task: CompareTask) -> list[dict[str, Any]]:
-    """Frames that differ."""
-    pair = ((task.left, task.left_segment), (task.right, task.right_segment))
-    left_cursor, right_cursor = (
-        MessageCursor(segment.path, entry.descriptor, segment.base, task.start, task.end, False, False)
-        for entry, segment in pair
-    )
-    names = [task.left.node, task.right.node]
-    missing = [name for name, (_, segment) in zip(names, pair, strict=True) if not segment.present]
-    if missing:
-        return [{"nodes": names, "position": task.start, "byte": task.start, "field": "segment file is missing",
-                 "left": None, "right": None, "missing": missing}]  # fmt: skip
+def _holes(recording: Recording, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Segments that end too early for what the next ones hold, in a recording whose end is not known."""
+    filled = [result for result in results if result["frames"]]
+    if recording.exact or not filled:
+        return []
+    before_last = results[: results.index(filled[-1])]
     return [
         {
-            "nodes": names,
-            "position": frame,
-            "byte": byte,
-            "field": field_name(byte - frame),
-            "left": left,
-            "right": right,
+            "fault": "no frame was written here",
+            "position": result["end"],
+            "expected": 0,
+            "actual": 0,
+            "node": recording.node,
+            "recording": recording.recording_id,
+            "segment": result["segment"],
         }
-        for frame, byte, left, right in compare_segments(left_cursor, right_cursor, task.start, task.end)
+        for result in before_last
+        if result["end"] < result["limit"] and not result["finding_count"]
     ]
-
-
-def field_name(offset: int) -> str:
-    """What a frame has at a byte offset."""
-    return next(name for begin, name in reversed(FRAME_FIELDS) if offset >= begin)
-
-
-def _named_odd(differences: list[dict[str, Any]], logs: list[Recording]) -> list[dict[str, Any]]:
-    """Adds `odd`: the node that is alone with what it has, where a majority shows it."""
-    others = len(logs) - 1
-    for difference in differences:
-        same_place = [other for other in differences if other["position"] == difference["position"]]
-        if others < 2:
-            difference["odd"] = None
-        else:
-            difference["odd"] = difference["nodes"][1] if len(same_place) <= others / 2 else difference["nodes"][0]
-    return differences
 
 
 def session_violations(log: DataFrame) -> DataFrame:
@@ -252,7 +221,9 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
     )
     report.table(columns, [[node[name] for name in columns] for node in facts["nodes"]])
     report.picture(
-        _map(facts), "Each node's log by position; red marks are findings and differences, grey lines new terms"
+        _map(facts),
+        "Each node's log by position; red marks are findings and differences, grey lines new terms, "
+        "grey ends never committed",
     )
     if facts["findings"]:
         report.heading("Findings")
@@ -262,6 +233,10 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
         report.heading("Differences between nodes")
         columns = ("position", "byte", "field", "nodes", "left", "right", "odd")
         report.table(columns, [[difference[name] for name in columns] for difference in facts["differences"]])
+    if facts["uncommitted"]:
+        report.heading("Ends that were never committed")
+        columns = ("node", "position", "bytes", "cut_off_by_term", "reference")
+        report.table(columns, [[end[name] for name in columns] for end in facts["uncommitted"]])
     report.heading("Terms")
     terms = facts["nodes"][0]["terms"] if facts["nodes"] else []
     report.table(
@@ -282,11 +257,20 @@ def describe(problem: dict[str, Any]) -> str:
             f"{problem['left']} and {problem['right']}{odd}")  # fmt: skip
 
 
+def describe_end(end: dict[str, Any]) -> str:
+    """One line for an end that was never committed."""
+    return (f"uncommitted end of {end['node']}: {end['bytes']:,} bytes from position {end['position']}, where term "
+            f"{end['cut_off_by_term']} begins on {end['reference']}")  # fmt: skip
+
+
 def _map(facts: dict[str, Any]) -> Any:
     nodes = facts["nodes"]
     figure, axis = new_figure(9, 0.6 + 0.5 * max(1, len(nodes)))
     for row, node in enumerate(nodes):
         axis.barh(row, node["limit"] - node["start"], left=node["start"], height=0.5, color="#7fb98f")
+        for end in facts["uncommitted"]:
+            if end["node"] == node["node"]:
+                axis.barh(row, end["bytes"], left=end["position"], height=0.5, color="#cccccc")
         for term in node["terms"]:
             axis.plot([term["position"]] * 2, [row - 0.25, row + 0.25], color="#777", linewidth=0.8)
         marks = [finding["position"] for finding in facts["findings"] if finding["node"] == node["node"]]

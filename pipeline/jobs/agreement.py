@@ -1,0 +1,188 @@
+"""Do the nodes' logs agree byte for byte? And where they do not: is it damage, or an end that was never committed?
+
+All logs are compared with one, the reference: that of the highest term, of these the longest. By the Raft paper (§5.4)
+it holds everything that was committed up to its last term, and no intact log can go on beyond it in another way.
+
+A node that stopped as a deposed leader, or as its follower, may hold records that no quorum ever had; a running node
+would cut them off when it hears of the new leader. Such an end differs from the others' logs without being damage. An
+end of node X from position D on is called uncommitted when
+
+- the record of the reference at D begins a term, and it is higher than any term in the log of X: its leader did not
+  have what X has there, so nothing of it had been committed (leader completeness, §5.4.3);
+- fewer than a quorum of the logs given hold what X holds at D, for a leader is elected by a quorum and cannot lack what
+  a quorum has;
+- and nothing is damaged in it.
+
+Everything else that differs is a difference: two records of one term at one position above all. The rule takes the logs
+given for those of all members.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pipeline.auditor import compare_segments
+from pipeline.batches import BatchBuilder
+from pipeline.cursor import MessageCursor
+from pipeline.decoder import RecordDecoder, RowSelection
+from pipeline.errors import CorruptRecordingError
+from pipeline.recordings import Recording, Segment
+
+FRAME_FIELDS = ((0, "frame length"), (4, "version"), (5, "flags"), (6, "type"), (8, "term offset"), (12, "checksum"),
+                (16, "stream id"), (20, "term id"), (24, "reserved value"), (32, "payload"))  # fmt: skip
+NULL_TERM = -1
+
+
+@dataclass(frozen=True)
+class AuditedLog:
+    """A log, bounded by what of it was recorded, and the highest term of its intact records or NULL_TERM."""
+
+    recording: Recording
+    term_last: int
+
+    @property
+    def node(self) -> str:
+        return self.recording.node
+
+
+@dataclass(frozen=True)
+class CompareTask:
+    """Positions [start, end) of the reference and of another log; inside one segment of each."""
+
+    left: Recording
+    right: Recording
+    left_segment: Segment
+    right_segment: Segment
+    start: int
+    end: int
+
+
+def reference_of(logs: list[AuditedLog]) -> AuditedLog:
+    """The log that all others are compared with; the first of those that are as good."""
+    return max(logs, key=lambda log: (log.term_last, log.recording.limit))
+
+
+def compare_tasks(logs: list[AuditedLog]) -> list[CompareTask]:
+    """Every log against the reference, over what both have, cut at the segment ends of both."""
+    if len(logs) < 2:
+        return []
+    reference = reference_of(logs)
+    left = reference.recording
+    tasks = []
+    for right in (log.recording for log in logs if log is not reference):
+        first, last = max(left.start, right.start), min(left.limit, right.limit)
+        left_segments, right_segments = list(left.segments(first)), list(right.segments(first))
+        cuts = {first, last} | {segment.base for segment in left_segments + right_segments}
+        for start, end in pairwise(sorted(cut for cut in cuts if first <= cut <= last)):
+            left_segment = next(segment for segment in left_segments if segment.base <= start < segment.end)
+            right_segment = next(segment for segment in right_segments if segment.base <= start < segment.end)
+            tasks.append(CompareTask(left, right, left_segment, right_segment, start, end))
+    return tasks
+
+
+def compare_range(task: CompareTask) -> list[dict[str, Any]]:
+    """Frames that differ; the first of `nodes` is the reference."""
+    pair = ((task.left, task.left_segment), (task.right, task.right_segment))
+    left_cursor, right_cursor = (
+        MessageCursor(segment.path, entry.descriptor, segment.base, task.start, task.end, False, False)
+        for entry, segment in pair
+    )
+    names = [task.left.node, task.right.node]
+    missing = [name for name, (_, segment) in zip(names, pair, strict=True) if not segment.present]
+    if missing:
+        return [{"nodes": names, "position": task.start, "byte": task.start, "field": "segment file is missing",
+                 "left": None, "right": None, "missing": missing}]  # fmt: skip
+    return [
+        {
+            "nodes": names,
+            "position": frame,
+            "byte": byte,
+            "field": field_name(byte - frame),
+            "left": left,
+            "right": right,
+        }
+        for frame, byte, left, right in compare_segments(left_cursor, right_cursor, task.start, task.end)
+    ]
+
+
+def field_name(offset: int) -> str:
+    """What a frame has at a byte offset."""
+    return next(name for begin, name in reversed(FRAME_FIELDS) if offset >= begin)
+
+
+def named_odd(differences: list[dict[str, Any]], log_count: int) -> list[dict[str, Any]]:
+    """Adds `odd`: the node that is alone with what it has, where a majority shows it."""
+    others = log_count - 1
+    for difference in differences:
+        same_place = [other for other in differences if other["position"] == difference["position"]]
+        if others < 2:
+            difference["odd"] = None
+        else:
+            difference["odd"] = difference["nodes"][1] if len(same_place) <= others / 2 else difference["nodes"][0]
+    return differences
+
+
+def uncommitted_ends(
+    logs: list[AuditedLog], differences: list[dict[str, Any]], findings: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The ends that were never committed: node, position, bytes, and the term that begins there in the reference."""
+    found = []
+    for log in logs:
+        intact_from = max((finding["position"] + 1 for finding in findings if finding["node"] == log.node), default=0)
+        places = sorted({
+            difference["position"]
+            for difference in differences
+            if difference["nodes"][1] == log.node and difference["position"] >= intact_from
+        })  # fmt: skip
+        ends = (_uncommitted_end(logs, log, position) for position in places)
+        end = next((end for end in ends if end is not None), None)
+        if end is not None:
+            found.append(end)
+    return found
+
+
+def without_ends(differences: list[dict[str, Any]], ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The differences that do not lie in an uncommitted end."""
+    begins = {end["node"]: end["position"] for end in ends}
+    return [
+        difference
+        for difference in differences
+        if difference["position"] < begins.get(difference["nodes"][1], difference["position"] + 1)
+    ]
+
+
+def _uncommitted_end(logs: list[AuditedLog], log: AuditedLog, position: int) -> dict[str, Any] | None:
+    """The end of one log from a place where it differs from the reference; None when that is a real difference."""
+    reference = reference_of(logs)
+    newer, older = _record_at(reference.recording, position), _record_at(log.recording, position)
+    if newer is None or newer["kind"] != "new_term" or newer["leadership_term"] <= log.term_last:
+        return None
+    if older is not None:
+        holders = sum(_record_at(other.recording, position) == older for other in logs)
+        if holders > len(logs) // 2:
+            return None
+    return {
+        "node": log.node,
+        "position": position,
+        "bytes": log.recording.limit - position,
+        "cut_off_by_term": newer["leadership_term"],
+        "reference": reference.node,
+    }
+
+
+def _record_at(recording: Recording, position: int) -> dict[str, Any] | None:
+    """The first whole and intact record at or behind a frame position, padding passed over; None without one."""
+    columns = ("kind", "leadership_term", "start_position", "position", "cluster_time", "payload")
+    for segment in recording.segments(position):
+        start = max(segment.start, position)
+        cursor = MessageCursor(segment.path, recording.descriptor, segment.base, start, segment.end, True, False)
+        decoder = RecordDecoder(cursor, RowSelection(), BatchBuilder(columns, 0, "", 0, 1), recording.is_log)
+        try:
+            batch = decoder.next_batch()
+        except CorruptRecordingError:
+            return None
+        if batch is not None:
+            return dict(batch.to_pylist()[0])
+    return None
