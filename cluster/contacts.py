@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from cluster.members import Member
-from runtime.errors import OrdoError
+from cluster.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
     from cluster.sequencer import Sequencer
@@ -40,7 +40,7 @@ class Contacts:
         self._record_error = record_error
         self._members = {member.id: member for member in members}
         self._publications: dict[int, tuple[Member, ExclusivePublication]] = {}
-        self._asked: dict[int, tuple[Member, int]] = {}
+        self._asked: PendingRegistrations[Member] = PendingRegistrations(client)
         self._next_attempt_ns = 0
         self._own_id = own_id
         self.own = self._members[own_id]
@@ -66,28 +66,24 @@ class Contacts:
             for member in self._members.values():
                 known = self._publications.get(member.id)
                 is_missing = known is None or known[0].consensus != member.consensus
-                if member.id != self._own_id and member.id not in self._asked and is_missing:
-                    self._asked[member.id] = member, self._ask(member)
+                if member.id != self._own_id and member not in self._asked and is_missing:
+                    self._asked.add(self._ask(member), member)
             self._client.invoke_driver()
-        for member_id in list(self._asked):
-            self._take(member_id)
+        for member, publication, error in self._asked.take():
+            if error is None:
+                self._take(member, publication)
+            else:
+                self._record_error(f"member {member.id} cannot be reached at {member.consensus}: {error.message}")
 
     def _ask(self, member: Member) -> int:
         return self._client.async_add_exclusive_publication(
             f"aeron:udp?endpoint={member.consensus}|term-length=64k|linger=0|alias=consensus", CONSENSUS_STREAM_ID
         )
 
-    def _take(self, member_id: int) -> None:
-        member, registration_id = self._asked[member_id]
-        try:
-            publication = self._client.get(registration_id)
-        except OrdoError as error:
-            self._record_error(f"member {member.id} cannot be reached at {member.consensus}: {error.message}")
-            del self._asked[member_id]
+    def _take(self, member: Member, publication: ExclusivePublication) -> None:
+        if member.consensus != self._members[member.id].consensus:
+            publication.close()
             return
-        if publication is None:
-            return
-        del self._asked[member_id]
         if (known := self._publications.get(member.id)) is not None:
             known[1].close()
         self._publications[member.id] = member, publication

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.errors import RegistrationError
+from cluster.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
     from cluster.container_loop import ContainerSession
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Egress:
-    registration_id: int
     publication: Publication | None = None
     sessions: list[ContainerSession] = field(default_factory=list)
 
@@ -29,11 +28,11 @@ class EgressPublications:
         self._client = client
         self._on_error = on_error
         self._egresses: dict[tuple[str, int], _Egress] = {}
-        self._pending: dict[tuple[str, int], _Egress] = {}
+        self._asked: PendingRegistrations[tuple[str, int]] = PendingRegistrations(client)
 
     @property
     def pending(self) -> int:
-        return len(self._pending)
+        return len(self._asked)
 
     def connect(self, sessions: Iterable[ContainerSession]) -> None:
         for session in sessions:
@@ -41,34 +40,30 @@ class EgressPublications:
             egress = self._egresses.get(key)
             if egress is None:
                 try:
-                    registration_id = self._client.async_add_publication(*key)
+                    self._asked.add(self._client.async_add_publication(*key), key)
                 except Exception as error:
                     self._on_error(error)
                     continue
-                egress = self._egresses[key] = self._pending[key] = _Egress(registration_id)
+                egress = self._egresses[key] = _Egress()
             egress.sessions.append(session)
             session.connect(egress.publication)
 
     def poll(self) -> int:
         """Takes up the driver's answers; their number."""
-        answered = 0
-        for key, egress in list(self._pending.items()):
-            try:
-                egress.publication = self._client.get(egress.registration_id)
-            except RegistrationError as error:
+        answers = self._asked.take()
+        for key, publication, error in answers:
+            if error is not None:
                 self._on_error(error)
-                del self._egresses[key], self._pending[key]
-                answered += 1
+                del self._egresses[key]
                 continue
-            if egress.publication is not None:
-                del self._pending[key]
-                answered += 1
-                if not egress.sessions:
-                    egress.publication.close()
-                    del self._egresses[key]
-                for session in egress.sessions:
-                    session.connect(egress.publication)
-        return answered
+            egress = self._egresses[key]
+            egress.publication = publication
+            if not egress.sessions:
+                publication.close()
+                del self._egresses[key]
+            for session in egress.sessions:
+                session.connect(publication)
+        return len(answers)
 
     def disconnect(self, session: ContainerSession) -> None:
         session.connect(None)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from runtime.errors import OrdoError, RegistrationError
+from cluster.pending_registrations import PendingRegistrations
+from runtime.errors import OrdoError
 
 if TYPE_CHECKING:
     from transport.client import TransportClient
@@ -30,7 +31,6 @@ class Response(NamedTuple):
 
 @dataclass(slots=True)
 class _Egress:
-    registration_id: int
     connected_ns: int
     used_ns: int
     publication: Publication | None = None
@@ -45,6 +45,7 @@ class ResponsePublications:
         self._client = client
         self._on_error = on_error
         self._egresses: dict[tuple[str, int], _Egress] = {}
+        self._asked: PendingRegistrations[tuple[str, int]] = PendingRegistrations(client)
         self.waiting = 0
         """Answers that could not be sent yet."""
 
@@ -53,11 +54,11 @@ class ResponsePublications:
         egress = self._egresses.get(key)
         if egress is None:
             try:
-                registration_id = self._client.async_add_publication(channel, stream_id)
+                self._asked.add(self._client.async_add_publication(channel, stream_id), key)
             except OrdoError as error:
                 self._on_error(error)
                 return
-            egress = self._egresses[key] = _Egress(registration_id, now_ns, now_ns)
+            egress = self._egresses[key] = _Egress(now_ns, now_ns)
         egress.used_ns = now_ns
         egress.waiting.append(response)
         self.waiting += 1
@@ -66,25 +67,21 @@ class ResponsePublications:
     def work(self, now_ns: int) -> int:
         """Takes up the driver's answers, sends what waits, closes what is of no use; the number of answers sent."""
         before = self.waiting
-        for key, egress in list(self._egresses.items()):
-            try:
-                self._work_one(egress, now_ns)
-            except RegistrationError as error:
+        for key, publication, error in self._asked.take():
+            if error is not None:
                 self._on_error(error)
                 self._forget(key)
-                continue
+            else:
+                self._egresses[key].publication = publication
+                self._egresses[key].connected_ns = now_ns
+        for key, egress in list(self._egresses.items()):
+            if egress.publication is not None and egress.publication.is_connected:
+                egress.connected_ns = now_ns
+            self._flush(egress)
             is_lost = egress.publication is not None and now_ns - egress.connected_ns > CONNECT_TIMEOUT_NS
             if is_lost or (not egress.waiting and now_ns - egress.used_ns > IDLE_TIMEOUT_NS):
                 self._forget(key)
         return before - self.waiting
-
-    def _work_one(self, egress: _Egress, now_ns: int) -> None:
-        if egress.publication is None:
-            egress.publication = self._client.get(egress.registration_id)
-            egress.connected_ns = now_ns
-        elif egress.publication.is_connected:
-            egress.connected_ns = now_ns
-        self._flush(egress)
 
     def _flush(self, egress: _Egress) -> None:
         publication = egress.publication

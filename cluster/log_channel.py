@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cluster.members import Member, host_of
+from cluster.pending_registrations import PendingRegistrations
 from runtime.errors import ClusterError, OrdoError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class LeaderLog:
         self._destinations: list[str] = []
         self._settled: list[Member] | None = None
         """The members for which nothing is left to be done."""
-        self._asked: dict[str, int] = {}
+        self._asked: PendingRegistrations[str] = PendingRegistrations(client)
         self._next_attempt_ns: dict[str, int] = {}
         self.send_to(others, is_final=False, now_ns=now_ns)
         self._spy: Subscription = client.add_subscription(self._spy_channel, LOG_STREAM_ID)
@@ -106,26 +107,20 @@ class LeaderLog:
         for uri in wanted:
             is_there = uri in self._destinations or uri in self._asked
             if not is_there and now_ns >= self._next_attempt_ns.get(uri, now_ns):
-                self._asked[uri] = self._client.async_add_destination(self.publication, uri)
+                self._asked.add(self._client.async_add_destination(self.publication, uri), uri)
                 self._client.invoke_driver()
-        for uri in list(self._asked):
-            self._take_destination(uri, now_ns)
+        for uri, _, error in self._asked.take():
+            if error is None:
+                self._destinations.append(uri)
+            else:
+                self._next_attempt_ns[uri] = now_ns + RETRY_INTERVAL_NS
+                self._on_failure(ClusterError(f"the log is not sent to {uri}: {error.message}"))
         for uri in [uri for uri in self._destinations if is_final and uri not in wanted]:
             self._destinations.remove(uri)
             with suppress(OrdoError):
                 self._client.remove_destination(self.publication, uri)
         if is_final and set(self._destinations) == set(wanted):
             self._settled = others
-
-    def _take_destination(self, uri: str, now_ns: int) -> None:
-        try:
-            if self._client.get(self._asked[uri]) is None:
-                return
-            self._destinations.append(uri)
-        except OrdoError as error:
-            self._next_attempt_ns[uri] = now_ns + RETRY_INTERVAL_NS
-            self._on_failure(ClusterError(f"the log is not sent to {uri}: {error.message}"))
-        del self._asked[uri]
 
     def _record(self, recording_id: int, base_position: int) -> Recording:
         image = self._await_spy_image()

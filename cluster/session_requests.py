@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cluster import codecs
 from cluster.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator
 from cluster.codecs import EventCode
+from cluster.pending_registrations import PendingRegistrations
 from cluster.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
 from runtime.errors import ClusterError, OrdoError
 
@@ -86,7 +87,7 @@ class SessionRequests:
         self._session_timeout = session_timeout
         self._sessions_max = sessions_max
         self._requests: list[SessionRequest] = []
-        self._asked: dict[int, tuple[Any, Image]] = {}
+        self._asked: PendingRegistrations[tuple[Any, Image]] = PendingRegistrations(client)
         self._next_session_id = 1
 
     def __len__(self) -> int:
@@ -103,20 +104,14 @@ class SessionRequests:
             registration_id = self._client.async_add_publication(request.response_channel, request.response_stream_id)
         except OrdoError:
             return
-        self._asked[registration_id] = request, image
+        self._asked.add(registration_id, (request, image))
         self._client.invoke_driver()
         self._take_asked(leadership, leader_id, cluster_time)
 
     def _take_asked(self, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
-        for registration_id, (request, image) in list(self._asked.items()):
-            try:
-                publication = self._client.get(registration_id)
-            except OrdoError:
-                del self._asked[registration_id]
+        for (request, image), publication, error in self._asked.take():
+            if error is not None:
                 continue
-            if publication is None:
-                continue
-            del self._asked[registration_id]
             if image.is_closed:
                 publication.close()
             else:

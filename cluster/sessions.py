@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cluster import codecs
 from cluster.codecs import CloseReason, EventCode
 from cluster.counter_types import CounterType
+from cluster.pending_registrations import PendingRegistrations
 from runtime.errors import OrdoError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class OpenSessions:
         self._session_timeout = session_timeout
         self._sessions: dict[int, ClusterSession] = {}
         self._closed: list[ClusterSession] = []
-        self._asked: dict[int, ClusterSession] = {}
+        self._asked: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
         self.next_session_id = 1
 
     def __len__(self) -> int:
@@ -271,20 +272,14 @@ class OpenSessions:
     def _connect(self, session: ClusterSession) -> None:
         with suppress(OrdoError):
             registration_id = self._client.async_add_publication(session.response_channel, session.response_stream_id)
-            self._asked[registration_id] = session
+            self._asked.add(registration_id, session)
             self._client.invoke_driver()
 
     def _take_asked(self) -> None:
         """Publications that are there; one of a session that is gone, or of another leadership, is not needed."""
-        for registration_id, session in list(self._asked.items()):
-            try:
-                publication = self._client.get(registration_id)
-            except OrdoError:
-                del self._asked[registration_id]
+        for session, publication, error in self._asked.take():
+            if error is not None:
                 continue
-            if publication is None:
-                continue
-            del self._asked[registration_id]
             if self._sessions.get(session.id) is session and session.publication is None:
                 session.publication = publication
             else:
