@@ -418,7 +418,7 @@ class ClusterClient(ClientLoop):
     # Egress
 
     def on_event(self, message: bytes, image: Any) -> None:
-        found = codecs.decode(message) or ordo_codecs.decode(message)
+        found = ordo_codecs.decode_any(message)
         if found is None:
             return
         table, values = found

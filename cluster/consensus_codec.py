@@ -43,7 +43,7 @@ def encode(message: messages.Message) -> bytes:
 
 def decode(buffer: bytes) -> messages.Message | None:
     """The message, or None when it is none of the consensus messages; raises DecodeError when it is cut short."""
-    found = codecs.decode(buffer) or ordo_codecs.decode(buffer)
+    found = ordo_codecs.decode_any(buffer)
     if found is None or found[0] not in _TYPES:
         return None
     table, values = found

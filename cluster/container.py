@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from archive.reader import RecordingReader
     from runtime.clock import Clock
     from runtime.counters import Counter
+    from runtime.sbe import Message
     from transport.client import TransportClient
 
 HOLD_CONTROL = 1
@@ -138,14 +139,14 @@ class ServiceContainer(ContainerLoop):
         self._positions: list[Counter] = []
         self._handlers = self._record_handlers()
 
-    def _record_handlers(self) -> dict[int, Callable[[Any, int], None]]:
-        """What handles each kind of log record that is no message, by template id."""
+    def _record_handlers(self) -> dict[Message, Callable[[Any, int], None]]:
+        """What handles each kind of log record that is no message; others are not for the service."""
         return {
-            codecs.SESSION_OPEN_EVENT.template_id: self._on_session_open,
-            codecs.SESSION_CLOSE_EVENT.template_id: self._on_session_close,
-            codecs.TIMER_EVENT.template_id: self._on_timer,
-            codecs.CLUSTER_ACTION_REQUEST.template_id: self._on_action,
-            codecs.NEW_LEADERSHIP_TERM_EVENT.template_id: self._on_new_term,
+            codecs.SESSION_OPEN_EVENT: self._on_session_open,
+            codecs.SESSION_CLOSE_EVENT: self._on_session_close,
+            codecs.TIMER_EVENT: self._on_timer,
+            codecs.CLUSTER_ACTION_REQUEST: self._on_action,
+            codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
         }
 
     # Agent
@@ -306,13 +307,11 @@ class ServiceContainer(ContainerLoop):
     # Records
 
     def on_record(self, record: bytes, position: int) -> None:
-        found = codecs.decode(record)
-        if found is None and ordo_codecs.decode(record) is not None:
-            return
+        found = ordo_codecs.decode_any(record)
         if found is None:
             raise ClusterError(f"log: unknown record at {position=} length_bytes={len(record)} head={record[:8].hex()}")
         table, values = found
-        handler = self._handlers.get(table.template_id)
+        handler = self._handlers.get(table)
         if handler is not None:
             self.set_log_state(position, values.timestamp, self.leadership_term_id)
             handler(values, position)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cluster import codecs, ordo_codecs
+from cluster import ordo_codecs
 from runtime.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class LogExecutor:
 
     def add(self, position: int, record: bytes) -> LogRecord:
         """Takes a record from the scanner; raises ClusterError for one that is not the cluster's."""
-        found = codecs.decode(record) or ordo_codecs.decode(record)
+        found = ordo_codecs.decode_any(record)
         if found is None:
             raise ClusterError(f"log: unknown record at {position=} length_bytes={len(record)} head={record[:8].hex()}")
         log_record = LogRecord(position, *found)

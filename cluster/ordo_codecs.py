@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from cluster import codecs
 from cluster.codecs import HEADER_LENGTH_BYTES, columns
 from runtime.sbe import Message
 
@@ -131,3 +132,8 @@ def decode(buffer: Any) -> tuple[Message, Any] | None:
     schema_id = view[4] | view[5] << 8
     message = MESSAGES.get(view[2] | view[3] << 8) if schema_id == SCHEMA_ID else None
     return None if message is None else (message, message.decode(view))
+
+
+def decode_any(buffer: Any) -> tuple[Message, Any] | None:
+    """As `decode`, for messages of the cluster's schema and of Ordo's own."""
+    return codecs.decode(buffer) or decode(buffer)

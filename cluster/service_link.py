@@ -57,7 +57,7 @@ class ServiceLink:
         )
 
     def on_message(self, message: bytes) -> None:
-        found = codecs.decode(message) or ordo_codecs.decode(message)
+        found = ordo_codecs.decode_any(message)
         if found is None:
             return
         table, values = found

@@ -122,7 +122,7 @@ def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
     """Reads a snapshot up to its END marker; raises ClusterError when it is not whole or not the module's."""
     snapshot: ModuleSnapshot | None = None
     for message in messages:
-        found = codecs.decode(message) or ordo_codecs.decode(message)
+        found = ordo_codecs.decode_any(message)
         if found is None:
             continue
         table, values = found

@@ -195,7 +195,7 @@ def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: 
         correlation_id = client.next_correlation_id()
 
         def on_message(message: bytes, _header: object) -> None:
-            found = codecs.decode(message) or ordo_codecs.decode(message)
+            found = ordo_codecs.decode_any(message)
             if found is not None and found[0] is answer and found[1].correlation_id == correlation_id:
                 answers.append(found[1])
 

@@ -263,7 +263,7 @@ class ServiceNode:
         """What the container sent to the consensus module: (message name, values), payload for service messages."""
         found = []
         for message in self.client.received(self.client.by_stream[105]):
-            decoded = codecs.decode(message) or ordo_codecs.decode(message)
+            decoded = ordo_codecs.decode_any(message)
             assert decoded is not None
             table, values = decoded
             found.append((table.name, message[32:] if table is codecs.SESSION_MESSAGE_HEADER else values))
