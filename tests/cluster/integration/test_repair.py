@@ -17,52 +17,13 @@ from consensus.distrust import Distrust
 from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.damage import LOG_DAMAGES, LOG_STREAM_ID, flip, log_files
 from tests.cluster.integration.test_crashes import follower_of
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 SEGMENT = 64 * 1024
 OPTIONS = {"log_term_length": "64k", "segment_length": "64k"}
-LOG_STREAM_ID = 100
-
-
-def log_files(cluster: LocalCluster, member_id: int) -> list[Path]:
-    """Segment files of a stopped member's log, in order."""
-    folder = cluster.data_dir(member_id) / "archive"
-    log = next(one for one in archive_tools.list_recordings(str(folder)) if one.stream_id == LOG_STREAM_ID)
-    return sorted(folder.glob(f"{log.recording_id}-*.rec"), key=lambda path: int(path.stem.split("-")[1]))
-
-
-def flip(path: Path, offset: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[offset] ^= 0x10
-    path.write_bytes(content)
-
-
-def flip_in_place(path: Path, offset: int) -> None:
-    """For a node that runs: it has the file open."""
-    with path.open("r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)[0]
-        file.seek(offset)
-        file.write(bytes([byte ^ 0x10]))
-
-
-def flip_first_segment(files: list[Path]) -> None:
-    flip(files[0], 40)
-
-
-def flip_last_segment(files: list[Path]) -> None:
-    flip(files[-1], 40)
-
-
-def remove_segment(files: list[Path]) -> None:
-    files[len(files) // 2].unlink()
-
-
-def cut_segment(files: list[Path]) -> None:
-    with files[len(files) // 2].open("r+b") as file:
-        file.truncate(1000)
 
 
 def await_trust(cluster: LocalCluster, member_id: int) -> None:
@@ -89,22 +50,25 @@ def demand_equal_logs(cluster: LocalCluster) -> None:
         assert len({each[index].read_bytes() for each in files}) == 1, files[0][index].name
 
 
-@pytest.mark.parametrize("damage", [flip_first_segment, flip_last_segment, remove_segment, cut_segment])
+@pytest.mark.parametrize("damage", LOG_DAMAGES)
 def test_a_damaged_log_is_fetched_from_the_leader(
-    start_cluster: StartCluster, damage: Callable[[list[Path]], None]
+    start_cluster: StartCluster, damage: Callable[[list[Path]], Path]
 ) -> None:
     cluster = start_cluster(cluster=OPTIONS)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(4000)
         follower = follower_of(cluster)
         cluster.stop(follower)
-        damage(log_files(cluster, follower))
+        damaged = damage(log_files(cluster, follower))
+        verified = ordo("archive", "verify", str(damaged.parent))
+        assert verified.returncode == 1 and damaged.name in verified.stdout, verified
         cluster.start_member(follower)
         writer.write(1000)
         await_trust(cluster, follower)
         demand_agreement(cluster, [writer])
         errors = ordo("errors", "--config", str(cluster.config_path(follower))).stdout
         assert "this member does not vote until it has everything from its leader" in errors, errors
+        assert "Traceback" not in cluster.logs(follower)
     for member_id in cluster.member_ids:
         cluster.kill(member_id)
     demand_equal_logs(cluster)
@@ -195,7 +159,7 @@ def test_a_leader_that_cannot_read_what_a_member_needs_hands_over_and_is_repaire
         cluster.wipe(empty)
         config = cluster.config_path(empty)
         config.write_text(config.read_text().replace("[node]", "[node]\nrejoin = true", 1))
-        flip_in_place(log_files(cluster, leader)[1], 40)
+        flip(log_files(cluster, leader)[1], 40)
         cluster.start_member(empty)
         cluster.await_leader(other_than=leader)
         await_trust(cluster, empty)

@@ -1,4 +1,4 @@
-"""Clusters of other sizes and modes, messages of every size, and a log that was damaged."""
+"""Clusters of other sizes and modes, and messages of every size."""
 
 from __future__ import annotations
 
@@ -146,40 +146,3 @@ def test_two_writers_share_one_order(start_cluster: StartCluster) -> None:
             second.write(100)
         cluster.start()
         demand_agreement(cluster, [first, second])
-
-
-def log_segments(cluster: LocalCluster, member_id: int) -> list[Path]:
-    """Segment files of the log, the first recording of a member, in order."""
-    files = (cluster.data_dir(member_id) / "archive").glob("0-*.rec")
-    return sorted(files, key=lambda path: int(path.stem.split("-")[1]))
-
-
-@pytest.mark.parametrize("where", ["middle", "end"])
-def test_a_damaged_log_is_never_taken_for_a_good_one(start_cluster: StartCluster, where: str) -> None:
-    cluster = start_cluster()
-    with Writer(cluster.ingress_endpoints) as writer:
-        writer.write(2000)
-        demand_agreement(cluster, [writer])
-        leader = cluster.await_leader()
-        damaged = next(one for one in cluster.member_ids if one != leader)
-        assert cluster.stop(damaged) == 0
-        segment = log_segments(cluster, damaged)[0]
-        flip_byte(segment, where)
-        verified = ordo("archive", "verify", str(cluster.data_dir(damaged) / "archive"))
-        assert verified.returncode == 1 and segment.name in verified.stdout, verified
-        cluster.start_member(damaged)
-        writer.write(500)
-        demand_agreement(cluster, [writer])
-        errors = ordo("errors", "--config", str(cluster.config_path(damaged))).stdout
-        assert "does not vote until it has everything from its leader" in errors, errors
-        assert "Traceback" not in cluster.logs(damaged)
-
-
-def flip_byte(segment: Path, where: str) -> None:
-    """Changes one bit of a recorded message: in the middle, or the last byte that is not zero."""
-    data = bytearray(segment.read_bytes())
-    end = len(data.rstrip(b"\0"))
-    position = end // 2 if where == "middle" else end - 1
-    with segment.open("r+b") as file:
-        file.seek(position)
-        file.write(bytes([data[position] ^ 0x10]))

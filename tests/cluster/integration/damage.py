@@ -1,0 +1,57 @@
+"""What befalls the log of a member on its disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from archive import tools as archive_tools
+from cluster.launcher import LocalCluster
+
+LOG_STREAM_ID = 100
+
+
+def log_files(cluster: LocalCluster, member_id: int) -> list[Path]:
+    """Segment files of a member's log, in order."""
+    folder = cluster.data_dir(member_id) / "archive"
+    log = next(one for one in archive_tools.list_recordings(str(folder)) if one.stream_id == LOG_STREAM_ID)
+    return sorted(folder.glob(f"{log.recording_id}-*.rec"), key=lambda path: int(path.stem.split("-")[1]))
+
+
+def flip(path: Path, offset: int) -> None:
+    """Changes one bit in place: a node that runs has the file open."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def flip_first_segment(files: list[Path]) -> Path:
+    flip(files[0], 40)
+    return files[0]
+
+
+def flip_last_segment(files: list[Path]) -> Path:
+    flip(files[-1], 40)
+    return files[-1]
+
+
+def flip_last_byte(files: list[Path]) -> Path:
+    """Of the last message: the last byte that is not zero."""
+    flip(files[-1], len(files[-1].read_bytes().rstrip(b"\0")) - 1)
+    return files[-1]
+
+
+def remove_segment(files: list[Path]) -> Path:
+    files[len(files) // 2].unlink()
+    return files[len(files) // 2]
+
+
+def cut_segment(files: list[Path]) -> Path:
+    with files[len(files) // 2].open("r+b") as file:
+        file.truncate(1000)
+    return files[len(files) // 2]
+
+
+LOG_DAMAGES = (flip_first_segment, flip_last_segment, flip_last_byte, remove_segment, cut_segment)
+"""Each takes the segment files of a log, in order, and returns the one that is damaged."""
