@@ -148,14 +148,15 @@ class Recovery:
             )
 
     def _load_snapshot(self, entry: SnapshotEntry) -> snapshots.ModuleSnapshot | None:
-        """The module's part, when that and the service's are whole; a damaged one is not looked at again."""
+        """The module's part, when that and the service's are whole and of one state; else it is not looked at again."""
         try:
             contents = snapshots.decode(
                 message.payload for message in self._archive.reader(entry.module_recording_id, None).messages()
             )
-            service = self._archive.reader(entry.service_recording_id, None)
-            container_snapshot.decode(container_snapshot.payloads(service.messages()))
-            service.skip_messages()
+            reader = self._archive.reader(entry.service_recording_id, None)
+            service = container_snapshot.decode(container_snapshot.payloads(reader.messages()))
+            reader.skip_messages()
+            _check_parts(contents, service)
         except SNAPSHOT_FAULTS as error:
             self.findings.append(
                 f"the snapshot at log position {entry.log_position} is damaged, an older one or the whole log is used: "
@@ -226,3 +227,12 @@ class Recovery:
         for correlation_id, deadline in contents.timers:
             timers.schedule(correlation_id, deadline)
         service_messages.restore(contents.next_service_session_id, contents.log_service_session_id, contents.pending)
+
+
+def _check_parts(module: snapshots.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:
+    """Raises SnapshotError where the parts of a snapshot are not of one state."""
+    position = module.point.log_position
+    if service.log_position != position:
+        raise SnapshotError(f"the service's part is of log_position={service.log_position}, the module's of {position}")
+    if list(service.timers) != module.timers:
+        raise SnapshotError(f"the service's part has timers={list(service.timers)}, the module's {module.timers}")

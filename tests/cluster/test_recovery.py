@@ -137,6 +137,17 @@ def test_a_damaged_snapshot_is_left_for_an_older_one_and_made_anew(part: str) ->
     assert node.started_position == newest.log_position
 
 
+def test_parts_of_different_states_are_no_snapshot() -> None:
+    world, node = cluster(snapshots=2)
+    older, newest = sorted(stored(node).snapshots)[-2:]
+    store = StateStore(SimulatedStorage(node.disk, VirtualClock()).open_metadata(node.state_path))
+    store.put_snapshot(newest._replace(service_recording_id=older.service_recording_id))
+    module = boot(node)
+    assert module._recovery.log_position == older.log_position
+    assert f"the service's part is of log_position={older.log_position}" in module._recovery.findings[0]
+    demand_recovery(world, node)
+
+
 def test_a_recording_that_is_gone_leaves_the_vote() -> None:
     world, node = cluster()
     state = stored(node)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from cluster import node, session_requests, snapshots
+from cluster import node, session_requests
 from cluster.container import ServiceContainer
 from cluster.container_queries import ContainerQueries
 from cluster.log_executor import LogExecutor
@@ -139,14 +139,7 @@ def execution_goes_on_during_a_snapshot(patch: Patch) -> None:
 
 def snapshots_forget_timers(patch: Patch) -> None:
     """Timers do not survive a restart."""
-    original = snapshots.capture
-
-    def capture(*arguments: Any) -> Any:
-        contents = original(*arguments)
-        contents.timers.clear()
-        return contents
-
-    patch(snapshots, "capture", capture)
+    patch(ServiceTimers, "snapshot", lambda self: [])
 
 
 def late_events_fire_timers(patch: Patch) -> None:

@@ -21,7 +21,7 @@ SEEDS_NEEDED: dict[str, int] = {
     "acknowledgement_before_sync": 1,
     "session_ids_start_again": 1,
     "execution_goes_on_during_a_snapshot": 22,
-    "snapshots_forget_timers": 1,
+    "snapshots_forget_timers": 7,
     "late_events_fire_timers": 6,
     "events_count_for_later_timers": 14,
     "service_messages_are_logged_twice": 1,

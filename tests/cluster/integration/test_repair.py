@@ -22,7 +22,6 @@ from tests.cluster.integration.test_crashes import follower_of
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-SEGMENT = 64 * 1024
 OPTIONS = {"log_term_length": "64k", "segment_length": "64k"}
 
 
