@@ -23,11 +23,6 @@ with warnings.catch_warnings():
 from pipeline.generate import LogShape, generate_log  # noqa: E402
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """PySpark says so wherever pandas 3 is installed; nothing here hands it a pandas object."""
-    config.addinivalue_line("filterwarnings", "ignore:PySpark does not yet fully support pandas:FutureWarning")
-
-
 @pytest.fixture(autouse=True)
 def index_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Indexes of one test are not seen by another."""

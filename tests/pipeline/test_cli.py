@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from pipeline.cli import app, plain_error
 from pipeline.errors import PipelineError
 from pipeline.session import check_java
+from tests.pipeline.exchange import write_exchange
+from tests.pipeline.test_replay import ENGINE, ITCH
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,6 +51,15 @@ def test_java_that_is_too_old_is_one_line(tmp_path: Path) -> None:
     assert "it needs Java 17 or later" in done.stderr
 
 
+def test_missing_pyspark_is_one_line_that_says_how_to_get_it(tmp_path: Path) -> None:
+    script = "import sys; sys.modules['pyspark'] = None; from cluster.cli import main; main()"
+    command = [sys.executable, "-c", script, "pipeline", "sessions", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert re.search(r"pyspark\S* is not installed; run: pip install 'ordo\[pipeline\]'", done.stderr)
+
+
 def test_our_error_is_taken_out_of_sparks() -> None:
     wrapped = RuntimeError(
         "An exception was thrown\n  File x\npipeline.errors.PipelineError: no archive in /x\n at java"
@@ -78,3 +89,43 @@ def test_audit_tells_by_its_exit_status(tmp_path: Path, damage: bool) -> None:
     assert ("first problem at position 96: " in done.stdout) == damage
     assert not re.search("WARN|log4j|incubator", done.stderr), "Spark's own words are not for the user's terminal"
     assert (tmp_path / "report" / "audit.html").exists() and (tmp_path / "report" / "audit.json").exists()
+
+
+JOBS = """
+import sys
+from typer.testing import CliRunner
+from pipeline.cli import app
+for line in sys.argv[1:]:
+    done = CliRunner().invoke(app, line.split())
+    print(f"{line.split()[0]} exit={done.exit_code} {done.exception or ''} {done.stdout}")
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.shared_data
+@pytest.mark.timeout(300)
+def test_every_job_runs_from_the_command_line(tmp_path: Path) -> None:
+    """One after another in one process, each with a Spark session of its own and a report where it writes one."""
+    if not ITCH.exists():
+        pytest.skip(f"shared data is not beside the checkout: {ITCH}")
+    log = str(tmp_path / "node0" / "archive")
+    write_exchange(log, ITCH, (2000, 5000))
+    to = str(tmp_path)
+    lines = [
+        f"export {log} --to {to}/parquet", f"export {log} --to {to}/parquet", f"sessions {log} --report {to}/r",
+        f"latency {log} --report {to}/r", f"decode {log} --decoder struct:<BB:kind,flags --to {to}/decoded",
+        f"replay {log} --service {ENGINE} --report {to}/r",
+        f"replay {log} --service tests.pipeline.exchange:FewerShares --baseline {ENGINE} --report {to}/differs",
+        f"market {log} --report {to}/r",
+    ]  # fmt: skip
+    command = [sys.executable, "-c", JOBS, *(f"{line} --cores 2" for line in lines)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=290)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = re.findall(r"^(\w+) exit=(\d)", done.stdout, re.MULTILINE)
+    assert found == [(line.split()[0], "1" if "differs" in line else "0") for line in lines], done.stdout
+    assert re.search(r"^2 snapshots|, 2 snapshots$", done.stdout, re.MULTILINE)
+    assert "differs first at position" in done.stdout
+    for name in ("sessions", "latency", "replay", "market"):
+        assert (tmp_path / "r" / f"{name}.html").stat().st_size > 0 and (tmp_path / "r" / f"{name}.json").exists()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from cluster.client import ClusterClient
 from cluster.config import load_config
@@ -24,6 +24,8 @@ from pipeline.jobs.replay import replay
 from pipeline.recordings import open_recordings
 from tests.pipeline.test_replay import ENGINE, ITCH
 
+SEGMENT_LENGTH = 1 << 19
+SMALL = {"segment_length": SEGMENT_LENGTH, "log_term_length": SEGMENT_LENGTH}
 pytestmark = [pytest.mark.spark, pytest.mark.shared_data, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -34,7 +36,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         pytest.skip(f"shared data is not beside the checkout: {ITCH}")
     root = tmp_path_factory.mktemp("demo")
     requests = [entry.request for entry in ItchFeed(1).entries(read_itch_file(ITCH))]
-    with LocalCluster(ENGINE, root=root, keep=True, sync="none") as cluster:
+    with LocalCluster(ENGINE, root=root, keep=True, sync="none", cluster=SMALL) as cluster:
         leader = load_config(cluster.config_path(cluster.await_leader()))
         answers: list[object] = []
         orders: list[OrderClient] = []
@@ -65,20 +67,50 @@ def test_three_nodes_are_clean(spark: SparkSession, archives: list[str]) -> None
     assert session_violations(spark.read.format("ordo").load(archives)).count() == 0
 
 
-def test_a_flipped_byte_of_one_node_is_found(spark: SparkSession, archives: list[str], tmp_path: Path) -> None:
-    damaged = tmp_path / "copy" / "archive"
-    shutil.copytree(archives[1], damaged)
-    messages = spark.read.format("ordo").load(archives[1]).where("kind = 'message'")
-    row = messages.orderBy("position").limit(5000).tail(1)[0]
-    with open(damaged / "0-0.rec", "r+b") as file:
-        file.seek(row.start_position + 70)
+@pytest.fixture
+def copy(archives: list[str], tmp_path: Path) -> str:
+    """Of the second node's archive, to be damaged."""
+    folder = tmp_path / "copy" / "archive"
+    shutil.copytree(archives[1], folder)
+    return str(folder)
+
+
+def message_of(spark: SparkSession, folder: str, number: int) -> Row:
+    messages = spark.read.format("ordo").load(folder).where("kind = 'message'")
+    return messages.orderBy("position").limit(number).tail(1)[0]
+
+
+def test_a_flipped_byte_of_one_node_is_found(spark: SparkSession, archives: list[str], copy: str) -> None:
+    row = message_of(spark, copy, 5000)
+    base = row.start_position // SEGMENT_LENGTH * SEGMENT_LENGTH
+    with open(f"{copy}/0-{base}.rec", "r+b") as file:
+        file.seek(row.start_position - base + 70)
         byte = file.read(1)[0]
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte ^ 4]))
-    facts = audit(spark, [archives[0], str(damaged), archives[2]])
+    facts = audit(spark, [archives[0], copy, archives[2]])
     assert facts["first_difference"]["position"] == row.start_position
     assert facts["first_difference"]["odd"] == "copy"
     assert facts["findings"][0]["fault"] == "checksum"
+
+
+def test_a_removed_segment_of_one_node_is_found(spark: SparkSession, archives: list[str], copy: str) -> None:
+    os.remove(f"{copy}/0-{SEGMENT_LENGTH}.rec")
+    facts = audit(spark, [archives[0], copy, archives[2]])
+    assert facts["first_problem"]["position"] == facts["first_difference"]["position"] == SEGMENT_LENGTH
+    assert facts["first_difference"]["odd"] == "copy"
+    assert [finding["fault"] for finding in facts["findings"]] == ["the segment file is missing"]
+
+
+def test_a_truncated_tail_of_one_node_is_found(spark: SparkSession, archives: list[str], copy: str) -> None:
+    row = message_of(spark, copy, 9900)
+    base = row.start_position // SEGMENT_LENGTH * SEGMENT_LENGTH
+    assert not os.path.exists(f"{copy}/0-{base + SEGMENT_LENGTH}.rec")
+    os.truncate(f"{copy}/0-{base}.rec", row.start_position - base + 40)
+    facts = audit(spark, [archives[0], copy, archives[2]])
+    assert facts["first_problem"]["position"] == row.start_position
+    assert facts["findings"][0]["fault"] == "the segment file ends inside the frame"
+    assert facts["first_difference"]["odd"] == "copy"
 
 
 def test_replay_agrees_at_every_snapshot_of_every_node(spark: SparkSession, archives: list[str]) -> None:

@@ -1,0 +1,28 @@
+"""The benchmark of the pipeline runs, small, so that it does not rot."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_every_measure_is_taken(tmp_path: Path) -> None:
+    """Each counts its rows itself and ends the run when some are missing."""
+    command = [sys.executable, "-m", "benchmarks.pipeline", "--messages", "200000", "--repeat", "1", "--cores", "2"]
+    command += ["--json", str(tmp_path / "facts.json"), "--folder", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=290)
+    assert done.returncode == 0, done.stderr[-3000:]
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    assert set(facts["share_of_bare_generator"]) == {"count, all columns", "count, 5 columns", "aggregate"}
+    assert len(facts["results"]) == 18 and all(result["seconds"] > 0 for result in facts["results"])
