@@ -30,7 +30,9 @@ JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
     "-Xmx256m",
+    "-Daeron.timer.interval=100ms",
 )
+"""Drivers look at their timers ten times as often as by default, so that the ends of streams show sooner."""
 
 
 class PeerMissingError(Exception):

@@ -21,13 +21,14 @@ from transport.subscription import Subscription
 TIMEOUT_S = 60.0
 PARK_NS_MAX = 1_000_000  # a foreign client does not wake a parked driver: it looks again after this time
 WINDOW_BYTES = 512 * 1024
+TIMER_INTERVAL_NS = 100_000_000
 
 
 class OrdoDriver:
     """A media driver on a thread of its own, as a foreign client needs it."""
 
     def __init__(self, directory: str, **settings: Any) -> None:
-        defaults = {"term_length": 1 << 20, "ipc_term_length": 1 << 20}
+        defaults = {"term_length": 1 << 20, "ipc_term_length": 1 << 20, "timer_interval_ns": TIMER_INTERVAL_NS}
         self.clock = clock = SystemClock()
         self.directory = directory
         self.errors: list[BaseException | str] = []

@@ -6,9 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from cluster.component_errors import read_component_errors
+from cluster.config import load_config
 from cluster.counter_types import CounterType
 from cluster.launcher import LocalCluster
+from cluster.mark_file import MODULE_MARK_FILE_NAME
 from cluster.node_counters import counter_value
+from runtime.memory import FileMemoryProvider
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.protocol import REPORT_EVENT
 from tests.cluster.integration.writer import Writer
@@ -95,6 +99,12 @@ def await_agreement(
     assert report.writers == expected, f"the replicas hold {report}, the writers wrote {expected}"
     assert report.entries == sum(writer.acked for writer in writers)
     return report
+
+
+def errors_of(cluster: LocalCluster, member_id: int) -> str:
+    """The error log of a node, as `ordo errors` reads it."""
+    path = load_config(cluster.config_path(member_id)).cluster_dir / MODULE_MARK_FILE_NAME
+    return "\n".join(one.text for one in read_component_errors(FileMemoryProvider(), str(path)))
 
 
 def counter_of(cluster: LocalCluster, member_id: int, counter: CounterType) -> int:

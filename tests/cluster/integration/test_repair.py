@@ -14,7 +14,7 @@ from cluster.launcher import LocalCluster
 from cluster.sessions import NULL_VALUE
 from cluster.tools import request_snapshot
 from consensus.distrust import Distrust
-from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
+from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.damage import LOG_DAMAGES, LOG_STREAM_ID, flip, log_files
@@ -125,15 +125,8 @@ def test_a_lost_majority_says_so_and_can_be_told_to_go_on(start_cluster: StartCl
     for member_id in (0, 1):
         flip(log_files(cluster, member_id)[0], 40)
     cluster.start()
-    arguments = ("--config", str(cluster.config_path(2)))
-    await_value(
-        lambda: (
-            True
-            if "no leader can be elected: members [0, 1] of [0, 1, 2]" in ordo("errors", *arguments).stdout
-            else None
-        ),
-        "the line that tells the operator",
-    )
+    line = "no leader can be elected: members [0, 1] of [0, 1, 2]"
+    await_value(lambda: line in errors_of(cluster, 2) or None, "the line that tells the operator")
     assert cluster.leader() is None
     cluster.stop(1)
     arguments = ("--config", str(cluster.config_path(1)))
