@@ -117,7 +117,7 @@ def recover(world: World) -> None:
     questions = LastQuestions(world.clients[0], {node.member_id for node in world.members()})
     if not world.run(RECOVERY_NS_MAX, questions.are_answered):
         raise Violation(f"queries are not answered {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
-    if not world.run(RECOVERY_NS_MAX, lambda: not world.pending_work() and world.is_steady()):
+    if not world.run(RECOVERY_NS_MAX + world.timers_ahead_ns(), lambda: not world.pending_work() and world.is_steady()):
         raise Violation(f"timers or messages are left over: {world.pending_work()}: {world.describe()}")
     executed = [node.executed_position for node in world.members()]
     if min(executed) < world.executed.end_position:
