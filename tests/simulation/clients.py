@@ -121,14 +121,13 @@ class SimulatedClient(Actor):
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def step(self, now_ns: int) -> int:
+    def step(self, now_ns: int) -> None:
         """Perhaps asks for something, polls once, and sleeps until something is due."""
         self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
         if self.is_working and self.session is not None and self.session.state is CONNECTED:
             self._work(now_ns)
         self._poll(now_ns)
         self.sleep_for(now_ns, self._idle_ns(now_ns))
-        return 0
 
     def _idle_ns(self, now_ns: int) -> int:
         """How long it may sleep."""

@@ -46,11 +46,11 @@ class Outcome:
 def run_seed(seed: int, options: Options | None = None) -> Outcome:
     """Never raises for what the cluster does wrong: the outcome says it."""
     options = options or draw(RandomSource(seed).stream("options"))
-    started_s, started_cpu_s = time.perf_counter(), time.process_time()
     gc.collect()  # what the run before left behind
     gc.freeze()
     was_collecting = gc.isenabled()
     gc.disable()
+    started_s, started_cpu_s = time.perf_counter(), time.process_time()
     world = World(seed, options)
     violation: str | None = None
     try:

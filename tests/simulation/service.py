@@ -117,20 +117,21 @@ class RegisterService(ClusteredService):
         if request is None:
             self._done(header.position, f"message session={session.id}", "a payload that no client sent", payload)
             return
-        wrong = self._check_order(session.id, request)
-        self._observer.on_request(session.id, request, header.position)
+        session_id, position = session.id, header.position
+        wrong = self._check_order(session_id, request.number)
+        self._observer.on_request(session_id, request, position)
         reply = self._apply(session, request, timestamp).encode()
-        text = f"{request.kind.name} session={session.id} client={request.client} number={request.number}"
-        self._done(header.position, text, wrong, reply + timestamp.to_bytes(8, "little"))
+        text = f"{request.kind.name} session={session_id} client={request.client} number={request.number}"
+        self._done(position, text, wrong, reply + timestamp.to_bytes(8, "little"))
         session.offer(reply)
 
-    def _check_order(self, session_id: int, request: Request) -> str:
+    def _check_order(self, session_id: int, number: int) -> str:
         last = self.state.sessions.get(session_id)
         if last is None:
             return f"a message of session {session_id}, which is not open"
-        self.state.sessions[session_id] = max(last, request.number)
-        if request.number <= last:
-            return f"session {session_id}: number {request.number} after {last}: doubled or out of order"
+        if number <= last:
+            return f"session {session_id}: number {number} after {last}: doubled or out of order"
+        self.state.sessions[session_id] = number
         return ""
 
     def _apply(self, session: Any, request: Request, timestamp: int) -> Reply:

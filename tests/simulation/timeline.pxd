@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int64_t
 
+from cluster.node_cycle cimport NodeCycle
 from cluster.sequencer cimport Sequencer
-from runtime.agent cimport Agent
 from runtime.clock cimport VirtualClock
 from tests.simulation.network cimport SimulatedHost, SimulatedNetwork
 from transport.driver.media_driver cimport MediaDriver
@@ -14,12 +14,12 @@ cdef class Actor:
     cdef public int64_t paused_until_ns
     cdef public int64_t cycle_ns           # how long a duty cycle takes
     cdef public SimulatedHost host         # None while its process is dead
-    cpdef int step(self, int64_t now_ns) except -1
+    cdef int run(self, int64_t now_ns) except -1
     cdef void wake(self) noexcept
     cdef void sleep(self, int64_t now_ns, int64_t wait_ns) noexcept
 
 cdef class NodeActor(Actor):
-    cdef Agent _cycle
+    cdef NodeCycle _cycle
     cdef MediaDriver _driver
     cdef Sequencer _sequencer
     cdef VirtualClock _clock
@@ -38,7 +38,7 @@ cdef class NodeActor(Actor):
     cdef int _leave(self, int64_t now_ns, int64_t local_ns) except -1
     cdef int64_t _world_ns(self, int64_t local_ns) noexcept
     cdef int64_t _until_sync(self, int64_t local_ns)
-    cdef int _look_for_changes(self) except -1
+    cdef int _look_for_changes(self, bint has_worked) except -1
 
 cdef class Timeline:
     cdef readonly VirtualClock clock

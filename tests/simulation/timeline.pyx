@@ -4,8 +4,8 @@ import heapq
 
 from libc.stdint cimport int64_t
 
+from cluster.node_cycle cimport NodeCycle
 from cluster.sequencer cimport Sequencer
-from runtime.agent cimport Agent
 from runtime.clock cimport VirtualClock
 from tests.simulation.network cimport SimulatedHost, SimulatedNetwork
 from tests.simulation.storage cimport SimulatedSyncQueue
@@ -28,8 +28,13 @@ cdef class Actor:
     def __cinit__(self):
         self.due_ns = NEVER
 
-    cpdef int step(self, int64_t now_ns) except -1:
+    cdef int run(self, int64_t now_ns) except -1:
         """One duty cycle; sets `due_ns`. Says what changed that invariants look at: NOTHING, POSITIONS or STATE."""
+        self.step(now_ns)
+        return NOTHING
+
+    def step(self, now_ns):
+        """The same for Python; what invariants look at does not change."""
         raise NotImplementedError
 
     def pause(self, int64_t until_ns):
@@ -87,10 +92,10 @@ cdef class NodeActor(Actor):
         self.due_ns = NEVER
         self.paused_until_ns = 0
 
-    cpdef int step(self, int64_t now_ns) except -1:
+    cdef int run(self, int64_t now_ns) except -1:
         cdef int64_t elapsed_ns = now_ns - self._booted_ns
         cdef int64_t local_ns = self._first_ns + elapsed_ns + elapsed_ns * self._rate_ppm // 1_000_000
-        cdef int64_t wait_ns = 0
+        cdef int64_t wait_ns = 0, next_tick_ns = self._cycle.next_tick_ns
         cdef int work
         self._clock.now_ns = local_ns
         if self.leaves_at_ns < NEVER:
@@ -106,7 +111,7 @@ cdef class NodeActor(Actor):
             wait_ns = self._world_ns(self.host.parked_ns if wait_ns else 0)
             wait_ns = min(wait_ns, self._until_sync(local_ns))
         self.sleep(now_ns, wait_ns)
-        return self._look_for_changes()
+        return self._look_for_changes(work != 0 or self._cycle.next_tick_ns != next_tick_ns)
 
     cdef int _leave(self, int64_t now_ns, int64_t local_ns) except -1:
         """What is left to do of a node that was told to end: its driver goes on for a while."""
@@ -131,11 +136,13 @@ cdef class NodeActor(Actor):
                 soonest_ns = min(soonest_ns, self._world_ns(due_ns - local_ns))
         return soonest_ns
 
-    cdef int _look_for_changes(self) except -1:
+    cdef int _look_for_changes(self, bint has_worked) except -1:
         cdef Sequencer sequencer = self._sequencer
         cdef bint moved = (sequencer.append_position != self._append_position
                            or sequencer.commit_position != self._commit_position)
         cdef bint was_cut = sequencer.append_position < self._append_position
+        if not has_worked and not moved:
+            return NOTHING
         cdef object context = self._context, state = context.state, role = context.role
         cdef int64_t candidate_term_id = context.candidate_term_id, leads_term = sequencer.leading_term()
         self._append_position = sequencer.append_position
@@ -221,7 +228,7 @@ cdef class Timeline:
                 self.steps += 1
                 if actor.host is not None:
                     actor.host.has_arrivals = False
-                changed = actor.step(next_ns)
+                changed = actor.run(next_ns)
                 if changed == STATE:
                     self.on_changed(actor)
                 elif changed == POSITIONS:

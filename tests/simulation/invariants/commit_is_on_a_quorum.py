@@ -34,8 +34,9 @@ class CommitIsOnAQuorum(Invariant):
         self.on_moved(node)
 
     def on_moved(self, node: SimulatedNode) -> None:
-        if node.commit_position > self.position:
-            self._check(node, node.commit_position)
+        commit = node.commit_position
+        if commit > self.position:
+            self._check(node, commit)
 
     def _check(self, node: SimulatedNode, commit: int) -> None:
         holders = {
