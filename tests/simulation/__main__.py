@@ -13,9 +13,7 @@ from tests.simulation.options import Options
 from tests.simulation.run import Outcome, run_seed
 
 EVENTS_SHOWN = 60
-SPEED = Options(
-    nodes=3, clients=3, duration_ns=60_000_000_000, cycle_ns=500_000, operation_mean_ns=30_000_000, padding_max=200
-)
+SPEED = Options(nodes=3, clients=3, duration_ns=60_000_000_000, operation_mean_ns=30_000_000, padding_max=200)
 """100 requests a virtual second, each executed by three members."""
 
 
