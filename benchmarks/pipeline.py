@@ -19,10 +19,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -101,6 +102,13 @@ def _check(cursors: list[MessageCursor], messages: int) -> None:
         cursors.pop(0)
 
 
+class Spent(NamedTuple):
+    """On the clock, and of processor time by all processes: where others load the machine only the second tells."""
+
+    seconds: float
+    cpu_s: float
+
+
 class Bench:
     """One run; `results` gathers (measure, seconds, rows a second, MB a second of log)."""
 
@@ -113,24 +121,32 @@ class Bench:
         self.rows = shape.messages + shape.terms * (2 * shape.sessions + 2)
         self.results: list[dict[str, Any]] = []
 
-    def measure(self, name: str, action: Callable[[], int | None], rows: int | None = None) -> float:
-        """Median of `repeat`, in seconds. What the action answers must be the number of rows, if anything."""
-        seconds = []
+    def measure(self, name: str, action: Callable[[], int | None], rows: int | None = None) -> Spent:
+        """Medians of `repeat`. What the action answers must be the number of rows, if anything."""
+        seconds, cpu_seconds = [], []
         for _ in range(self.repeat):
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), _cpu_seconds()
             found = action()
             seconds.append(time.perf_counter() - start)
+            cpu_seconds.append(_cpu_seconds() - cpu_start)
             if found is not None and found != (self.rows if rows is None else rows):
                 raise SystemExit(f"{name}: {found} rows, expected {self.rows if rows is None else rows}")
-        middle = median(seconds)
+        middle, cpu = median(seconds), median(cpu_seconds)
         rate = {"rows_per_s": self.rows / middle, "mb_per_s": self.log_bytes / middle / 1e6}
         self.results.append(
-            {"measure": name, "seconds": round(middle, 4), **{key: round(value) for key, value in rate.items()}}
+            {
+                "measure": name,
+                "seconds": round(middle, 4),
+                "cpu_s": round(cpu, 2),
+                **{key: round(value) for key, value in rate.items()},
+            }
         )
         print(
-            f"{name:<46} {middle:9.3f} s {rate['rows_per_s']:14,.0f} rows/s {rate['mb_per_s']:9,.0f} MB/s", flush=True
+            f"{name:<52} {middle:9.3f} s {cpu:8.2f} s cpu {rate['rows_per_s']:14,.0f} rows/s "
+            f"{rate['mb_per_s']:9,.0f} MB/s",
+            flush=True,
         )
-        return middle
+        return Spent(middle, cpu)
 
     def log(self, columns: tuple[str, ...], **options: Any) -> DataFrame:
         return self.spark.read.format("ordo").options(columns=",".join(columns), **options).load(self.archive)
@@ -165,29 +181,29 @@ class Bench:
             "decoder alone, one core, 4 columns", lambda: decode(("position", "timestamp", "session_id", "payload"))
         )
 
-    def scans(self) -> dict[str, float]:
-        """count(), an aggregate and Parquet, from the log and from the bare generator; the share of its rate."""
+    def scans(self) -> dict[str, dict[str, float]]:
+        """count() and an aggregate, from the log and from the bare generators; the share of the first one's rate."""
         start = time.perf_counter()
         tasks = len(_tasks(self.archive))
         print(f"index built and planned in {time.perf_counter() - start:.2f} s, {tasks} tasks")
-        shares = {}
+        shares: dict[str, dict[str, float]] = {}
         some = ("position", "timestamp", "session_id", "kind", "payload_length")
-        for frame in (
-            self.bare(COLUMN_NAMES, tasks),
-            self.log(COLUMN_NAMES),
-        ):  # workers and compiled code, not measured
-            self._aggregate(frame.limit(1_000_000))
-        for name, columns in (("all columns", COLUMN_NAMES), ("5 columns", some)):
-            bare = self.measure(f"count(), bare generator, {name}", self.bare(columns, tasks).count)
-            self.measure(
-                f"count(), the same that reads and checks, {name}",
-                self.bare(columns, tasks, archive=self.archive).count,
-            )
-            log = self.measure(f"count(), log, {name}", self.log(columns).count)
-            shares[f"count, {name}"] = bare / log
-        bare = self.measure("aggregate, bare generator", lambda: self._aggregate(self.bare(some, tasks)))
-        log = self.measure("aggregate, log", lambda: self._aggregate(self.log(some)))
-        shares["aggregate"] = bare / log
+        for name, columns, action in (
+            ("count(), all columns", COLUMN_NAMES, _count),
+            ("count(), 5 columns", some, _count),
+            ("aggregate", some, self._aggregate),
+        ):
+            for frame in (self.bare(columns, tasks), self.log(columns)):  # workers and compiled code, not measured
+                action(frame)
+            bare = self.measure(f"{name}, bare generator", partial(action, self.bare(columns, tasks)))
+            checked = self.bare(columns, tasks, archive=self.archive)
+            bound = self.measure(f"{name}, the same that reads and checks", partial(action, checked))
+            log = self.measure(f"{name}, log", partial(action, self.log(columns)))
+            shares[name] = {
+                "by_clock": bare.seconds / log.seconds,
+                "by_cpu": bare.cpu_s / log.cpu_s,
+                "bound_by_cpu": bare.cpu_s / bound.cpu_s,
+            }
         return shares
 
     @staticmethod
@@ -218,12 +234,35 @@ class Bench:
         full = self.measure("time filter in Spark, full scan", lambda: self.log(some).where(
             f"unix_millis(timestamp) >= {begin} and unix_millis(timestamp) < {until}").count(), expected)  # fmt: skip
         skip = self.measure("time filter in the source", lambda: self.log(some, **span).count(), expected)
-        return full / skip
+        return full.seconds / skip.seconds
+
+
+def _cpu_seconds() -> float:
+    """Processor time of this process and all below it: driver, JVM and Python workers, also those that ended."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(folder.name))
+        ticks[int(folder.name)] = sum(map(int, fields[11:15]))
+    total, waiting = 0, [os.getpid()]
+    while waiting:
+        process = waiting.pop()
+        total += ticks[process]
+        waiting += children.get(process, [])
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def _tasks(archive: str) -> list[tuple[Run, ...]]:
     """What each task of a full read reads."""
     return plan(open_recordings([archive]), Predicates(), ReadOptions([]).partition_bytes)
+
+
+def _count(frame: DataFrame) -> int:
+    return frame.count()
 
 
 def _drain(frame: DataFrame) -> None:
@@ -250,7 +289,10 @@ def run(messages: int, cores: int, repeat: int, folder: Path) -> dict[str, Any]:
     finally:
         spark.stop()
     for name, share in shares.items():
-        print(f"share of the bare generator's rate, {name}: {share:.0%}")
+        print(
+            f"share of the bare generator's rate, {name}: {share['by_clock']:.0%} by the clock, "
+            f"{share['by_cpu']:.0%} by processor time; the bound is {share['bound_by_cpu']:.0%}"
+        )
     print(f"time filter: {gain:.0f} times faster than the full scan")
     return {"messages": messages, "cores": cores, "log_bytes": bench.log_bytes, "results": bench.results,
             "share_of_bare_generator": shares, "time_filter_gain": gain}  # fmt: skip
