@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,10 +12,11 @@ from consensus.configuration import Configuration
 from runtime.errors import CorruptFrameError, OrdoError
 
 if TYPE_CHECKING:
+    from archive.reader import RecordingReader
     from tests.simulation.nodes import SimulatedNode
 
-SESSION_TERM_OFFSET = 8
-SCHEMA_OFFSET = 4
+_HEAD = struct.Struct("<4xHxxq")
+"""Of every record of a cluster's log: the schema id of its header, then the term id, which comes first."""
 
 
 class Entry(NamedTuple):
@@ -31,6 +33,7 @@ class LogCopy:
     def __init__(self, node: SimulatedNode) -> None:
         self._node = node
         self._life = 0
+        self._reader: RecordingReader | None = None
         self.entries: list[Entry] = []
         self.positions: list[int] = []
         self.configurations: list[tuple[int, Configuration]] = []
@@ -50,6 +53,7 @@ class LogCopy:
 
     def cut(self, position: int) -> None:
         """Forgets what lies behind a position."""
+        self._reader = None
         count = bisect_right(self.positions, position)
         del self.entries[count:], self.positions[count:]
         self.configurations = [row for row in self.configurations if row[0] <= position]
@@ -76,30 +80,29 @@ class LogCopy:
             with node.readable_disk():
                 self._read(start, end)
         except CorruptFrameError as error:
+            self._reader = None
             if not node.is_rotten:
                 node.world.fail(f"{node.name}: damage that nobody made: {error}")
         except OrdoError as error:
+            self._reader = None
             node.world.fail(f"{node.name}: its log cannot be read: {error}")
 
     def _read(self, start: int, end: int) -> None:
-        assert self._node.node is not None
-        reader = self._node.node.archive.reader(self._node.log_recording_id, start)
+        node = self._node.node
+        assert node is not None
+        if self._reader is None:
+            self._reader = node.archive.reader(self._node.log_recording_id, start)
         chain = self.entries[-1].chain if self.entries else 0
-        for message in reader.messages(end):
-            chain = hash((chain, message.payload))
-            term_id = _term_of(message.payload)
-            self.entries.append(Entry(message.position, term_id, chain))
-            self.positions.append(message.position)
-            found = ordo_codecs.decode(message.payload) if _is_of_ordo(message.payload) else None
-            if found is not None and found[0] is ordo_codecs.CONFIGURATION_EVENT:
-                self.configurations.append((message.position, decode_configuration(found[1]).ids()))
+        for message in self._reader.messages(end):
+            position, payload = message.position, message.payload
+            chain = hash((chain, payload))
+            schema_id, term_id = _HEAD.unpack_from(payload)
+            self.entries.append(Entry(position, term_id, chain))
+            self.positions.append(position)
+            if schema_id == ordo_codecs.SCHEMA_ID:
+                self._look_for_configuration(position, payload)
 
-
-def _is_of_ordo(record: bytes) -> bool:
-    """Whether the header names the schema of Ordo's own records."""
-    return int.from_bytes(record[SCHEMA_OFFSET : SCHEMA_OFFSET + 2], "little") == ordo_codecs.SCHEMA_ID
-
-
-def _term_of(record: bytes) -> int:
-    """Every record of a cluster's log has its term id first."""
-    return int.from_bytes(record[SESSION_TERM_OFFSET : SESSION_TERM_OFFSET + 8], "little", signed=True)
+    def _look_for_configuration(self, position: int, record: bytes) -> None:
+        found = ordo_codecs.decode(record)
+        if found is not None and found[0] is ordo_codecs.CONFIGURATION_EVENT:
+            self.configurations.append((position, decode_configuration(found[1]).ids()))
