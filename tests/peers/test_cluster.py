@@ -85,7 +85,7 @@ def await_sessions(cluster: LocalCluster, count: int) -> None:
 
 def test_session_from_connect_to_close(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
     """10,000 messages of 1 B to 100 KiB; the leader dies; the session goes on with the next one, and closes."""
-    cluster = start_cluster()
+    cluster = start_cluster(leader_heartbeat_timeout="2s")  # one change of the leader, on a busy machine, too
     leader = cluster.await_leader()
     peer, connected_to = start_client(java, shm_path / "java", endpoints(cluster))
     assert connected_to == leader

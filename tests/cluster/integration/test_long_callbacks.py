@@ -14,6 +14,8 @@ from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 PAUSE_S = 5.0
+PATIENT = {"leader_heartbeat_timeout": "2s"}
+"""Well below the pause, and above what three services that compute leave a node to wait for on two cores."""
 
 
 def places(cluster: LocalCluster) -> dict[int, tuple[int, int, int]]:
@@ -41,7 +43,7 @@ def settled_places(cluster: LocalCluster) -> dict[int, tuple[int, int, int]]:
 
 @pytest.mark.parametrize("action", ["SLEEP", "COMPUTE"])
 def test_a_callback_of_five_seconds(start_cluster: StartCluster, action: str) -> None:
-    cluster = start_cluster(environment={f"LEDGER_{action}_AT": "1500"})
+    cluster = start_cluster(environment={f"LEDGER_{action}_AT": "1500"}, cluster=PATIENT)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(1000)
         before = settled_places(cluster)
