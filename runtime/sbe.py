@@ -77,8 +77,12 @@ class Header(NamedTuple):
 
 def read_header(buffer: Any, offset: int = 0) -> Header:
     """The header at `offset`. Raises DecodeError when the buffer is too short."""
+    return Header(*_unpack_header(buffer, offset))
+
+
+def _unpack_header(buffer: Any, offset: int) -> tuple[int, int, int, int]:
     try:
-        return Header(*_HEADER.unpack_from(buffer, offset))
+        return _HEADER.unpack_from(buffer, offset)
     except struct.error:
         raise DecodeError(f"message header is cut: length_bytes={len(buffer) - offset}, at least 8") from None
 
@@ -274,13 +278,13 @@ class Message:
 
         Raises DecodeError when it is another message or cut. The version is never a reason to refuse (§7).
         """
-        header = read_header(buffer, offset)
-        if header.template_id != self.template_id or header.schema_id != self.schema_id:
+        block_length, template_id, schema_id, version = _unpack_header(buffer, offset)
+        if template_id != self.template_id or schema_id != self.schema_id:
             raise DecodeError(
-                f"not a {self.name}: template_id={header.template_id} schema_id={header.schema_id}, "
+                f"not a {self.name}: template_id={template_id} schema_id={schema_id}, "
                 f"expected template_id={self.template_id} schema_id={self.schema_id}"
             )
-        return self.decode_body(buffer, offset + HEADER_LENGTH, header.block_length, header.version)
+        return self.decode_body(buffer, offset + HEADER_LENGTH, block_length, version)
 
     def decode_body(
         self, buffer: Any, offset: int = 0, block_length: int | None = None, version: int | None = None

@@ -68,8 +68,10 @@ class Reply(NamedTuple):
     ok: bool
     value: int
 
-    def encode(self) -> bytes:
-        return _REPLY.pack(self.client, self.number, self.ok, self.value)
+
+def encode_reply(request: Request, ok: bool, value: int) -> bytes:
+    """As a Reply is read."""
+    return _REPLY.pack(request.client, request.number, ok, value)
 
 
 def decode_reply(payload: bytes) -> Reply:

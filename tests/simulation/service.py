@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from service_api.service import Cluster, ClusteredService
-from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request, decode_request
+from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_request, encode_reply
 from tests.simulation.queries import Answer, decode_question
 
 SNAPSHOT_PADDING_BYTES_MAX = 200_000
@@ -120,7 +120,7 @@ class RegisterService(ClusteredService):
         session_id, position = session.id, header.position
         wrong = self._check_order(session_id, request.number)
         self._observer.on_request(session_id, request, position)
-        reply = self._apply(session, request, timestamp).encode()
+        reply = self._apply(session, request, timestamp)
         text = f"{request.kind.name} session={session_id} client={request.client} number={request.number}"
         self._done(position, text, wrong, reply + timestamp.to_bytes(8, "little"))
         session.offer(reply)
@@ -134,7 +134,8 @@ class RegisterService(ClusteredService):
         self.state.sessions[session_id] = number
         return ""
 
-    def _apply(self, session: Any, request: Request, timestamp: int) -> Reply:
+    def _apply(self, session: Any, request: Request, timestamp: int) -> bytes:
+        """The answer."""
         state = self.state
         ok, value = True, NONE_VALUE
         match request.kind:
@@ -157,7 +158,7 @@ class RegisterService(ClusteredService):
                 self.cluster.offer(struct.pack("<q", state.messages_sent))
             case Kind.CLOSE:
                 session.close()
-        return Reply(request.client, request.number, ok, value)
+        return encode_reply(request, ok, value)
 
     def _on_own_message(self, payload: bytes, position: int) -> None:
         (number,) = struct.unpack("<q", payload)
