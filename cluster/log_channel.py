@@ -65,6 +65,7 @@ class LeaderLog:
         self._requests: dict[int, int] = {}
         self._base_position = base_position
         self.failure: str | None = None
+        self.stop_error: Exception | None = None
         self.publication = self._publish(own, parameters, recording_id, base_position)
         self._destinations: list[str] = []
         self._settled: list[Member] | None = None
@@ -137,6 +138,7 @@ class LeaderLog:
         raise ClusterError("the spy on the log publication has no image: the driver did not link it")
 
     def _on_stop(self, recording: Recording, error: Exception | None) -> None:
+        self.stop_error = error
         self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
 
     def needs_replay(self, member_id: int, position: int) -> bool:
@@ -219,6 +221,7 @@ class FollowerLog:
         self._catching_up = True
         self.recording: Recording | None = None
         self.failure: str | None = None
+        self.stop_error: Exception | None = None
         self._subscription: Subscription = client.add_subscription(
             f"aeron:udp?control-mode=manual|session-id={log_session_id}|rejoin=false|alias=log"
             f"|rcv-wnd={parameters.receiver_window_bytes}|so-rcvbuf={parameters.socket_buffer_bytes}",
@@ -266,6 +269,7 @@ class FollowerLog:
         return True
 
     def _on_stop(self, recording: Recording, error: Exception | None) -> None:
+        self.stop_error = error
         self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
 
     def try_go_live(self, leader_position: int) -> bool:

@@ -290,6 +290,7 @@ class LogKeeper:
         self._sequencer.truncated(position)
 
 
-def _demand_storage(log: LeaderLog | FollowerLog | None) -> None:
-    if log is not None and log.recording is not None and isinstance(log.recording.error, StorageError):
-        raise log.recording.error
+def _demand_storage(log: LeaderLog | FollowerLog) -> None:
+    """Without its end on disk and in the catalog (seed 74807) the recording cannot go on before a restart finds it."""
+    if isinstance(log.stop_error, StorageError):
+        raise log.stop_error
