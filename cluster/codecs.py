@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
-from runtime.sbe import Message
+from runtime.sbe import Message, by_template_id, decode_one_of
 
 SCHEMA_ID = 111
 SCHEMA_VERSION = 17
@@ -297,19 +297,10 @@ PENDING_MESSAGE_TRACKER = _message(
     "next_service_session_id i64; log_service_session_id i64; pending_message_capacity capacity_t; service_id i32",
 )
 
-MESSAGES: dict[int, Message] = {
-    message.template_id: message for message in list(globals().values()) if isinstance(message, Message)
-}
+MESSAGES = by_template_id(list(globals().values()))
+_SCHEMAS = {SCHEMA_ID: MESSAGES}
 
 
 def decode(buffer: Any) -> tuple[Message, Any] | None:
-    """The message in a buffer as (its table, its values), or None for a template or schema that is not the cluster's.
-
-    Raises DecodeError (runtime.sbe) when the buffer is shorter than its own lengths say.
-    """
-    view = memoryview(buffer).cast("B")
-    if len(view) < HEADER_LENGTH_BYTES:
-        return None
-    schema_id = view[4] | view[5] << 8
-    message = MESSAGES.get(view[2] | view[3] << 8) if schema_id == SCHEMA_ID else None
-    return None if message is None else (message, message.decode(view))
+    """As `runtime.sbe.decode_one_of`, for messages of the cluster's schema."""
+    return decode_one_of(_SCHEMAS, buffer)

@@ -10,7 +10,7 @@ from typing import Any
 
 from cluster import codecs
 from cluster.codecs import HEADER_LENGTH_BYTES, columns
-from runtime.sbe import Message
+from runtime.sbe import Message, by_template_id, decode_one_of
 
 SCHEMA_ID = 901
 SCHEMA_VERSION = 1
@@ -116,24 +116,16 @@ MEMBERSHIP_RESPONSE = _message(
     "MembershipResponse", 23, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
 )
 
-MESSAGES: dict[int, Message] = {
-    message.template_id: message for message in list(globals().values()) if isinstance(message, Message)
-}
+MESSAGES = by_template_id(list(globals().values()))
+_OWN_SCHEMA = {SCHEMA_ID: MESSAGES}
+_BOTH_SCHEMAS = {codecs.SCHEMA_ID: codecs.MESSAGES, SCHEMA_ID: MESSAGES}
 
 
 def decode(buffer: Any) -> tuple[Message, Any] | None:
-    """The message in a buffer as (its table, its values), or None for a template or schema that is not Ordo's.
-
-    Raises DecodeError (runtime.sbe) when the buffer is shorter than its own lengths say.
-    """
-    view = memoryview(buffer).cast("B")
-    if len(view) < HEADER_LENGTH_BYTES:
-        return None
-    schema_id = view[4] | view[5] << 8
-    message = MESSAGES.get(view[2] | view[3] << 8) if schema_id == SCHEMA_ID else None
-    return None if message is None else (message, message.decode(view))
+    """As `runtime.sbe.decode_one_of`, for messages of Ordo's own schema."""
+    return decode_one_of(_OWN_SCHEMA, buffer)
 
 
 def decode_any(buffer: Any) -> tuple[Message, Any] | None:
     """As `decode`, for messages of the cluster's schema and of Ordo's own."""
-    return codecs.decode(buffer) or decode(buffer)
+    return decode_one_of(_BOTH_SCHEMAS, buffer)

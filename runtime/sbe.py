@@ -316,6 +316,25 @@ class Message:
         return f"Message({self.name}, template_id={self.template_id}, schema_id={self.schema_id})"
 
 
+def by_template_id(values: Iterable[Any]) -> dict[int, Message]:
+    """The messages among some values, such as the globals of a module."""
+    return {one.template_id: one for one in values if isinstance(one, Message)}
+
+
+def decode_one_of(schemas: Mapping[int, Mapping[int, Message]], buffer: Any) -> tuple[Message, Any] | None:
+    """The message in a buffer as (its table, its values), or None for one that no schema has.
+
+    `schemas`: by schema id, the messages by template id. Raises DecodeError when the buffer is shorter than its own
+    lengths say.
+    """
+    view = memoryview(buffer).cast("B")
+    if len(view) < HEADER_LENGTH:
+        return None
+    block_length, template_id, schema_id, version = _unpack_header(view, 0)
+    message = schemas.get(schema_id, {}).get(template_id)
+    return None if message is None else (message, message.decode_body(view, HEADER_LENGTH, block_length, version))
+
+
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return f"'{value}'"
