@@ -43,7 +43,19 @@ class LogParameters:
     socket_buffer_bytes: int
 
 
-class LeaderLog:
+class RecordedLog:
+    """How the recording of a log ended, whoever publishes it."""
+
+    failure: str | None = None
+    """Why the log must be left; None while it is recorded."""
+    stop_error: Exception | None = None
+
+    def _on_stop(self, recording: Recording, error: Exception | None) -> None:
+        self.stop_error = error
+        self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
+
+
+class LeaderLog(RecordedLog):
     """The log publication of a serving leader, its recording through a spy, and replays to members catching up."""
 
     def __init__(
@@ -64,8 +76,6 @@ class LeaderLog:
         self._replays: dict[int, Replay] = {}
         self._requests: dict[int, int] = {}
         self._base_position = base_position
-        self.failure: str | None = None
-        self.stop_error: Exception | None = None
         self.publication = self._publish(own, parameters, recording_id, base_position)
         self._destinations: list[str] = []
         self._settled: list[Member] | None = None
@@ -137,10 +147,6 @@ class LeaderLog:
             self._client.invoke()
         raise ClusterError("the spy on the log publication has no image: the driver did not link it")
 
-    def _on_stop(self, recording: Recording, error: Exception | None) -> None:
-        self.stop_error = error
-        self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
-
     def needs_replay(self, member_id: int, position: int) -> bool:
         """Whether a member that asks for a replay from `position` has none on its way.
 
@@ -196,7 +202,7 @@ class LeaderLog:
         return int(self._archive.descriptor(self.recording.recording_id).stop_position)
 
 
-class FollowerLog:
+class FollowerLog(RecordedLog):
     """The log subscription of a follower: joined by a replay, then live; one image throughout."""
 
     def __init__(
@@ -220,8 +226,6 @@ class FollowerLog:
         self._live = False
         self._catching_up = True
         self.recording: Recording | None = None
-        self.failure: str | None = None
-        self.stop_error: Exception | None = None
         self._subscription: Subscription = client.add_subscription(
             f"aeron:udp?control-mode=manual|session-id={log_session_id}|rejoin=false|alias=log"
             f"|rcv-wnd={parameters.receiver_window_bytes}|so-rcvbuf={parameters.socket_buffer_bytes}",
@@ -267,10 +271,6 @@ class FollowerLog:
         existing = None if self._recording_id == NULL_VALUE else self._recording_id
         self.recording = self._archive.record(self._image, recording_id=existing, on_stop=self._on_stop)
         return True
-
-    def _on_stop(self, recording: Recording, error: Exception | None) -> None:
-        self.stop_error = error
-        self.failure = "the log recording has stopped" if error is None else f"the log recording has stopped: {error}"
 
     def try_go_live(self, leader_position: int) -> bool:
         """Adds the live destination once the image is near `leader_position`; True once frames come over both.

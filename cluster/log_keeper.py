@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from archive.catalog import RecordingState
 from cluster import codecs
-from cluster.log_channel import FollowerLog, LeaderLog, LogParameters
+from cluster.log_channel import FollowerLog, LeaderLog, LogParameters, RecordedLog
 from cluster.members import Member
 from cluster.sessions import NULL_VALUE
 from consensus import commands, messages
@@ -290,7 +290,7 @@ class LogKeeper:
         self._sequencer.truncated(position)
 
 
-def _demand_storage(log: LeaderLog | FollowerLog) -> None:
+def _demand_storage(log: RecordedLog) -> None:
     """Without its end on disk and in the catalog (seed 74807) the recording cannot go on before a restart finds it."""
     if isinstance(log.stop_error, StorageError):
         raise log.stop_error
