@@ -168,8 +168,6 @@ class ClientQueries:
             self._finish(pending, None, QueryFailedError(f"query failed: {text}"))
 
     def work(self, now_ns: int) -> None:
-        if not self._pending:
-            return
         for pending in list(self._pending.values()):
             if now_ns >= pending.deadline_ns:
                 text = f"query not answered in time: {pending.describe()}: {pending.trouble}"

@@ -28,7 +28,6 @@ CONNECTED_TICK_NS = 50 * MS
 CONNECTING_TICK_NS = 2 * MS
 OUTSTANDING_MAX = 30
 TIMER_DELAYS_MS = (0, 1, 20, 500, 2000)
-CONNECTED = ClientState.CONNECTED
 
 
 class SimulatedClient(Actor):
@@ -124,7 +123,7 @@ class SimulatedClient(Actor):
     def step(self, now_ns: int) -> None:
         """Perhaps asks for something, polls once, and sleeps until something is due."""
         self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
-        if self.is_working and self.session is not None and self.session.state is CONNECTED:
+        if self.is_working and self.session is not None and self.session.state is ClientState.CONNECTED:
             self._work(now_ns)
         self._poll(now_ns)
         self.sleep_for(now_ns, self._idle_ns(now_ns))
@@ -133,7 +132,7 @@ class SimulatedClient(Actor):
         """How long it may sleep."""
         host, driver = self.host, self._driver
         assert host is not None and driver is not None
-        is_connected = self.session is not None and self.session.state is CONNECTED
+        is_connected = self.session is not None and self.session.state is ClientState.CONNECTED
         tick_ns = CONNECTED_TICK_NS if is_connected else CONNECTING_TICK_NS
         driver.park(self.clock.now(), tick_ns)
         wait_ns = min(tick_ns, host.parked_ns)

@@ -56,6 +56,6 @@ class LostPromises(Invariant):
         self.on_moved(node)
 
     def on_moved(self, node: SimulatedNode) -> None:
-        lacks = self._lacks.get(node.member_id) if self._lacks else None
+        lacks = self._lacks.get(node.member_id)
         if lacks is not None and node.append_position >= lacks and node.module.core.leader_member_id != NULL_MEMBER:
             del self._lacks[node.member_id]
