@@ -1,13 +1,5 @@
 """The duty cycle of a node: driver, archive, consensus module and an inline service on one thread."""
 
-from libc.stdint cimport int64_t
-
-from archive.archive cimport Archive
-from cluster.sequencer cimport Sequencer
-from runtime.agent cimport Agent
-from runtime.clock cimport Clock
-from transport.driver.media_driver cimport MediaDriver
-
 cdef enum:
     MILLISECOND_NS = 1000000
     SLOW_TICK_NS = 10000000
@@ -17,7 +9,6 @@ cdef enum:
 
 
 cdef class NodeCycle(Agent):
-
     def __init__(self, MediaDriver driver, Archive archive, module, client, Agent container, Clock clock, tick,
                  int64_t spins_max):
         self.driver = driver
