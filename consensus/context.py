@@ -168,10 +168,9 @@ class Context:
         """
         if self.distrust:
             return False
-        own_id, configuration = self.own.member_id, self.configuration
         if self.is_voter or self.was_voter_lately:
             return True
-        return own_id in configuration.learner_ids and self.configurations.position != NULL_POSITION
+        return self.own.member_id in self.configuration.learner_ids and self.configurations.position != NULL_POSITION
 
     @property
     def may_stand(self) -> bool:

@@ -174,7 +174,7 @@ def _run(recording: Recording, segment: Segment, time_unit: int, start: int, end
 def read_runs(
     runs: tuple[Run, ...], predicates: Predicates, columns: tuple[str, ...], batch_rows: int, verify: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of one task. Raises CorruptRecordingError at a damaged frame."""
+    """Record batches of one task, which is of one recording. Raises CorruptRecordingError at a damaged frame."""
     if not runs:
         return
     first = runs[0]
