@@ -54,6 +54,7 @@ class SessionConnect:
         self.image: Any = None
         self.member_id = -1
         self.endpoints = dict(endpoints)
+        self._are_ids_known = False  # by the cluster's own word
         self._client = client
         self._ingress = ingress
         self._egress = egress
@@ -161,7 +162,8 @@ class SessionConnect:
         if event.code == EventCode.OK:
             self.state, self.opened, self.image = ConnectState.DONE, event, image
             self._ingress.close_others(self.member_id)
-            self._learn_member_id(event.leader_member_id)
+            if not self._are_ids_known:
+                self._learn_member_id(event.leader_member_id)
         elif event.code == EventCode.REDIRECT:
             self._redirect(event, now_ns)
         elif event.code == EventCode.AUTHENTICATION_REJECTED:
@@ -189,6 +191,7 @@ class SessionConnect:
             self._try_all(now_ns)
             return
         self.endpoints = endpoints
+        self._are_ids_known = True
         self.member_id = event.leader_member_id
         self._tried.clear()
         self._redirected = True

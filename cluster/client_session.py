@@ -328,28 +328,29 @@ class ClusterClient(ClientLoop):
         self._next_tick_ns = now_ns + TICK_INTERVAL_NS
         if self.state is ClientState.CONNECTED:
             self._watch_leader(now_ns)
-        elif self.state is ClientState.CONNECTING:
-            self._work_connect(now_ns)
+        elif self._connect is not None:
+            self._connect.work(now_ns)
+            self._next_tick_ns = 0
         elif self.state is ClientState.AWAIT_NEW_LEADER:
             self._await_new_leader(now_ns)
         elif self.state is ClientState.AWAIT_NEW_LEADER_CONNECTION:
             self._await_new_leader_connection(now_ns)
         self._queries.work(now_ns)
 
-    def _work_connect(self, now_ns: int) -> None:
-        assert self._connect is not None
-        self._connect.work(now_ns)
-        opened = self._connect.opened
-        if opened is None:
-            self._next_tick_ns = 0
-            return
-        self.ingress_endpoints = self._connect.endpoints
-        self.leader_member_id = self._connect.member_id
-        self._image = self._connect.image
+    def _take_session(self, connect: SessionConnect, now_ns: int) -> None:
+        """At once: a NewLeaderEvent may be right behind."""
+        opened = connect.opened
+        self._connect = None
+        self.ingress_endpoints = connect.endpoints
+        self._image = connect.image
         self.leader_heartbeat_timeout_ns = max(opened.leader_heartbeat_timeout_ns, 0)
         self._enter_term(opened.leadership_term_id, opened.cluster_session_id)
-        self._connect = None
-        self._become_connected(now_ns)
+        if connect.member_id in (opened.leader_member_id, NULL_VALUE):
+            self.leader_member_id = connect.member_id
+            self._become_connected(now_ns)
+        else:
+            self.leader_member_id = opened.leader_member_id
+            self._look_for_leader(now_ns)
 
     def _enter_term(self, leadership_term_id: int, session_id: int) -> None:
         self.leadership_term_id, self.session_id = leadership_term_id, session_id
@@ -362,18 +363,28 @@ class ClusterClient(ClientLoop):
 
     def _watch_leader(self, now_ns: int) -> None:
         if self.take_ingress_lost() or self._image is None or self._image.is_closed:
-            self.state = ClientState.AWAIT_NEW_LEADER
-            timeout_ns = max(self.settings.new_leader_timeout_ns, 2 * self.leader_heartbeat_timeout_ns)
-            self._deadline_ns = now_ns + timeout_ns
-            self._open_ingress()
+            self._look_for_leader(now_ns)
         elif now_ns >= self._next_keep_alive_ns and (self.take_sent() or self._send_keep_alive()):
             self._next_keep_alive_ns = now_ns + self.settings.keep_alive_interval_ns
+
+    def _look_for_leader(self, now_ns: int) -> None:
+        """It was lost, or is another one than was asked for the session and is about to say where it is."""
+        self.state = ClientState.AWAIT_NEW_LEADER
+        self._deadline_ns = now_ns + max(self.settings.new_leader_timeout_ns, 2 * self.leader_heartbeat_timeout_ns)
+        self._open_ingress()
 
     def _open_ingress(self) -> None:
         """A new publication to the leader: members do not take up one again that they lost."""
         self.set_ingress(None)
         self._ingress_publications.close()
-        self._ingress_publications.open({self.leader_member_id: self.ingress_endpoints.get(self.leader_member_id, "")})
+        endpoint = self._leader_endpoint
+        if endpoint is not None:
+            self._ingress_publications.open({self.leader_member_id: endpoint})
+
+    @property
+    def _leader_endpoint(self) -> str | None:
+        """Empty for IPC; None when it is not known."""
+        return self.ingress_endpoints.get(self.leader_member_id, self.ingress_endpoints.get(NULL_VALUE))
 
     def _send_keep_alive(self) -> bool:
         publication = self._ingress_publications.get(self.leader_member_id)
@@ -423,8 +434,11 @@ class ClusterClient(ClientLoop):
             return
         table, values = found
         if self._connect is not None:
-            self._connect.on_event(table, values, image, self._transport.clock.now())
+            now_ns = self._transport.clock.now()
+            self._connect.on_event(table, values, image, now_ns)
             self._next_tick_ns = 0
+            if self._connect.opened is not None:
+                self._take_session(self._connect, now_ns)
         elif getattr(values, "cluster_session_id", None) != self.session_id:
             return
         elif table is codecs.NEW_LEADER_EVENT:
@@ -435,7 +449,7 @@ class ClusterClient(ClientLoop):
             self._queries.on_response(values, self._transport.clock.now())
 
     def _take_new_leader(self, event: Any, image: Any) -> None:
-        if event.leadership_term_id <= self.leadership_term_id or self.state is ClientState.CLOSED:
+        if self.state is ClientState.CLOSED or not self._is_news(event):
             return
         self._image = image
         self._enter_term(event.leadership_term_id, self.session_id)
@@ -447,6 +461,13 @@ class ClusterClient(ClientLoop):
         self.state = ClientState.AWAIT_NEW_LEADER_CONNECTION
         self._deadline_ns = self._transport.clock.now() + self.settings.message_timeout_ns
         self._next_tick_ns = 0
+
+    def _is_news(self, event: Any) -> bool:
+        """Of the present term it is where the leader was not known, or somebody else was asked for the session."""
+        if event.leadership_term_id != self.leadership_term_id or NULL_VALUE in self.ingress_endpoints:
+            return bool(event.leadership_term_id > self.leadership_term_id)
+        endpoints = parse_endpoints(event.ingress_endpoints) if event.ingress_endpoints else {}
+        return endpoints.get(event.leader_member_id) != self._leader_endpoint
 
     def _take_session_event(self, event: Any) -> None:
         code = EventCode(event.code)

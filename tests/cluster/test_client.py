@@ -103,6 +103,30 @@ def test_a_cluster_that_takes_long_to_answer_is_waited_for(world: SessionWorld) 
     assert requests == [2, 1, 1], "waited for 1 s, 2 s, and 4 s on the last and the leader it names"
 
 
+@pytest.mark.parametrize(("asked", "learners"), [(0, set()), (1, set()), (1, {2})])
+def test_another_leader_opens_the_session(world: SessionWorld, asked: int, learners: set[int]) -> None:
+    """The record was the old leader's, the answer is the new one's, which a redirect may not have named.
+
+    The client took the old leader's endpoint for the new one's, and sent there for ever.
+    """
+    inbox = Inbox()
+    world.leader_id, world.learners = asked, learners
+    world.members[asked].silent = True
+
+    def fail_over() -> None:
+        (request,) = (values for name, values in world.members[asked].received if name == "SessionConnectRequest")
+        world.sessions[1], world.learners = request, set()
+        world.fail_over(2)
+
+    world.at(world.clock.now() + SECOND_NS // 2, fail_over)
+    client = world.client(connect_attempt_timeout_ns=2 * SECOND_NS, **inbox.options())
+    world.run(client, lambda: client.is_connected and client.ingress_endpoints[2] == world.endpoints[2])
+    assert client.leader_member_id == 2
+    client.send(b"to the new one")
+    world.run(client, lambda: inbox.messages)
+    assert "SessionMessageHeader" not in world.members[asked].names_received()
+
+
 def test_without_any_member_the_client_says_so_in_time(world: SessionWorld) -> None:
     world.down = {0, 1, 2}
     before_ns = world.clock.now()
