@@ -95,6 +95,7 @@ class ConsensusModule:
         self.has_ended = False
         self._seams = seams
         self._serving_term = NULL_VALUE
+        self._is_suspended_by_log = False
         self._recovery = recovery = Recovery(
             seams.archive, seams.store, config, is_single=len(members) == 1, lost_state=seams.lost_state
         )
@@ -223,8 +224,15 @@ class ConsensusModule:
         """Milliseconds since 1970."""
         return self._seams.clock.epoch_ms()
 
+    @property
+    def is_suspended(self) -> bool:
+        """By the committed log, or by a leader's order that is in flight."""
+        return bool(self.counters.state == ModuleState.SUSPENDED)
+
     def append(self, record: bytes) -> bool:
-        return self.is_leader and not self.transfer.is_under_way and self.sequencer.append(record) > 0
+        """What is sequenced, by the serving leader; False while nothing is."""
+        may_append = self.is_leader and not self.transfer.is_under_way and not self.is_suspended
+        return may_append and self.sequencer.append(record) > 0
 
     @property
     def is_in_transition(self) -> bool:
@@ -445,20 +453,24 @@ class ConsensusModule:
             self.snapshots.begin(
                 SnapshotPoint(record.position, values.leadership_term_id, self.config.app_version), values.timestamp
             )
-        elif values.action == ClusterAction.SUSPEND:
-            self._suspend(True)
-        elif values.action == ClusterAction.RESUME:
-            self._suspend(False)
+        elif values.action in (ClusterAction.SUSPEND, ClusterAction.RESUME):
+            self._suspend(values.action == ClusterAction.SUSPEND)
 
-    def _suspend(self, suspended: bool) -> None:
-        self.counters.set_state(ModuleState.SUSPENDED if suspended else ModuleState.ACTIVE)
+    def _suspend(self, is_suspended: bool) -> None:
+        """By the committed log. Nobody has listened to the sessions when a suspension ends."""
+        self._is_suspended_by_log = is_suspended
+        self._show_suspension(is_suspended)
+        if self.is_leader:
+            self.sessions.touch(self.cluster_time)
+
+    def _show_suspension(self, is_suspended: bool) -> None:
+        self.counters.set_state(ModuleState.SUSPENDED if is_suspended else ModuleState.ACTIVE)
         self.update_ingress()
 
     def update_ingress(self) -> None:
         """Ingress is taken with a known leader, unless the cluster is suspended or the leader hands over."""
-        is_suspended = self.counters.state == ModuleState.SUSPENDED
         has_leader = self.core.leader_member_id != NULL_VALUE
-        self.sequencer.takes_ingress = has_leader and not is_suspended and not self.transfer.is_under_way
+        self.sequencer.takes_ingress = has_leader and not self.is_suspended and not self.transfer.is_under_way
 
     def _execute_new_term(self, record: LogRecord) -> None:
         if record.values.leadership_term_id == self.core.leadership_term_id == self.sequencer.leading_term_id:
@@ -477,11 +489,11 @@ class ConsensusModule:
         """The first record of our own term is committed and executed: this member is the serving leader."""
         self._serving_term = self.term_id = term_id
         self.sessions.lead(self, self.cluster_time)
-        self.counters.control_toggle.set(ControlToggle.NEUTRAL)
-        self.sequencer.takes_ingress = self.counters.state != ModuleState.SUSPENDED
+        self.counters.control_toggle.set(ControlToggle.SUSPEND if self._is_suspended_by_log else ControlToggle.NEUTRAL)
+        self.update_ingress()
 
     def _lose_leadership(self) -> None:
-        self.counters.control_toggle.set(ControlToggle.INACTIVE)
+        self._forget_orders()
         self.transfer.lose_leadership()
         if self._link is not None:
             self._link.answer(self.membership.lose_leadership())
@@ -490,6 +502,13 @@ class ConsensusModule:
         self.sessions.lose_leadership()
         self.timers.lose_leadership()
         self.service_messages.lose_leadership()
+
+    def _forget_orders(self) -> None:
+        """What an operator has asked this leader for, and may never be committed."""
+        self.counters.control_toggle.set(ControlToggle.INACTIVE)
+        self.snapshots.is_asked = False
+        if self.is_suspended and not self._is_suspended_by_log:
+            self._show_suspension(False)
 
     def _fire_timers(self) -> None:
         now = self.cluster_time
@@ -517,14 +536,14 @@ class ConsensusModule:
         if value == ControlToggle.NEUTRAL or self.transfer.is_under_way:
             return
         active = self.counters.state == ModuleState.ACTIVE
-        if value == ControlToggle.RESUME and self.counters.state == ModuleState.SUSPENDED:
+        if value == ControlToggle.RESUME and self.is_suspended:
             if self.append_action(ClusterAction.RESUME) > 0:
                 toggle.set(ControlToggle.NEUTRAL)
         elif not active or self.termination.is_under_way:
             return
         elif value == ControlToggle.SUSPEND:
             if self.append_action(ClusterAction.SUSPEND) > 0:
-                self._suspend(True)
+                self._show_suspension(True)
         elif value == ControlToggle.SNAPSHOT and not self.snapshots.is_asked:
             self.snapshots.is_asked = self.append_action(ClusterAction.SNAPSHOT) > 0
         elif value == ControlToggle.SHUTDOWN:
@@ -556,13 +575,14 @@ class ConsensusModule:
         self.queries.work(now_ns)
         cluster_time = self.cluster_time
         leader_id = self.core.leader_member_id
-        if self.counters.state != ModuleState.SUSPENDED:
+        if not self.is_suspended:
             self.counters.client_timeouts.increment(self.requests.work(self, leader_id, cluster_time))
             if self.is_leader:
                 self.counters.client_timeouts.increment(self.sessions.work(self, cluster_time))
                 self._fire_timers()
                 self._append_service_messages()
         if self.is_leader:
+            self.sessions.send()
             self._poll_toggle(now_ns)
 
     def advance_join(self, now_ns: int) -> None:
@@ -630,7 +650,7 @@ class ConsensusModule:
             case commands.JoinLog():
                 self.term_id = command.term_id
                 self.log.join(command)
-                self.sequencer.takes_ingress = True
+                self.update_ingress()
             case commands.LeaveLog():
                 self._leave_log(now_ns)
             case commands.TruncateLog(position):

@@ -223,10 +223,15 @@ class OpenSessions:
             if session.ingress_image is image:
                 self.close(session.id, CloseReason.TIMEOUT)
 
+    def touch(self, cluster_time: int) -> None:
+        """Every session counts as heard now: nobody has listened for a while."""
+        for session in self._sessions.values():
+            if session.close_reason is None:
+                self._table.put(session.id, cluster_time)
+
     def work(self, leadership: Leadership, cluster_time: int) -> int:
-        """Timeouts, close records and events that wait to be sent; returns the number of sessions timed out."""
+        """Timeouts and close records; returns the number of sessions timed out."""
         timed_out = 0
-        self._take_asked()
         for session in list(self._sessions.values()):
             activity = self._table.get_activity(session.id)
             is_silent = activity is not None and cluster_time - activity > self._session_timeout
@@ -235,9 +240,14 @@ class OpenSessions:
                 timed_out += 1
             if session.close_reason is not None and not session.close_appended:
                 self._append_close(leadership, session, cluster_time)
+        return timed_out
+
+    def send(self) -> None:
+        """Events that wait, to sessions that are open or were closed just now."""
+        self._take_asked()
+        for session in self._sessions.values():
             self._send_events(session)
         self._closed = [session for session in self._closed if not self._finished(session)]
-        return timed_out
 
     def _append_close(self, leadership: Leadership, session: ClusterSession, cluster_time: int) -> None:
         assert session.close_reason is not None

@@ -317,6 +317,14 @@ class Scenario:
     def do_snapshot(self, words: list[str]) -> Iterator[str]:
         yield "asked for a snapshot" if self._toggle(ControlToggle.SNAPSHOT) else "refused"
 
+    def do_suspend(self, words: list[str]) -> Iterator[str]:
+        yield "asked to suspend" if self._toggle(ControlToggle.SUSPEND) else "refused"
+
+    def do_resume(self, words: list[str]) -> Iterator[str]:
+        toggle = self._member("leader").module.counters.control_toggle
+        asked = toggle.compare_and_set(ControlToggle.SUSPEND, ControlToggle.RESUME)
+        yield "asked to resume" if asked else "refused"
+
     def do_end(self, words: list[str]) -> Iterator[str]:
         """`end shutdown|abort`: the whole cluster ends by order of an operator, with a snapshot or without."""
         if not self._toggle(ControlToggle[words[0].upper()]):
@@ -417,7 +425,7 @@ class Scenario:
             if not node.is_alive:
                 yield f"{name} dead"
             else:
-                yield f"{name} {_role(node)}"
+                yield f"{name} {_role(node)}{', suspended' if node.is_suspended else ''}"
         leader = world.leader()
         yield "no leader" if leader is None else f"leader {self._name(leader)} term={leader.leads_term}"
         executed = {node.executed_position for node in world.nodes if node.is_alive}

@@ -27,6 +27,7 @@ KIB = 1024
 CONNECTED_TICK_NS = 50 * MS
 CONNECTING_TICK_NS = 2 * MS
 OUTSTANDING_MAX = 30
+QUIET_NS = 500 * MS
 TIMER_DELAYS_MS = (0, 1, 20, 500, 2000)
 
 
@@ -178,8 +179,16 @@ class SimulatedClient(Actor):
             self.asking.work(now_ns)
         if now_ns < self._next_operation_ns:
             return
-        mean_ns = self.world.options.operation_mean_ns
-        self._next_operation_ns = now_ns + max(1, int(self.random.expovariate(1.0) * mean_ns))
+        options = self.world.options
+        self._next_operation_ns = now_ns + max(1, int(self.random.expovariate(1.0) * options.operation_mean_ns))
+        if options.leave_chance and self.random.random() < options.leave_chance:
+            self.world.trace.count_fault("client leaves")
+            self._lose_session(now_ns, "it leaves")
+            return
+        if options.quiet_chance and self.random.random() < options.quiet_chance:
+            self.world.trace.count_fault("client is quiet")
+            self._next_operation_ns += self.random.choice((QUIET_NS, min(3 * S, 2 * options.session_timeout_ns)))
+            return
         if len(self._unanswered) < OUTSTANDING_MAX:
             self.offer(self._draw(), self.random.randrange(self.world.options.padding_max + 1))
 

@@ -17,6 +17,7 @@ from tests.simulation.world import World
 
 MS = 1_000_000
 S = 1_000_000_000
+RESUME_INTERVAL_NS = 500 * MS
 
 
 class FaultSchedule:
@@ -41,6 +42,7 @@ class FaultSchedule:
             (options.client_mean_ns, self.trouble_client),
             (options.snapshot_mean_ns, self.snapshot),
             (options.membership_mean_ns, self.change_members),
+            (options.orders_mean_ns, self.order),
         ]
         for node in world.nodes:
             rate = options.clock_rate_ppm_max
@@ -94,6 +96,8 @@ class FaultSchedule:
             client.resume(world.now_ns)
             if client.session is None and client.host is None:
                 client.boot()
+        if world.options.orders_mean_ns:
+            self._resume_always()
 
     # -- members ---------------------------------------------------------------------------------------------------
 
@@ -328,6 +332,42 @@ class FaultSchedule:
         if asked:
             self._count("snapshot")
             self.world.note(f"{leader.name} asked for a snapshot")
+
+    def order(self) -> None:
+        """What an operator asks of the whole cluster, as ClusterTool does: to stand still for a while, or to end."""
+        leader = self.world.leader()
+        if leader is None:
+            return
+        order = self.random.choice(
+            (ControlToggle.SUSPEND, ControlToggle.SUSPEND, ControlToggle.SHUTDOWN, ControlToggle.ABORT)
+        )
+        try:
+            asked = leader.module.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, order)
+        except OrdoError:
+            return
+        if not asked:
+            return
+        self._count(order.name.lower())
+        self.world.note(f"{leader.name} was asked: {order.name}")
+        if order is ControlToggle.SUSPEND:
+            self._later(self._resume)
+            return
+        for node in self.world.nodes:
+            if node.is_alive:
+                self._await_end(node, node.boots)
+
+    def _resume(self) -> None:
+        leader = self.world.leader()
+        if leader is None:
+            return
+        toggle = leader.module.counters.control_toggle
+        if leader.is_suspended and toggle.compare_and_set(ControlToggle.SUSPEND, ControlToggle.RESUME):
+            self._count("resume")
+            self.world.note(f"{leader.name} was asked: RESUME")
+
+    def _resume_always(self) -> None:
+        self._resume()
+        self.world.at(RESUME_INTERVAL_NS, self._resume_always)
 
     def change_members(self) -> None:
         """Asks the leader for a change of any member, a spare perhaps, as `ordo cluster add-learner` and its kin do."""

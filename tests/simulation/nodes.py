@@ -58,6 +58,7 @@ def node_config(world: World, member_id: int) -> NodeConfig:
                 "election_timeout": options.election_timeout_ns,
                 "startup_canvass_timeout": options.startup_canvass_timeout_ns,
                 "session_timeout": options.session_timeout_ns,
+                "max_sessions": options.sessions_max,
                 "appointed_leader_id": options.appointed_leader_id,
                 "log_term_length": options.term_length,
                 "segment_length": options.segment_length,
@@ -275,6 +276,10 @@ class SimulatedNode(NodeActor):
     @property
     def log_recording_id(self) -> int:
         return int(self.module.log.recording_id)
+
+    @property
+    def is_suspended(self) -> bool:
+        return bool(self.module.is_suspended)
 
     @property
     def serves(self) -> bool:

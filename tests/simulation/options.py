@@ -33,6 +33,7 @@ class Options:
     election_timeout_ns: int = 250 * MS
     startup_canvass_timeout_ns: int = 1 * S
     session_timeout_ns: int = 10 * S
+    sessions_max: int = 100
     appointed_leader_id: int = -1
     host_names: bool = False
     cycle_ns: int = 100 * US
@@ -62,6 +63,7 @@ class Options:
     check_log: bool = False
     client_mean_ns: int = 0
     membership_mean_ns: int = 0
+    orders_mean_ns: int = 0
     outage_mean_ns: int = 500 * MS
     clock_rate_ppm_max: int = 0
     # the workload
@@ -73,6 +75,8 @@ class Options:
     snapshot_padding: int = 0
     timers: bool = True
     messages: bool = True
+    leave_chance: float = 0.0
+    quiet_chance: float = 0.0
 
     def describe(self) -> str:
         """One line: what differs from a quiet cluster."""
@@ -97,6 +101,7 @@ def draw(rng: Random) -> Options:
     _draw_faults(options, rng)
     _draw_workload(options, rng)
     _draw_membership(options, rng)
+    _draw_orders(options, rng)
     return options
 
 
@@ -162,3 +167,13 @@ def _draw_membership(options: Options, rng: Random) -> None:
     chance, spares, mean_ns = rng.random(), rng.choice((0, 1, 1, 2)), rng.choice((50, 200, 1000)) * MS
     if chance < 0.4 and not options.loss_mean_ns:
         options.spares, options.membership_mean_ns = min(spares, MEMBERS_MAX - options.nodes), mean_ns
+
+
+def _draw_orders(options: Options, rng: Random) -> None:
+    """Last, so that what came before is as it was in the seeds that found something."""
+    orders, leaving, quiet, few = (rng.random() for _ in range(4))
+    orders_mean_ns = rng.choice((300, 1000, 3000)) * MS
+    options.orders_mean_ns = orders_mean_ns if orders < 0.3 else 0
+    options.leave_chance = 0.01 if leaving < 0.3 else 0.0
+    options.quiet_chance = 0.005 if quiet < 0.3 else 0.0
+    options.sessions_max = options.clients if few < 0.1 else options.sessions_max

@@ -37,6 +37,8 @@ SEEDS_NEEDED: dict[str, int] = {
     "two_changes_at_once": 19,
     "a_restart_commits_its_whole_log": 5,
     "service_runs_ahead_of_its_snapshot": 14,
+    "orders_outlive_their_leader": 26,
+    "a_new_leader_takes_orders_while_suspended": 39,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60
@@ -51,9 +53,12 @@ OPTIONS = {
         duration_ns=6 * S, transfer_mean_ns=S // 4, partition_mean_ns=S, slow_link_mean_ns=S // 2, loss=0.05,
         delay_max_ns=5 * MS, operation_mean_ns=2 * MS,
     ),
+    "orders_outlive_their_leader": Options(
+        duration_ns=2 * S, orders_mean_ns=S // 2, partition_mean_ns=S // 4, outage_mean_ns=2 * S
+    ),
 }  # fmt: skip
 """For bugs that few of the drawn clusters show: leaders that are replaced and do not know it are rare, and so are
-transfers while much is under way."""
+transfers while much is under way, and orders that are never committed."""
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)

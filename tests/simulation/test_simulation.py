@@ -24,6 +24,7 @@ KINDS = {
     *("power lost by one", "power lost by all", "power lost in a transaction"),
     *("clock steps back", "clock steps far back", "clock steps forward", "clock steps far forward"),
     *("partition", "one way blocked", "slow link", "client crash", "client pause", "snapshot"),
+    *("suspend", "resume", "shutdown", "abort", "client leaves", "client is quiet"),
     *("disk writes", "disk syncs", "disk reads", "disk metadata", "disk space", "disk slow", "bit rotten"),
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
 }
@@ -38,8 +39,13 @@ PINNED: dict[int, str] = {
     74807: "a log whose end could not be put into the catalog counted as recorded: no leading, no cutting",
     91064: "a round of reads that was under way when members were removed waited for them for ever",
     84: "a member that asked again for a replay from its own end was taken for one that has it already",
+    750: "a client whose session was opened by a later leader than it had asked sent to the one before for ever",
+    410372: "a member whose leader went while its service ended did not end, and stood still for ever",
 }
 """Seeds that found a bug in the product, and what it was."""
+QUIET = Options()
+FOUND_WITH_ORDERS = {750, 410372}
+"""Clusters are suspended and shut down, clients leave and are quiet; the others were found before there was that."""
 
 S = 1_000_000_000
 
@@ -53,7 +59,11 @@ def test_seeds(chunk: int) -> None:
 
 @pytest.mark.parametrize("seed", PINNED)
 def test_pinned_seed(seed: int) -> None:
-    outcome = run_seed(seed)
+    options = draw(RandomSource(seed).stream("options"))
+    if seed not in FOUND_WITH_ORDERS:
+        options.orders_mean_ns, options.sessions_max = QUIET.orders_mean_ns, QUIET.sessions_max
+        options.leave_chance, options.quiet_chance = QUIET.leave_chance, QUIET.quiet_chance
+    outcome = run_seed(seed, options)
     assert outcome.violation is None, f"{PINNED[seed]}? {outcome.violation}"
 
 

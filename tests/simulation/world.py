@@ -235,9 +235,9 @@ class World(Timeline):
         self.forget_events()
 
     def is_steady(self) -> bool:
-        """All members live, one serves, all others follow it and have executed the same."""
+        """All members live, one serves, all others follow it and have executed the same; none is suspended."""
         members = self.members()
-        if any(not node.is_alive or node.is_leaving for node in members):
+        if any(not node.is_alive or node.is_leaving or node.is_suspended for node in members):
             return False
         serving = [node for node in self.nodes if node.serves]
         if len(serving) != 1:

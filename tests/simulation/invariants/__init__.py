@@ -19,6 +19,7 @@ from tests.simulation.invariants.nothing_acknowledged_is_lost import NothingAckn
 from tests.simulation.invariants.one_leader_a_term import OneLeaderATerm
 from tests.simulation.invariants.snapshots_equal_replay import SnapshotsEqualReplay
 from tests.simulation.invariants.state_machine_safety import StateMachineSafety
+from tests.simulation.invariants.suspension_is_of_the_log import SuspensionIsOfTheLog
 from tests.simulation.invariants.terms_are_kept import TermsAreKept
 
 if TYPE_CHECKING:
@@ -46,4 +47,5 @@ def all_invariants(world: World) -> list[Invariant]:
         Checksums(world),
         MembersAgreeWithThemselves(world),
         ConfigurationIsOfTheLog(world, logs, committed),
+        SuspensionIsOfTheLog(world, logs),
     ]

@@ -6,7 +6,7 @@ import struct
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster import ordo_codecs
+from cluster import codecs, ordo_codecs
 from cluster.membership import decode_configuration
 from consensus.configuration import Configuration
 from runtime.errors import CorruptFrameError, OrdoError
@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     from archive.reader import RecordingReader
     from tests.simulation.nodes import SimulatedNode
 
-_HEAD = struct.Struct("<4xHxxq")
-"""Of every record of a cluster's log: the schema id of its header, then the term id, which comes first."""
+_HEAD = struct.Struct("<2xHHxxq")
+"""Of every record of a cluster's log: template id and schema id of its header, then the term id, which comes first."""
+_ACTION_TEMPLATE_ID = codecs.CLUSTER_ACTION_REQUEST.template_id
+_SEQUENCED_TEMPLATE_IDS = {
+    message.template_id
+    for message in (
+        codecs.SESSION_OPEN_EVENT, codecs.SESSION_CLOSE_EVENT, codecs.SESSION_MESSAGE_HEADER, codecs.TIMER_EVENT
+    )
+}  # fmt: skip
 
 
 class Entry(NamedTuple):
@@ -37,6 +44,7 @@ class LogCopy:
         self.entries: list[Entry] = []
         self.positions: list[int] = []
         self.configurations: list[tuple[int, Configuration]] = []
+        self.suspensions: list[tuple[int, bool]] = []
 
     def chain_at(self, position: int) -> int | None:
         """The hash at a position where a record ends; None when none ends there."""
@@ -57,6 +65,7 @@ class LogCopy:
         count = bisect_right(self.positions, position)
         del self.entries[count:], self.positions[count:]
         self.configurations = [row for row in self.configurations if row[0] <= position]
+        self.suspensions = [row for row in self.suspensions if row[0] <= position]
 
     def note_end(self, position: int) -> None:
         """The log ends here now: where it has become shorter, what comes next is new."""
@@ -96,11 +105,24 @@ class LogCopy:
         for message in self._reader.messages(end):
             position, payload = message.position, message.payload
             chain = hash((chain, payload))
-            schema_id, term_id = _HEAD.unpack_from(payload)
+            template_id, schema_id, term_id = _HEAD.unpack_from(payload)
             self.entries.append(Entry(position, term_id, chain))
             self.positions.append(position)
             if schema_id == ordo_codecs.SCHEMA_ID:
                 self._look_for_configuration(position, payload)
+            elif template_id == _ACTION_TEMPLATE_ID:
+                self._look_for_suspension(position, payload)
+            elif template_id in _SEQUENCED_TEMPLATE_IDS and self.is_suspended_at(position):
+                self._node.world.fail(f"{self._node.name}: a record at {position} of a suspended cluster")
+
+    def is_suspended_at(self, position: int) -> bool:
+        """Whether the newest order up to there is to suspend (cluster-consensus.md §19)."""
+        return next((is_suspended for at, is_suspended in reversed(self.suspensions) if at <= position), False)
+
+    def _look_for_suspension(self, position: int, record: bytes) -> None:
+        action = codecs.CLUSTER_ACTION_REQUEST.decode(record).action
+        if action in (codecs.ClusterAction.SUSPEND, codecs.ClusterAction.RESUME):
+            self.suspensions.append((position, action == codecs.ClusterAction.SUSPEND))
 
     def _look_for_configuration(self, position: int, record: bytes) -> None:
         found = ordo_codecs.decode(record)
