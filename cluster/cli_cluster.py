@@ -99,6 +99,26 @@ def snapshot(
 
 
 @cluster_app.command()
+def suspend(
+    config: ConfigOption,
+    timeout: Annotated[float, typer.Option(min=0.1, help="seconds to wait")] = tools.SUSPEND_TIMEOUT_S,
+) -> None:
+    """Take no messages and fire no timers until `resume`; sessions stay open. With the configuration of the leader."""
+    tools.request_suspend(load_config(config), timeout)
+    output_console().print("cluster suspended")
+
+
+@cluster_app.command()
+def resume(
+    config: ConfigOption,
+    timeout: Annotated[float, typer.Option(min=0.1, help="seconds to wait")] = tools.SUSPEND_TIMEOUT_S,
+) -> None:
+    """Go on after `suspend`; with the configuration of the leader."""
+    tools.request_resume(load_config(config), timeout)
+    output_console().print("cluster goes on")
+
+
+@cluster_app.command()
 def transfer(
     config: ConfigOption,
     to: Annotated[int | None, typer.Option("--to", help="id of the member that is to lead next")] = None,

@@ -26,6 +26,7 @@ ALIVE_TIMEOUT_MS = 2_000
 POLL_INTERVAL_S = 0.02
 SNAPSHOT_TIMEOUT_S = 60.0
 TRANSFER_TIMEOUT_S = 10.0
+SUSPEND_TIMEOUT_S = 10.0
 MEMBERSHIP_TIMEOUT_S = 10.0
 QUERY_TIMEOUT_S = 5.0
 NOT_THERE = -1
@@ -89,6 +90,24 @@ def request_snapshot(config: NodeConfig, timeout_s: float = SNAPSHOT_TIMEOUT_S) 
         return _counter(config.aeron_dir, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL
 
     _await(done, f"the snapshot of member {config.node.member_id} did not end", timeout_s)
+
+
+def request_suspend(config: NodeConfig, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
+    """Has the cluster stand still: returns once this node, its leader, sequences nothing more. Sessions stay open.
+
+    Errors as for `request_snapshot`.
+    """
+    _toggle(config, ControlToggle.SUSPEND)
+    _await_state(config, ModuleState.SUSPENDED, timeout_s)
+
+
+def request_resume(config: NodeConfig, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
+    """Has a suspended cluster go on: returns once that is committed.
+
+    Raises ClusterError when this node does not lead or is not suspended, ClusterTimeoutError when it takes too long.
+    """
+    _toggle(config, ControlToggle.RESUME, expected=ControlToggle.SUSPEND)
+    _await_state(config, ModuleState.ACTIVE, timeout_s)
 
 
 def request_shutdown(config: NodeConfig, *, with_snapshot: bool = True, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
@@ -217,7 +236,7 @@ def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: 
     return answers[0]
 
 
-def _toggle(config: NodeConfig, wanted: int) -> None:
+def _toggle(config: NodeConfig, wanted: int, expected: ControlToggle = ControlToggle.NEUTRAL) -> None:
     """Sets counter 202, which the leader reads (cluster-consensus.md §19)."""
     member_id = config.node.member_id
     _require_alive(config.aeron_dir, member_id)
@@ -227,14 +246,25 @@ def _toggle(config: NodeConfig, wanted: int) -> None:
         if counter_id < 0:
             raise ClusterError(f"member {member_id} is still starting; try again")
         toggle = counters.counter(counter_id)
-        if toggle.compare_and_set(ControlToggle.NEUTRAL, wanted):
+        if toggle.compare_and_set(expected, wanted):
             return
         found = "TRANSFER" if is_transfer(toggle.value) else _name(ControlToggle, toggle.value)
     if found == ControlToggle.INACTIVE.name:
         raise ClusterError(
             f"member {member_id} does not lead; use the configuration of the leader (`ordo cluster status`)"
         )
+    if found == ControlToggle.NEUTRAL.name:
+        raise ClusterError(f"member {member_id} is not suspended")
+    if found == ControlToggle.SUSPEND.name:
+        raise ClusterError(f"member {member_id} is suspended; have it go on first (`ordo cluster resume`)")
     raise ClusterError(f"member {member_id} is busy with {found}; try again when it is done")
+
+
+def _await_state(config: NodeConfig, state: ModuleState, timeout_s: float) -> None:
+    def reached() -> bool:
+        return _counter(config.aeron_dir, CounterType.MODULE_STATE) == state
+
+    _await(reached, f"member {config.node.member_id} did not become {state.name}", timeout_s)
 
 
 def _counter(aeron_dir: Path, counter_type: CounterType) -> int:

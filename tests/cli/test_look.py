@@ -171,9 +171,14 @@ def test_control_is_for_a_leader_that_is_not_busy(node: FakeNode) -> None:
     with pytest.raises(ClusterError, match="member 1 does not lead"):
         tools.request_snapshot(config)
     toggle.set(ControlToggle.SUSPEND)
-    with pytest.raises(ClusterError, match="member 1 is busy with SUSPEND"):
+    with pytest.raises(ClusterError, match="member 1 is suspended; have it go on first"):
         tools.request_shutdown(config)
+    toggle.set(ControlToggle.SNAPSHOT)
+    with pytest.raises(ClusterError, match="member 1 is busy with SNAPSHOT"):
+        tools.request_suspend(config)
     toggle.set(ControlToggle.NEUTRAL)
+    with pytest.raises(ClusterError, match="member 1 is not suspended"):
+        tools.request_resume(config)
     with pytest.raises(ClusterTimeoutError, match=r"snapshot of member 1 did not end within 0\.05 s"):
         tools.request_snapshot(config, 0.05)
     assert toggle.value == ControlToggle.SNAPSHOT

@@ -8,9 +8,11 @@ import pytest
 from benchmarks.echo_session import EchoSession
 from benchmarks.node_cost import family, measure_idle_cpu_percent, measure_rss_mb
 from cluster.cli import run
-from cluster.counter_types import CounterType
+from cluster.client import ClusterClient
+from cluster.counter_types import CounterType, ModuleState
 from cluster.launcher import LocalCluster
 from cluster.node_counters import counter_value
+from runtime.errors import ClusterTimeoutError
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +55,35 @@ def test_a_snapshot_is_taken_by_the_leader_only(cluster: LocalCluster, capsys: p
         return min(counts) >= 1 or None
 
     cluster.await_value(taken, "a snapshot of every member")
+
+
+def test_a_suspended_cluster_takes_nothing_until_it_goes_on(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leader = cluster.await_leader()
+    folder = cluster.aeron_dir(leader)
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        client.send(b"before")
+        assert run(["cluster", "suspend", *config_of(cluster, leader)]) == 0
+
+        def committed() -> bool | None:
+            states = [counter_value(cluster.aeron_dir(one), CounterType.MODULE_STATE) for one in cluster.member_ids]
+            return states == [ModuleState.SUSPENDED] * len(states) or None
+
+        cluster.await_value(committed, "the suspension of every member")
+        position = counter_value(folder, CounterType.COMMIT_POSITION)
+        assert client.offer(b"meanwhile") > 0, "it waits in the client's publication"
+        with pytest.raises(ClusterTimeoutError):
+            ClusterClient(cluster.ingress_endpoints, connect_timeout_ns=200_000_000)
+        assert run(["cluster", "snapshot", *config_of(cluster, leader)]) == 1
+        assert "is suspended; have it go on first" in capsys.readouterr().err
+        assert counter_value(folder, CounterType.COMMIT_POSITION) == position
+        assert run(["cluster", "resume", *config_of(cluster, leader)]) == 0
+        cluster.await_value(
+            lambda: counter_value(folder, CounterType.COMMIT_POSITION) >= position + 96 + 96 or None,
+            "the order to go on, and the message",
+        )
+    assert capsys.readouterr().out == "cluster goes on\n"
 
 
 def test_archive_of_a_running_node(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
