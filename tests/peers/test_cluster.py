@@ -164,7 +164,7 @@ def test_leader_that_stands_still(java: JavaPeers, start_cluster: StartCluster, 
 
 def test_silent_session_times_out(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
     """Kept alive it lives through three timeouts; then it is quiet, and is told why it was closed."""
-    cluster = start_cluster(session_timeout="2s")
+    cluster = start_cluster(session_timeout="2s", leader_heartbeat_timeout="2s")  # one leader, on a busy machine, too
     peer, _ = start_client(java, shm_path / "java", endpoints(cluster))
     with pytest.raises(PeerFailedError, match="nothing like 'event'"):
         peer.await_line("event", 6)
