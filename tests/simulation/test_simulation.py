@@ -36,6 +36,8 @@ PINNED: dict[int, str] = {
     16: "a leader died of a replay to a member whose endpoint another of its replays still used",
     19: "a leader whose followers joined behind its replay never committed the first record of its term",
     5008: "a member whose disk had failed a sync joined the log and lost it for ever, instead of ending",
+    32242: "with the record of a demotion lost at the leader that wrote it, nobody could be elected",
+    32431: "the same with a removal",
     74807: "a log whose end could not be put into the catalog counted as recorded: no leading, no cutting",
     91064: "a round of reads that was under way when members were removed waited for them for ever",
     84: "a member that asked again for a replay from its own end was taken for one that has it already",
