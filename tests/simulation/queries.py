@@ -48,23 +48,24 @@ def decode_answer(payload: bytes) -> Answer:
 
 
 class LastQuestions:
-    """After the faults each member is asked, again where its answer went with a session, until it has answered."""
+    """After the faults each member is asked, again where its answer went with a session, until it has answered: of the
+    configuration those that the client knows."""
 
-    def __init__(self, client: SimulatedClient, member_ids: set[int]) -> None:
-        """`member_ids`: those of the configuration; of them, those that the client knows are asked."""
+    def __init__(self, client: SimulatedClient) -> None:
         self._client = client
-        self._member_ids = member_ids
         self._pending: dict[int, PendingQuery | None] = {}
 
     def are_answered(self) -> bool:
         session = self._client.session
         if session is None or not session.is_connected:
             return False
-        for member_id in sorted(self._member_ids & session.ingress_endpoints.keys()):
+        members = {node.member_id for node in self._client.world.members()}
+        asked = sorted(members & session.ingress_endpoints.keys())
+        for member_id in asked:
             query = self._pending.get(member_id)
             if query is None or query.error is not None:
                 self._pending[member_id] = self._client.asking.ask(0, member_id, "linearizable")
-        return all(query is not None and query.reply is not None for query in self._pending.values())
+        return all((query := self._pending[one]) is not None and query.reply is not None for one in asked)
 
 
 class Asking:

@@ -114,7 +114,7 @@ def recover(world: World) -> None:
     probes = Probes(world)
     if not world.run(RECOVERY_NS_MAX, lambda: probes.are_answered() and world.is_steady()):
         raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
-    questions = LastQuestions(world.clients[0], {node.member_id for node in world.members()})
+    questions = LastQuestions(world.clients[0])
     if not world.run(RECOVERY_NS_MAX, questions.are_answered):
         raise Violation(f"queries are not answered {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     if not world.run(RECOVERY_NS_MAX + world.timers_ahead_ns(), lambda: not world.pending_work() and world.is_steady()):

@@ -49,7 +49,9 @@ class SnapshotsEqualReplay(Invariant):
     def _compare_newest(self, node: SimulatedNode) -> None:
         """What the consensus module has added to its newest snapshot."""
         assert node.node is not None
-        entry = max(node.store.load().snapshots)
+        entry = max((entry for entry in node.store.load().snapshots if entry.is_valid), default=None)
+        if entry is None:
+            return
         try:
             reader = node.node.archive.reader(entry.module_recording_id, 0)
             payloads = [message.payload for message in reader.messages()]
