@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from cluster import codecs, consensus_codec, ordo_codecs
 from cluster.authentication import AcceptAll, Authenticator
-from cluster.codecs import ClusterAction
 from cluster.contacts import CONSENSUS_STREAM_ID, Contacts
-from cluster.counter_types import ControlToggle, ModuleState, is_transfer
+from cluster.control import ClusterControl
+from cluster.counter_types import ControlToggle, ModuleState
 from cluster.log_executor import LogExecutor, LogRecord
 from cluster.log_keeper import LogKeeper
 from cluster.members import Member, ingress_endpoints, parse_member
@@ -29,7 +29,6 @@ from cluster.service_messages import PendingServiceMessages
 from cluster.session_requests import SessionRequests
 from cluster.sessions import NULL_VALUE, OpenSessions
 from cluster.snapshot_taker import SnapshotTaker
-from cluster.snapshots import SnapshotPoint
 from cluster.termination import Termination
 from cluster.timers import TimerService
 from cluster.transfer import LeadershipTransfer
@@ -95,7 +94,6 @@ class ConsensusModule:
         self.has_ended = False
         self._seams = seams
         self._serving_term = NULL_VALUE
-        self._is_suspended_by_log = False
         self._recovery = recovery = Recovery(
             seams.archive, seams.store, config, is_single=len(members) == 1, lost_state=seams.lost_state
         )
@@ -113,6 +111,7 @@ class ConsensusModule:
             self.counters.container_park_flag,
             config.leader_heartbeat_interval_ns,
         )
+        self.control = ClusterControl(self)
         self._build_replicated_state(authenticator or AcceptAll())
         self.contacts = Contacts(seams.client, self.sequencer, members, self.member_id, self.record_error)
         self.membership = Membership(self, self.contacts, members)
@@ -224,14 +223,9 @@ class ConsensusModule:
         """Milliseconds since 1970."""
         return self._seams.clock.epoch_ms()
 
-    @property
-    def is_suspended(self) -> bool:
-        """By the committed log, or by a leader's order that is in flight."""
-        return bool(self.counters.state == ModuleState.SUSPENDED)
-
     def append(self, record: bytes) -> bool:
         """What is sequenced, by the serving leader; False while nothing is."""
-        may_append = self.is_leader and not self.transfer.is_under_way and not self.is_suspended
+        may_append = self.is_leader and not self.transfer.is_under_way and not self.control.is_suspended
         return may_append and self.sequencer.append(record) > 0
 
     @property
@@ -280,10 +274,9 @@ class ConsensusModule:
         elif table is codecs.SESSION_CLOSE_REQUEST:
             self.sessions.close(values.cluster_session_id, codecs.CloseReason.CLIENT_ACTION)
         elif table is codecs.ADMIN_REQUEST:
-            self.sessions.on_admin_request(values, self._ask_snapshot if self.config.admin_requests_allowed else None)
-
-    def _ask_snapshot(self) -> bool:
-        return self.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT)
+            self.sessions.on_admin_request(
+                values, self.control.ask_snapshot if self.config.admin_requests_allowed else None
+            )
 
     def _on_ingress_gone(self, image: Image) -> None:
         self.sequencer.remove_ingress_image(image)
@@ -422,7 +415,7 @@ class ConsensusModule:
             codecs.SESSION_CLOSE_EVENT: self._execute_close,
             codecs.SESSION_MESSAGE_HEADER: self._execute_service_message,
             codecs.TIMER_EVENT: self._execute_timer,
-            codecs.CLUSTER_ACTION_REQUEST: self._execute_action,
+            codecs.CLUSTER_ACTION_REQUEST: self.control.execute,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._execute_new_term,
             ordo_codecs.CONFIGURATION_EVENT: self._execute_configuration,
         }
@@ -445,32 +438,10 @@ class ConsensusModule:
     def _execute_timer(self, record: LogRecord) -> None:
         self.timers.execute(record.values.correlation_id)
 
-    def _execute_action(self, record: LogRecord) -> None:
-        values = record.values
-        if values.action == ClusterAction.SNAPSHOT and values.flags == 0:
-            self.executor.pause()
-            self.counters.set_state(ModuleState.SNAPSHOT)
-            self.snapshots.begin(
-                SnapshotPoint(record.position, values.leadership_term_id, self.config.app_version), values.timestamp
-            )
-        elif values.action in (ClusterAction.SUSPEND, ClusterAction.RESUME):
-            self._suspend(values.action == ClusterAction.SUSPEND)
-
-    def _suspend(self, is_suspended: bool) -> None:
-        """By the committed log. Nobody has listened to the sessions when a suspension ends."""
-        self._is_suspended_by_log = is_suspended
-        self._show_suspension(is_suspended)
-        if self.is_leader:
-            self.sessions.touch(self.cluster_time)
-
-    def _show_suspension(self, is_suspended: bool) -> None:
-        self.counters.set_state(ModuleState.SUSPENDED if is_suspended else ModuleState.ACTIVE)
-        self.update_ingress()
-
     def update_ingress(self) -> None:
         """Ingress is taken with a known leader, unless the cluster is suspended or the leader hands over."""
         has_leader = self.core.leader_member_id != NULL_VALUE
-        self.sequencer.takes_ingress = has_leader and not self.is_suspended and not self.transfer.is_under_way
+        self.sequencer.takes_ingress = has_leader and not self.control.is_suspended and not self.transfer.is_under_way
 
     def _execute_new_term(self, record: LogRecord) -> None:
         if record.values.leadership_term_id == self.core.leadership_term_id == self.sequencer.leading_term_id:
@@ -489,11 +460,11 @@ class ConsensusModule:
         """The first record of our own term is committed and executed: this member is the serving leader."""
         self._serving_term = self.term_id = term_id
         self.sessions.lead(self, self.cluster_time)
-        self.counters.control_toggle.set(ControlToggle.SUSPEND if self._is_suspended_by_log else ControlToggle.NEUTRAL)
+        self.control.lead()
         self.update_ingress()
 
     def _lose_leadership(self) -> None:
-        self._forget_orders()
+        self.control.lose_leadership()
         self.transfer.lose_leadership()
         if self._link is not None:
             self._link.answer(self.membership.lose_leadership())
@@ -502,13 +473,6 @@ class ConsensusModule:
         self.sessions.lose_leadership()
         self.timers.lose_leadership()
         self.service_messages.lose_leadership()
-
-    def _forget_orders(self) -> None:
-        """What an operator has asked this leader for, and may never be committed."""
-        self.counters.control_toggle.set(ControlToggle.INACTIVE)
-        self.snapshots.is_asked = False
-        if self.is_suspended and not self._is_suspended_by_log:
-            self._show_suspension(False)
 
     def _fire_timers(self) -> None:
         now = self.cluster_time
@@ -520,40 +484,6 @@ class ConsensusModule:
                 self.timers.put_back(correlation_id)
                 return
             self.timers.mark_fired(correlation_id)
-
-    def append_action(self, action: ClusterAction) -> int:
-        """Appends a ClusterActionRequest; the log position after it, or a negative result code."""
-        length_bytes = codecs.CLUSTER_ACTION_REQUEST.block_length + codecs.HEADER_LENGTH_BYTES
-        position = self.sequencer.position_after(length_bytes)
-        record = codecs.CLUSTER_ACTION_REQUEST.encode(
-            leadership_term_id=self.term_id, log_position=position, timestamp=self.cluster_time, action=action, flags=0
-        )
-        return int(self.sequencer.append(record))
-
-    def _poll_toggle(self, now_ns: int) -> None:
-        toggle = self.counters.control_toggle
-        value = toggle.value
-        if value == ControlToggle.NEUTRAL or self.transfer.is_under_way:
-            return
-        active = self.counters.state == ModuleState.ACTIVE
-        if value == ControlToggle.RESUME and self.is_suspended:
-            if self.append_action(ClusterAction.RESUME) > 0:
-                toggle.set(ControlToggle.NEUTRAL)
-        elif not active or self.termination.is_under_way:
-            return
-        elif value == ControlToggle.SUSPEND:
-            if self.append_action(ClusterAction.SUSPEND) > 0:
-                self._show_suspension(True)
-        elif value == ControlToggle.SNAPSHOT and not self.snapshots.is_asked:
-            self.snapshots.is_asked = self.append_action(ClusterAction.SNAPSHOT) > 0
-        elif value == ControlToggle.SHUTDOWN:
-            position = self.append_action(ClusterAction.SNAPSHOT)
-            if position > 0:
-                self.core.begin_termination(position, now_ns)
-        elif value == ControlToggle.ABORT:
-            self.core.begin_termination(self.sequencer.commit_position, now_ns)
-        elif is_transfer(value):
-            self.transfer.begin_asked(value, now_ns)
 
     # -- the slow tick ---------------------------------------------------------------------------------------------
 
@@ -575,7 +505,7 @@ class ConsensusModule:
         self.queries.work(now_ns)
         cluster_time = self.cluster_time
         leader_id = self.core.leader_member_id
-        if not self.is_suspended:
+        if not self.control.is_suspended:
             self.counters.client_timeouts.increment(self.requests.work(self, leader_id, cluster_time))
             if self.is_leader:
                 self.counters.client_timeouts.increment(self.sessions.work(self, cluster_time))
@@ -583,7 +513,7 @@ class ConsensusModule:
                 self._append_service_messages()
         if self.is_leader:
             self.sessions.send()
-            self._poll_toggle(now_ns)
+            self.control.poll(now_ns)
 
     def advance_join(self, now_ns: int) -> None:
         """Steps of a follower on its way into the leader's log."""

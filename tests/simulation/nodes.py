@@ -279,7 +279,7 @@ class SimulatedNode(NodeActor):
 
     @property
     def is_suspended(self) -> bool:
-        return bool(self.module.is_suspended)
+        return bool(self.module.control.is_suspended)
 
     @property
     def serves(self) -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 from cluster import node, session_requests
 from cluster.container import ServiceContainer
 from cluster.container_queries import ContainerQueries
+from cluster.control import ClusterControl
 from cluster.counter_types import ControlToggle
 from cluster.log_executor import LogExecutor
 from cluster.log_keeper import LogKeeper
 from cluster.membership import Membership
-from cluster.module import ConsensusModule
 from cluster.recovery import Recovery
 from cluster.service_messages import PendingServiceMessages
 from cluster.snapshot_taker import SnapshotTaker
@@ -313,21 +313,19 @@ def service_runs_ahead_of_its_snapshot(patch: Patch) -> None:
 def orders_outlive_their_leader(patch: Patch) -> None:
     """cluster-consensus.md §19: a leader that was replaced stays suspended, although that was never committed."""
 
-    def forget_orders(self: ConsensusModule) -> None:
-        self.counters.control_toggle.set(ControlToggle.INACTIVE)
+    def lose_leadership(self: Any) -> None:
+        self._module.counters.control_toggle.set(ControlToggle.INACTIVE)
 
-    patch(ConsensusModule, "_forget_orders", forget_orders)
+    patch(ClusterControl, "lose_leadership", lose_leadership)
 
 
 def a_new_leader_takes_orders_while_suspended(patch: Patch) -> None:
     """cluster-consensus.md §19: the only order to a suspended cluster is to go on; another one would bar the way."""
-    original = ConsensusModule._serve
 
-    def serve(self: Any, term_id: int) -> None:
-        original(self, term_id)
-        self.counters.control_toggle.set(ControlToggle.NEUTRAL)
+    def lead(self: Any) -> None:
+        self._module.counters.control_toggle.set(ControlToggle.NEUTRAL)
 
-    patch(ConsensusModule, "_serve", serve)
+    patch(ClusterControl, "lead", lead)
 
 
 PLANTED: tuple[Plant, ...] = (
