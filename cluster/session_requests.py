@@ -229,8 +229,10 @@ class SessionRequests:
         if request.publication.offer(message) > 0:
             request.challenge_bytes = None
 
-    @staticmethod
-    def _append_open(request: SessionRequest, leadership: Leadership, cluster_time: int) -> None:
+    def _append_open(self, request: SessionRequest, leadership: Leadership, cluster_time: int) -> None:
+        if request.session_id < self._open.next_session_id:
+            # taken before this leader had executed what its log has of earlier terms: it is in there (seed 7611)
+            request.session_id = self._take_session_id()
         record = codecs.SESSION_OPEN_EVENT.encode(
             leadership_term_id=leadership.term_id,
             correlation_id=request.correlation_id,

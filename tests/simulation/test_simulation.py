@@ -42,11 +42,12 @@ PINNED: dict[int, str] = {
     91064: "a round of reads that was under way when members were removed waited for them for ever",
     84: "a member that asked again for a replay from its own end was taken for one that has it already",
     750: "a client whose session was opened by a later leader than it had asked sent to the one before for ever",
+    7611: "a leader gave a session an id that its log had already, of a record that it had not executed yet",
     410372: "a member whose leader went while its service ended did not end, and stood still for ever",
 }
 """Seeds that found a bug in the product, and what it was."""
 QUIET = Options()
-FOUND_WITH_ORDERS = {750, 410372}
+FOUND_WITH_ORDERS = {750, 7611, 410372}
 """Clusters are suspended and shut down, clients leave and are quiet; the others were found before there was that."""
 
 S = 1_000_000_000
