@@ -315,19 +315,17 @@ class Scenario:
         yield from ()
 
     def do_snapshot(self, words: list[str]) -> Iterator[str]:
-        yield "asked for a snapshot" if self._toggle(ControlToggle.SNAPSHOT) else "refused"
+        yield "asked for a snapshot" if self._member("leader").ask(ControlToggle.SNAPSHOT) else "refused"
 
     def do_suspend(self, words: list[str]) -> Iterator[str]:
-        yield "asked to suspend" if self._toggle(ControlToggle.SUSPEND) else "refused"
+        yield "asked to suspend" if self._member("leader").ask(ControlToggle.SUSPEND) else "refused"
 
     def do_resume(self, words: list[str]) -> Iterator[str]:
-        toggle = self._member("leader").module.counters.control_toggle
-        asked = toggle.compare_and_set(ControlToggle.SUSPEND, ControlToggle.RESUME)
-        yield "asked to resume" if asked else "refused"
+        yield "asked to resume" if self._member("leader").ask_to_resume() else "refused"
 
     def do_end(self, words: list[str]) -> Iterator[str]:
         """`end shutdown|abort`: the whole cluster ends by order of an operator, with a snapshot or without."""
-        if not self._toggle(ControlToggle[words[0].upper()]):
+        if not self._member("leader").ask(ControlToggle[words[0].upper()]):
             yield "refused"
 
         def all_ended() -> bool:
@@ -340,12 +338,8 @@ class Scenario:
 
     def do_transfer(self, words: list[str]) -> Iterator[str]:
         """`transfer B`: an operator has the leadership handed to it."""
-        asked = self._toggle(transfer_value(self._member(words[0]).member_id))
+        asked = self._member("leader").ask(transfer_value(self._member(words[0]).member_id))
         yield "asked for a transfer" if asked else "refused"
-
-    def _toggle(self, value: int) -> bool:
-        toggle = self._member("leader").module.counters.control_toggle
-        return bool(toggle.compare_and_set(ControlToggle.NEUTRAL, value))
 
     def do_write(self, words: list[str]) -> Iterator[str]:
         """`write 10 [bytes]`: each answered before the next, and asked again every second; how many within 5 s each."""

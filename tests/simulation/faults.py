@@ -160,12 +160,7 @@ class FaultSchedule:
             self._await_end(leader, leader.boots)
             return
         target = self.random.choice((None, self.random.choice(self.world.nodes).member_id))
-        try:
-            toggle = leader.module.counters.control_toggle
-            asked = toggle.compare_and_set(ControlToggle.NEUTRAL, transfer_value(target))
-        except OrdoError:
-            return
-        if asked:
+        if leader.ask(transfer_value(target)):
             self._count("transfer asked for")
             self.world.note(f"{leader.name} asked to hand over to {'anybody' if target is None else f'node{target}'}")
 
@@ -323,13 +318,7 @@ class FaultSchedule:
     def snapshot(self) -> None:
         """Asks the leader for a snapshot, as `ordo cluster snapshot` does."""
         leader = self.world.leader()
-        if leader is None:
-            return
-        try:
-            asked = leader.module.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT)
-        except OrdoError:
-            return
-        if asked:
+        if leader is not None and leader.ask(ControlToggle.SNAPSHOT):
             self._count("snapshot")
             self.world.note(f"{leader.name} asked for a snapshot")
 
@@ -341,11 +330,7 @@ class FaultSchedule:
         order = self.random.choice(
             (ControlToggle.SUSPEND, ControlToggle.SUSPEND, ControlToggle.SHUTDOWN, ControlToggle.ABORT)
         )
-        try:
-            asked = leader.module.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, order)
-        except OrdoError:
-            return
-        if not asked:
+        if not leader.ask(order):
             return
         self._count(order.name.lower())
         self.world.note(f"{leader.name} was asked: {order.name}")
@@ -358,10 +343,7 @@ class FaultSchedule:
 
     def _resume(self) -> None:
         leader = self.world.leader()
-        if leader is None:
-            return
-        toggle = leader.module.counters.control_toggle
-        if leader.is_suspended and toggle.compare_and_set(ControlToggle.SUSPEND, ControlToggle.RESUME):
+        if leader is not None and leader.is_suspended and leader.ask_to_resume():
             self._count("resume")
             self.world.note(f"{leader.name} was asked: RESUME")
 

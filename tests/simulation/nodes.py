@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from cluster.config import NodeConfig
+from cluster.counter_types import ControlToggle
 from cluster.node import FAREWELL_NS, Node, NodeSeams
 from cluster.state_store import StateStore
 from consensus.configuration import Configuration
@@ -276,6 +277,16 @@ class SimulatedNode(NodeActor):
     @property
     def log_recording_id(self) -> int:
         return int(self.module.log.recording_id)
+
+    def ask(self, wanted: int, expected: ControlToggle = ControlToggle.NEUTRAL) -> bool:
+        """Sets the toggle of this leader, as an operator's command does; False while it says something else."""
+        try:
+            return bool(self.module.counters.control_toggle.compare_and_set(expected, wanted))
+        except OrdoError:
+            return False
+
+    def ask_to_resume(self) -> bool:
+        return self.ask(ControlToggle.RESUME, ControlToggle.SUSPEND)
 
     @property
     def is_suspended(self) -> bool:
