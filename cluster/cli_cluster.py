@@ -16,6 +16,7 @@ from runtime.errors import ConfigurationError
 
 cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
 TIMEOUT_S = tools.MEMBERSHIP_TIMEOUT_S
+TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait")]
 MembershipTimeout = Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait for the commit")]
 MemberIdArgument = Annotated[int, typer.Argument(metavar="ID")]
 MemberArgument = Annotated[
@@ -89,30 +90,21 @@ def _change(
 
 
 @cluster_app.command()
-def snapshot(
-    config: ConfigOption,
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds to wait")] = tools.SNAPSHOT_TIMEOUT_S,
-) -> None:
+def snapshot(config: ConfigOption, timeout: TimeoutOption = tools.SNAPSHOT_TIMEOUT_S) -> None:
     """Take a snapshot on every node; with the configuration of the leader."""
     tools.request_snapshot(load_config(config), timeout)
     output_console().print("snapshot taken")
 
 
 @cluster_app.command()
-def suspend(
-    config: ConfigOption,
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds to wait")] = tools.SUSPEND_TIMEOUT_S,
-) -> None:
+def suspend(config: ConfigOption, timeout: TimeoutOption = tools.SUSPEND_TIMEOUT_S) -> None:
     """Take no messages and fire no timers until `resume`; sessions stay open. With the configuration of the leader."""
     tools.request_suspend(load_config(config), timeout)
     output_console().print("cluster suspended")
 
 
 @cluster_app.command()
-def resume(
-    config: ConfigOption,
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds to wait")] = tools.SUSPEND_TIMEOUT_S,
-) -> None:
+def resume(config: ConfigOption, timeout: TimeoutOption = tools.SUSPEND_TIMEOUT_S) -> None:
     """Go on after `suspend`; with the configuration of the leader."""
     tools.request_resume(load_config(config), timeout)
     output_console().print("cluster goes on")
@@ -122,7 +114,7 @@ def resume(
 def transfer(
     config: ConfigOption,
     to: Annotated[int | None, typer.Option("--to", help="id of the member that is to lead next")] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds to wait")] = tools.TRANSFER_TIMEOUT_S,
+    timeout: TimeoutOption = tools.TRANSFER_TIMEOUT_S,
 ) -> None:
     """Hand the leadership over to another member; with the configuration of the leader."""
     loaded = load_config(config)
@@ -151,7 +143,7 @@ def trust(
 def shutdown(
     config: ConfigOption,
     no_snapshot: Annotated[bool, typer.Option("--no-snapshot", help="end without taking a snapshot first")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds to wait")] = tools.SNAPSHOT_TIMEOUT_S,
+    timeout: TimeoutOption = tools.SNAPSHOT_TIMEOUT_S,
 ) -> None:
     """End every node in good order, after a snapshot; with the configuration of the leader."""
     tools.request_shutdown(load_config(config), with_snapshot=not no_snapshot, timeout_s=timeout)
