@@ -96,7 +96,7 @@ class SessionRequests:
     def on_connect_request(
         self, request: Any, image: Image, leadership: Leadership, leader_id: int, cluster_time: int
     ) -> None:
-        """`leader_id` is the serving leader, perhaps another member.
+        """`leader_id` is the leader, perhaps another member, perhaps not serving yet.
 
         Nobody waits for the response publication: a client's name that takes its time must not hold up the member.
         """
@@ -231,7 +231,7 @@ class SessionRequests:
 
     def _append_open(self, request: SessionRequest, leadership: Leadership, cluster_time: int) -> None:
         if request.session_id < self._open.next_session_id:
-            # taken before this leader had executed what its log has of earlier terms: it is in there (seed 7611)
+            # taken before this leader had executed what its log has of earlier terms, where it may be (seed 7611)
             request.session_id = self._take_session_id()
         record = codecs.SESSION_OPEN_EVENT.encode(
             leadership_term_id=leadership.term_id,

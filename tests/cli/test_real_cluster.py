@@ -62,7 +62,10 @@ def test_a_suspended_cluster_takes_nothing_until_it_goes_on(
 ) -> None:
     leader = cluster.await_leader()
     folder = cluster.aeron_dir(leader)
-    with ClusterClient(cluster.ingress_endpoints) as client:
+    echoes: list[bytes] = []
+    with ClusterClient(
+        cluster.ingress_endpoints, on_message=lambda session_id, timestamp, payload: echoes.append(bytes(payload))
+    ) as client:
         client.send(b"before")
         assert run(["cluster", "suspend", *config_of(cluster, leader)]) == 0
 
@@ -79,10 +82,8 @@ def test_a_suspended_cluster_takes_nothing_until_it_goes_on(
         assert "is suspended; have it go on first" in capsys.readouterr().err
         assert counter_value(folder, CounterType.COMMIT_POSITION) == position
         assert run(["cluster", "resume", *config_of(cluster, leader)]) == 0
-        cluster.await_value(
-            lambda: counter_value(folder, CounterType.COMMIT_POSITION) >= position + 96 + 96 or None,
-            "the order to go on, and the message",
-        )
+        cluster.await_value(lambda: (client.poll(), b"meanwhile" in echoes)[1] or None, "the message that waited")
+        assert counter_value(folder, CounterType.COMMIT_POSITION) >= position + 96 + 96
     assert capsys.readouterr().out == "cluster goes on\n"
 
 
