@@ -18,8 +18,7 @@ PACKAGES = (
     "service_api",
     "cluster",
     "pipeline",
-    "examples",
-    "benchmarks",
+    "ordo",
     "tests",
 )
 DEBUG = os.environ.get("ORDO_DEBUG") == "1"

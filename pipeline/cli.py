@@ -230,7 +230,7 @@ def replay(
 @app.command()
 def market(
     folder: Folder,
-    service: ServiceOption = "examples.matching.service:MatchingEngine",
+    service: ServiceOption = "ordo.matching.service:MatchingEngine",
     shares: Annotated[int, typer.Option(help="shares of a volume bar")] = 1000,
     report: ReportTo = "market",
     commit: Commit = "auto",

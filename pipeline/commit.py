@@ -28,7 +28,7 @@ def counters_file(directory: str, counters: str | None = None) -> str:
             return path
         raise PipelineError(f"option commit={counters!r}: no {CNC_NAME} there; give the aeron_dir of the node")
     data_dir = os.path.dirname(os.path.realpath(directory))
-    digest = hashlib.sha256(data_dir.encode()).hexdigest()[:8]  # as cluster/config.py names a node's shared memory
+    digest = hashlib.sha256(data_dir.encode()).hexdigest()[:8]  # as cluster/node/config.py names a node's shared memory
     near = [os.path.normpath(os.path.join(directory, folder, CNC_NAME)) for folder in _NEAR]
     for path in [*glob.glob(f"/dev/shm/ordo-*-{digest}/{CNC_NAME}"), *near]:
         if os.path.exists(path):

@@ -47,7 +47,7 @@ def _subcommand(words: list[str]) -> list[str]:
 
 def _ordo_knows(words: list[str]) -> bool:
     for count in range(len(words), -1, -1):
-        call = [sys.executable, "-c", "from cluster.cli import main; main()", *words[:count], "--help"]
+        call = [sys.executable, "-c", "from ordo.cli import main; main()", *words[:count], "--help"]
         done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             is_group = "COMMAND" in done.stdout.split("\n\n")[0] or "COMMAND [" in done.stdout

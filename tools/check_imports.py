@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,18 +17,25 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "consensus": ("runtime",),
     "service_api": ("runtime",),
     "cluster": ("runtime", "transport", "archive", "consensus", "service_api"),
-    "gateway": ("runtime", "cluster", "service_api"),
-    "pipeline": ("runtime", "archive", "service_api"),
-    "deploy": (),
+    "sequencer": ("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire"),
+    "gateway": ("runtime", "cluster.client", "sequencer", "service_api"),
+    "pipeline": ("runtime", "archive", "service_api", "cluster.client"),
+    "deploy": ("runtime.errors", "cluster.node.counters", "cluster.wire.counter_types"),
+    "ordo": (
+        *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "gateway"),
+        *("pipeline", "deploy"),
+    ),
 }
-"""What each folder may import besides itself (docs/ARCHITECTURE.md)."""
+"""What each folder may import besides itself: a package with all below it, or one module (docs/ARCHITECTURE.md)."""
 
-NARROW = {
-    ("gateway", "cluster"): "cluster.client",
-    ("pipeline", "cluster"): "cluster.client",
-    ("deploy", "runtime"): "runtime.errors",
+ROOMS: dict[str, tuple[str, ...]] = {
+    "wire": (),
+    "module": ("wire",),
+    "container": ("wire",),
+    "client": ("wire",),
+    "node": ("wire", "module", "container", "client"),
 }
-"""Arrows that hold for one module, or modules whose names begin so."""
+"""The same between the rooms of `cluster/`."""
 
 ONLY_IN = {
     "grpc": ("gateway", "service_api"),
@@ -96,17 +103,27 @@ def imports(path: Path) -> Iterator[Import]:
     return cython_imports(path) if path.suffix in (".pyx", ".pxd") else python_imports(path)
 
 
+def _is_within(module: str, names: Iterable[str]) -> bool:
+    """True when `module` is one of the names, or lies below one."""
+    return any(module == name or module.startswith(f"{name}.") for name in names)
+
+
 def _arrow_problem(package: str, module: str) -> str | None:
     target = module.split(".")[0]
-    if target == package or target not in (*PACKAGES, *SUPPORT):
+    if target == package or target not in (*PACKAGES, *SUPPORT) or _is_within(module, ARROWS[package]):
         return None
-    narrow = NARROW.get((package, target))
-    if narrow is not None and module.startswith(narrow):
+    return f"{package}/ may not import {module}; allowed: {', '.join(ARROWS[package]) or 'nothing of ours'}"
+
+
+def _room_problem(path: Path, module: str) -> str | None:
+    """The arrows between the rooms of `cluster/`."""
+    origin, target = path.relative_to(ROOT).parts[:3], module.split(".")
+    if origin[0] != "cluster" or len(origin) < 3 or target[0] != "cluster" or len(target) < 2:
         return None
-    if narrow is None and target in ARROWS[package]:
+    room = origin[1]
+    if target[1] == room or target[1] in ROOMS.get(room, ()):
         return None
-    allowed = ", ".join(ARROWS[package]) or "nothing of ours"
-    return f"{package}/ may not import {module}; allowed: {narrow or allowed}"
+    return f"cluster/{room}/ may not import {module}; allowed: {', '.join(ROOMS.get(room, ())) or 'no other room'}"
 
 
 def _world_problem(package: str, module: str, is_seam_allowed: bool) -> str | None:
@@ -130,7 +147,7 @@ def check() -> list[Problem]:
         for line, module, is_typing_only in imports(path):
             if module.split(".")[0] in SEAMS and name in allowed:
                 used.add(name)
-            text = _arrow_problem(package, module)
+            text = _arrow_problem(package, module) or _room_problem(path, module)
             if text is None and not is_typing_only:
                 text = _world_problem(package, module, name in allowed)
             if text is not None:

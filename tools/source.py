@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("runtime", "transport", "archive", "consensus", "service_api", "cluster", "gateway", "pipeline", "deploy")
+PACKAGES = (
+    *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "gateway"),
+    *("pipeline", "deploy", "ordo"),
+)
 SUPPORT = ("tests", "benchmarks", "examples", "tools")
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 

@@ -4,9 +4,9 @@ from array import array
 
 import pytest
 
-from benchmarks.floor import measure_floor
-from benchmarks.floor_native import drive
-from benchmarks.latency import new_histogram, percentiles_us, record
+from ordo.bench.floor import measure_floor
+from ordo.bench.floor_native import drive
+from ordo.bench.latency import new_histogram, percentiles_us, record
 
 
 @pytest.mark.parametrize("size_bytes", [32, 1024])

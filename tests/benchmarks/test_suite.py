@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import suite
+from ordo.bench import suite
 
 TINY = replace(
     suite.QUICK, floor_count=100, round_trip_count=20, warm_up_count=10, message_count=500, open_loop_s=0.1,

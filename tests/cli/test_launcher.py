@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.launcher import PORTS, PORTS_PER_MEMBER, LocalCluster, find_ports
+from deploy.launcher import PORTS, PORTS_PER_MEMBER, LocalCluster, find_ports
 from runtime.errors import ConfigurationError
 
 
@@ -44,8 +44,8 @@ def test_a_port_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = find_ports(1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", port + 2))
-        monkeypatch.setattr("cluster.launcher.PORTS", range(port, port + 1, 8))
-        monkeypatch.setattr("cluster.launcher._given_ports", set())
+        monkeypatch.setattr("deploy.launcher.PORTS", range(port, port + 1, 8))
+        monkeypatch.setattr("deploy.launcher._given_ports", set())
         with pytest.raises(ConfigurationError, match="no free UDP ports"):
             find_ports(1)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster import tools
-from cluster.cli import run
-from cluster.config import load_config
-from cluster.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, transfer_value
-from cluster.node_counters import counter_value, leader_progress
+from cluster.node import tools
+from cluster.node.config import load_config
+from cluster.node.counters import counter_value, leader_progress
+from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, transfer_value
+from ordo.cli import run
 from runtime.clock import SystemClock
 from runtime.counters import Counter, CountersManager
 from runtime.error_log import DistinctErrorLog

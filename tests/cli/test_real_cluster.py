@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.echo_session import EchoSession
-from benchmarks.node_cost import family, measure_idle_cpu_percent, measure_rss_mb
-from cluster.cli import run
 from cluster.client import ClusterClient
-from cluster.counter_types import CounterType, ModuleState
-from cluster.launcher import LocalCluster
-from cluster.node_counters import counter_value
+from cluster.node.counters import counter_value
+from cluster.wire.counter_types import CounterType, ModuleState
+from deploy.launcher import LocalCluster
+from ordo.bench.echo_session import EchoSession
+from ordo.bench.node_cost import family, measure_idle_cpu_percent, measure_rss_mb
+from ordo.cli import run
 from runtime.errors import ClusterTimeoutError
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster("examples.echo:Echo", sync="none") as started:
+    with LocalCluster("ordo.bench.echo:Echo", sync="none") as started:
         leader = started.await_leader()
         with EchoSession(started.ingress_endpoints, 64) as session:
             session.pipelined(1_000, 100)

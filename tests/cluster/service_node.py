@@ -12,10 +12,10 @@ from typing import Any
 
 from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
-from cluster import codecs, ordo_codecs
-from cluster.codecs import ClusterTimeUnit
-from cluster.container import ServiceContainer
-from cluster.counter_types import CounterType
+from cluster.container.service_container import ServiceContainer
+from cluster.wire import codecs, ordo_codecs
+from cluster.wire.codecs import ClusterTimeUnit
+from cluster.wire.counter_types import CounterType
 from runtime.clock import VirtualClock
 from runtime.counters import Counter, CountersManager
 from runtime.errors import RegistrationError

@@ -12,10 +12,10 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from cluster import codecs, ordo_codecs
-from cluster.client_session import ClusterClient
-from cluster.client_transport import ClientTransport
-from cluster.codecs import EventCode
+from cluster.client.session import ClusterClient
+from cluster.client.transport import ClientTransport
+from cluster.wire import codecs, ordo_codecs
+from cluster.wire.codecs import EventCode
 from runtime.clock import SystemClock, VirtualClock
 from runtime.datagram import DatagramNetwork
 from runtime.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvider

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from cluster.client_async import AsyncClusterClient
-from cluster.client_session import ClientState, ClusterClient
-from cluster.codecs import EventCode
+from cluster.client.async_client import AsyncClusterClient
+from cluster.client.session import ClientState, ClusterClient
+from cluster.wire.codecs import EventCode
 from runtime.errors import (
     ClusterError,
     ClusterTimeoutError,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cluster import ordo_codecs
-from cluster.client_async import AsyncClusterClient
-from cluster.client_query import PendingQuery, QueryReply
-from cluster.client_session import ClusterClient
-from cluster.ordo_codecs import Consistency, QueryStatus
+from cluster.client.async_client import AsyncClusterClient
+from cluster.client.query import PendingQuery, QueryReply
+from cluster.client.session import ClusterClient
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import Consistency, QueryStatus
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, QueryFailedError, SessionClosedError
 from tests.cluster.session_members import Member, SessionWorld
 

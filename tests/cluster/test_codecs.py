@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster import codecs
+from cluster.wire import codecs
 from runtime.errors import DecodeError
 from runtime.sbe import NULL_VALUES, Message
 from tests.cluster import layout_values

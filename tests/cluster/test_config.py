@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.config import NodeConfig, load_config
+from cluster.node.config import NodeConfig, load_config
 from runtime.errors import ConfigurationError
 
 GOOD = """
@@ -30,7 +30,7 @@ leader_heartbeat_timeout = "1s"
 log_term_length = "8m"
 
 [service]
-class = "examples.echo:Echo"
+class = "ordo.bench.echo:Echo"
 """
 
 
@@ -44,7 +44,7 @@ def test_a_good_file_gives_members_and_module_settings(tmp_path: Path) -> None:
     config = _load(tmp_path, GOOD)
     assert config.member_list[0].catchup == "10.0.0.1:20003"
     assert config.member_list[1].log == "10.0.0.2:3"
-    assert config.service.class_ == "examples.echo:Echo"
+    assert config.service.class_ == "ordo.bench.echo:Echo"
     module = config.module_config()
     assert module.leader_heartbeat_timeout_ns == 1_000_000_000
     assert module.log_term_length_bytes == 8 * 1024 * 1024

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from archive.recorder import Recording
-from cluster import codecs
-from cluster.container import ContainerState, ServiceContainer
-from cluster.mark_file import read_mark_file
+from cluster.container.service_container import ContainerState, ServiceContainer
+from cluster.wire import codecs
+from cluster.wire.mark_file import read_mark_file
 from runtime.error_log import read_errors
 from runtime.errors import ClusterError, ServiceError, SnapshotError
 from service_api.native import Header

@@ -14,10 +14,10 @@ import pytest
 
 from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
-from cluster import codecs
-from cluster.container_process import SERVICE_FAILED_STATUS
-from cluster.counter_types import CounterType
-from cluster.mark_file import HEADER_LENGTH_BYTES, read_mark_file
+from cluster.container.main import SERVICE_FAILED_STATUS
+from cluster.wire import codecs
+from cluster.wire.counter_types import CounterType
+from cluster.wire.mark_file import HEADER_LENGTH_BYTES, read_mark_file
 from runtime.clock import SystemClock
 from runtime.counters import Counter
 from runtime.error_log import read_errors
@@ -112,7 +112,7 @@ class Node:
         return [
             sys.executable,
             "-m",
-            "cluster.container_main",
+            "cluster.container.main",
             *folders,
             "--aeron-dir",
             self.aeron_dir,
@@ -320,7 +320,7 @@ def alive(pid: int) -> bool:
 )
 def test_mistakes_are_one_line_and_a_status(tmp_path: Path, service: str, status: int, words: str) -> None:
     folders = ["--cluster-dir", str(tmp_path), "--archive-dir", str(tmp_path), "--aeron-dir", str(tmp_path / "none")]
-    command = [sys.executable, "-m", "cluster.container_main", *folders, "--service", service]
+    command = [sys.executable, "-m", "cluster.container.main", *folders, "--service", service]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == status
     assert words in done.stderr

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cluster import ordo_codecs
-from cluster.component_errors import read_component_errors
-from cluster.container import HOLD_EGRESS, ContainerState, ServiceContainer
-from cluster.container_queries import HOLD_NS
-from cluster.container_responses import CONNECT_TIMEOUT_NS, IDLE_TIMEOUT_NS
-from cluster.ordo_codecs import QueryStatus
-from cluster.queries import QUERY_STREAM_ID
+from cluster.container.queries import HOLD_NS
+from cluster.container.responses import CONNECT_TIMEOUT_NS, IDLE_TIMEOUT_NS
+from cluster.container.service_container import HOLD_EGRESS, ContainerState, ServiceContainer
+from cluster.wire import ordo_codecs
+from cluster.wire.component_errors import read_component_errors
+from cluster.wire.ordo_codecs import QueryStatus
+from cluster.wire.streams import QUERY_STREAM_ID
 from service_api.native import Header
 from service_api.service import ClientSession, Cluster, ClusteredService
 from service_api.snapshot import SnapshotReader

@@ -2,12 +2,13 @@
 
 import pytest
 
-from cluster import codecs, snapshots
-from cluster.members import parse_members
-from cluster.membership import NamedConfiguration
-from cluster.service_messages import first_log_session_id
-from cluster.sessions import ClusterSession
-from cluster.snapshots import ModuleSnapshot, SnapshotPoint
+from cluster.module import snapshots
+from cluster.module.membership import NamedConfiguration
+from cluster.module.service_messages import first_log_session_id
+from cluster.module.sessions import ClusterSession
+from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint
+from cluster.wire import codecs
+from cluster.wire.members import parse_members
 from consensus.configuration import Configuration
 from runtime.errors import ClusterError
 

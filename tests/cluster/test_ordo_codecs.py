@@ -2,8 +2,8 @@
 
 import pytest
 
-from cluster import codecs, consensus_codec, ordo_codecs
-from cluster.counter_types import ControlToggle, is_transfer, transfer_target, transfer_value
+from cluster.wire import codecs, consensus_codec, ordo_codecs
+from cluster.wire.counter_types import ControlToggle, is_transfer, transfer_target, transfer_value
 from consensus.messages import RequestVote, TimeoutNow
 from runtime.errors import DecodeError
 

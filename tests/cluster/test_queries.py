@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cluster import ordo_codecs
-from cluster.ordo_codecs import Consistency, QueryStatus
-from cluster.queries import Queries, QueryLink
+from cluster.module.queries import Queries, QueryLink
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import Consistency, QueryStatus
 from consensus.messages import Message, ReadHeartbeat, ReadHeartbeatAck, ReadIndexRequest, ReadIndexResponse
 from runtime.counters import local_counter
 from runtime.errors import DecodeError

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cluster.counter_types import ControlToggle
-from cluster.state_store import StateStore, StoredState
+from cluster.module.state_store import StateStore, StoredState
+from cluster.wire.counter_types import ControlToggle
 from consensus.distrust import Distrust
 from runtime.clock import VirtualClock
 from runtime.errors import ClusterError

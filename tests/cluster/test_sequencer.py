@@ -10,8 +10,8 @@ import pytest
 
 from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
-from cluster import codecs
-from cluster.sequencer import Sequencer
+from cluster.module.sequencer import Sequencer
+from cluster.wire import codecs
 from consensus.progress import Progress
 from runtime.clock import VirtualClock
 from runtime.counters import local_counter

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.service_messages import POLL_LIMIT, PendingServiceMessages, first_log_session_id
+from cluster.module.service_messages import POLL_LIMIT, PendingServiceMessages, first_log_session_id
 from runtime.errors import ClusterError
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from cluster import codecs
-from cluster.codecs import EventCode
-from cluster.sessions import session_event
+from cluster.module.sessions import session_event
+from cluster.wire import codecs
+from cluster.wire.codecs import EventCode
 
 SECOND_NS = 1_000_000_000
 

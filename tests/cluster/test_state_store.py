@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from archive.lmdb_store import open_lmdb
-from cluster.state_store import SnapshotEntry, StateStore
+from cluster.module.state_store import SnapshotEntry, StateStore
 
 
 def test_an_empty_store_has_no_vote_no_log_no_terms(tmp_path: Path) -> None:

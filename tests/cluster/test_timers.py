@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.timers import STALE_ENTRIES_MAX, TimerService
+from cluster.module.timers import STALE_ENTRIES_MAX, TimerService
 from service_api.timers import ServiceTimers
 
 

@@ -8,7 +8,7 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from cluster.config import load_config
+from cluster.node.config import load_config
 from deploy.write_configs import main
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

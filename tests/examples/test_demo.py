@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from examples.demo import run_demo
+from ordo.demo import run_demo
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from examples.matching.itch import (
+from ordo.matching.itch import (
     LAYOUTS,
     AddOrder,
     DirectListing,

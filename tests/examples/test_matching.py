@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from examples.matching.book import BUY, SELL, OrderBook, format_price, render_book
-from examples.matching.engine import ANSWERS_KEPT, MatchingCore
-from examples.matching.flow import OrderFlow
-from examples.matching.itch import read_itch_file
-from examples.matching.itch_feed import ItchFeed
-from examples.matching.protocol import (
+from ordo.matching.book import BUY, SELL, OrderBook, format_price, render_book
+from ordo.matching.engine import ANSWERS_KEPT, MatchingCore
+from ordo.matching.flow import OrderFlow
+from ordo.matching.itch import read_itch_file
+from ordo.matching.itch_feed import ItchFeed
+from ordo.matching.protocol import (
     FLAG_ANY_PRICE,
     FLAG_IMMEDIATE,
     FLAG_SELL,
@@ -318,8 +318,8 @@ def test_foreign_snapshots_are_refused(data: bytes, what: str) -> None:
 
 def test_the_state_hash_is_the_same_in_another_process() -> None:
     program = (
-        "from examples.matching.engine import MatchingCore\n"
-        "from examples.matching.flow import OrderFlow\n"
+        "from ordo.matching.engine import MatchingCore\n"
+        "from ordo.matching.flow import OrderFlow\n"
         "core = MatchingCore()\n"
         "for request in OrderFlow(seed=5, count=2000): core.apply(request)\n"
         "print(core.state_hash())"

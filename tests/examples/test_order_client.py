@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from examples.matching.engine import MatchingCore
-from examples.matching.flow import OrderFlow
-from examples.matching.order_client import OrderClient
-from examples.matching.protocol import Answer, decode_answer
+from ordo.matching.engine import MatchingCore
+from ordo.matching.flow import OrderFlow
+from ordo.matching.order_client import OrderClient
+from ordo.matching.protocol import Answer, decode_answer
 from runtime.errors import ClusterTimeoutError, ConfigurationError
 
 TICK_NS = 1_000_000

@@ -7,10 +7,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from examples.counter import Counter
-from examples.echo import Echo
-from examples.echo_native import NativeEcho
-from examples.matching.flow import OrderFlow
-from examples.matching.protocol import (
+from ordo.bench.echo import Echo
+from ordo.bench.echo_native import NativeEcho
+from ordo.matching.flow import OrderFlow
+from ordo.matching.protocol import (
     FLAG_SELL,
     QUERY,
     TOP_OF_BOOK,
@@ -20,7 +20,7 @@ from examples.matching.protocol import (
     decode_execution,
     encode_request,
 )
-from examples.matching.service import MatchingEngine
+from ordo.matching.service import MatchingEngine
 from service_api.testing import CloseSession, Message, OpenSession, ServiceHarness, TakeSnapshot, check_service
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 
-from cluster.counter_types import CounterType
-from cluster.launcher import LocalCluster
+from cluster.wire.counter_types import CounterType
+from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import counter_of
 
 FRAME_ALIGNMENT = 32

@@ -12,7 +12,7 @@ from contextlib import suppress
 from random import Random
 from typing import NamedTuple
 
-from cluster.launcher import ROOT
+from deploy.launcher import ROOT
 from tests.faults.lab import Lab
 
 GAP_MEAN_S = 0.8
@@ -158,7 +158,7 @@ class Nemesis:
 
     def _order(self, word: str, member_id: int) -> Callable[[], None]:
         """Nobody waits for it, and it may fail."""
-        command = [sys.executable, "-m", "cluster.cli", "cluster", word]
+        command = [sys.executable, "-m", "ordo.cli", "cluster", word]
         command += ["--config", str(self.lab.cluster.config_path(member_id))]
         nowhere = subprocess.DEVNULL
         self._commands.append(subprocess.Popen(command, cwd=ROOT, stdin=nowhere, stdout=nowhere, stderr=nowhere))

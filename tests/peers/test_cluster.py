@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.counter_types import CounterType
-from cluster.launcher import LocalCluster
-from cluster.node_counters import counter_value, read_counters
+from cluster.node.counters import counter_value, read_counters
+from cluster.wire.counter_types import CounterType
+from deploy.launcher import LocalCluster
 from tests.peers.java_peer import JavaPeer, JavaPeers, PeerFailedError
 from tests.peers.ordo_peer import OrdoDriver
 from tests.peers.relay import LossyRelay
@@ -31,7 +31,7 @@ def start_cluster(java: JavaPeers, tmp_path: Path) -> Iterator[StartCluster]:
     with ExitStack() as stack:
 
         def start(**settings: str | int | bool) -> LocalCluster:
-            nodes = LocalCluster("examples.echo:Echo", root=tmp_path / "cluster", cluster=settings)
+            nodes = LocalCluster("ordo.bench.echo:Echo", root=tmp_path / "cluster", cluster=settings)
             stack.enter_context(nodes).await_leader(60)
             return nodes
 

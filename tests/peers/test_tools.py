@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
-from cluster.counter_types import CounterType
-from cluster.launcher import LocalCluster
-from cluster.node_counters import counter_value, read_counters
+from cluster.node.counters import counter_value, read_counters
+from cluster.wire.counter_types import CounterType
+from deploy.launcher import LocalCluster
+from ordo.cli import app
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
 from tests.peers.relay import LossyRelay
@@ -27,7 +27,7 @@ JAVA_NAME = "java-echo"
 
 def test_counters_of_an_ordo_node(java: JavaPeers, tmp_path: Path) -> None:
     """AeronStat and CountersReader find what Ordo's own reader finds: ids, types, owners, labels; values that rest."""
-    with LocalCluster("examples.echo:Echo", member_count=1, root=tmp_path) as cluster:
+    with LocalCluster("ordo.bench.echo:Echo", member_count=1, root=tmp_path) as cluster:
         folder = cluster.aeron_dir(cluster.await_leader(60))
         ours = {one.counter_id: one for one in read_counters(folder)}
         lines = java.run("Counters", folder)
@@ -72,7 +72,7 @@ def test_streams_of_an_ordo_driver(
 
 def test_cluster_tool(java: JavaPeers, tmp_path: Path) -> None:
     """ClusterTool describes a node, and suspends, resumes, snapshots and shuts the cluster down through its toggle."""
-    with LocalCluster("examples.echo:Echo", root=tmp_path) as cluster:
+    with LocalCluster("ordo.bench.echo:Echo", root=tmp_path) as cluster:
         leader = cluster.await_leader(60)
 
         def tool(command: str, member_id: int = leader) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from examples.matching.itch import read_itch_file
-from examples.matching.itch_feed import ItchFeed
-from examples.matching.service import MatchingEngine
+from ordo.matching.itch import read_itch_file
+from ordo.matching.itch_feed import ItchFeed
+from ordo.matching.service import MatchingEngine
 from pipeline.generate import (
     RecordingBuilder,
     cluster_action,

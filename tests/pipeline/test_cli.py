@@ -42,7 +42,7 @@ def test_java_that_is_too_old_is_one_line(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'Error: UnsupportedClassVersionError: class file version 61.0' >&2\nexit 1\n")
     java.chmod(0o755)
-    command = [sys.executable, "-c", "from cluster.cli import main; main()", "pipeline", "sessions", str(tmp_path)]
+    command = [sys.executable, "-c", "from ordo.cli import main; main()", "pipeline", "sessions", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode != 0
@@ -52,7 +52,7 @@ def test_java_that_is_too_old_is_one_line(tmp_path: Path) -> None:
 
 
 def test_missing_pyspark_is_one_line_that_says_how_to_get_it(tmp_path: Path) -> None:
-    script = "import sys; sys.modules['pyspark'] = None; from cluster.cli import main; main()"
+    script = "import sys; sys.modules['pyspark'] = None; from ordo.cli import main; main()"
     command = [sys.executable, "-c", script, "pipeline", "sessions", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)

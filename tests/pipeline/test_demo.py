@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from cluster.client import ClusterClient
-from cluster.config import load_config
-from cluster.launcher import LocalCluster
-from cluster.tools import request_snapshot
-from examples.matching.itch import read_itch_file
-from examples.matching.itch_feed import ItchFeed
-from examples.matching.order_client import OrderClient
+from cluster.node.config import load_config
+from cluster.node.tools import request_snapshot
+from deploy.launcher import LocalCluster
+from ordo.matching.itch import read_itch_file
+from ordo.matching.itch_feed import ItchFeed
+from ordo.matching.order_client import OrderClient
 from pipeline.jobs import market
 from pipeline.jobs.audit import audit, session_violations
 from pipeline.jobs.replay import replay

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from archive.live import read_live_counters
-from cluster.launcher import LocalCluster
+from deploy.launcher import LocalCluster
 from pipeline.commit import RECORDING_POSITION_TYPE, live_commit_position
 from pipeline.jobs.audit import audit, describe
 from tests.cluster.integration.agreement import demand_agreement

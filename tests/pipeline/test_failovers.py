@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from cluster.config import load_config
-from cluster.launcher import LocalCluster
-from cluster.tools import request_snapshot
+from cluster.node.config import load_config
+from cluster.node.tools import request_snapshot
+from deploy.launcher import LocalCluster
 from pipeline.jobs.audit import audit, describe, session_violations
 from pipeline.jobs.replay import replay
 from tests.cluster.integration.agreement import demand_agreement

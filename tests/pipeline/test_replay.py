@@ -25,7 +25,7 @@ ITCH = Path(os.environ.get("ORDO_SHARED", Path(__file__).resolve().parents[3] / 
     "data/itch50-aapl-20200130/locate-13-10k.bin"
 )
 BOOK = ITCH.with_name("expected_final_book.txt")
-ENGINE = "examples.matching.service:MatchingEngine"
+ENGINE = "ordo.matching.service:MatchingEngine"
 
 
 class Echo(ClusteredService):
@@ -135,7 +135,7 @@ def test_a_service_that_is_none_is_named(spark: SparkSession, exchange: tuple[st
     with pytest.raises(PipelineError, match="is no ClusteredService"):
         make_service("json:JSONDecoder")
     with pytest.raises(PipelineError, match="cannot be loaded"):
-        make_service("examples.matching.service:Nothing")
+        make_service("ordo.matching.service:Nothing")
 
 
 def test_the_market_has_the_exchanges_own_executions(

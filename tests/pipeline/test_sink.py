@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, LongType, StructType
 
-from cluster.launcher import LocalCluster
+from deploy.launcher import LocalCluster
 from pipeline.envelope import SequencedWriter, SequenceFilter, writer_id
 from pipeline.errors import PipelineError
 from pipeline.generate import RecordingBuilder, session_message

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cluster.client import ClusterClient
-from cluster.launcher import LocalCluster
+from deploy.launcher import LocalCluster
 from pipeline.planner import plan, read_runs
 from pipeline.predicates import Predicates
 from pipeline.recordings import open_recordings
@@ -127,7 +127,7 @@ def test_a_query_killed_at_random_points_gives_exactly_the_log_once(tmp_path: Pa
     """Killed after a batch was planned, after its sink took it, or after it was committed, and a moment later."""
     chance = random.Random(seed)
     (tmp_path / "batches").mkdir()
-    with LocalCluster("examples.echo:Echo", member_count=1, sync="none", root=tmp_path / "cluster") as cluster:
+    with LocalCluster("ordo.bench.echo:Echo", member_count=1, sync="none", root=tmp_path / "cluster") as cluster:
         leader = cluster.await_leader()
         archive, commit = str(cluster.data_dir(leader) / "archive"), str(cluster.aeron_dir(leader))
         feed = Feed(cluster)

@@ -23,9 +23,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
-from cluster import codecs
-from cluster.client_session import ClientState
-from cluster.counter_types import ControlToggle, transfer_value
+from cluster.client.session import ClientState
+from cluster.wire import codecs
+from cluster.wire.counter_types import ControlToggle, transfer_value
 from consensus.states import ElectionState, Role
 from tests.simulation.history import Violation
 from tests.simulation.nodes import SimulatedNode, node_name

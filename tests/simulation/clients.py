@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from cluster.client_session import ClientState, ClusterClient
-from cluster.client_transport import ClientTransport
+from cluster.client.session import ClientState, ClusterClient
+from cluster.client.transport import ClientTransport
 from runtime.clock import VirtualClock
 from runtime.errors import OrdoError
 from runtime.memory import HeapMemoryProvider

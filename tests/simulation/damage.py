@@ -10,7 +10,7 @@ from archive.checkpoints import Checkpoints
 from archive.reader import RecordingReader
 from archive.recovery import segment_bases
 from archive.segments import segment_name
-from cluster.state_store import StateStore, StoredState
+from cluster.module.state_store import StateStore, StoredState
 from consensus.distrust import Distrust
 from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
 
-from cluster.counter_types import ControlToggle, transfer_value
-from cluster.node import FAREWELL_NS
-from cluster.ordo_codecs import MembershipChange
+from cluster.node.node import FAREWELL_NS
+from cluster.wire.counter_types import ControlToggle, transfer_value
+from cluster.wire.ordo_codecs import MembershipChange
 from consensus.distrust import Distrust
 from runtime.errors import OrdoError
 from tests.simulation import damage

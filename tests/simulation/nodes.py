@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cluster.config import NodeConfig
-from cluster.counter_types import ControlToggle
-from cluster.node import FAREWELL_NS, Node, NodeSeams
-from cluster.state_store import StateStore
+from cluster.module.state_store import StateStore
+from cluster.node.config import NodeConfig
+from cluster.node.node import FAREWELL_NS, Node, NodeSeams
+from cluster.wire.counter_types import ControlToggle
 from consensus.configuration import Configuration
 from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError, OrdoError

@@ -9,19 +9,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from cluster import node, session_requests
-from cluster.container import ServiceContainer
-from cluster.container_queries import ContainerQueries
-from cluster.control import ClusterControl
-from cluster.counter_types import ControlToggle
-from cluster.log_executor import LogExecutor
-from cluster.log_keeper import LogKeeper
-from cluster.membership import Membership
-from cluster.recovery import Recovery
-from cluster.service_messages import PendingServiceMessages
-from cluster.snapshot_taker import SnapshotTaker
-from cluster.state_store import StateStore
-from cluster.timers import TimerService
+from cluster.container.queries import ContainerQueries
+from cluster.container.service_container import ServiceContainer
+from cluster.module import session_requests
+from cluster.module.control import ClusterControl
+from cluster.module.log_executor import LogExecutor
+from cluster.module.log_keeper import LogKeeper
+from cluster.module.membership import Membership
+from cluster.module.recovery import Recovery
+from cluster.module.service_messages import PendingServiceMessages
+from cluster.module.snapshot_taker import SnapshotTaker
+from cluster.module.state_store import StateStore
+from cluster.module.timers import TimerService
+from cluster.node import node
+from cluster.wire.counter_types import ControlToggle
 from consensus import context, core, election, following, leading, membership, quorum, transfer, trust
 from consensus.configuration import Configuration
 from consensus.context import Context

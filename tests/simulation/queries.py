@@ -11,7 +11,7 @@ from tests.simulation.operations import NONE_VALUE
 from tests.simulation.timeline import NEVER_NS
 
 if TYPE_CHECKING:
-    from cluster.client_query import PendingQuery, QueryReply
+    from cluster.client.query import PendingQuery, QueryReply
     from tests.simulation.clients import SimulatedClient
     from tests.simulation.world import World
 

@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from cluster.node_cycle cimport NodeCycle
-from cluster.sequencer cimport Sequencer
+from cluster.node.cycle cimport NodeCycle
+from cluster.module.sequencer cimport Sequencer
 from runtime.clock cimport VirtualClock
 from tests.simulation.network cimport SimulatedHost, SimulatedNetwork
 from transport.driver.media_driver cimport MediaDriver

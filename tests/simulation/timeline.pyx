@@ -4,8 +4,8 @@ import heapq
 
 from libc.stdint cimport int64_t
 
-from cluster.node_cycle cimport NodeCycle
-from cluster.sequencer cimport Sequencer
+from cluster.node.cycle cimport NodeCycle
+from cluster.module.sequencer cimport Sequencer
 from runtime.clock cimport VirtualClock
 from tests.simulation.network cimport SimulatedHost, SimulatedNetwork
 from tests.simulation.storage cimport SimulatedSyncQueue

@@ -20,7 +20,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(check_nogil, "ANNOTATE_PATH", tmp_path / "build" / "annotate")
     for package in source.PACKAGES + source.SUPPORT:
         (tmp_path / package).mkdir()
-    (tmp_path / "cluster" / "node.py").write_text("assert __debug__\n")
+    (tmp_path / "cluster" / "node").mkdir()
+    (tmp_path / "cluster" / "node" / "node.py").write_text("assert __debug__\n")
     return tmp_path
 
 
@@ -31,16 +32,31 @@ def texts(problems: list[source.Problem]) -> list[str]:
 def test_arrows_hold_for_import_and_cimport(house: Path) -> None:
     (house / "runtime" / "a.py").write_text("import transport.image\nfrom runtime.errors import OrdoError\n")
     (house / "transport" / "b.pyx").write_text("from archive.frames cimport X, Y\nfrom runtime.memory cimport Memory\n")
-    (house / "gateway" / "c.py").write_text("from cluster.client import C\nfrom cluster.node import N\n")
+    (house / "gateway" / "c.py").write_text("from cluster.client import C\nfrom cluster.node.node import N\n")
+    (house / "gateway" / "d.py").write_text("from cluster.client_loop import ClientLoop\n")
     (house / "archive" / "d.py").write_text("from . import e\nfrom tests.x import y\n")
     found = texts(check_imports.check())
     assert [line.split(": ")[0] for line in found] == [
         "archive/d.py:2",
         "gateway/c.py:2",
+        "gateway/d.py:1",
         "runtime/a.py:1",
         "transport/b.pyx:1",
         "transport/b.pyx:1",
     ]
+
+
+def test_arrows_hold_between_the_rooms_of_the_cluster(house: Path) -> None:
+    for room in ("wire", "module", "client"):
+        (house / "cluster" / room).mkdir()
+    (house / "cluster" / "wire" / "a.py").write_text("from cluster.module.b import B\n")
+    (house / "cluster" / "module" / "b.py").write_text("from cluster.wire import a\n")
+    (house / "cluster" / "client" / "c.pyx").write_text(
+        "from cluster.module.b cimport B\nfrom cluster.client cimport d\n"
+    )
+    (house / "cluster" / "node" / "d.py").write_text("from cluster.client import c\nfrom cluster.module import b\n")
+    found = texts(check_imports.check())
+    assert [line.split(": ")[0] for line in found] == ["cluster/client/c.pyx:1", "cluster/wire/a.py:1"]
 
 
 def test_world_and_libraries_stay_where_they_belong(house: Path) -> None:
@@ -82,7 +98,7 @@ def test_assert_and_raise_in_noexcept_functions(house: Path) -> None:
         "cdef int fine(int x) except -1:\n    raise ValueError\n"
     )
     assert [line.split(": ")[0] for line in texts(check_assert.check())] == ["runtime/a.pyx:2", "runtime/a.pyx:9"]
-    (house / "cluster" / "node.py").write_text("")
+    (house / "cluster" / "node" / "node.py").write_text("")
     assert any("refuses `python -O`" in line for line in texts(check_assert.check()))
 
 

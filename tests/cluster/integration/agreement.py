@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from cluster.component_errors import read_component_errors
-from cluster.config import load_config
-from cluster.counter_types import CounterType
-from cluster.launcher import LocalCluster
-from cluster.mark_file import MODULE_MARK_FILE_NAME
-from cluster.node_counters import counter_value
+from cluster.node.config import load_config
+from cluster.node.counters import counter_value
+from cluster.wire.component_errors import read_component_errors
+from cluster.wire.counter_types import CounterType
+from cluster.wire.mark_file import MODULE_MARK_FILE_NAME
+from deploy.launcher import LocalCluster
 from runtime.memory import FileMemoryProvider
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.protocol import REPORT_EVENT

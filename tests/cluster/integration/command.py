@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from cluster.launcher import ROOT
+from deploy.launcher import ROOT
 
 
 def ordo(*arguments: str, timeout_s: float = 90.0) -> subprocess.CompletedProcess[str]:
     """Runs it to its end and captures what it says."""
-    command = [sys.executable, "-m", "cluster.cli", *arguments]
+    command = [sys.executable, "-m", "ordo.cli", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 

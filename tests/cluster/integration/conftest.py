@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cluster.launcher import LocalCluster
+from deploy.launcher import LocalCluster
 
 LEDGER = "tests.cluster.integration.services:Ledger"
 StartCluster = Callable[..., LocalCluster]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from archive import tools as archive_tools
-from cluster.launcher import LocalCluster
+from deploy.launcher import LocalCluster
 
 LOG_STREAM_ID = 100
 

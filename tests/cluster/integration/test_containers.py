@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from cluster.launcher import LocalCluster
+from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.config import load_config
-from cluster.counter_types import CounterType
-from cluster.launcher import LocalCluster, find_ports
-from cluster.node_counters import read_counters
+from cluster.node.config import load_config
+from cluster.node.counters import read_counters
+from cluster.wire.counter_types import CounterType
+from deploy.launcher import LocalCluster, find_ports
 from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import LEDGER, StartCluster

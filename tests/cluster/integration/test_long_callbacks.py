@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.counter_types import CounterType
-from cluster.launcher import LocalCluster
+from cluster.wire.counter_types import CounterType
 from consensus.states import ElectionState
+from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import pytest
 
-from cluster import tools
-from cluster.config import load_config
-from cluster.launcher import LocalCluster
+from cluster.node import tools
+from cluster.node.config import load_config
+from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, demand_agreement
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster

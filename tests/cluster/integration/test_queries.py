@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from cluster import ordo_codecs
 from cluster.client import AsyncClusterClient, QueryReply
-from cluster.counter_types import CounterType
+from cluster.wire import ordo_codecs
+from cluster.wire.counter_types import CounterType
 from runtime.errors import ClusterTimeoutError, QueryFailedError
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from archive import tools as archive_tools
-from cluster.config import load_config
-from cluster.counter_types import CounterType
-from cluster.launcher import LocalCluster
-from cluster.sessions import NULL_VALUE
-from cluster.tools import request_snapshot
+from cluster.module.sessions import NULL_VALUE
+from cluster.node.config import load_config
+from cluster.node.tools import request_snapshot
+from cluster.wire.counter_types import CounterType
 from consensus.distrust import Distrust
+from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster

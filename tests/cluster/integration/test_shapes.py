@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.client import ClusterClient
-from cluster.launcher import LocalCluster
+from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import LEDGER, StartCluster
@@ -34,7 +34,7 @@ def content(size: int, seed: int) -> bytes:
 
 @pytest.mark.parametrize("mode", ["process", "inline"])
 def test_messages_of_every_size_come_back_as_they_went(start_cluster: StartCluster, mode: str) -> None:
-    cluster = start_cluster("examples.echo:Echo", service_mode=mode)
+    cluster = start_cluster("ordo.bench.echo:Echo", service_mode=mode)
     received: list[bytes] = []
     with ClusterClient(
         cluster.ingress_endpoints,

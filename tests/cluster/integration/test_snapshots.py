@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from cluster.counter_types import CounterType
-from cluster.launcher import ROOT, LocalCluster
+from cluster.wire.counter_types import CounterType
+from deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
@@ -66,7 +66,7 @@ def test_a_snapshot_while_a_client_writes(start_cluster: StartCluster) -> None:
     cluster = start_cluster()
     with Writer(cluster.ingress_endpoints, reopens=True) as writer:
         writer.write(500)
-        command = [sys.executable, "-m", "cluster.cli", "cluster", "snapshot"]
+        command = [sys.executable, "-m", "ordo.cli", "cluster", "snapshot"]
         command += ["--config", str(cluster.config_path(cluster.await_leader()))]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
             writer.run(lambda: process.poll() is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cluster.counter_types import ModuleState
+from cluster.wire.counter_types import ModuleState
 from tests.simulation.invariants.base import Invariant
 from tests.simulation.invariants.logs import LogCopy
 

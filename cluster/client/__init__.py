@@ -1,0 +1,16 @@
+"""The cluster client, plain and for asyncio."""
+
+from cluster.client.async_client import AsyncClusterClient
+from cluster.client.query import PendingQuery, QueryReply
+from cluster.client.session import ClientSettings, ClientState, ClusterClient
+from cluster.client.transport import ClientTransport
+
+__all__ = [
+    "AsyncClusterClient",
+    "ClientSettings",
+    "ClientState",
+    "ClientTransport",
+    "ClusterClient",
+    "PendingQuery",
+    "QueryReply",
+]

@@ -1,0 +1,221 @@
+"""The cluster client for asyncio: the same session, run by the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from cluster.client.query import QueryReply
+from cluster.client.session import ClientState, ClusterClient
+from cluster.wire.codecs import EventCode
+from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError
+
+if TYPE_CHECKING:
+    from service_api.service import Payload
+
+CYCLE_INTERVAL_S = 0.010
+BUSY_INTERVAL_S = 0.001
+POLL_LIMIT = 256
+POLLS_MAX = 16
+WAITING_MESSAGES_MAX = 65_536
+MESSAGE_TOO_LONG = -6
+
+
+class ServiceMessage(NamedTuple):
+    """What the service sent. `timestamp` in cluster time."""
+
+    timestamp: int
+    payload: bytes
+
+
+class AsyncClusterClient:
+    """`async with AsyncClusterClient(endpoints) as client`, then `await client.send()`, `async for message in client`.
+
+    Arguments are those of ClusterClient, without `on_message`. Messages that nobody iterates over wait in memory; at
+    `waiting_messages_max` the client reads no further, so that the service sees back-pressure. Belongs to one event
+    loop. Raises what ClusterClient raises.
+    """
+
+    def __init__(
+        self,
+        ingress_endpoints: Iterable[str] | Mapping[int, str] = (),
+        egress_channel: str | None = None,
+        *,
+        on_session_event: Callable[[EventCode, str], object] | None = None,
+        on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
+        waiting_messages_max: int = WAITING_MESSAGES_MAX,
+        **settings: Any,
+    ) -> None:
+        self._messages: deque[ServiceMessage] = deque()
+        self._waiting_messages_max = waiting_messages_max
+        self._changed = asyncio.Event()
+        self._failure: OrdoError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._senders = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client = ClusterClient(
+            ingress_endpoints,
+            egress_channel,
+            on_message=self._on_message,
+            on_session_event=on_session_event,
+            on_new_leader=on_new_leader,
+            wait=False,
+            **settings,
+        )
+
+    @property
+    def session_id(self) -> int:
+        return self._client.session_id
+
+    @property
+    def leader_member_id(self) -> int:
+        return self._client.leader_member_id
+
+    @property
+    def state(self) -> ClientState:
+        return self._client.state
+
+    async def open(self) -> None:
+        """Opens the session; `async with` does it."""
+        self._loop = asyncio.get_running_loop()
+        if self._client.descriptor is not None:
+            self._loop.add_reader(self._client.descriptor, self._cycle)
+        self._cycle()
+        while self._client.state is ClientState.CONNECTING and self._failure is None:
+            await self._change()
+        if self._failure is not None:
+            self.close()
+            raise self._failure
+
+    async def send(self, payload: Payload, timeout_s: float | None = None) -> int:
+        """Waits until the message is taken; its position. Raises as ClusterClient.send."""
+        result = self._offer(payload)
+        if result < 0:
+            try:
+                async with asyncio.timeout(timeout_s or self._client.settings.message_timeout_ns / 1e9):
+                    result = await self._send_slowly(payload)
+            except TimeoutError:
+                raise ClusterTimeoutError(f"message not taken in time: state={self.state.name}") from None
+        if self._client.unsent:
+            self._client.flush()
+        return result
+
+    async def _send_slowly(self, payload: Payload) -> int:
+        self._senders += 1
+        try:
+            while (result := self._offer(payload)) < 0:
+                if result == MESSAGE_TOO_LONG:
+                    raise ClusterError(f"message of {len(payload)} bytes is longer than the ingress takes")
+                self._schedule()
+                await self._change()
+            return result
+        finally:
+            self._senders -= 1
+
+    async def query(
+        self,
+        payload: Payload,
+        *,
+        consistency: str = "linearizable",
+        member_id: int | None = None,
+        min_position: int | None = None,
+        timeout_s: float | None = None,
+    ) -> QueryReply:
+        """Asks the service something that changes nothing. As ClusterClient.query."""
+        if self._failure is not None:
+            raise self._failure
+        pending = self._client.start_query(
+            payload,
+            consistency=consistency,
+            member_id=member_id,
+            min_position=min_position,
+            timeout_ns=None if timeout_s is None else int(timeout_s * 1e9),
+        )
+        self._client.flush()
+        self._senders += 1
+        try:
+            while not pending.is_done:
+                if self._failure is not None:
+                    raise self._failure
+                self._schedule()
+                await self._change()
+            return pending.result()
+        finally:
+            self._senders -= 1
+
+    def _offer(self, payload: Payload) -> int:
+        if self._failure is not None:
+            raise self._failure
+        return int(self._client.offer(payload))
+
+    def __aiter__(self) -> AsyncIterator[ServiceMessage]:
+        return self
+
+    async def __anext__(self) -> ServiceMessage:
+        """The next message. Ends once this client was closed; raises SessionClosedError when the cluster closed it."""
+        while not self._messages:
+            if self._loop is None:
+                raise StopAsyncIteration
+            if self._failure is not None:
+                raise self._failure
+            await self._change()
+        message = self._messages.popleft()
+        if len(self._messages) == self._waiting_messages_max - 1 and self._loop is not None:
+            self._loop.call_soon(self._cycle)
+        return message
+
+    def close(self) -> None:
+        """Closes the session; again is harmless."""
+        if self._loop is not None and self._client.descriptor is not None:
+            self._loop.remove_reader(self._client.descriptor)
+        self._loop = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._client.close()
+        self._announce()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    # Duty cycle
+
+    def _cycle(self) -> None:
+        if self._loop is None or self._failure is not None:
+            return
+        room = self._waiting_messages_max - len(self._messages)
+        try:
+            for _ in range(POLLS_MAX):
+                if not self._client.poll(min(POLL_LIMIT, room)) or len(self._messages) >= self._waiting_messages_max:
+                    break
+                room = self._waiting_messages_max - len(self._messages)
+        except OrdoError as error:
+            self._failure = error
+            if self._client.descriptor is not None:
+                self._loop.remove_reader(self._client.descriptor)
+        self._announce()
+        if self._failure is None:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self._loop is not None
+        is_busy = self._senders or self._client.state is not ClientState.CONNECTED or self._client.descriptor is None
+        self._timer = self._loop.call_later(BUSY_INTERVAL_S if is_busy else CYCLE_INTERVAL_S, self._cycle)
+
+    def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
+        self._messages.append(ServiceMessage(timestamp, payload))
+
+    def _announce(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _change(self) -> None:
+        await self._changed.wait()

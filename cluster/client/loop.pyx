@@ -1,0 +1,166 @@
+"""The native half of the cluster client. See client_loop.pxd."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from cluster.wire.layout cimport (
+    SBE_HEADER_LENGTH,
+    SESSION_HEADER_LENGTH,
+    SESSION_HEADER_SESSION_ID,
+    SESSION_HEADER_TIMESTAMP,
+    SESSION_MESSAGE_HEADER_ID,
+    put_session_header,
+    template_id,
+)
+from runtime.atomics cimport ordo_get_i64, ordo_get_u16
+from transport.image cimport Assembler, Fragment, Image
+from transport.logbuffer cimport ADMIN_ACTION, CLOSED, NOT_CONNECTED
+from transport.publication cimport ExclusivePublication
+from transport.subscription cimport Subscription
+
+cdef enum:
+    ADMIN_ACTION_ATTEMPTS = 3
+    UNSENT_MAX = 32                    # offers after which the transport runs without being polled
+
+
+cdef class ClientLoop:
+    def __init__(self, on_message):
+        self._on_message = on_message
+        self._session_id = -1
+        self._images = ()
+        self._assemblers = []
+
+    # For the Python half
+
+    def set_ingress(self, ExclusivePublication publication):
+        """Where offers go; None answers them with CLOSED."""
+        self._ingress = publication
+        self._ingress_lost = False
+
+    def set_egress(self, Subscription subscription not None):
+        self._egress = subscription
+
+    def set_session(self, int64_t leadership_term_id, int64_t session_id):
+        """What the header of every message says; the timestamp of a client's message is 0."""
+        self._session_id = session_id
+        put_session_header(self._header, leadership_term_id, session_id, 0)
+
+    def take_ingress_lost(self):
+        """True when an offer found the ingress closed or not connected since the last call."""
+        lost, self._ingress_lost = self._ingress_lost, False
+        return lost
+
+    def note_ingress_lost(self):
+        """The ingress was found closed or not connected by something else than an offer."""
+        self._ingress_lost = True
+
+    @property
+    def is_in_callback(self):
+        """True while a callback of `poll_egress` runs, which hands out nothing more meanwhile."""
+        return self._polling
+
+    def take_sent(self):
+        """The number of messages offered since the last call."""
+        sent, self._sent = self._sent, 0
+        return sent
+
+    def reset_assemblies(self, Image but):
+        """Forgets messages of which only the beginning has come, on every image but one."""
+        for image, assembler in zip(self._images, self._assemblers):
+            if image is not but:
+                (<Assembler> assembler).reset()
+
+    # Hot
+
+    def offer(self, payload):
+        """Sends one message (bytes or anything with a buffer). Never blocks.
+
+        Answers a position > 0: taken, not yet sequenced; or a negative result code: BACK_PRESSURED (-2: poll and try
+        again), NOT_CONNECTED (-1) and CLOSED (-4) while there is no leader to send to, MESSAGE_TOO_LONG (-6).
+        Raises SessionClosedError when the session is over.
+        """
+        cdef const uint8_t[::1] view
+        cdef int64_t result
+        if PyBytes_CheckExact(payload):
+            result = self._append(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+        else:
+            view = memoryview(payload).cast("B")
+            result = self._append(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
+        if self.unsent >= UNSENT_MAX or result < 0:
+            self.on_offered(result)
+        return result
+
+    cdef int64_t _append(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
+        cdef int64_t result = ADMIN_ACTION
+        cdef int attempt = 0
+        if self._ingress is None:
+            return CLOSED
+        while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:
+            result = self._ingress.append(self._header, SESSION_HEADER_LENGTH, payload, length_bytes)
+            attempt += 1
+        if result > 0:
+            self._sent += 1
+            self.unsent += 1
+        elif result == NOT_CONNECTED or result == CLOSED:
+            self._ingress_lost = True
+        return result
+
+    def clear_unsent(self):
+        self.unsent = 0
+
+    def poll_egress(self, int limit):
+        """Hands out up to `limit` messages; their number."""
+        cdef int count = 0
+        cdef Py_ssize_t i
+        if self._egress is None or self._polling:
+            return 0
+        if self._egress.images is not self._images:
+            self._follow_images()
+        for i in range(len(self._images)):
+            if count >= limit:
+                break
+            count += self._poll_image(<Image> self._images[i], <Assembler> self._assemblers[i], limit - count)
+        return count
+
+    cdef int _follow_images(self) except -1:
+        known = dict(zip(self._images, self._assemblers))
+        self._images = self._egress.images
+        self._assemblers = [known.get(image) or Assembler() for image in self._images]
+        return 0
+
+    cdef int _poll_image(self, Image image, Assembler assembler, int limit) except -1:
+        cdef Fragment fragment
+        cdef int count = 0
+        self._polling = True
+        try:
+            while count < limit and assembler.peek(image, &fragment) == 1:
+                assembler.consume(image, &fragment)
+                count += 1
+                self._take(fragment.payload, fragment.length_bytes, image)
+        finally:
+            self._polling = False
+            image.publish_position()
+        return count
+
+    cdef int _take(self, const uint8_t* message, int64_t length_bytes, Image image) except -1:
+        cdef int template = template_id(message, length_bytes)
+        cdef int64_t prefix
+        if template != SESSION_MESSAGE_HEADER_ID or length_bytes < SESSION_HEADER_LENGTH:
+            self.on_event(PyBytes_FromStringAndSize(<const char*> message, length_bytes), image)
+            return 0
+        if ordo_get_i64(message + SESSION_HEADER_SESSION_ID) != self._session_id:
+            return 0
+        prefix = SBE_HEADER_LENGTH + ordo_get_u16(message)
+        self._on_message(self._session_id, ordo_get_i64(message + SESSION_HEADER_TIMESTAMP),
+                         PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix))
+        return 0
+
+    # The Python half
+
+    def on_event(self, message, image):
+        """An egress message that is not the service's."""
+        raise NotImplementedError
+
+    def on_offered(self, result):
+        """Offers want the transport to run, or one was refused."""
+        raise NotImplementedError

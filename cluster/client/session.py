@@ -1,0 +1,490 @@
+"""The cluster client: one session with whoever leads (cluster-client.md).
+
+    CONNECTING                   opening the session; redirected to the leader where needed
+    CONNECTED                    offers go to the leader
+    AWAIT_NEW_LEADER             the leader is gone; waiting for the new one to say who it is
+    AWAIT_NEW_LEADER_CONNECTION  connecting to it; then CONNECTED again
+    CLOSED                       the session is over
+
+    CONNECTING -> CONNECTED <-> AWAIT_NEW_LEADER -> AWAIT_NEW_LEADER_CONNECTION -> CONNECTED; any -> CLOSED
+
+The client has no thread: everything happens in `poll`, `send` and `offer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Self
+
+from cluster.client.connect import SessionConnect
+from cluster.client.ingress import IngressPublications, parse_endpoints
+from cluster.client.loop import ClientLoop
+from cluster.client.query import ClientQueries, PendingQuery, QueryReply
+from cluster.client.transport import ClientTransport
+from cluster.wire import codecs, ordo_codecs
+from cluster.wire.codecs import EventCode
+from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
+from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, SessionClosedError
+
+if TYPE_CHECKING:
+    from service_api.service import Payload
+    from transport.publication import ExclusivePublication
+
+POLL_LIMIT = 64
+NULL_VALUE = -1
+MESSAGE_TOO_LONG = -6
+TICK_INTERVAL_NS = 1_000_000
+SEND_PARK_NS = 100_000
+CLIENT_INFO = "name={} version=0.1.0 commit=ordo"
+MessageHandler = Callable[[int, int, bytes], object]
+
+
+class ClientState(Enum):
+    CONNECTING = auto()
+    CONNECTED = auto()
+    AWAIT_NEW_LEADER = auto()
+    AWAIT_NEW_LEADER_CONNECTION = auto()
+    CLOSED = auto()
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """Times in ns, lengths in bytes. `egress_term_length_bytes` is asked of the member that answers: an answer may be
+    an eighth of it long."""
+
+    ingress_channel: str = "aeron:udp?term-length=1m"
+    egress_channel: str = "aeron:udp?endpoint=127.0.0.1:0"
+    egress_term_length_bytes: int = 256 * 1024
+    ingress_stream_id: int = INGRESS_STREAM_ID
+    egress_stream_id: int = EGRESS_STREAM_ID
+    message_timeout_ns: int = 5_000_000_000
+    connect_timeout_ns: int = 15_000_000_000
+    connect_attempt_timeout_ns: int = 1_000_000_000
+    new_leader_timeout_ns: int = 10_000_000_000
+    keep_alive_interval_ns: int = 1_000_000_000
+    query_retry_interval_ns: int = 250_000_000
+    client_name: str = ""
+    credentials: bytes = b""
+
+    def __post_init__(self) -> None:
+        names = ("message_timeout_ns", "connect_timeout_ns", "new_leader_timeout_ns", "keep_alive_interval_ns")
+        for name in (*names, "query_retry_interval_ns"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name}={getattr(self, name)}: must be above 0")
+        for name in ("ingress_channel", "egress_channel"):
+            if not getattr(self, name).startswith(("aeron:udp", "aeron:ipc")):
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}: must begin with aeron:udp or aeron:ipc")
+
+
+class ClusterClient(ClientLoop):
+    """A session with a cluster.
+
+    `ingress_endpoints`: every member's `host:port` by member id, or in any order; empty for an IPC ingress. Queries to
+    learners need theirs by id.
+    `on_message(session_id, timestamp, payload)` gets what the service sends, timestamp in cluster time;
+    `on_session_event(code, detail)` what the cluster says of the session; `on_new_leader(leadership_term_id,
+    leader_member_id, endpoints)` follows a failover, when offers are taken again; `on_challenge(challenge)` answers an
+    authenticator with credentials. Callbacks come from `poll` and `send`.
+
+    A message that was taken may be lost with a leader: the cluster acknowledges nothing by itself (cluster-client.md
+    §6.1). Send again what the service has not answered, and let it recognise repetitions.
+
+    `aeron_dir`: the folder of a media driver that runs elsewhere; without it the client embeds one, which its own calls
+    run. `settings` are keyword arguments of ClientSettings. With `wait=False` the session opens while `poll` is called.
+    Raises ClusterTimeoutError when no leader answers, SessionRejectedError when the cluster refuses.
+    """
+
+    def __init__(
+        self,
+        ingress_endpoints: Iterable[str] | Mapping[int, str] = (),
+        egress_channel: str | None = None,
+        *,
+        on_message: MessageHandler | None = None,
+        on_session_event: Callable[[EventCode, str], object] | None = None,
+        on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
+        on_challenge: Callable[[bytes], bytes] | None = None,
+        aeron_dir: str | None = None,
+        transport: ClientTransport | None = None,
+        wait: bool = True,
+        **settings: Any,
+    ) -> None:
+        super().__init__(on_message or (lambda session_id, timestamp, payload: None))
+        if egress_channel is not None:
+            settings["egress_channel"] = egress_channel
+        self.settings = ClientSettings(**settings)
+        self.ingress_endpoints = _endpoint_table(ingress_endpoints, self.settings.ingress_channel)
+        self.named_endpoints = dict(ingress_endpoints) if isinstance(ingress_endpoints, Mapping) else {}
+        self._on_session_event = on_session_event or (lambda code, detail: None)
+        self._on_new_leader = on_new_leader or (lambda term_id, member_id, endpoints: None)
+        self._on_challenge = on_challenge or (lambda challenge: self.settings.credentials)
+        self.state = ClientState.CONNECTING
+        self.session_id = NULL_VALUE
+        self.leadership_term_id = NULL_VALUE
+        self.leader_member_id = NULL_VALUE
+        self.leader_heartbeat_timeout_ns = 0
+        self.close_reason = ""
+        self._image: Any = None
+        self._deadline_ns = 0
+        self._next_tick_ns = 0
+        self._next_keep_alive_ns = 0
+        self._connect: SessionConnect | None = None
+        self._owns_transport = transport is None
+        self._transport = transport or (ClientTransport.connect(aeron_dir) if aeron_dir else ClientTransport.embedded())
+        try:
+            self._begin()
+            while wait and self.state is ClientState.CONNECTING:
+                if self.poll() == 0:
+                    self.park(TICK_INTERVAL_NS)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        settings, client = self.settings, self._transport.client
+        ingress = settings.ingress_channel, settings.ingress_stream_id
+        self._ingress_publications = IngressPublications(client, *ingress)
+        self._queries = ClientQueries(self, client, *ingress, settings.query_retry_interval_ns)
+        channel = settings.egress_channel
+        if channel.startswith("aeron:udp"):
+            channel += f"{'|' if '?' in channel else '?'}rejoin=false"
+        self._egress_subscription = client.add_subscription(channel, settings.egress_stream_id)
+        self.set_egress(self._egress_subscription)
+        now_ns = self._transport.clock.now()
+        self._connect = SessionConnect(
+            client,
+            self._ingress_publications,
+            self._egress_subscription,
+            self.ingress_endpoints,
+            response_channel=self._response_channel,
+            credentials=settings.credentials,
+            on_challenge=self._on_challenge,
+            client_info=CLIENT_INFO.format(settings.client_name),
+            attempt_timeout_ns=settings.connect_attempt_timeout_ns,
+            deadline_ns=now_ns + settings.connect_timeout_ns,
+        )
+
+    def _response_channel(self, endpoint: str) -> str:
+        channel = "aeron:ipc?" if not endpoint else f"aeron:udp?endpoint={endpoint}|rejoin=false|"
+        return f"{channel}term-length={self.settings.egress_term_length_bytes}"
+
+    # Calls
+
+    @property
+    def is_connected(self) -> bool:
+        """Offers go to a leader. False while a new one is awaited, too."""
+        return self.state is ClientState.CONNECTED
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state is ClientState.CLOSED
+
+    @property
+    def descriptor(self) -> int | None:
+        """Readable when `poll` would find something; None with the driver of another process."""
+        return self._transport.descriptor
+
+    def poll(self, limit: int = POLL_LIMIT) -> int:
+        """Runs the transport and hands out up to `limit` messages; their number. Keeps the session alive.
+
+        Raises SessionClosedError when the session is over.
+        """
+        now_ns = self._drive()
+        count = self.poll_egress(limit)
+        if now_ns >= self._next_tick_ns:
+            self._tick(now_ns)
+        if self.state is ClientState.CLOSED and not count:
+            raise self._closed_error()
+        return count
+
+    def send(self, payload: Payload, timeout_ns: int | None = None) -> int:
+        """Offers until the message is taken, polling meanwhile; its position. Also through a change of the leader.
+
+        Raises ClusterTimeoutError after `timeout_ns` (default: message_timeout_ns), SessionClosedError when the session
+        is over, ClusterError for a message that is too long.
+        """
+        result = self.offer(payload)
+        if result < 0:
+            result = self._send_slowly(payload, timeout_ns)
+        self._drive()
+        return result
+
+    def _send_slowly(self, payload: Payload, timeout_ns: int | None) -> int:
+        deadline_ns = self._transport.clock.now() + (timeout_ns or self.settings.message_timeout_ns)
+        while (result := self.offer(payload)) < 0:
+            if result == MESSAGE_TOO_LONG:
+                raise ClusterError(
+                    f"message of {len(payload)} bytes; longer than the ingress takes: see ingress_channel"
+                )
+            if self._transport.clock.now() > deadline_ns:
+                raise ClusterTimeoutError(f"message not taken in time: result={result} state={self.state.name}")
+            if self.poll() == 0:
+                self.park(SEND_PARK_NS)
+        return result
+
+    def query(
+        self,
+        payload: Payload,
+        *,
+        consistency: str = "linearizable",
+        member_id: int | None = None,
+        min_position: int | None = None,
+        timeout_ns: int | None = None,
+    ) -> QueryReply:
+        """Asks the service something that changes nothing and takes no place in the log; polls until it is answered.
+
+        "linearizable": the answer shows everything that was answered to anybody before this call. "stale": it may be
+        older, and says of which position it is; with `min_position` it is no older than that. `member_id` answers, the
+        leader by default. Asked again by itself, also through a change of the leader. Raises ClusterTimeoutError after
+        `timeout_ns` (default: message_timeout_ns), also where `min_position` was not reached; QueryFailedError when the
+        service answers no such query or failed; SessionClosedError, and ClusterError for what cannot be asked.
+        """
+        if self.is_in_callback:
+            raise ClusterError("query waits for its answer, which no callback can: use start_query there")
+        pending = self.start_query(
+            payload,
+            consistency=consistency,
+            member_id=member_id,
+            min_position=min_position,
+            timeout_ns=timeout_ns,
+        )
+        while not pending.is_done:
+            if self.poll() == 0 and not pending.is_done:
+                self.park(TICK_INTERVAL_NS)
+        return pending.result()
+
+    def start_query(
+        self,
+        payload: Payload,
+        *,
+        consistency: str = "linearizable",
+        member_id: int | None = None,
+        min_position: int | None = None,
+        timeout_ns: int | None = None,
+        on_done: Callable[[PendingQuery], object] | None = None,
+    ) -> PendingQuery:
+        """`query` without waiting: it is sent, and done, while `poll` is called. `on_done` comes from `poll`."""
+        if self.state is ClientState.CLOSED:
+            raise self._closed_error()
+        now_ns = self._transport.clock.now()
+        return self._queries.start(
+            bytes(payload),
+            consistency=consistency,
+            member_id=member_id,
+            min_position=min_position,
+            deadline_ns=now_ns + (timeout_ns or self.settings.message_timeout_ns),
+            now_ns=now_ns,
+            on_done=on_done,
+        )
+
+    @property
+    def leader_ingress(self) -> ExclusivePublication | None:
+        """The publication to the leader, None while there is none to send to."""
+        return self._ingress_publications.get(self.leader_member_id) if self.is_connected else None
+
+    def park(self, timeout_ns: int) -> None:
+        """Waits until something may have come in, or the timeout passed."""
+        self._transport.park(timeout_ns)
+
+    def flush(self) -> None:
+        """Sends at once what was offered; `poll` does it, too."""
+        self._drive()
+
+    def close(self) -> None:
+        """Closes the session and gives the transport back. Again is harmless."""
+        if self.state in (ClientState.CONNECTED, ClientState.AWAIT_NEW_LEADER) and self.session_id >= 0:
+            publication = self._ingress_publications.get(self.leader_member_id)
+            if publication is not None and not self._transport.client.is_closed:
+                publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**self._ids()))
+                self._drive()
+        self._become_closed("it was closed by this client")
+        if self._owns_transport:
+            self._transport.close()
+        elif not self._transport.client.is_closed:
+            self._queries.close()
+            self._ingress_publications.close()
+            self._egress_subscription.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Duty cycle
+
+    def _drive(self) -> int:
+        self.clear_unsent()
+        return self._transport.drive()
+
+    def on_offered(self, result: int) -> None:
+        if self.state is ClientState.CLOSED:
+            raise self._closed_error()
+        self._drive()
+
+    def _tick(self, now_ns: int) -> None:
+        self._next_tick_ns = now_ns + TICK_INTERVAL_NS
+        if self.state is ClientState.CONNECTED:
+            self._watch_leader(now_ns)
+        elif self._connect is not None:
+            self._connect.work(now_ns)
+            self._next_tick_ns = 0
+        elif self.state is ClientState.AWAIT_NEW_LEADER:
+            self._await_new_leader(now_ns)
+        elif self.state is ClientState.AWAIT_NEW_LEADER_CONNECTION:
+            self._await_new_leader_connection(now_ns)
+        self._queries.work(now_ns)
+
+    def _take_session(self, connect: SessionConnect, now_ns: int) -> None:
+        """At once: a NewLeaderEvent may be right behind."""
+        opened = connect.opened
+        self._connect = None
+        self.ingress_endpoints = connect.endpoints
+        self._image = connect.image
+        self.leader_heartbeat_timeout_ns = max(opened.leader_heartbeat_timeout_ns, 0)
+        self._enter_term(opened.leadership_term_id, opened.cluster_session_id)
+        if connect.member_id in (opened.leader_member_id, NULL_VALUE):
+            self.leader_member_id = connect.member_id
+            self._become_connected(now_ns)
+        else:
+            self.leader_member_id = opened.leader_member_id
+            self._look_for_leader(now_ns)
+
+    def _enter_term(self, leadership_term_id: int, session_id: int) -> None:
+        self.leadership_term_id, self.session_id = leadership_term_id, session_id
+        self.set_session(leadership_term_id, session_id)
+
+    def _become_connected(self, now_ns: int) -> None:
+        self.state = ClientState.CONNECTED
+        self.set_ingress(self._ingress_publications.get(self.leader_member_id))
+        self._next_keep_alive_ns = now_ns + self.settings.keep_alive_interval_ns
+
+    def _watch_leader(self, now_ns: int) -> None:
+        if self.take_ingress_lost() or self._image is None or self._image.is_closed:
+            self._look_for_leader(now_ns)
+        elif now_ns >= self._next_keep_alive_ns and (self.take_sent() or self._send_keep_alive()):
+            self._next_keep_alive_ns = now_ns + self.settings.keep_alive_interval_ns
+
+    def _look_for_leader(self, now_ns: int) -> None:
+        """It was lost, or is another one than was asked for the session and is about to say where it is."""
+        self.state = ClientState.AWAIT_NEW_LEADER
+        self._deadline_ns = now_ns + max(self.settings.new_leader_timeout_ns, 2 * self.leader_heartbeat_timeout_ns)
+        self._open_ingress()
+
+    def _open_ingress(self) -> None:
+        """A new publication to the leader: members do not take up one again that they lost."""
+        self.set_ingress(None)
+        self._ingress_publications.close()
+        endpoint = self._leader_endpoint
+        if endpoint is not None:
+            self._ingress_publications.open({self.leader_member_id: endpoint})
+
+    @property
+    def _leader_endpoint(self) -> str | None:
+        """Empty for IPC; None when it is not known."""
+        return self.ingress_endpoints.get(self.leader_member_id, self.ingress_endpoints.get(NULL_VALUE))
+
+    def _send_keep_alive(self) -> bool:
+        publication = self._ingress_publications.get(self.leader_member_id)
+        if publication is None:
+            return False
+        sent = publication.offer(codecs.SESSION_KEEP_ALIVE.encode(**self._ids())) > 0
+        self._drive()
+        return sent
+
+    def _await_new_leader(self, now_ns: int) -> None:
+        """The same leader may come back within sight: then everything goes on as it was."""
+        self._ingress_publications.poll()
+        image_is_open = self._image is not None and not self._image.is_closed
+        if image_is_open and self.leader_member_id in self._ingress_publications.connected and self._send_keep_alive():
+            self._become_connected(now_ns)
+        elif now_ns > self._deadline_ns:
+            self._become_closed("the leader is gone and no new one was announced in time")
+
+    def _await_new_leader_connection(self, now_ns: int) -> None:
+        self._ingress_publications.poll()
+        if self.leader_member_id in self._ingress_publications.connected and self._send_keep_alive():
+            self._become_connected(now_ns)
+            self._on_new_leader(self.leadership_term_id, self.leader_member_id, self.ingress_endpoints)
+        elif now_ns > self._deadline_ns:
+            self._become_closed(f"the new leader {self.leader_member_id} does not accept a connection")
+        else:
+            self._next_tick_ns = 0
+
+    def _become_closed(self, reason: str) -> None:
+        if self.state is not ClientState.CLOSED:
+            self.state = ClientState.CLOSED
+            self.close_reason = reason
+            self.set_ingress(None)
+            self._queries.fail_all(self._closed_error)
+
+    def _closed_error(self) -> SessionClosedError:
+        return SessionClosedError(f"session {self.session_id} is over: {self.close_reason}")
+
+    def _ids(self) -> dict[str, int]:
+        return {"leadership_term_id": self.leadership_term_id, "cluster_session_id": self.session_id}
+
+    # Egress
+
+    def on_event(self, message: bytes, image: Any) -> None:
+        found = ordo_codecs.decode_any(message)
+        if found is None:
+            return
+        table, values = found
+        if self._connect is not None:
+            now_ns = self._transport.clock.now()
+            self._connect.on_event(table, values, image, now_ns)
+            self._next_tick_ns = 0
+            if self._connect.opened is not None:
+                self._take_session(self._connect, now_ns)
+        elif getattr(values, "cluster_session_id", None) != self.session_id:
+            return
+        elif table is codecs.NEW_LEADER_EVENT:
+            self._take_new_leader(values, image)
+        elif table is codecs.SESSION_EVENT:
+            self._take_session_event(values)
+        elif table is ordo_codecs.QUERY_RESPONSE:
+            self._queries.on_response(values, self._transport.clock.now())
+
+    def _take_new_leader(self, event: Any, image: Any) -> None:
+        if self.state is ClientState.CLOSED or not self._is_news(event):
+            return
+        self._image = image
+        self._enter_term(event.leadership_term_id, self.session_id)
+        self.leader_member_id = event.leader_member_id
+        self.reset_assemblies(image)
+        if event.ingress_endpoints and NULL_VALUE not in self.ingress_endpoints:
+            self.ingress_endpoints = parse_endpoints(event.ingress_endpoints)
+        self._open_ingress()
+        self.state = ClientState.AWAIT_NEW_LEADER_CONNECTION
+        self._deadline_ns = self._transport.clock.now() + self.settings.message_timeout_ns
+        self._next_tick_ns = 0
+
+    def _is_news(self, event: Any) -> bool:
+        """Of the present term it is where the leader was not known, or somebody else was asked for the session."""
+        if event.leadership_term_id != self.leadership_term_id or NULL_VALUE in self.ingress_endpoints:
+            return bool(event.leadership_term_id > self.leadership_term_id)
+        endpoints = parse_endpoints(event.ingress_endpoints) if event.ingress_endpoints else {}
+        return endpoints.get(event.leader_member_id) != self._leader_endpoint
+
+    def _take_session_event(self, event: Any) -> None:
+        code = EventCode(event.code)
+        if code is EventCode.CLOSED:
+            self._become_closed(event.detail or "closed by the cluster")
+        self._on_session_event(code, event.detail)
+
+
+def _endpoint_table(endpoints: Iterable[str] | Mapping[int, str], ingress_channel: str) -> dict[int, str]:
+    table = dict(endpoints) if isinstance(endpoints, Mapping) else dict(enumerate(endpoints))
+    if ingress_channel.startswith("aeron:ipc"):
+        if table:
+            raise ConfigurationError("ingress_endpoints must be empty for an IPC ingress")
+        return {NULL_VALUE: ""}
+    if not table and "endpoint=" not in ingress_channel:
+        raise ConfigurationError("ingress_endpoints is empty: name at least one member as host:port")
+    for member_id, endpoint in table.items():
+        host, separator, port = str(endpoint).rpartition(":")
+        if not host or not separator or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ConfigurationError(f"ingress endpoint of member {member_id}: {endpoint!r}, must be host:port")
+    return table or {NULL_VALUE: ""}

@@ -1,0 +1,124 @@
+"""The transport under a cluster client: a media driver of its own, or the one of another process."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from cluster.client.folders import ClientFolder
+from runtime.clock import Clock, SystemClock
+from runtime.memory import FileMemoryProvider
+from runtime.random import RandomSource
+from transport.client import TransportClient
+
+if TYPE_CHECKING:
+    from transport.driver.media_driver import MediaDriver
+
+RECEIVER_WINDOW_BYTES = 1 << 20
+SOCKET_BUFFER_BYTES = 2 << 20
+COUNTERS_VALUES_BYTES = 64 << 10
+BUFFER_BYTES = 128 << 10
+TERM_LENGTH_BYTES = 1 << 20
+IMAGE_LIVENESS_TIMEOUT_NS = 5_000_000_000
+CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
+"""The driver lives and dies with its one client, which may be quiet as long as it likes."""
+POLL_INTERVAL_S = 0.0002
+
+
+class ClientTransport:
+    """Runs a transport client and, when it has one, its driver; everything on the caller's thread."""
+
+    def __init__(
+        self, client: TransportClient, clock: Clock, driver: MediaDriver | None = None, descriptor: int | None = None
+    ) -> None:
+        """`driver` runs on this thread and ends with `close`; without one the client's driver is another process's.
+
+        `descriptor` becomes readable when there is something to receive; None when nothing can say so.
+        """
+        self.client = client
+        self.clock = clock
+        self.descriptor = descriptor
+        self._driver = driver
+        self._folder: ClientFolder | None = None
+
+    @classmethod
+    def connect(cls, aeron_dir: str) -> ClientTransport:
+        """To the driver of another process. Raises DriverTimeoutError when there is none in the folder."""
+        clock = SystemClock()
+        client = TransportClient(aeron_dir, clock=clock, memory=FileMemoryProvider(), name="cluster-client")
+        return cls(client, clock)
+
+    @classmethod
+    def embedded(cls) -> ClientTransport:
+        """With a driver of its own in a new folder below /dev/shm, which goes when it is closed."""
+        from transport.driver.config import MediaDriverConfig
+        from transport.driver.media_driver import MediaDriver
+        from transport.udp import UdpNetwork
+
+        clock = SystemClock()
+        memory = FileMemoryProvider()
+        folder = ClientFolder()
+        config = MediaDriverConfig(
+            directory=folder.path,
+            delete_directory_on_start=True,
+            to_driver_capacity=BUFFER_BYTES,
+            to_clients_capacity=BUFFER_BYTES,
+            counters_values_length=COUNTERS_VALUES_BYTES,
+            error_log_length=BUFFER_BYTES,
+            loss_report_length=BUFFER_BYTES,
+            term_length=TERM_LENGTH_BYTES,
+            ipc_term_length=TERM_LENGTH_BYTES,
+            receiver_window=RECEIVER_WINDOW_BYTES,
+            socket_rcvbuf=SOCKET_BUFFER_BYTES,
+            socket_sndbuf=SOCKET_BUFFER_BYTES,
+            image_liveness_timeout_ns=IMAGE_LIVENESS_TIMEOUT_NS,
+            client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
+            publication_unblock_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS + 1_000_000_000,
+        )
+        random = RandomSource()
+        network = UdpNetwork()
+        driver = MediaDriver(config, clock=clock, network=network, memory=memory, random=random)
+        try:
+            driver.on_start()
+            client = TransportClient(
+                config.directory,
+                clock=clock,
+                memory=memory,
+                invoker=lambda: driver.do_work(clock.now()),
+                name="cluster-client",
+            )
+        except BaseException:
+            driver.on_close()
+            folder.close()
+            raise
+        transport = cls(client, clock, driver, network.fileno())
+        transport._folder = folder
+        return transport
+
+    def drive(self) -> int:
+        """One duty cycle; the time at which it began, monotonic ns."""
+        now_ns = self.clock.now()
+        self.client.do_work(now_ns)  # before its driver, which looks at the client's heartbeat
+        if self._driver is not None:
+            self._driver.do_work(now_ns)
+        else:
+            self.client.wake_driver()
+        return int(now_ns)
+
+    def park(self, timeout_ns: int) -> None:
+        """Waits until something came in, or the timeout passed. With the driver of another process: a short while."""
+        if self._driver is not None:
+            self._driver.park(self.clock.now(), timeout_ns)
+        else:
+            time.sleep(min(POLL_INTERVAL_S, timeout_ns / 1e9))
+
+    def close(self) -> None:
+        try:
+            self.client.close()
+        finally:
+            if self._driver is not None:
+                self._driver.on_close()
+                self._driver = None
+            if self._folder is not None:
+                self._folder.close()
+                self._folder = None

@@ -1,0 +1,92 @@
+"""The cluster as a service sees it: `service_api.service.Cluster` over a container."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cluster.wire import codecs, ordo_codecs
+from runtime.errors import ServiceError
+from service_api.service import ClientSession, Payload, Role, TimeUnit
+from service_api.timers import ServiceTimers
+
+if TYPE_CHECKING:
+    from cluster.container.service_container import ServiceContainer
+
+
+class ContainerCluster:
+    """Every request to the consensus module passes the one guard, `check_allowed`."""
+
+    def __init__(self, container: ServiceContainer, member_id: int) -> None:
+        self._container = container
+        self._offers = 0
+        self.member_id = member_id
+        self.time_unit: TimeUnit | None = None
+        self.timers = ServiceTimers()
+
+    @property
+    def role(self) -> Role:
+        return Role.LEADER if self._container.is_leading else Role.FOLLOWER
+
+    @property
+    def log_position(self) -> int:
+        return self._container.log_position
+
+    @property
+    def time(self) -> int:
+        return self._container.time
+
+    @property
+    def client_sessions(self) -> Sequence[ClientSession]:
+        sessions = self._container.sessions
+        return [sessions[session_id] for session_id in sorted(sessions)]
+
+    def get_client_session(self, session_id: int) -> ClientSession | None:
+        return self._container.sessions.get(session_id)
+
+    def close_client_session(self, session_id: int) -> bool:
+        self._container.check_allowed("close_client_session")
+        session = self._container.sessions.get(session_id)
+        if session is None:
+            raise ServiceError(f"unknown session: session_id={session_id}; only open sessions can be closed")
+        if not session.is_closing:
+            session.is_closing = True
+            self._send(codecs.CLOSE_SESSION.encode(cluster_session_id=session_id))
+        return True
+
+    def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
+        self._container.check_allowed("schedule_timer")
+        self.timers.schedule(correlation_id, deadline)
+        self._send(codecs.SCHEDULE_TIMER.encode(correlation_id=correlation_id, deadline=deadline))
+        return True
+
+    def cancel_timer(self, correlation_id: int) -> bool:
+        self._container.check_allowed("cancel_timer")
+        self.timers.cancel(correlation_id)
+        self._send(codecs.CANCEL_TIMER.encode(correlation_id=correlation_id))
+        return True
+
+    def fire_timer(self, correlation_id: int, timestamp: int) -> bool:
+        """A TimerEvent of the log: whether it is for the service. The consensus module goes by the same rule."""
+        self._send(ordo_codecs.TIMER_EXECUTED.encode(correlation_id=correlation_id, timestamp=timestamp))
+        return self.timers.fire(correlation_id, timestamp)
+
+    def offer(self, payload: Payload) -> int:
+        self._container.check_allowed("offer")
+        message = bytes(payload)
+        control = self._container.control
+        if len(message) > control.service_message_bytes_max:
+            raise ServiceError(
+                f"service message of {len(message)} bytes; at most {control.service_message_bytes_max} are allowed"
+            )
+        control.send_service_message(message)
+        self._container.on_control_sent()
+        self._offers += 1
+        return self._offers
+
+    def idle(self) -> None:
+        self._container.idle()
+
+    def _send(self, message: bytes) -> None:
+        self._container.control.send(message)
+        self._container.on_control_sent()

@@ -1,0 +1,95 @@
+"""The service's side of the control streams to its consensus module (cluster-consensus.md §12)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cluster.wire import codecs
+from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+
+if TYPE_CHECKING:
+    from transport.client import TransportClient
+
+POLL_LIMIT = 10
+
+
+class ControlHandler(Protocol):
+    """What the consensus module asks of its services."""
+
+    def on_termination_position(self, log_position: int, ack_required: bool) -> None: ...
+
+    def on_request_ack(self, log_position: int) -> None: ...
+
+
+class ContainerControl:
+    """Sends in order and never loses a message: what cannot be sent at once waits in `blocked`.
+
+    The container executes no further record while something waits, so what waits is what one callback asked for.
+    """
+
+    def __init__(self, client: TransportClient, service_id: int, handler: ControlHandler) -> None:
+        self._service_id = service_id
+        self._handler = handler
+        self._next_ack_id = 0
+        self._waiting: deque[bytes] = deque()
+        self._publication = client.add_exclusive_publication(CONTROL_CHANNEL, TO_MODULE_STREAM_ID)
+        self._subscription = client.add_subscription(CONTROL_CHANNEL, TO_SERVICE_STREAM_ID)
+
+    @property
+    def blocked(self) -> bool:
+        return bool(self._waiting)
+
+    def send(self, message: bytes) -> None:
+        if self._waiting or self._publication.offer(message) <= 0:
+            self._waiting.append(message)
+
+    def flush(self) -> int:
+        """Sends what waits as far as it goes; the number of messages."""
+        count = 0
+        while self._waiting and self._publication.offer(self._waiting[0]) > 0:
+            self._waiting.popleft()
+            count += 1
+        return count
+
+    def send_ack(self, log_position: int, timestamp: int, relevant_id: int = codecs.NULL_VALUE) -> None:
+        """Acks are numbered from 0 over the life of the service."""
+        self.send(
+            codecs.SERVICE_ACK.encode(
+                log_position=log_position,
+                timestamp=timestamp,
+                ack_id=self._next_ack_id,
+                relevant_id=relevant_id,
+                service_id=self._service_id,
+            )
+        )
+        self._next_ack_id += 1
+
+    def send_service_message(self, payload: bytes) -> None:
+        header = codecs.SESSION_MESSAGE_HEADER.encode(
+            leadership_term_id=codecs.NULL_VALUE, cluster_session_id=self._service_id, timestamp=0
+        )
+        self.send(header + payload)
+
+    @property
+    def service_message_bytes_max(self) -> int:
+        """Longest payload of `send_service_message`."""
+        return int(self._publication.max_message_length) - codecs.SESSION_HEADER_LENGTH_BYTES
+
+    def poll(self) -> int:
+        """Hands out what the consensus module asked for; the number of messages."""
+        return int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
+
+    def _on_message(self, message: bytes, _header: Any) -> None:
+        found = codecs.decode(message)
+        if found is None:
+            return
+        table, values = found
+        if table is codecs.SERVICE_TERMINATION_POSITION:
+            self._handler.on_termination_position(values.log_position, values.ack_required == 1)
+        elif table is codecs.REQUEST_SERVICE_ACK:
+            self._handler.on_request_ack(values.log_position)
+
+    def close(self) -> None:
+        self._publication.close()
+        self._subscription.close()

@@ -1,0 +1,314 @@
+"""The native half of the service container. See container_loop.pxd, and docs/ARCHITECTURE.md for the flow."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from cluster.wire.layout cimport (
+    SBE_HEADER_LENGTH,
+    SESSION_HEADER_LENGTH,
+    SESSION_HEADER_SESSION_ID,
+    SESSION_HEADER_TERM_ID,
+    SESSION_HEADER_TIMESTAMP,
+    SESSION_MESSAGE_HEADER_ID,
+    put_session_header,
+    template_id,
+)
+from runtime.atomics cimport ordo_get_i64, ordo_get_u16
+from service_api.native cimport ADMIN_ACTION, CLOSED, MESSAGE_TOO_LONG, MOCKED_OFFER, NOT_CONNECTED
+from transport.image cimport Fragment, Image
+from transport.publication cimport Publication
+from transport.subscription cimport Subscription
+
+from runtime.errors import ServiceCallError, ServiceError
+
+cdef enum:
+    RECORD_LIMIT_DEFAULT = 64
+    ADMIN_ACTION_ATTEMPTS = 3         # the position after a term's end is free as soon as the term has rotated
+
+cdef int64_t TICK_INTERVAL_NS = 25_000_000
+cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFFLL
+NO_QUERY = INT64_MAX
+
+
+cdef class ContainerLoop(Agent):
+    def __init__(self, service):
+        self.service = service
+        if isinstance(service, NativeClusteredService):
+            self._native = service
+        else:
+            self._on_message = service.on_session_message
+        self._background = service.do_background_work if overrides_background_work(service) else None
+        self._header = Header()
+        self._sessions = {}
+        self.leadership_term_id = -1
+        self.record_limit = RECORD_LIMIT_DEFAULT
+        self.next_query_position = INT64_MAX
+
+    # For the Python half
+
+    def follow(self, RecordingReader reader not None, Counter commit not None, Counter leader_term not None,
+               Counter service_position not None):
+        """Executes from the reader's position, up to the commit counter, from now on."""
+        self._reader = reader
+        self._commit = commit
+        self._leader_term = leader_term
+        self._service_position = service_position
+        self.executed_position = reader.position
+        service_position.set_release(self.log_position)
+
+    def set_queries(self, Subscription subscription not None):
+        """Where queries come from; looked at every duty cycle."""
+        self._queries = subscription
+
+    @property
+    def follows(self):
+        return self._reader is not None
+
+    def set_log_state(self, int64_t log_position, int64_t time, int64_t leadership_term_id):
+        """The record being executed, or the snapshot being loaded."""
+        self.log_position = log_position
+        self.time = time
+        self.leadership_term_id = leadership_term_id
+
+    def publish_position(self):
+        if self._service_position is not None:
+            self._service_position.set_release(self.log_position)
+
+    def set_leading(self, bint is_leading):
+        self.is_leading = is_leading
+
+    @property
+    def leads_now(self):
+        """True while the term of the record being executed is the one in which this member serves as the leader."""
+        return self._leads_now()
+
+    @property
+    def sessions(self):
+        """Open sessions by id."""
+        return self._sessions
+
+    def add_session(self, int64_t session_id, int32_t response_stream_id, str response_channel, bytes principal):
+        """Raises ServiceError for an id that is open already."""
+        if session_id in self._sessions:
+            raise ServiceError(f"log: session opened twice: session_id={session_id} position={self.log_position}")
+        cdef ContainerSession session = ContainerSession(self, session_id, response_stream_id, response_channel, principal)
+        self._sessions[session_id] = session
+        return session
+
+    def remove_session(self, int64_t session_id):
+        """The session, closed from now on; None when it is not open."""
+        cdef ContainerSession session = self._sessions.pop(session_id, None)
+        self._last_session = None
+        if session is not None:
+            session.is_closed = True
+        return session
+
+    def note_written(self):
+        """The driver is to be woken at the end of this duty cycle."""
+        self._wrote = True
+
+    def check_allowed(self, str call):
+        """Raises ServiceCallError unless a record's callback is running."""
+        if not self.may_call:
+            raise ServiceCallError(f"{call} is not allowed from {self.callback}; see service_api.service")
+
+    def ask_for_tick(self):
+        """The next duty cycle runs `tick`, however little time has passed."""
+        self._next_tick_ns = 0
+
+    def tick_by(self, int64_t at_ns):
+        """`tick` runs at this time at the latest."""
+        self._next_tick_ns = min(self._next_tick_ns, at_ns)
+
+    # Duty cycle
+
+    cpdef int do_work(self, int64_t now_ns) except -1:
+        cdef int work_count = 0
+        if now_ns >= self._next_tick_ns:
+            self._next_tick_ns = now_ns + TICK_INTERVAL_NS
+            work_count += self.tick(now_ns)
+        if not self.executes:
+            return work_count
+        if self._reader is not None:
+            if self._leads_now() != self.is_leading and not self.hold:
+                self.on_leading(not self.is_leading)
+            if not self.hold:
+                work_count += self._execute()
+            work_count += self._work_queries()
+        if self._background is not None:
+            self.callback = "do_background_work"
+            work_count += self._background(now_ns)
+        if self._wrote:
+            self.wake_driver()
+            self._wrote = False
+        return work_count
+
+    cdef bint _leads_now(self) noexcept nogil:
+        return self.leadership_term_id >= 0 and self._leader_term.get() == self.leadership_term_id
+
+    cdef int _execute(self) except -1:
+        cdef Fragment fragment
+        cdef int64_t commit = self._commit.get()
+        cdef int64_t executed
+        cdef int count = 0
+        if self._reader.position >= commit:
+            return 0
+        executed = commit                 # also where that is inside of a record whose end is not committed
+        while self._reader.next(&fragment, commit) == 1:
+            self._execute_record(&fragment)
+            count += 1
+            if count == self.record_limit or self.hold:
+                executed = self._reader.position
+                break
+        self.executed_position = executed
+        if not self.hold:
+            self._service_position.set_release(self._reader.position)
+        return count
+
+    cdef int _work_queries(self) except -1:
+        """Between records: takes queries up, and answers those whose position was executed."""
+        cdef Fragment fragment
+        cdef int count = 0
+        if self._queries is not None and len(self._queries.images) and (<Image> self._queries.images[0]).peek(&fragment):
+            count = self.on_queries()
+        if self.executed_position >= self.next_query_position:
+            count += self.answer_queries()
+        return count
+
+    cdef int _execute_record(self, const Fragment* fragment) except -1:
+        cdef int template = template_id(fragment.payload, fragment.length_bytes)
+        try:
+            if template == SESSION_MESSAGE_HEADER_ID and fragment.length_bytes >= SESSION_HEADER_LENGTH:
+                self._execute_message(fragment)
+            else:
+                self.on_record(
+                    PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes), fragment.position)
+        except Exception as error:
+            self.on_failure(error, fragment.position)
+            raise
+        self.may_call = False
+        return 0
+
+    cdef int _execute_message(self, const Fragment* fragment) except -1:
+        cdef const uint8_t* record = fragment.payload
+        cdef int64_t session_id = ordo_get_i64(record + SESSION_HEADER_SESSION_ID)
+        cdef int64_t timestamp = ordo_get_i64(record + SESSION_HEADER_TIMESTAMP)
+        cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(record)
+        cdef const uint8_t* payload = record + prefix
+        cdef int64_t length_bytes = fragment.length_bytes - prefix
+        cdef ContainerSession session = None
+        self.time = timestamp
+        self.log_position = fragment.position
+        if session_id >= 0:
+            session = self._find_session(session_id)
+            if session is None:
+                self.on_unknown_session(session_id)
+                return 0
+        self.callback = "on_session_message"
+        self.may_call = True
+        self.messages_executed += 1
+        if self._native is not None:
+            self._native.on_message(session, timestamp, payload, length_bytes, fragment.position)
+            return 0
+        self._header.position = fragment.position
+        self._header.leadership_term_id = self.leadership_term_id
+        self._on_message(session, timestamp, PyBytes_FromStringAndSize(<const char*> payload, length_bytes), self._header)
+        return 0
+
+    cdef ContainerSession _find_session(self, int64_t session_id):
+        if self._last_session is None or self._last_session.id != session_id:
+            self._last_session = self._sessions.get(session_id)
+        return self._last_session
+
+    # The Python half
+
+    def tick(self, now_ns):
+        """Every 25 ms, or when it was asked for: everything that is not a record."""
+        raise NotImplementedError
+
+    def on_record(self, record, position):
+        """A committed record that is no session message."""
+        raise NotImplementedError
+
+    def on_queries(self):
+        """Queries have come; the number of those taken."""
+        raise NotImplementedError
+
+    def answer_queries(self):
+        """Everything up to `next_query_position` is executed; the number of answers."""
+        raise NotImplementedError
+
+    def on_leading(self, is_leading):
+        """Counter 1001 says that this member began or ceased to lead."""
+        raise NotImplementedError
+
+    def on_unknown_session(self, session_id):
+        raise NotImplementedError
+
+    def on_failure(self, error, position):
+        """The record at a position could not be executed; the error is raised after this."""
+        raise NotImplementedError
+
+    def wake_driver(self):
+        raise NotImplementedError
+
+
+cdef class ContainerSession(NativeSession):
+    def __init__(self, ContainerLoop loop not None, int64_t session_id, int32_t response_stream_id,
+                 str response_channel not None, bytes encoded_principal not None):
+        super().__init__(session_id)
+        self._loop = loop
+        self.response_stream_id = response_stream_id
+        self.response_channel = response_channel
+        self.encoded_principal = encoded_principal
+
+    cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
+        cdef int64_t result = ADMIN_ACTION
+        cdef int attempt = 0
+        if self.is_closed:
+            return CLOSED
+        if not self._loop.is_leading:
+            return MOCKED_OFFER
+        if self._publication is None:
+            return NOT_CONNECTED
+        if length_bytes > self._publication.max_message_length - SESSION_HEADER_LENGTH:
+            return MESSAGE_TOO_LONG
+        put_session_header(self._message_header, self._loop.leadership_term_id, self.id, self._loop.time)
+        while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:
+            result = self._publication.append(self._message_header, SESSION_HEADER_LENGTH, payload, length_bytes)
+            attempt += 1
+        self._loop._wrote = True
+        return result
+
+    def offer(self, payload):
+        """See service_api.service.ClientSession."""
+        cdef const uint8_t[::1] view
+        if not self._loop.may_call:
+            self._loop.check_allowed("session.offer")
+        if PyBytes_CheckExact(payload):
+            return self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+        view = memoryview(payload).cast("B")
+        return self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
+
+    def close(self):
+        """See service_api.service.ClientSession."""
+        if not self.is_closed:
+            self._loop.close_client_session(self.id)
+
+    def connect(self, Publication publication):
+        """Sends through a publication from now on; None disconnects."""
+        self._publication = publication
+
+    @property
+    def is_connected(self):
+        return self._publication is not None
+
+    def __repr__(self):
+        return f"ContainerSession(id={self.id}, response_channel={self.response_channel!r}, is_closing={self.is_closing})"
+
+
+def overrides_background_work(service):
+    """True when a service does something in the background."""
+    from service_api.service import ClusteredService
+    method = getattr(type(service), "do_background_work", None)
+    return method not in (ClusteredService.do_background_work, NativeClusteredService.do_background_work, None)

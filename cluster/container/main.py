@@ -1,0 +1,205 @@
+"""The service container as a process of its own: started and watched by its node, dies with it.
+
+Exit status: 0 ended in order, 70 the service raised (see the error log in the cluster folder), 1 anything else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from archive.lmdb_store import open_lmdb
+from cluster.container.service_container import QUERIES_MAX_DEFAULT, ServiceContainer, open_recording_in
+from cluster.container.service_loader import load_service
+from cluster.wire.counter_types import CounterType
+from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
+from runtime.clock import SystemClock
+from runtime.errors import (
+    Category,
+    ClusterTimeoutError,
+    ConfigurationError,
+    DriverTimeoutError,
+    OrdoError,
+    ServiceError,
+    StorageInUseError,
+)
+from runtime.idle import BackoffIdle, FutexParker
+from runtime.logging import configure_logging
+from runtime.memory import FileMemoryProvider
+from runtime.storage import FileStorage
+from runtime.wake import ParkFlag
+from service_api.service import Service
+from transport.client import TransportClient
+from transport.cnc import FILE_NAME as CNC_FILE_NAME
+
+SERVICE_FAILED_STATUS = 70
+"""Exit status of a container whose service raised."""
+
+FAILED_STATUS = 1
+USAGE_STATUS = 2
+PR_SET_PDEATHSIG = 1
+PARK_NS_MAX = 50_000_000
+SPINS_MAX = 10
+"""Few: on a machine with few cores the node needs the core that a spinning container would hold."""
+NODE_TIMEOUT_NS = 10_000_000_000
+PREDECESSOR_TIMEOUT_NS = 1_500_000 * LIVENESS_TIMEOUT_MS
+DRIVER_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
+"""A node that was stopped for a while goes on with its container; one that died takes it along."""
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """SIGKILL for this process when its parent ends, also when it ended before this call.
+
+    Nothing less: a container in a long callback would go on beside the one that a new node starts.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:
+        raise ClusterTimeoutError("the node that started this container is gone")
+
+
+class ContainerRunner:
+    """Runs a container on this thread until it has terminated or `stop` is called."""
+
+    def __init__(self, container: ServiceContainer, client: TransportClient, clock: SystemClock) -> None:
+        self._container = container
+        self._client = client
+        self._clock = clock
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def run(self) -> None:
+        idle = BackoffIdle(
+            FutexParker(self._find_park_flag()), spins_max=SPINS_MAX, yields_max=0, park_ns_max=PARK_NS_MAX
+        )
+        container, client, clock = self._container, self._client, self._clock
+        container.on_start()
+        try:
+            while not self._stopping and not container.terminated:
+                now_ns = clock.now()
+                work_count = container.do_work(now_ns) + client.do_work(now_ns)
+                idle.after(work_count, container.park_timeout_ns)
+        finally:
+            container.on_close()
+
+    def _find_park_flag(self) -> ParkFlag:
+        """The node allocates it before it starts the container; waits a little for a container started by hand."""
+        deadline_ns = self._clock.now() + NODE_TIMEOUT_NS
+        idle = BackoffIdle()
+        while not self._stopping:
+            counter_id = self._client.counters.find(CounterType.CONTAINER_PARK_FLAG)
+            if counter_id >= 0:
+                return ParkFlag(self._client.counters.counter(counter_id))
+            if self._clock.now() > deadline_ns:
+                break
+            self._client.do_work(self._clock.now())
+            idle.after(0)
+        raise ClusterTimeoutError(f"no consensus module runs on the driver in {self._client.directory!r}")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m cluster.container.main", description=__doc__)
+    parser.add_argument("--cluster-dir", required=True, help="the node's cluster folder, for the mark file")
+    parser.add_argument("--archive-dir", required=True, help="the node's archive folder, read only")
+    parser.add_argument("--aeron-dir", required=True, help="folder of the node's media driver")
+    parser.add_argument("--service", required=True, help="module:Class")
+    parser.add_argument("--member-id", type=int, default=0)
+    parser.add_argument("--service-id", type=int, default=0)
+    parser.add_argument("--queries-max", type=int, default=QUERIES_MAX_DEFAULT, help="queries at a time")
+    parser.add_argument("--parent-pid", type=int, default=os.getppid(), help="end when this process ends")
+    return parser.parse_args(arguments)
+
+
+def make_service(name: str) -> Service:
+    """An instance of `module:Class`. Raises ConfigurationError, or ServiceError when its constructor raised."""
+    service_class = load_service(name)
+    try:
+        return service_class()
+    except Exception as error:
+        text = f"{service_class.__qualname__}() raised {type(error).__name__}: {error}"
+        raise ServiceError(text, category=Category.FATAL) from error
+
+
+def await_driver(aeron_dir: str, clock: SystemClock) -> None:
+    """Raises DriverTimeoutError when no driver has made its file in the folder in time."""
+    deadline_ns = clock.now() + NODE_TIMEOUT_NS
+    idle = BackoffIdle()
+    while not os.path.exists(f"{aeron_dir}/{CNC_FILE_NAME}"):
+        if clock.now() > deadline_ns:
+            raise DriverTimeoutError(f"no media driver in {aeron_dir!r}; start the node, or correct the folder")
+        idle.after(0)
+
+
+def await_predecessor(build: Callable[[], ServiceContainer], clock: SystemClock) -> ServiceContainer:
+    """Builds the container once the mark file is free: a killed node's container may take a moment to go."""
+    deadline_ns = clock.now() + PREDECESSOR_TIMEOUT_NS
+    idle = BackoffIdle()
+    while True:
+        try:
+            return build()
+        except StorageInUseError:
+            if clock.now() > deadline_ns:
+                raise
+        idle.after(0)
+
+
+def run_container(options: argparse.Namespace) -> None:
+    """Builds and runs the container; raises what ended it."""
+    configure_logging()
+    die_with_parent(options.parent_pid)
+    service = make_service(options.service)
+    clock, memory = SystemClock(), FileMemoryProvider()
+    await_driver(options.aeron_dir, clock)
+    with TransportClient(
+        options.aeron_dir,
+        clock=clock,
+        memory=memory,
+        name=f"service-{options.service_id}",
+        driver_timeout_ns=DRIVER_TIMEOUT_NS,
+    ) as client:
+        container = await_predecessor(
+            partial(
+                ServiceContainer,
+                service,
+                cluster_dir=options.cluster_dir,
+                client=client,
+                clock=clock,
+                open_recording=open_recording_in(FileStorage(open_lmdb), options.archive_dir),
+                member_id=options.member_id,
+                service_id=options.service_id,
+                memory=memory,
+                queries_max=options.queries_max,
+            ),
+            clock,
+        )
+        runner = ContainerRunner(container, client, clock)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: runner.stop())
+        runner.run()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        run_container(parse_arguments(arguments))
+    except ServiceError as error:
+        return _report(error, SERVICE_FAILED_STATUS)
+    except ConfigurationError as error:
+        return _report(error, USAGE_STATUS)
+    except OrdoError as error:
+        return _report(error, FAILED_STATUS)
+    return 0
+
+
+def _report(error: OrdoError, status: int) -> int:
+    print(f"ordo service container: {error.message}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,529 @@
+"""The service container: runs one service over the committed log (cluster-service-api.md, docs/ARCHITECTURE.md).
+
+    AWAITING   the node's counters are not there yet
+    RUNNING    the snapshot is loaded, the service started; records are executed up to the commit position
+    FAILED     the service raised, or the log cannot be executed; nothing more is executed
+    TERMINATED the termination position was reached and acknowledged
+
+It reads the log from the archive's segment files, so it holds up nothing in the node however long a callback takes.
+`python -m cluster.container.main --help` runs it as a process of its own; inline it is one more agent of the node.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cluster.container.cluster import ContainerCluster
+from cluster.container.control import ContainerControl
+from cluster.container.egress import EgressPublications
+from cluster.container.loop import ContainerLoop, ContainerSession
+from cluster.container.queries import ContainerQueries
+from cluster.wire import codecs, container_snapshot, ordo_codecs
+from cluster.wire.codecs import ClusterAction
+from cluster.wire.component_errors import ComponentErrors
+from cluster.wire.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
+from cluster.wire.counter_types import CounterType
+from cluster.wire.mark_file import ComponentType, container_mark_file_name
+from cluster.wire.snapshot_writer import SnapshotWriter
+from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
+from runtime.memory import FileMemoryProvider, MemoryProvider
+from service_api import snapshot as service_snapshot
+from service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
+from service_api.timers import ServiceTimers
+
+if TYPE_CHECKING:
+    from archive.reader import RecordingReader
+    from runtime.clock import Clock
+    from runtime.counters import Counter
+    from runtime.sbe import Message
+    from transport.client import TransportClient
+
+HOLD_CONTROL = 1
+"""Something waits for the control stream."""
+HOLD_EGRESS = 2
+"""Egress publications are being added."""
+HOLD_SNAPSHOT = 4
+"""A snapshot is being recorded."""
+EGRESS_TIMEOUT_NS = 1_000_000_000
+APP_VERSION_DEFAULT = 1
+QUERIES_MAX_DEFAULT = 4096
+NODE_COUNTERS = (
+    CounterType.RECOVERY_STATE,
+    CounterType.LOG_RECORDING,
+    CounterType.COMMIT_POSITION,
+    CounterType.LEADER_TERM,
+    CounterType.SERVICE_POSITION,
+)
+"""What the consensus module allocates before a service can start; the last is the container's to write."""
+_RECOVERY_KEY = struct.Struct("<qqqii")
+
+QUICK_TICK_NS = 1_000_000
+
+OpenRecording = Callable[[int, int | None], "RecordingReader"]
+"""A reader of a recording id from a position, or from its start (None)."""
+
+
+class ContainerState(Enum):
+    AWAITING = auto()
+    RUNNING = auto()
+    FAILED = auto()
+    TERMINATED = auto()
+
+
+def open_recording_in(storage: Any, archive_dir: str) -> OpenRecording:
+    """Reads the segment files of another process's archive."""
+    from archive.reader import RecordingReader
+
+    return lambda recording_id, position: RecordingReader.open(storage, archive_dir, recording_id, position)
+
+
+class ServiceContainer(ContainerLoop):
+    """One service of one node.
+
+    `client` is a transport client of the node's driver; whoever owns it runs it. `open_recording` reads the node's
+    archive: `Archive.reader` in the archive's own process, `open_recording_in` in any other. `cluster_dir` gets the
+    mark file with the error log, through `memory`. `do_work` raises ServiceError when the service raised; the container
+    is FAILED then and executes nothing more.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        cluster_dir: str,
+        client: TransportClient,
+        clock: Clock,
+        open_recording: OpenRecording,
+        member_id: int,
+        service_id: int = 0,
+        memory: MemoryProvider | None = None,
+        app_version: int = APP_VERSION_DEFAULT,
+        queries_max: int = QUERIES_MAX_DEFAULT,
+    ) -> None:
+        super().__init__(service)
+        self.cluster = ContainerCluster(self, member_id)
+        self._started = False
+        self.state = ContainerState.AWAITING
+        self.member_id = member_id
+        self.service_id = service_id
+        self._client = client
+        self._clock = clock
+        self._open_recording = open_recording
+        self._errors = ComponentErrors(
+            memory or FileMemoryProvider(),
+            f"{cluster_dir}/{container_mark_file_name(service_id)}",
+            clock,
+            component_type=ComponentType.CONTAINER,
+            service_stream_id=TO_SERVICE_STREAM_ID,
+            consensus_module_stream_id=TO_MODULE_STREAM_ID,
+            member_id=member_id,
+            service_id=service_id,
+            cluster_id=0,
+            service_name=type(service).__qualname__,
+        )
+        self._app_version = app_version
+        self._queries_max = queries_max
+        self._now_ns = 0
+        self._egress = EgressPublications(client, self.record_error)
+        self._egress_deadline_ns = 0
+        self._continuation: Callable[[], None] | None = None
+        self._snapshot: SnapshotWriter | None = None
+        self._termination: tuple[int, bool] | None = None
+        self._requested_acks: list[int] = []
+        self._log_recording: Counter | None = None
+        self._positions: list[Counter] = []
+        self._handlers = self._record_handlers()
+
+    def _record_handlers(self) -> dict[Message, Callable[[Any, int], None]]:
+        """What handles each kind of log record that is no message; others are not for the service."""
+        return {
+            codecs.SESSION_OPEN_EVENT: self._on_session_open,
+            codecs.SESSION_CLOSE_EVENT: self._on_session_close,
+            codecs.TIMER_EVENT: self._on_timer,
+            codecs.CLUSTER_ACTION_REQUEST: self._on_action,
+            codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
+        }
+
+    # Agent
+
+    @property
+    def role_name(self) -> str:
+        return f"service-container-{self.service_id}"
+
+    control: ContainerControl
+    queries: ContainerQueries
+
+    def on_start(self) -> None:
+        self._started = True
+        self.control = ContainerControl(self._client, self.service_id, self)
+        self.queries = ContainerQueries(self, self._client, self._queries_max)
+
+    def on_close(self) -> None:
+        """Ends the service (`on_terminate`) and gives back what the container has in the driver. Again is harmless."""
+        self._terminate()
+        self._egress.disconnect_all()
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+        if self._started:
+            self.control.close()
+            self.queries.close()
+        self._errors.close()
+
+    @property
+    def park_timeout_ns(self) -> int:
+        """How long a thread that has only this agent may sleep when there was no work."""
+        waits = self.hold or self.state is ContainerState.AWAITING or self.queries.has_unsent
+        return 1_000_000 if waits else 50_000_000
+
+    def tick(self, now_ns: int) -> int:
+        self._now_ns = now_ns
+        self._errors.work(now_ns)
+        work_count = self.control.flush() + self.control.poll()
+        if self.state is ContainerState.AWAITING:
+            work_count += self._recover()
+        elif self.state is ContainerState.RUNNING:
+            work_count += self._run(now_ns)
+        if self.hold or self.queries.has_unsent:
+            self.ask_for_tick()
+        elif self._awaits_something:
+            self.tick_by(now_ns + QUICK_TICK_NS)
+        return work_count
+
+    @property
+    def _awaits_something(self) -> bool:
+        """The node, the log, a publication or record of a session, or a position that the module has named."""
+        if not self.follows or self._egress.pending or self.queries.awaits_session:
+            return True
+        return self._termination is not None or bool(self._requested_acks)
+
+    def _run(self, now_ns: int) -> int:
+        work_count = 0
+        was_held = self.hold
+        if self.hold & HOLD_CONTROL and not self.control.blocked:
+            self.hold &= ~HOLD_CONTROL
+        if self.hold & HOLD_EGRESS:
+            work_count += self._await_egress(now_ns)
+        elif self._egress.pending:
+            work_count += self._egress.poll()
+        if self._snapshot is not None:
+            work_count += self._await_snapshot()
+        work_count += self.queries.work(now_ns)
+        if not self.follows:
+            work_count += self._follow_log()
+        if not self.hold:
+            if was_held:
+                self.publish_position()
+            self._answer_requests()
+        return work_count
+
+    def wake_driver(self) -> None:
+        self._client.wake_driver()
+
+    def idle(self) -> None:
+        """Lets the transport go on while a callback waits."""
+        self._now_ns = self._clock.now()
+        self._client.wake_driver()
+        self._client.do_work(self._now_ns)
+
+    # Recovery
+
+    def _recover(self) -> int:
+        """Starts the service once the node has said where: 1 when it did."""
+        counters = self._client.counters
+        ids = [counters.find(kind) for kind in NODE_COUNTERS]
+        if min(ids) < 0:
+            return 0
+        recovery = counters.describe(ids[0])
+        assert recovery is not None
+        key = recovery.key
+        self._log_recording = counters.counter(ids[1])
+        self._positions = [counters.counter(counter_id) for counter_id in ids[2:]]
+        term_id, log_position, timestamp, _, service_count = _RECOVERY_KEY.unpack_from(key)
+        if term_id < 0 or service_count == 0:
+            self._start(None)
+        else:
+            (recording_id,) = struct.unpack_from("<q", key, _RECOVERY_KEY.size + 8 * self.service_id)
+            self.set_log_state(log_position, timestamp, term_id)
+            self._start(recording_id)
+        self.state = ContainerState.RUNNING
+        self.executes = True
+        self._follow_log()
+        return 1
+
+    def _start(self, snapshot_recording_id: int | None) -> None:
+        reader = None
+        try:
+            if snapshot_recording_id is not None:
+                recording = self._open_recording(snapshot_recording_id, None)
+                messages = container_snapshot.payloads(recording.messages())
+                self._load(container_snapshot.decode(messages))
+                reader = service_snapshot.SnapshotReader(messages)
+            self.invoke("on_start", False, self.cluster, reader)
+        except Exception:
+            self.control.send_ack(self.log_position, self.time, codecs.NULL_VALUE)
+            raise
+        self.control.send_ack(self.log_position, self.time, self._client.client_id)
+
+    def _load(self, snapshot: ServiceSnapshot) -> None:
+        if snapshot.log_position != self.log_position:
+            raise SnapshotError(
+                f"snapshot at position {snapshot.log_position}, the node recovers from {self.log_position}"
+            )
+        self._check_app_version(snapshot.app_version)
+        self.cluster.time_unit = snapshot.time_unit
+        self.cluster.timers = ServiceTimers(snapshot.timers)
+        for session in snapshot.sessions:
+            self.add_session(
+                session.cluster_session_id,
+                session.response_stream_id,
+                session.response_channel,
+                session.encoded_principal,
+            )
+
+    def _follow_log(self) -> int:
+        """Opens the log once the node records it: 1 when it did."""
+        assert self._log_recording is not None
+        recording_id = self._log_recording.value
+        if recording_id < 0:
+            return 0
+        self.follow(self._open_recording(recording_id, self.log_position), *self._positions)
+        return 1
+
+    # Queries
+
+    def on_queries(self) -> int:
+        return self.queries.poll()
+
+    def answer_queries(self) -> int:
+        """While a record's callback waits for egress, the state is that of no position."""
+        return 0 if self.hold & HOLD_EGRESS else self.queries.answer()
+
+    # Records
+
+    def on_record(self, record: bytes, position: int) -> None:
+        found = ordo_codecs.decode_any(record)
+        if found is None:
+            raise ClusterError(f"log: unknown record at {position=} length_bytes={len(record)} head={record[:8].hex()}")
+        table, values = found
+        handler = self._handlers.get(table)
+        if handler is not None:
+            self.set_log_state(position, values.timestamp, self.leadership_term_id)
+            handler(values, position)
+
+    def _on_session_open(self, event: Any, position: int) -> None:
+        session = self.add_session(
+            event.cluster_session_id, event.response_stream_id, event.response_channel, event.encoded_principal
+        )
+        sessions = [session] if self.is_leading else []
+        self._connect(sessions, partial(self.invoke, "on_session_open", True, session, event.timestamp))
+
+    def _on_session_close(self, event: Any, position: int) -> None:
+        session = self.remove_session(event.cluster_session_id)
+        if session is None:
+            self.on_unknown_session(event.cluster_session_id)
+            return
+        self._egress.disconnect(session)
+        self.invoke("on_session_close", True, session, event.timestamp, CloseReason(event.close_reason))
+
+    def _on_timer(self, event: Any, position: int) -> None:
+        if self.cluster.fire_timer(event.correlation_id, event.timestamp):
+            self.invoke("on_timer_event", True, event.correlation_id, event.timestamp)
+
+    def _on_new_term(self, event: Any, position: int) -> None:
+        self._check_app_version(event.app_version)
+        time_unit = TimeUnit(event.time_unit)
+        if self.cluster.time_unit not in (None, time_unit):
+            raise ClusterError(f"log: time unit {time_unit.name} at {position=}, was {self.cluster.time_unit}")
+        self.cluster.time_unit = time_unit
+        self.set_log_state(position, event.timestamp, event.leadership_term_id)
+        term = NewLeadershipTermEvent(
+            event.leadership_term_id,
+            event.log_position,
+            event.timestamp,
+            event.term_base_log_position,
+            event.leader_member_id,
+            event.log_session_id,
+            time_unit,
+            event.app_version,
+        )
+        then = partial(self.invoke, "on_new_leadership_term", True, term)
+        if self.leads_now != self.is_leading:
+            self._change_role(self.leads_now, then)
+        else:
+            then()
+
+    def _on_action(self, event: Any, position: int) -> None:
+        if event.action == ClusterAction.SNAPSHOT and event.flags in (0, -(2**31)):
+            self._take_snapshot(position)
+
+    def _check_app_version(self, app_version: int) -> None:
+        if app_version >> 16 != self._app_version >> 16:
+            raise ClusterError(
+                f"log: application version {app_version:#08x}, this service is {self._app_version:#08x}: "
+                "their major parts must be equal"
+            )
+
+    # Role and egress
+
+    def on_leading(self, is_leading: bool) -> None:
+        self._change_role(is_leading, lambda: None)
+
+    def _change_role(self, is_leading: bool, then: Callable[[], None]) -> None:
+        self.set_leading(is_leading)
+        sessions = list(self.sessions.values())
+        if is_leading:
+            for session in sessions:
+                session.is_closing = False
+        else:
+            self._egress.disconnect_all()
+        role = Role.LEADER if is_leading else Role.FOLLOWER
+
+        def announce() -> None:
+            self.invoke("on_role_change", False, role)
+            then()
+
+        self._connect(sessions if is_leading else [], announce)
+
+    def _connect(self, sessions: list[ContainerSession], then: Callable[[], None]) -> None:
+        """Runs `then` when the sessions have their publications, at once when there is nothing to wait for."""
+        self._egress.connect(sessions)
+        if not self._egress.pending:
+            then()
+            return
+        self.hold |= HOLD_EGRESS
+        self._continuation = then
+        # The callbacks of this duty cycle may have taken longer than the timeout: look at the clock again.
+        self._egress_deadline_ns = self._clock.now() + EGRESS_TIMEOUT_NS
+        self._client.wake_driver()
+        self.ask_for_tick()
+
+    def _await_egress(self, now_ns: int) -> int:
+        self._client.do_work(now_ns)
+        work_count = self._egress.poll()
+        if self._egress.pending and now_ns < self._egress_deadline_ns:
+            return work_count
+        self.hold &= ~HOLD_EGRESS
+        then, self._continuation = self._continuation, None
+        assert then is not None
+        then()
+        return work_count + 1
+
+    def close_client_session(self, session_id: int) -> None:
+        self.cluster.close_client_session(session_id)
+
+    def on_control_sent(self) -> None:
+        self.note_written()
+        if self.control.blocked:
+            self.hold |= HOLD_CONTROL
+            self.ask_for_tick()
+
+    # Snapshots
+
+    def _take_snapshot(self, position: int) -> None:
+        """Collects the state now and records it over the next duty cycles. A service that fails goes on without one."""
+        state = ServiceSnapshot(
+            position,
+            self.leadership_term_id,
+            self.cluster.time_unit or TimeUnit.MILLIS,
+            self._app_version,
+            tuple(self.cluster.client_sessions),
+            tuple(self.cluster.timers.snapshot()),
+        )
+        messages = list(container_snapshot.encode(state))
+        writer = service_snapshot.SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)
+        try:
+            self.callback, self.may_call = "on_take_snapshot", False
+            self.service.on_take_snapshot(writer)
+            writer.close()
+        except Exception as error:
+            self._errors.record(error, f"on_take_snapshot at position {position}")
+            self.control.send_ack(position, self.time, codecs.NULL_VALUE)
+            self.on_control_sent()
+            return
+        self._snapshot = SnapshotWriter(self._client, SERVICE_SNAPSHOT_STREAM_ID, messages)
+        self.hold |= HOLD_SNAPSHOT
+        self.ask_for_tick()
+
+    def _await_snapshot(self) -> int:
+        assert self._snapshot is not None
+        is_recorded = self._snapshot.work()
+        self._client.wake_driver()
+        if not is_recorded:
+            return 0
+        recording_id, self._snapshot = self._snapshot.recording_id, None
+        self.hold &= ~HOLD_SNAPSHOT
+        self.control.send_ack(self.log_position, self.time, recording_id)
+        self.on_control_sent()
+        return 1
+
+    # What the consensus module asks for
+
+    def on_termination_position(self, log_position: int, ack_required: bool) -> None:
+        self._termination = log_position, ack_required
+
+    def on_request_ack(self, log_position: int) -> None:
+        self._requested_acks.append(log_position)
+
+    def _answer_requests(self) -> None:
+        for requested in [position for position in self._requested_acks if position <= self.log_position]:
+            self._requested_acks.remove(requested)
+            self.control.send_ack(requested, self.time)
+            self.on_control_sent()
+        if self._termination is None or self.log_position < self._termination[0]:
+            return
+        self._terminate()
+        if self._termination[1]:
+            self.control.send_ack(self.log_position, self.time)
+            self.on_control_sent()
+        self._termination = None
+
+    def _terminate(self) -> None:
+        if self.state is not ContainerState.RUNNING:
+            return
+        self.state = ContainerState.TERMINATED
+        self.executes = False
+        try:
+            self.service.on_terminate(self.cluster)
+        except Exception as error:
+            self.record_error(error)
+
+    @property
+    def terminated(self) -> bool:
+        """The service has ended in order and everything it had to say is sent."""
+        return self.state is ContainerState.TERMINATED and not self.control.blocked
+
+    # Errors
+
+    def invoke(self, callback: str, may_call: bool, *arguments: Any) -> None:
+        """Calls the service; what it raises becomes a ServiceError that ends the container."""
+        self.callback, self.may_call = callback, may_call
+        try:
+            getattr(self.service, callback)(*arguments)
+        except Exception as error:
+            self.on_failure(error, self.log_position)
+        finally:
+            self.may_call = False
+
+    def on_failure(self, error: Exception, position: int) -> None:
+        self.executes = False
+        if self.state is ContainerState.FAILED:
+            raise error
+        self.state = ContainerState.FAILED
+        if isinstance(error, OrdoError) and not isinstance(error, ServiceError):
+            self.record_error(error)
+            raise error
+        where = f"service {type(self.service).__name__} raised in {self.callback} at position {position}"
+        self._errors.record(error, where)
+        raise ServiceError(f"{where}: {type(error).__name__}: {error}", category=Category.FATAL) from error
+
+    def on_unknown_session(self, session_id: int) -> None:
+        self.record_error(ClusterError(f"log: record of a session that is not open: session_id={session_id}"))
+
+    def record_error(self, error: Exception) -> None:
+        self._errors.record(error, type(error).__name__)

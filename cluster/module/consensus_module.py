@@ -1,0 +1,648 @@
+"""The consensus module: one member's part in the cluster.
+
+This is the Python half. What happens once a message is in `cluster.module.sequencer`; what consensus decides is in
+`consensus`; this module carries decisions out: it moves the log, executes what is committed, and speaks with clients
+and the service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cluster.module.authentication import AcceptAll, Authenticator
+from cluster.module.contacts import Contacts
+from cluster.module.control import ClusterControl
+from cluster.module.counters import ModuleCounters
+from cluster.module.log_executor import LogExecutor, LogRecord
+from cluster.module.log_keeper import LogKeeper
+from cluster.module.members_query import extended_members_response, members_response
+from cluster.module.membership import Membership
+from cluster.module.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
+from cluster.module.recovery import Recovery
+from cluster.module.sequencer import Sequencer
+from cluster.module.service_link import ServiceLink
+from cluster.module.service_messages import PendingServiceMessages
+from cluster.module.session_requests import SessionRequests
+from cluster.module.sessions import NULL_VALUE, OpenSessions
+from cluster.module.snapshot_taker import SnapshotTaker
+from cluster.module.termination import Termination
+from cluster.module.timers import TimerService
+from cluster.module.transfer import LeadershipTransfer
+from cluster.module.trust_watch import TrustWatch
+from cluster.wire import codecs, consensus_codec, ordo_codecs
+from cluster.wire.counter_types import ControlToggle, ModuleState
+from cluster.wire.members import Member, ingress_endpoints, parse_member
+from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
+from consensus import commands, messages
+from consensus.core import ConsensusCore
+from consensus.states import ElectionState
+from runtime.errors import ConfigurationError, CorruptFrameError, DecodeError, OrdoError, StorageError
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from archive.archive import Archive
+    from cluster.module.config import ModuleConfig
+    from cluster.module.state_store import StateStore
+    from cluster.wire.component_errors import ComponentErrors
+    from runtime.clock import Clock
+    from runtime.random import RandomSource
+    from runtime.sbe import Message
+    from transport.client import TransportClient
+    from transport.image import Image
+
+MILLISECOND_NS = 1_000_000
+
+
+class UniformDraws:
+    """Seeded randomness in the form that the consensus core takes."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def uniform_int(self, low: int, high: int) -> int:
+        return self._random.randint(low, high)
+
+
+@dataclass(frozen=True)
+class ModuleSeams:
+    """What a consensus module stands on; in simulation all of it is simulated."""
+
+    clock: Clock
+    client: TransportClient
+    archive: Archive
+    store: StateStore
+    random: RandomSource
+    errors: ComponentErrors
+    events: Callable[..., object]
+    """Takes one canonical event: its name, and its context by keyword."""
+    lost_state: str | None = None
+    """How an earlier store was lost; `store` is empty then."""
+
+
+class ConsensusModule:
+    """One member. `NodeCycle` calls the sequencer once a duty cycle and `slow_tick` every 10 ms."""
+
+    def __init__(
+        self, config: ModuleConfig, members: tuple[Member, ...], seams: ModuleSeams, authenticator: Authenticator | None
+    ) -> None:
+        self.config = config
+        self.member_id = config.member_id
+        self.heartbeat_timeout_ns = config.leader_heartbeat_timeout_ns
+        self.term_id = NULL_VALUE
+        self.has_ended = False
+        self._seams = seams
+        self._serving_term = NULL_VALUE
+        self._recovery = recovery = Recovery(
+            seams.archive, seams.store, config, is_single=len(members) == 1, lost_state=seams.lost_state
+        )
+        self._terms_known_to = recovery.append_position
+        self._link: ServiceLink | None = None
+        self.counters = ModuleCounters(seams.client, config, recovery)
+        self.core = ConsensusCore(
+            config.consensus(members), recovery.durable_state(), UniformDraws(seams.random.stream("election"))
+        )
+        self.sequencer = Sequencer(
+            self,
+            self.core.progress,
+            self.member_id,
+            self.counters.commit_position,
+            self.counters.container_park_flag,
+            config.leader_heartbeat_interval_ns,
+        )
+        self.control = ClusterControl(self)
+        self._build_replicated_state(authenticator or AcceptAll())
+        self.contacts = Contacts(seams.client, self.sequencer, members, self.member_id, self.record_error)
+        self.membership = Membership(self, self.contacts, members)
+        self.log = LogKeeper(
+            config,
+            self.contacts,
+            seams.archive,
+            seams.client,
+            seams.store,
+            self.sequencer,
+            self.counters,
+            self._on_log_failure,
+        )
+        self.queries = self._make_queries()
+        self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
+        self.termination = Termination(self)
+        self.transfer = LeadershipTransfer(self, self.core.election_timeout_ns)
+        self.trust = TrustWatch(self)
+
+    def _make_queries(self) -> Queries:
+        seams, config = self._seams, self.config
+        return Queries(
+            self.core,
+            QueryLink(seams.client, self.counters.container_park_flag),
+            send=self._send,
+            broadcast=self.broadcast,
+            first_round_id=seams.random.stream("queries").getrandbits(FIRST_ROUND_ID_BITS),
+            interval_ns=config.leader_heartbeat_interval_ns,
+            queries_max=config.queries_max,
+        )
+
+    def _build_replicated_state(self, authenticator: Authenticator) -> None:
+        """What is a function of the committed log, and its executor; restored from the newest snapshot."""
+        config, client, recovery = self.config, self._seams.client, self._recovery
+        session_timeout = config.session_timeout_ns // MILLISECOND_NS
+        self.sessions = OpenSessions(client, self.sequencer.sessions, session_timeout)
+        self.requests = SessionRequests(
+            client,
+            self.sessions,
+            authenticator,
+            session_timeout=session_timeout,
+            sessions_max=config.sessions_max,
+        )
+        self.timers = TimerService()
+        self.service_messages = PendingServiceMessages()
+        recovery.restore(self.sessions, self.timers, self.service_messages)
+        self.executor = LogExecutor(self._handlers(), recovery.log_position)
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def on_start(self, now_ns: int) -> None:
+        client = self._seams.client
+        own = self.contacts.own
+        client.add_subscription(
+            f"aeron:udp?endpoint={own.consensus}|alias=consensus",
+            CONSENSUS_STREAM_ID,
+            on_available_image=self.sequencer.add_consensus_image,
+            on_unavailable_image=self.sequencer.remove_consensus_image,
+        )
+        self._recovery.introduce_members(self.contacts)
+        self.contacts.connect(now_ns)
+        client.add_subscription(
+            f"aeron:udp?endpoint={own.ingress}|{self.config.receive_options}|rejoin=false|alias=ingress",
+            INGRESS_STREAM_ID,
+            on_available_image=self.sequencer.add_ingress_image,
+            on_unavailable_image=self._on_ingress_gone,
+        )
+        self._link = ServiceLink(client, self.sequencer, self)
+        self.log.open(self._recovery)
+        self.membership.tell_difference()
+        self.counters.set_state(ModuleState.ACTIVE)
+        self._report_trust()
+        self.core.start(now_ns)
+        self._carry_out(now_ns)
+
+    def _report_trust(self) -> None:
+        for finding in self._recovery.findings:
+            self.record_error(finding)
+            self._seams.events("cluster.repair", member_id=self.member_id, finding=finding)
+        self.counters.distrust.set(int(self.core.distrust))
+
+    def end(self) -> None:
+        """Asks the node to stop, as a leader after handing over; at once when it is called again."""
+        if self.transfer.is_stopping:
+            self.has_ended = True
+        self.transfer.stop()
+
+    def on_close(self) -> None:
+        """Leaves the log cleanly: a leader's followers see the end of the stream and elect at once."""
+        self.log.leave()
+        self.counters.set_state(ModuleState.CLOSED)
+
+    def terminate_service(self, log_position: int) -> bool:
+        return self._link is not None and self._link.terminate(log_position)
+
+    # -- Leadership, for sessions and requests ---------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        """True while this member serves: its term is established and executed."""
+        return self._serving_term != NULL_VALUE
+
+    @property
+    def ingress_endpoints(self) -> str:
+        return ingress_endpoints(self.membership.voters)
+
+    @property
+    def cluster_time(self) -> int:
+        """Milliseconds since 1970."""
+        return self._seams.clock.epoch_ms()
+
+    def append(self, record: bytes) -> bool:
+        """What is sequenced, by the serving leader; False while nothing is."""
+        may_append = self.is_leader and not self.transfer.is_under_way and not self.control.is_suspended
+        return may_append and self.sequencer.append(record) > 0
+
+    @property
+    def is_in_transition(self) -> bool:
+        """True while an election, a join, a transfer or a session request wants quick ticks."""
+        if self.core.state is not ElectionState.CLOSED or self.log.is_joining or self.snapshots.is_under_way:
+            return True
+        return len(self.requests) > 0 or self.transfer.is_under_way or self.transfer.is_stopping
+
+    @property
+    def has_timers(self) -> bool:
+        return len(self.timers) > 0
+
+    # -- from the sequencer ----------------------------------------------------------------------------------------
+
+    def on_ingress(self, image: Image, message: bytes, cluster_time: int) -> int:
+        """A client's message that is no session message; 1 when done with it."""
+        try:
+            found = codecs.decode(message)
+        except DecodeError:
+            self.on_invalid_request("ingress: a message that is cut short")
+            return 1
+        if found is None:
+            return 1
+        table, values = found
+        if table is codecs.SESSION_CONNECT_REQUEST:
+            self.requests.on_connect_request(values, image, self, self.core.leader_member_id, cluster_time)
+        elif self.is_leader:
+            self._on_session_control(table, values, image, cluster_time)
+        return 1
+
+    def on_query(self, message: bytes) -> None:
+        """A client's query; at any member, and in any state of it."""
+        try:
+            self.queries.on_query(message, self._seams.clock.now())
+        except DecodeError as error:
+            self.on_invalid_request(f"ingress: {error.message}")
+
+    def _on_session_control(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
+        if table is codecs.CHALLENGE_RESPONSE:
+            self.requests.on_challenge_response(values, cluster_time)
+        elif getattr(values, "leadership_term_id", NULL_VALUE) != self.term_id:
+            return
+        elif table is codecs.SESSION_KEEP_ALIVE:
+            self.sessions.keep_alive(values.cluster_session_id, image, cluster_time)
+        elif table is codecs.SESSION_CLOSE_REQUEST:
+            self.sessions.close(values.cluster_session_id, codecs.CloseReason.CLIENT_ACTION)
+        elif table is codecs.ADMIN_REQUEST:
+            self.sessions.on_admin_request(
+                values, self.control.ask_snapshot if self.config.admin_requests_allowed else None
+            )
+
+    def _on_ingress_gone(self, image: Image) -> None:
+        self.sequencer.remove_ingress_image(image)
+        self.requests.image_gone(image)
+        if self.is_leader:
+            self.sessions.image_gone(image)
+
+    def on_invalid_request(self, detail: str) -> None:
+        self.counters.invalid_requests.increment()
+        self.record_error(detail)
+
+    def on_consensus(self, buffer: bytes, now_ns: int) -> None:
+        try:
+            message = consensus_codec.decode(buffer)
+        except DecodeError as error:
+            self.on_invalid_request(f"consensus: {error.message}")
+            return
+        if isinstance(message, messages.Introduction):
+            self._on_introduction(message)
+        if message is None or self._is_from_stranger(message):
+            return
+        if isinstance(message, messages.CatchupPosition):
+            self.log.on_catchup_position(message, self.term_id)
+        elif isinstance(message, messages.StopCatchup):
+            if message.follower_member_id == self.member_id and self.log.stop_catchup(message.leadership_term_id):
+                self.core.on_live(now_ns)
+        elif isinstance(message, messages.ReadMessage):
+            self.queries.on_message(message, now_ns)
+        else:
+            if isinstance(message, messages.AppendPosition):
+                self._check_catchup(message)
+            self.core.on_message(message, now_ns)
+        self._carry_out(now_ns)
+        if self.core.state is ElectionState.INIT and isinstance(message, messages.TimeoutNow | messages.RequestVote):
+            self.core.tick(now_ns)  # the log is left: the vote need not wait
+            self._carry_out(now_ns)
+
+    def _on_introduction(self, message: messages.Introduction) -> None:
+        try:
+            member = parse_member(message.member_id, message.member)
+        except ConfigurationError as error:
+            self.on_invalid_request(f"consensus: Introduction: {error.message}")
+            return
+        is_known = member.id in self.core.configuration.member_ids
+        if not is_known and member.id != self.member_id and self.core.on_introduction(member.id):
+            self.contacts.learn(member)
+
+    def _is_from_stranger(self, message: messages.Message) -> bool:
+        names = ("follower_member_id", "candidate_member_id", "leader_member_id", "member_id")
+        return any(getattr(message, name) not in self.contacts for name in names if hasattr(message, name))
+
+    def _check_catchup(self, message: messages.AppendPosition) -> None:
+        stop = self.log.on_append_position(message, self.term_id)
+        if stop is not None:
+            self._send(message.follower_member_id, stop)
+
+    def on_record(self, position: int, record: bytes) -> None:
+        """A record other than a session message became durable in this member's log."""
+        log_record = self.executor.add(position, record)
+        self.sequencer.next_record_position = self.executor.next_position
+        if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
+            self.membership.on_record(position, log_record.values)
+        is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT
+        if is_new_term and position > self._terms_known_to:
+            self.core.on_new_term(log_record.values.leadership_term_id, log_record.values.term_base_log_position)
+            self._carry_out(self._seams.clock.now())
+
+    def on_appended(self, append_position: int, now_ns: int) -> None:
+        """The log grew during an election."""
+        self.core.on_appended(append_position, now_ns)
+        self._carry_out(now_ns)
+
+    def on_commit(self, commit_position: int, now_ns: int) -> None:
+        self.execute(commit_position)
+
+    def execute(self, commit_position: int) -> None:
+        self.executor.execute(commit_position)
+        self.sequencer.next_record_position = self.executor.next_position
+
+    def on_service(self, message: bytes) -> None:
+        assert self._link is not None
+        self._link.on_message(message)
+
+    # -- from the service ------------------------------------------------------------------------------------------
+
+    def on_schedule_timer(self, correlation_id: int, deadline: int) -> None:
+        self.timers.schedule(correlation_id, deadline)
+
+    def on_cancel_timer(self, correlation_id: int) -> None:
+        self.timers.cancel(correlation_id)
+
+    def on_timer_executed(self, correlation_id: int, timestamp: int) -> None:
+        self.timers.on_service_executed(correlation_id, timestamp)
+
+    def on_close_session(self, session_id: int) -> None:
+        if self.is_leader:
+            self.sessions.close(session_id, codecs.CloseReason.SERVICE_ACTION)
+
+    def on_service_message(self, payload: bytes) -> None:
+        self.service_messages.enqueue(payload)
+        if self.is_leader:
+            self._append_service_messages()
+
+    def _append_service_messages(self) -> int:
+        return self.service_messages.append_pending(
+            lambda session_id, payload: self.append(
+                codecs.SESSION_MESSAGE_HEADER.encode(
+                    leadership_term_id=self.term_id, cluster_session_id=session_id, timestamp=self.cluster_time
+                )
+                + payload
+            )
+        )
+
+    def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:
+        if self.termination.on_service_ack(log_position):
+            return
+        self.snapshots.on_service_ack(log_position, timestamp, relevant_id)
+
+    def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
+        voters, learners = self.membership.voters, self.membership.learners
+        if extended:
+            return extended_members_response(
+                voters, learners, self.member_id, self.core, self.cluster_time, correlation_id
+            )
+        return members_response(voters, learners, self.core.leader_member_id, correlation_id)
+
+    def on_membership_request(self, request: Any) -> None:
+        assert self._link is not None
+        self._link.answer(self.membership.on_request(request, self._seams.clock.now()))
+
+    # -- the committed log -----------------------------------------------------------------------------------------
+
+    def _handlers(self) -> dict[Message, Any]:
+        return {
+            codecs.SESSION_OPEN_EVENT: self._execute_open,
+            codecs.SESSION_CLOSE_EVENT: self._execute_close,
+            codecs.SESSION_MESSAGE_HEADER: self._execute_service_message,
+            codecs.TIMER_EVENT: self._execute_timer,
+            codecs.CLUSTER_ACTION_REQUEST: self.control.execute,
+            codecs.NEW_LEADERSHIP_TERM_EVENT: self._execute_new_term,
+            ordo_codecs.CONFIGURATION_EVENT: self._execute_configuration,
+        }
+
+    def _execute_open(self, record: LogRecord) -> None:
+        session = self.sessions.execute_open(record.values, record.position)
+        if self.is_leader:
+            self.requests.on_opened(session, self, self.cluster_time)
+
+    def _execute_configuration(self, record: LogRecord) -> None:
+        if self._link is not None:
+            self._link.answer(self.membership.execute(record.position))
+
+    def _execute_close(self, record: LogRecord) -> None:
+        self.sessions.execute_close(record.values.cluster_session_id)
+
+    def _execute_service_message(self, record: LogRecord) -> None:
+        self.service_messages.execute(record.values.cluster_session_id)
+
+    def _execute_timer(self, record: LogRecord) -> None:
+        self.timers.execute(record.values.correlation_id)
+
+    def update_ingress(self) -> None:
+        """Ingress is taken with a known leader, unless the cluster is suspended or the leader hands over."""
+        has_leader = self.core.leader_member_id != NULL_VALUE
+        self.sequencer.takes_ingress = has_leader and not self.control.is_suspended and not self.transfer.is_under_way
+
+    def _execute_new_term(self, record: LogRecord) -> None:
+        if record.values.leadership_term_id == self.core.leadership_term_id == self.sequencer.leading_term_id:
+            self._serve(record.values.leadership_term_id)
+
+    def snapshot_done(self) -> None:
+        """The snapshot is taken or has failed: execution goes on."""
+        self.counters.set_state(ModuleState.ACTIVE)
+        self.executor.resume()
+        self.counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
+        self.execute(self.sequencer.commit_position)
+
+    # -- leading ---------------------------------------------------------------------------------------------------
+
+    def _serve(self, term_id: int) -> None:
+        """The first record of our own term is committed and executed: this member is the serving leader."""
+        self._serving_term = self.term_id = term_id
+        self.sessions.lead(self, self.cluster_time)
+        self.control.lead()
+        self.update_ingress()
+
+    def _lose_leadership(self) -> None:
+        self.control.lose_leadership()
+        self.transfer.lose_leadership()
+        if self._link is not None:
+            self._link.answer(self.membership.lose_leadership())
+        self.requests.lose_leadership(self)
+        self._serving_term = NULL_VALUE
+        self.sessions.lose_leadership()
+        self.timers.lose_leadership()
+        self.service_messages.lose_leadership()
+
+    def _fire_timers(self) -> None:
+        now = self.cluster_time
+        while (correlation_id := self.timers.pop_due(now)) is not None:
+            record = codecs.TIMER_EVENT.encode(
+                leadership_term_id=self.term_id, correlation_id=correlation_id, timestamp=now
+            )
+            if not self.append(record):
+                self.timers.put_back(correlation_id)
+                return
+            self.timers.mark_fired(correlation_id)
+
+    # -- the slow tick ---------------------------------------------------------------------------------------------
+
+    def slow_tick(self, now_ns: int) -> None:
+        """Every 10 ms: timeouts, timers, requests, joins, control."""
+        append_position = self.sequencer.append_position
+        if append_position != self.core.append_position:
+            self.core.on_appended(append_position, now_ns)
+            self._carry_out(now_ns)
+        self.core.tick(now_ns)
+        self._carry_out(now_ns)
+        self.membership.work(now_ns)
+        self.advance_join(now_ns)
+        self.snapshots.work()
+        self.termination.work(now_ns)
+        self.transfer.work(now_ns)
+        self.trust.work(now_ns)
+        self._carry_out(now_ns)
+        self.queries.work(now_ns)
+        cluster_time = self.cluster_time
+        leader_id = self.core.leader_member_id
+        if not self.control.is_suspended:
+            self.counters.client_timeouts.increment(self.requests.work(self, leader_id, cluster_time))
+            if self.is_leader:
+                self.counters.client_timeouts.increment(self.sessions.work(self, cluster_time))
+                self._fire_timers()
+                self._append_service_messages()
+        if self.is_leader:
+            self.sessions.send()
+            self.control.poll(now_ns)
+
+    def advance_join(self, now_ns: int) -> None:
+        """Steps of a follower on its way into the leader's log."""
+        lost = self.log.take_loss(now_ns)
+        if lost is not None:
+            self.core.on_log_lost(*lost, now_ns)
+            self._carry_out(now_ns)
+            return
+        joined_position = self.log.advance_join(now_ns, self._send)
+        if joined_position is not None:
+            self.core.on_joined(joined_position, now_ns)
+            self._carry_out(now_ns)
+
+    def announce(self, event: str, text: str) -> None:
+        """One line in the log of the process."""
+        self._seams.events(event, member_id=self.member_id, text=text)
+
+    def _on_log_failure(self, error: Exception) -> None:
+        """The log could not be sent to a member. Where it is damaged below what a start reads, or its files cannot be
+        read, another member must lead to give it out. This one may vote as before: what it has promised is at the end
+        of its log."""
+        if isinstance(error, CorruptFrameError):
+            self._seams.store.put_check_log(True)
+            remedy = "start it again while others run, it repairs that"
+        elif isinstance(error, StorageError):
+            remedy = "see to its disk"
+        else:
+            self.record_error(str(error))
+            return
+        self.record_error(f"{error.message}: this member hands over; {remedy}")
+        self.transfer.begin(None, self._seams.clock.now())
+
+    def record_error(self, message: str) -> None:
+        self.counters.errors.increment()
+        self._seams.errors.record_text(message)
+
+    # -- what consensus asks for -----------------------------------------------------------------------------------
+
+    def _carry_out(self, now_ns: int) -> None:
+        """Runs every command of the core, in order, until there is none left."""
+        while pending := self.core.take_commands():
+            for command in pending:
+                self._carry_out_one(command, now_ns)
+
+    def _carry_out_one(self, command: Any, now_ns: int) -> None:
+        store = self._seams.store
+        match command:
+            case commands.Commit(position):
+                self.sequencer.commit_to(position, now_ns)
+            case commands.Send(member_id, message):
+                self._send(member_id, message)
+            case commands.Broadcast(message):
+                self.broadcast(message)
+            case commands.PersistCandidateTerm(candidate_term_id, log_position):
+                store.put_candidate_term(candidate_term_id, log_position, self.cluster_time)
+            case commands.PersistTerm(term_id, base_position):
+                store.put_term(term_id, base_position)
+            case commands.PersistDistrust(distrust):
+                store.put_distrust(distrust)
+                self.counters.distrust.set(int(distrust))
+                self._seams.events("cluster.trust", member_id=self.member_id, distrust=distrust.name or "NONE")
+            case commands.PrepareLog(term_id, base_position):
+                self._prepare_log(term_id, base_position, now_ns)
+            case commands.JoinLog():
+                self.term_id = command.term_id
+                self.log.join(command)
+                self.update_ingress()
+            case commands.LeaveLog():
+                self._leave_log(now_ns)
+            case commands.TruncateLog(position):
+                self.log.truncate(position)
+                self._terms_known_to = min(self._terms_known_to, position)
+                self.executor.truncate(position)
+                self.sequencer.next_record_position = self.executor.next_position
+                self.core.on_truncated(position, now_ns)
+                self.membership.apply()
+            case commands.ChangeRole(role):
+                self.counters.role.set(int(role))
+            case commands.Transition(old_state, new_state, reason):
+                self._seams.events(
+                    "cluster.election",
+                    member_id=self.member_id,
+                    state=new_state.name,
+                    previous=old_state.name,
+                    reason=reason,
+                    leadership_term_id=self.core.leadership_term_id,
+                )
+                self.sequencer.is_steady = new_state is ElectionState.CLOSED
+                self.counters.on_election_state(int(new_state), self.core.leadership_term_id)
+
+    def _prepare_log(self, term_id: int, base_position: int, now_ns: int) -> None:
+        self.term_id = term_id
+        try:
+            session_id = self.log.lead(term_id, base_position, self.membership.others, now_ns)
+            end = self.log.append_first_record(term_id, base_position, self.cluster_time)
+        except StorageError:
+            raise
+        except OrdoError as error:
+            self.record_error(f"cannot lead term {term_id}: {error.message}")
+            self.core.on_log_lost(error.message, False, now_ns)
+            return
+        self.counters.leader_term.set(term_id)
+        self.core.on_log_ready(session_id, end, now_ns)
+
+    def _leave_log(self, now_ns: int) -> None:
+        self.sequencer.takes_ingress = False
+        self.counters.leader_term.set(NULL_VALUE)
+        if self.is_leader:
+            self._lose_leadership()
+        self.log.leave()
+        self.core.on_appended(self.sequencer.append_position, now_ns)
+
+    def broadcast(self, message: messages.Message) -> None:
+        """Members that have an older configuration may not know whom they hear."""
+        if isinstance(message, messages.CanvassPosition) and self.membership.is_of_the_log:
+            self.contacts.broadcast(consensus_codec.encode(self._introduction()))
+        self.contacts.broadcast(consensus_codec.encode(message))
+
+    def _introduction(self) -> messages.Introduction:
+        return messages.Introduction(self.member_id, self.contacts.own.encode())
+
+    def _send(self, member_id: int, message: messages.Message) -> None:
+        if isinstance(message, messages.NewLeadershipTerm):
+            message = message._replace(timestamp=self.cluster_time, leader_recording_id=self.log.recording_id)
+            if self.membership.is_of_the_log:
+                self.contacts.send(member_id, consensus_codec.encode(self._introduction()))
+        elif isinstance(message, messages.TrustAnswer) and message.leadership_term_id != NULL_VALUE:
+            message = message._replace(log_position=self.sequencer.log_end_position)
+        elif isinstance(message, messages.AppendPosition):
+            message = message._replace(flags=self.sequencer.append_flags)
+        self.contacts.send(member_id, consensus_codec.encode(message))

@@ -1,0 +1,78 @@
+"""The counters of a consensus module (cluster-consensus.md §18, docs/ARCHITECTURE.md)."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from cluster.module.sessions import NULL_VALUE
+from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, NodeRole
+from runtime.wake import ParkFlag
+
+if TYPE_CHECKING:
+    from cluster.module.config import ModuleConfig
+    from cluster.module.recovery import Recovery
+    from runtime.counters import Counter
+    from transport.client import TransportClient
+
+ELECTION_CLOSED = 17
+
+
+class ModuleCounters:
+    """Allocated once at start; each is written by this module only, except the toggle and the container's own."""
+
+    def __init__(self, client: TransportClient, config: ModuleConfig, recovery: Recovery) -> None:
+        cluster_id = config.cluster_id
+        key = struct.pack("<i", cluster_id)
+
+        def counter(type_id: CounterType, name: str, value: int = 0, counter_key: bytes = key) -> Counter:
+            found: Counter = client.add_counter(int(type_id), f"{name} - clusterId={cluster_id}", counter_key)
+            found.set(value)
+            return found
+
+        self.state = ModuleState.INIT
+        self.module_state = counter(CounterType.MODULE_STATE, "Consensus Module state", ModuleState.INIT)
+        self.role = counter(CounterType.NODE_ROLE, "Cluster node role", NodeRole.FOLLOWER)
+        self.control_toggle = counter(CounterType.CONTROL_TOGGLE, "Cluster control toggle", ControlToggle.INACTIVE)
+        self.snapshot_count = counter(CounterType.SNAPSHOT_COUNT, "Cluster snapshot count")
+        self.election_state = counter(CounterType.ELECTION_STATE, "Cluster election state")
+        self.errors = counter(CounterType.MODULE_ERRORS, "Cluster Errors")
+        self.client_timeouts = counter(CounterType.CLIENT_TIMEOUTS, "Cluster timed out client count")
+        self.invalid_requests = counter(CounterType.INVALID_REQUESTS, "Cluster invalid request count")
+        self.election_count = counter(CounterType.ELECTION_COUNT, "Cluster election count")
+        self.leadership_term = counter(CounterType.LEADERSHIP_TERM_ID, "Cluster leadership term id", NULL_VALUE)
+        self.leader_term = counter(CounterType.LEADER_TERM, "ordo leader term", NULL_VALUE)
+        self.log_recording = counter(CounterType.LOG_RECORDING, "ordo log recording", NULL_VALUE)
+        self.service_position = counter(CounterType.SERVICE_POSITION, "ordo service position", recovery.log_position)
+        park_flag = counter(CounterType.CONTAINER_PARK_FLAG, "ordo container park flag")
+        self.container_park_flag = ParkFlag(park_flag)
+        self.distrust = counter(CounterType.DISTRUST, "ordo distrust", int(recovery.distrust))
+        snapshot = recovery.snapshot
+        recovery_key = struct.pack(
+            "<qqqii",
+            snapshot.leadership_term_id if snapshot else NULL_VALUE,
+            recovery.log_position,
+            snapshot.timestamp if snapshot else 0,
+            cluster_id,
+            1 if snapshot else 0,
+        )
+        if snapshot:
+            recovery_key += struct.pack("<q", snapshot.service_recording_id)
+        term = snapshot.leadership_term_id if snapshot else NULL_VALUE
+        self.recovery = counter(
+            CounterType.RECOVERY_STATE,
+            f"Cluster recovery: leadershipTermId={term} logPosition={recovery.log_position}",
+            0,
+            recovery_key,
+        )
+        self.commit_position = counter(CounterType.COMMIT_POSITION, "Cluster commit-pos:", recovery.log_position)
+
+    def set_state(self, state: ModuleState) -> None:
+        self.state = state
+        self.module_state.set(int(state))
+
+    def on_election_state(self, state: int, leadership_term_id: int) -> None:
+        if self.election_state.value == ELECTION_CLOSED and state != ELECTION_CLOSED:
+            self.election_count.increment()
+        self.election_state.set(state)
+        self.leadership_term.set(leadership_term_id)

@@ -1,0 +1,228 @@
+"""Who is in the cluster: what the log says of it, and at the leader the changes of it, one at a time.
+
+Whether a change may be made now is decided in `consensus.membership`; a ConfigurationEvent in the log makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cluster.module.sessions import NULL_VALUE
+from cluster.wire import ordo_codecs
+from cluster.wire.members import Member, encode_members, parse_member, parse_members
+from cluster.wire.ordo_codecs import MembershipChange
+from consensus.configuration import Configuration, changed
+from runtime.errors import ClusterError, ConfigurationError
+
+if TYPE_CHECKING:
+    from cluster.module.consensus_module import ConsensusModule
+    from cluster.module.contacts import Contacts
+
+SETTLING_NS = 2_000_000_000
+"""How long a removed member still gets the live log, so that it sees the record that removes it."""
+
+
+class NamedConfiguration(NamedTuple):
+    """A configuration with endpoints, as a log record or a snapshot holds it."""
+
+    voters: tuple[Member, ...]
+    learners: tuple[Member, ...]
+
+    def ids(self) -> Configuration:
+        """What consensus needs of it."""
+        return Configuration(_ids(self.voters), _ids(self.learners))
+
+    def encode(self, leadership_term_id: int, timestamp: int) -> bytes:
+        """As a ConfigurationEvent."""
+        return ordo_codecs.CONFIGURATION_EVENT.encode(
+            leadership_term_id=leadership_term_id,
+            timestamp=timestamp,
+            voters=encode_members(self.voters),
+            learners=encode_members(self.learners),
+        )
+
+
+def decode_configuration(values: Any) -> NamedConfiguration:
+    """From the values of a ConfigurationEvent; raises ClusterError when they make no configuration."""
+    try:
+        named = NamedConfiguration(*(parse_members(text) if text else () for text in (values.voters, values.learners)))
+        named.ids()
+    except ConfigurationError as error:
+        raise ClusterError(f"a ConfigurationEvent that is none: {error.message}") from error
+    return named
+
+
+def _id(member: Member) -> int:
+    return member.id
+
+
+def _ids(members: Iterable[Member]) -> tuple[int, ...]:
+    return tuple(member.id for member in members)
+
+
+class Membership:
+    """Keeps contacts and log destinations in step with the configuration in force, and carries out changes.
+
+    `_request` is the change that is appended and not committed, as (log position, correlation id).
+    """
+
+    def __init__(self, module: ConsensusModule, contacts: Contacts, configured: tuple[Member, ...]) -> None:
+        """`configured` are the members of the configuration file."""
+        self._module = module
+        self._configured = configured
+        self._contacts = contacts
+        self._request: tuple[int, int] | None = None
+        self._is_in_flight = False
+        self._settled_ns = 0
+        self._is_announced = True
+        self._others: list[Member] | None = None
+
+    # -- what is in force ------------------------------------------------------------------------------------------
+
+    @property
+    def voters(self) -> list[Member]:
+        """Of the configuration in force, by ascending id."""
+        return self._contacts.find(self._module.core.configuration.voter_ids)
+
+    @property
+    def learners(self) -> list[Member]:
+        """Likewise."""
+        return self._contacts.find(self._module.core.configuration.learner_ids)
+
+    @property
+    def others(self) -> list[Member]:
+        """Voters and learners but this member; the same list until `apply`."""
+        if self._others is None:
+            self._others = [one for one in [*self.voters, *self.learners] if one.id != self._module.member_id]
+        return self._others
+
+    @property
+    def is_of_the_log(self) -> bool:
+        """Whether a record or a snapshot says who is in the cluster; else the configuration file does."""
+        return self._module.core.configuration_position != NULL_VALUE
+
+    def at(self, log_position: int) -> NamedConfiguration | None:
+        """What the log says up to a position, or None."""
+        configuration = self._module.core.configuration_at(log_position)
+        if configuration is None:
+            return None
+        find = self._contacts.find
+        return NamedConfiguration(tuple(find(configuration.voter_ids)), tuple(find(configuration.learner_ids)))
+
+    def on_record(self, position: int, values: Any) -> None:
+        """A ConfigurationEvent is in the own durable log: it is in force, committed or not (Raft §4.1)."""
+        named = decode_configuration(values)
+        for member in (*named.voters, *named.learners):
+            self._contacts.learn(member)
+        self._module.core.on_configuration(position, named.ids())
+        self._is_in_flight = False
+        self.apply()
+
+    def tell_difference(self) -> None:
+        """At start: a line where the configuration file says something else than the log, which holds."""
+        configured, found = set(self._configured), {*self.voters, *self.learners}
+        if self.is_of_the_log and configured != found:
+            names = [", ".join(str(member.id) for member in sorted(each, key=_id)) for each in (found, configured)]
+            text = (
+                f"the log has members {names[0]}, the configuration file {names[1]} or other endpoints: the log holds"
+            )
+            self._module.announce("cluster.members_differ", text)
+
+    def apply(self) -> None:
+        """The configuration in force is another one: the next ticks make the rest follow."""
+        self._others = None
+        self._settled_ns = NULL_VALUE
+        self._is_announced = False
+
+    def work(self, now_ns: int) -> None:
+        """One slow tick."""
+        module = self._module
+        self._contacts.connect(now_ns)
+        if self._settled_ns == NULL_VALUE:
+            self._settled_ns = now_ns + SETTLING_NS
+        module.log.send_to(self.others, is_final=now_ns >= self._settled_ns, now_ns=now_ns)
+        if not self._is_announced:
+            self._is_announced = True
+            module.announce("cluster.configuration", module.core.configuration.describe())
+        if module.core.is_removed and not module.has_ended:
+            module.announce("cluster.removed", f"member {module.member_id} was removed from the cluster: its node ends")
+            module.has_ended = True
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    def on_request(self, request: Any, now_ns: int) -> bytes | None:
+        """The answer to a MembershipRequest; None while the change is under way, `execute` answers then."""
+        try:
+            refusal = self._begin(request, now_ns)
+        except ConfigurationError as error:
+            refusal = error.message
+        return self._answer(request.correlation_id, refusal) if refusal else None
+
+    def _begin(self, request: Any, now_ns: int) -> str:
+        module = self._module
+        if not module.is_leader:
+            return f"member {module.member_id} does not lead"
+        if self._is_in_flight or self._request is not None or module.transfer.is_under_way:
+            return "another change is under way; try again when it is done"
+        wanted = self._wanted(request)
+        refusal = module.core.find_refusal(wanted, module.log.near_position, now_ns)
+        return refusal or self._append(wanted, request, now_ns)
+
+    def _wanted(self, request: Any) -> Configuration:
+        current, member_id = self._module.core.configuration, request.member_id
+        if request.change == MembershipChange.ADD_LEARNER:
+            if member_id in current.member_ids:
+                raise ConfigurationError(f"member {member_id} is in the cluster already: {current.describe()}")
+            return changed(current, learners=[member_id])
+        if member_id not in current.member_ids:
+            raise ConfigurationError(f"member {member_id} is not in the cluster: {current.describe()}")
+        if request.change == MembershipChange.PROMOTE:
+            return changed(current, voters=[member_id])
+        if request.change == MembershipChange.DEMOTE:
+            return changed(current, learners=[member_id])
+        return changed(current, gone=[member_id])
+
+    def _append(self, wanted: Configuration, request: Any, now_ns: int) -> str:
+        """Why it could not be appended, or an empty string."""
+        module = self._module
+        if request.change == MembershipChange.ADD_LEARNER:
+            member = parse_member(request.member_id, request.member)
+            taken = [other.id for other in (*self.voters, *self.learners) if other.consensus == member.consensus]
+            if taken:
+                return f"{member.consensus} is the consensus endpoint of member {taken[0]}"
+            self._contacts.learn(member)
+            self._contacts.connect(now_ns)
+            if not self._contacts.is_reachable(member.id):
+                return f"{request.member!r} cannot be reached; see `ordo errors`"
+        find = self._contacts.find
+        named = NamedConfiguration(tuple(find(wanted.voter_ids)), tuple(find(wanted.learner_ids)))
+        position = int(module.sequencer.append(named.encode(module.term_id, module.cluster_time)))
+        if position <= 0:
+            return "the log has no room at the moment; try again"
+        self._is_in_flight = True
+        self._request = position, request.correlation_id
+        return ""
+
+    def execute(self, position: int) -> bytes | None:
+        """A ConfigurationEvent is committed; the answer to who asked for it here, if somebody did."""
+        if self._request is None or position < self._request[0]:
+            return None
+        correlation_id, self._request = self._request[1], None
+        return self._answer(correlation_id, "", position)
+
+    def lose_leadership(self) -> bytes | None:
+        """Whether the change under way comes into force is for the next leader's log to say."""
+        self._is_in_flight = False
+        if self._request is None:
+            return None
+        correlation_id, self._request = self._request[1], None
+        return self._answer(correlation_id, "the leadership was lost meanwhile; see `ordo cluster members`")
+
+    def _answer(self, correlation_id: int, refusal: str, position: int = NULL_VALUE) -> bytes:
+        return ordo_codecs.MEMBERSHIP_RESPONSE.encode(
+            correlation_id=correlation_id,
+            leader_member_id=self._module.core.leader_member_id,
+            log_position=position,
+            refusal=refusal,
+        )

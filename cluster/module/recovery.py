@@ -1,0 +1,239 @@
+"""What a member starts from: its store, its newest whole snapshot, and the end of its log.
+
+What is damaged or missing is left out, and what that means for its vote is made durable before anything else follows
+from it (consensus.trust): the member starts with what is good, and gets the rest from its leader. Nothing is deleted
+here; a damaged tail goes when a leader has been found that the log is copied from. docs/ARCHITECTURE.md, Repair.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.catalog import RecordingState
+from cluster.module import snapshots
+from cluster.module.sequencer import find_terms
+from cluster.module.service_messages import PendingServiceMessages
+from cluster.module.sessions import NULL_VALUE, OpenSessions
+from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.module.timers import TimerService
+from cluster.wire import container_snapshot
+from cluster.wire.streams import LOG_STREAM_ID
+from consensus.config import DurableState
+from consensus.distrust import Distrust
+from runtime.errors import ArchiveError, ClusterError, DecodeError, SnapshotError
+
+if TYPE_CHECKING:
+    from archive.archive import Archive
+    from cluster.module.config import ModuleConfig
+    from cluster.module.contacts import Contacts
+
+SNAPSHOT_FAULTS = (ArchiveError, DecodeError, ClusterError, SnapshotError)
+
+
+class Recovery:
+    """The recovery plan of a member. `findings` are the lines for its error log: what was lost, and what is done.
+
+    Raises ClusterError when what is stored does not fit together, or when nobody can give back what was lost.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        store: StateStore,
+        config: ModuleConfig,
+        *,
+        is_single: bool = False,
+        lost_state: str | None = None,
+    ) -> None:
+        """`is_single`: there is no other member. `lost_state`: how an earlier store was lost, if it was."""
+        self._archive, self._store, self._config = archive, store, config
+        self._is_single = is_single
+        self.findings: list[str] = []
+        self.state = store.load()
+        self.distrust = self.state.distrust
+        self.log_recording_id = self.state.log_recording_id
+        self._check_state(lost_state)
+        self.append_position = self._find_log_end()
+        self.snapshot: SnapshotEntry | None = None
+        self.contents: snapshots.ModuleSnapshot | None = None
+        self._choose_snapshot()
+        self._check_log()
+        store.truncate_terms(self.append_position)
+        self.terms = [(term, base) for term, base in self.state.terms if base < self.append_position]
+        if self.append_position > 0:
+            self._add_unstored_terms()
+        if self.distrust and not self.findings:
+            self.findings.append("this member still lacks what it lost before an earlier start: it does not vote yet")
+
+    # -- what was lost -------------------------------------------------------------------------------------------------
+
+    def _lose(self, distrust: Distrust, finding: str) -> None:
+        """Something that this member had promised to keep is gone: durable before anything else follows from it."""
+        if self._is_single:
+            raise ClusterError(
+                f"{finding}: this cluster has no other member that could have it; restore the data folder from a copy"
+            )
+        self.findings.append(
+            f"{finding}: this member does not vote until it has everything from its leader; if no other member can "
+            "lead, see `ordo cluster trust --help`"
+        )
+        if distrust & ~self.distrust:
+            self.distrust |= distrust
+            self._store.put_distrust(self.distrust)
+
+    def _check_state(self, lost_state: str | None) -> None:
+        """Vote and log recording belong together; without the vote this member may have promised anything."""
+        everything = Distrust.LOG | Distrust.VOTE
+        logs = [one.recording_id for one in self._archive.recordings() if one.stream_id == LOG_STREAM_ID]
+        if lost_state is not None:
+            self._lose(everything, f"the store of votes and terms {lost_state}")
+        elif self.state.is_empty and self._config.rejoin:
+            self._lose(everything, "this member rejoins with an empty folder")
+        if self.log_recording_id == NULL_VALUE and logs and self.distrust & Distrust.VOTE:
+            self._take_log(logs[-1])
+        elif self.log_recording_id != NULL_VALUE and self.log_recording_id not in logs:
+            self._lose(Distrust.LOG, f"the archive has no recording {self.log_recording_id}, which was the log")
+            self._take_log(NULL_VALUE)
+
+    def _take_log(self, recording_id: int) -> None:
+        self._store.put_log_recording(recording_id)
+        self.log_recording_id = recording_id
+
+    def _find_log_end(self) -> int:
+        if self.log_recording_id == NULL_VALUE:
+            return 0
+        descriptor = self._archive.descriptor(self.log_recording_id)
+        if descriptor.state is not RecordingState.VALID:
+            self._lose(
+                Distrust.LOG,
+                f"the log (recording {descriptor.recording_id}) is damaged below what this member has acknowledged, "
+                f"good up to position={descriptor.stop_position}",
+            )
+        return int(descriptor.stop_position)
+
+    def _check_log(self) -> None:
+        """Gives up what is behind the first damage; a snapshot from before it is enough to go on from."""
+        if self.log_recording_id == NULL_VALUE:
+            return
+        reads_all = self._config.check_log or self.state.check_log
+        while damage := self._archive.find_damage(self.log_recording_id, None if reads_all else self.log_position):
+            self._lose(Distrust.LOG, f"{damage.error.message}; the log is good up to position={damage.good_position}")
+            self._archive.condemn(self.log_recording_id, damage.good_position)
+            self.append_position = damage.good_position
+            self._choose_snapshot()
+        if self.state.check_log:
+            self._store.put_check_log(False)
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def _choose_snapshot(self) -> None:
+        """The newest that is whole and not past the end of the log. One that is past it shows that the log is short."""
+        self.snapshot = self.contents = None
+        for entry in sorted(self.state.snapshots, reverse=True):
+            if not entry.is_valid:
+                continue
+            if entry.log_position > self.append_position:
+                self._note_missing_log(entry.log_position)
+                continue
+            self.contents = self._load_snapshot(entry)
+            if self.contents is not None:
+                self.snapshot = entry
+                return
+
+    def _note_missing_log(self, snapshot_position: int) -> None:
+        if Distrust.LOG not in self.distrust:
+            self._lose(
+                Distrust.LOG,
+                f"the log ends at position={self.append_position}, below the snapshot at {snapshot_position}: "
+                "a piece of it is missing",
+            )
+
+    def _load_snapshot(self, entry: SnapshotEntry) -> snapshots.ModuleSnapshot | None:
+        """The module's part, when that and the service's are whole and of one state; else it is not looked at again."""
+        try:
+            contents = snapshots.decode(
+                message.payload for message in self._archive.reader(entry.module_recording_id, None).messages()
+            )
+            reader = self._archive.reader(entry.service_recording_id, None)
+            service = container_snapshot.decode(container_snapshot.payloads(reader.messages()))
+            reader.skip_messages()
+            _check_parts(contents, service)
+        except SNAPSHOT_FAULTS as error:
+            self.findings.append(
+                f"the snapshot at log position {entry.log_position} is damaged, an older one or the whole log is used: "
+                f"{error.message}"
+            )
+            self._store.put_snapshot(entry._replace(is_valid=False))
+            self.state.snapshots.remove(entry)
+            return None
+        self._check(contents, entry)
+        return contents
+
+    def _check(self, contents: snapshots.ModuleSnapshot, entry: SnapshotEntry) -> None:
+        point, app_version = contents.point, self._config.app_version
+        if point.log_position != entry.log_position:
+            raise ClusterError(f"snapshot: log_position={point.log_position}, the store says {entry.log_position}")
+        if point.app_version >> 16 != app_version >> 16:
+            raise ClusterError(
+                f"snapshot: app_version={point.app_version >> 16}.x is not compatible with this node's "
+                f"{app_version >> 16}.x: the major parts must be equal"
+            )
+
+    # -- terms ---------------------------------------------------------------------------------------------------------
+
+    def _add_unstored_terms(self) -> None:
+        """A crash between recording a term's first record and storing its row leaves the row to be found again.
+
+        Below a snapshot all rows are stored, for what it is of was committed.
+        """
+        base = max(self.terms[-1][1] if self.terms else 0, self.log_position)
+        reader = self._archive.reader(self.log_recording_id, base)
+        for term_id, base_position in find_terms(reader, self.append_position):
+            if not self.terms or term_id > self.terms[-1][0]:
+                self._store.put_term(term_id, base_position)
+                self.terms.append((term_id, base_position))
+
+    # -- what follows --------------------------------------------------------------------------------------------------
+
+    @property
+    def log_position(self) -> int:
+        """Where execution begins."""
+        return self.snapshot.log_position if self.snapshot is not None else 0
+
+    def durable_state(self) -> DurableState:
+        """What consensus starts from."""
+        named = None if self.contents is None else self.contents.configuration
+        return DurableState(
+            self.state.candidate_term_id,
+            self.terms,
+            self.append_position,
+            self.log_position,
+            None if named is None else named.ids(),
+            self.distrust,
+        )
+
+    def introduce_members(self, contacts: Contacts) -> None:
+        """The members of the snapshot's configuration."""
+        named = None if self.contents is None else self.contents.configuration
+        for member in () if named is None else (*named.voters, *named.learners):
+            contacts.learn(member)
+
+    def restore(self, sessions: OpenSessions, timers: TimerService, service_messages: PendingServiceMessages) -> None:
+        contents = self.contents
+        if contents is None:
+            return
+        for session in contents.sessions:
+            sessions.restore(session)
+        sessions.next_session_id = max(sessions.next_session_id, contents.next_session_id)
+        for correlation_id, deadline in contents.timers:
+            timers.schedule(correlation_id, deadline)
+        service_messages.restore(contents.next_service_session_id, contents.log_service_session_id, contents.pending)
+
+
+def _check_parts(module: snapshots.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:
+    """Raises SnapshotError where the parts of a snapshot are not of one state."""
+    position = module.point.log_position
+    if service.log_position != position:
+        raise SnapshotError(f"the service's part is of log_position={service.log_position}, the module's of {position}")
+    if list(service.timers) != module.timers:
+        raise SnapshotError(f"the service's part has timers={list(service.timers)}, the module's {module.timers}")

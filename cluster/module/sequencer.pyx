@@ -1,0 +1,507 @@
+"""The native half of the consensus module. See sequencer.pxd, and docs/ARCHITECTURE.md for the flow."""
+
+from libc.stdlib cimport calloc, free
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
+from archive.reader cimport RecordingReader
+from cluster.wire.layout cimport (
+    APPEND_POSITION_BLOCK,
+    APPEND_POSITION_FLAGS,
+    APPEND_POSITION_ID,
+    APPEND_POSITION_LENGTH,
+    APPEND_POSITION_LOG_POSITION,
+    APPEND_POSITION_MEMBER_ID,
+    APPEND_POSITION_TERM_ID,
+    COMMIT_POSITION_BLOCK,
+    COMMIT_POSITION_ID,
+    COMMIT_POSITION_LENGTH,
+    COMMIT_POSITION_LOG_POSITION,
+    COMMIT_POSITION_MEMBER_ID,
+    COMMIT_POSITION_TERM_ID,
+    NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION,
+    NEW_LEADERSHIP_TERM_EVENT_ID,
+    NEW_LEADERSHIP_TERM_EVENT_TERM_ID,
+    SESSION_HEADER_LENGTH,
+    SESSION_HEADER_SESSION_ID,
+    SESSION_HEADER_TERM_ID,
+    SESSION_MESSAGE_HEADER_ID,
+    is_query,
+    put_sbe_header,
+    put_session_header,
+    template_id,
+)
+from consensus.progress cimport Progress
+from runtime.atomics cimport (
+    ordo_fence_full,
+    ordo_get_i32,
+    ordo_get_i64,
+    ordo_load_acquire_i64,
+    ordo_put_i32,
+    ordo_put_i64,
+)
+from runtime.counters cimport Counter
+from runtime.wake cimport ParkFlag
+from transport.image cimport Assembler, Fragment, Image
+from transport.logbuffer cimport ADMIN_ACTION, HEADER_LENGTH, align_frame
+from transport.publication cimport ExclusivePublication
+
+cdef enum:
+    STAND_BY = 0
+    LEADING = 1
+    FOLLOWING = 2
+    CONSENSUS_FRAGMENT_LIMIT = 64
+    SERVICE_FRAGMENT_LIMIT = 25
+    SCAN_LIMIT = 4096                     # records a duty cycle
+    FLAG_LIVE_OR_CATCHUP = 0x03
+    COMMIT_DELAY_NS_MAX = 200000          # the replies to clients go first, the followers can wait a little
+    EMPTY_SLOT = -1
+    REMOVED_SLOT = -2
+    FIRST_CAPACITY = 1024
+
+cdef int64_t NULL_POSITION = -1
+cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
+
+
+cdef class SessionTable:
+    def __cinit__(self):
+        self._allocate(FIRST_CAPACITY)
+
+    def __dealloc__(self):
+        free(self.ids)
+        free(self.activity)
+
+    def _allocate(self, int64_t capacity):
+        cdef int64_t slot
+        self.ids = <int64_t*> calloc(capacity, sizeof(int64_t))
+        self.activity = <int64_t*> calloc(capacity, sizeof(int64_t))
+        if self.ids == NULL or self.activity == NULL:
+            raise MemoryError("no memory for the session table")
+        for slot in range(capacity):
+            self.ids[slot] = EMPTY_SLOT
+        self.mask = capacity - 1
+
+    cdef int64_t find(self, int64_t session_id) noexcept nogil:
+        cdef int64_t slot = session_id & self.mask
+        cdef int64_t probes = 0
+        while probes <= self.mask:
+            if self.ids[slot] == session_id:
+                return slot
+            if self.ids[slot] == EMPTY_SLOT:
+                return -1
+            slot = (slot + 1) & self.mask
+            probes += 1
+        return -1
+
+    cpdef void put(self, int64_t session_id, int64_t activity):
+        cdef int64_t slot = self.find(session_id)
+        if slot < 0:
+            if (self.count + 1) * 2 > self.mask:
+                self._grow()
+            slot = session_id & self.mask
+            while self.ids[slot] >= 0:
+                slot = (slot + 1) & self.mask
+            self.ids[slot] = session_id
+            self.count += 1
+        self.activity[slot] = activity
+
+    cpdef void remove(self, int64_t session_id):
+        cdef int64_t slot = self.find(session_id)
+        if slot >= 0:
+            self.ids[slot] = REMOVED_SLOT
+            self.count -= 1
+
+    def _grow(self):
+        cdef int64_t* ids = self.ids
+        cdef int64_t* activity = self.activity
+        cdef int64_t slot
+        cdef int64_t capacity = self.mask + 1
+        self._allocate(capacity * 2)
+        self.count = 0
+        for slot in range(capacity):
+            if ids[slot] >= 0:
+                self.put(ids[slot], activity[slot])
+        free(ids)
+        free(activity)
+
+    def get_activity(self, int64_t session_id):
+        """Cluster time of the last ingress of a session, or None when it is not in the table."""
+        cdef int64_t slot = self.find(session_id)
+        return None if slot < 0 else self.activity[slot]
+
+    def clear(self):
+        cdef int64_t slot
+        for slot in range(self.mask + 1):
+            self.ids[slot] = EMPTY_SLOT
+        self.count = 0
+
+
+cdef class Sequencer:
+    def __cinit__(self, module, Progress progress, int32_t member_id, Counter commit_counter, ParkFlag container_flag,
+                  int64_t heartbeat_interval_ns, int32_t ingress_limit=256):
+        self.module = module
+        self.progress = progress
+        self.sessions = SessionTable()
+        self._member_id = member_id
+        self._commit_counter = commit_counter
+        self._container_flag = container_flag
+        self._heartbeat_interval_ns = heartbeat_interval_ns
+        self.ingress_limit = ingress_limit
+        self._ingress = []
+        self._consensus = []
+        self._service = []
+        self._member_publications = {}
+        self._mode = STAND_BY
+        self._leader_id = -1
+        self.next_record_position = NO_RECORD
+
+    # -- wiring, by the Python half ------------------------------------------------------------------------------
+
+    def add_ingress_image(self, Image image):
+        self._ingress.append((image, Assembler()))
+
+    def remove_ingress_image(self, Image image):
+        self._ingress = [pair for pair in self._ingress if pair[0] is not image]
+
+    def add_consensus_image(self, Image image):
+        self._consensus.append(image)
+
+    def remove_consensus_image(self, Image image):
+        self._consensus = [other for other in self._consensus if other is not image]
+
+    def add_service_image(self, Image image):
+        self._service.append((image, Assembler()))
+
+    def remove_service_image(self, Image image):
+        self._service = [pair for pair in self._service if pair[0] is not image]
+
+    def set_member_publication(self, int32_t member_id, ExclusivePublication publication):
+        self._member_publications[member_id] = publication
+
+    def open_log(self, RecordingReader reader, int64_t append_position, int64_t commit_position):
+        """At start: `reader` stands after the last record already executed; the log ends at `append_position`."""
+        self._reader = reader
+        self._stopped_position = append_position
+        self.commit_position = commit_position
+
+    def attach_recording(self, Counter recording_position):
+        """The log grows again: its durable position is this counter."""
+        self._durable_address = recording_position.address
+
+    def detach_recording(self, int64_t stop_position):
+        """The recording has stopped at `stop_position` (all of it durable)."""
+        self._durable_address = NULL
+        self._stopped_position = stop_position
+
+    def truncated(self, int64_t position):
+        """The log now ends at `position`, which the commit position has not passed."""
+        assert self._durable_address == NULL, "truncate while recording"
+        assert position >= self.commit_position, f"truncate below commit: {position=} {self.commit_position=}"
+        self._stopped_position = position
+        if self._reader is not None:
+            # Also when it stands before: it may hold the first fragments of a message that was cut in two.
+            self._reader.seek(min(self._reader.position, position))
+        self.append_position = min(self.append_position, position)
+
+    def lead(self, int64_t term_id, ExclusivePublication log):
+        self._mode = LEADING
+        self._term_id = term_id
+        self._leader_id = self._member_id
+        self._log = log
+
+    def follow(self, int64_t term_id, int32_t leader_id):
+        self._mode = FOLLOWING
+        self._term_id = term_id
+        self._leader_id = leader_id
+        self._log = None
+
+    def stand_by(self):
+        self._mode = STAND_BY
+        self._log = None
+        self.takes_ingress = False
+        self.is_steady = False
+        self._unsent_since_ns = 0
+        self.append_flags = 0
+
+    def set_reader(self, RecordingReader reader):
+        """The log has got its recording."""
+        self._reader = reader
+
+    def scan_to_end(self):
+        """Reads a resting log to its end."""
+        assert self._durable_address == NULL, "scan_to_end while recording"
+        while self.append_position < self._stopped_position:
+            self._scan(self._stopped_position)
+
+    @property
+    def leading_term_id(self):
+        """The term whose log this member publishes, or -1."""
+        return self.leading_term()
+
+    cdef int64_t leading_term(self) noexcept nogil:
+        return self._term_id if self._mode == LEADING else NULL_POSITION
+
+    @property
+    def notified_position(self):
+        return self.progress.notified_position
+
+    def position_after(self, int64_t length_bytes):
+        """Where the log publication will stand after one unfragmented record of this length.
+
+        A record that does not fit the rest of its term begins in the next one.
+        """
+        cdef int64_t position = self._log.position_now()
+        cdef int64_t term_length = self._log.log.term_length
+        cdef int64_t aligned = align_frame(<int32_t> length_bytes + HEADER_LENGTH)
+        cdef int64_t rest = term_length - (position & (term_length - 1))
+        return position + aligned if aligned <= rest else position + rest + aligned
+
+    @property
+    def log_end_position(self):
+        """Leader: end of what was appended, durable or not; the append position of any other member."""
+        return self.append_position if self._log is None else self._log.position_now()
+
+    def append(self, const uint8_t[::1] record):
+        """Appends one record to the log: a position, or a negative result code."""
+        cdef const uint8_t* data = &record[0]
+        cdef int64_t position = self._log.append(data, record.shape[0], NULL, 0)
+        if position == ADMIN_ACTION:
+            position = self._log.append(data, record.shape[0], NULL, 0)
+        return position
+
+    # -- once a duty cycle ---------------------------------------------------------------------------------------
+
+    cdef int poll_consensus(self, int64_t now_ns) except -1:
+        cdef int work = 0, count
+        cdef Fragment fragment
+        cdef Image image
+        for image in self._consensus:
+            count = 0
+            while count < CONSENSUS_FRAGMENT_LIMIT and image.peek(&fragment):
+                image.consume(&fragment)
+                count += 1
+                if not self._take_positions(&fragment, now_ns):
+                    self.module.on_consensus(
+                        PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes), now_ns)
+            if count:
+                image.publish_position()
+                work += count
+        return work
+
+    cdef bint _take_positions(self, const Fragment* fragment, int64_t now_ns) noexcept nogil:
+        """The two messages of the steady state; anything out of the ordinary is left to the Python half."""
+        cdef const uint8_t* data = fragment.payload
+        cdef int template = template_id(data, fragment.length_bytes)
+        if not self.is_steady:
+            return False
+        if template == APPEND_POSITION_ID and self._mode == LEADING:
+            if fragment.length_bytes < APPEND_POSITION_LENGTH or data[APPEND_POSITION_FLAGS] & FLAG_LIVE_OR_CATCHUP:
+                return False
+            if ordo_get_i64(data + APPEND_POSITION_TERM_ID) != self._term_id:
+                return False
+            self.progress.on_append_position(
+                ordo_get_i32(data + APPEND_POSITION_MEMBER_ID), self._term_id,
+                ordo_get_i64(data + APPEND_POSITION_LOG_POSITION), now_ns)
+            return True
+        if template == COMMIT_POSITION_ID and self._mode == FOLLOWING:
+            if ordo_get_i64(data + COMMIT_POSITION_TERM_ID) != self._term_id \
+                    or ordo_get_i32(data + COMMIT_POSITION_MEMBER_ID) != self._leader_id:
+                return False
+            self.progress.on_commit_notified(
+                self._term_id, ordo_get_i64(data + COMMIT_POSITION_LOG_POSITION), self._leader_id, now_ns)
+            return True
+        return False
+
+    cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1:
+        cdef Py_ssize_t count = len(self._ingress)
+        cdef Py_ssize_t index
+        cdef int work = 0
+        cdef list images = self._ingress
+        if count == 0:
+            return 0
+        self._ingress_start = (self._ingress_start + 1) % <int> count
+        for index in range(count):
+            pair = images[(index + self._ingress_start) % count]
+            work += self._poll_ingress_image(<Image> pair[0], <Assembler> pair[1], cluster_time)
+        return work
+
+    cdef int _poll_ingress_image(self, Image image, Assembler assembler, int64_t cluster_time) except -1:
+        cdef Fragment fragment
+        cdef int count = 0
+        cdef int64_t before = image.position
+        while count < self.ingress_limit and assembler.peek(image, &fragment):
+            if not self._take(image, &fragment, cluster_time):
+                break
+            assembler.consume(image, &fragment)
+            count += 1
+        if image.position != before:
+            image.publish_position()
+        return count
+
+    cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1:
+        """1: done with this message; 0: it stays in ingress, the log has no room for it or none is taken now.
+
+        Queries are taken at any time, as far as nothing else is before them.
+        """
+        cdef const uint8_t* data = fragment.payload
+        cdef int template = template_id(data, fragment.length_bytes)
+        if template == SESSION_MESSAGE_HEADER_ID:
+            return self._sequence(data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
+        if is_query(data, fragment.length_bytes):
+            self.module.on_query(PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+            return 1
+        if not self.takes_ingress:
+            return 0
+        if template < 0:
+            self.module.on_invalid_request(f"ingress: {fragment.length_bytes} bytes that are no cluster message")
+            return 1
+        return self.module.on_ingress(
+            image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes), cluster_time)
+
+    cdef int _sequence(self, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1:
+        cdef int64_t session_id, slot, position
+        cdef int attempt
+        if self._mode != LEADING or ordo_get_i64(message + SESSION_HEADER_TERM_ID) != self._term_id:
+            return 1
+        session_id = ordo_get_i64(message + SESSION_HEADER_SESSION_ID)
+        slot = self.sessions.find(session_id)
+        if slot < 0:
+            return 1
+        if length_bytes > self._log.max_message_length:
+            self.module.on_invalid_request(
+                f"ingress: a message of {length_bytes} bytes, the log takes {self._log.max_message_length}: "
+                "raise log_term_length (8 times the longest message)")
+            return 1
+        put_session_header(self._header, self._term_id, session_id, cluster_time)
+        for attempt in range(2):
+            position = self._log.append(self._header, SESSION_HEADER_LENGTH, message + SESSION_HEADER_LENGTH,
+                                        length_bytes - SESSION_HEADER_LENGTH)
+            if position > 0:
+                self.sessions.activity[slot] = cluster_time
+                return 1
+            if position != ADMIN_ACTION:
+                break
+        return 0
+
+    cdef int poll_service(self) except -1:
+        cdef Fragment fragment
+        cdef int count, work = 0
+        for pair in self._service:
+            count = 0
+            while count < SERVICE_FRAGMENT_LIMIT and not self.holds_service \
+                    and (<Assembler> pair[1]).peek(<Image> pair[0], &fragment):
+                (<Assembler> pair[1]).consume(<Image> pair[0], &fragment)
+                count += 1
+                self.module.on_service(
+                    PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes))
+            if count:
+                (<Image> pair[0]).publish_position()
+                work += count
+        return work
+
+    cdef int update_positions(self, int64_t now_ns) except -1:
+        cdef int64_t durable = self._stopped_position
+        cdef int64_t before = self.append_position
+        cdef int64_t commit
+        cdef int work = 0
+        if self._durable_address != NULL:
+            durable = ordo_load_acquire_i64(self._durable_address)
+        if durable > before:
+            self._scan(durable)
+            work = 1
+        if not self.is_steady:
+            if self.append_position > before:
+                self.module.on_appended(self.append_position, now_ns)
+        elif self._mode == LEADING:
+            commit = self.progress.advance_commit(self.append_position, now_ns)
+            if commit > self.commit_position:
+                if self._unsent_since_ns == 0:
+                    self._unsent_since_ns = now_ns
+                self.commit_to(commit, now_ns)
+            elif now_ns - self.progress.last_sent_ns >= self._heartbeat_interval_ns:
+                self._send_position(now_ns)
+            if self._unsent_since_ns and now_ns - self._unsent_since_ns >= COMMIT_DELAY_NS_MAX:
+                self._send_position(now_ns)
+        elif self._mode == FOLLOWING:
+            if self.append_position != self.progress.last_sent_position \
+                    or now_ns - self.progress.last_sent_ns >= self._heartbeat_interval_ns:
+                self._send_position(now_ns)
+            self.commit_to(self.progress.follower_commit(self.append_position), now_ns)
+        return work
+
+    cdef int send_commit(self, int64_t now_ns) except -1:
+        """Tells the followers of a new commit position; called when there is nothing more urgent. 1 when it did."""
+        if self._unsent_since_ns == 0 or self._mode != LEADING:
+            return 0
+        self._send_position(now_ns)
+        return 1
+
+    cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1:
+        """Publishes the commit position, wakes the container, and has rare records executed; never goes back."""
+        if position <= self.commit_position:
+            return 0
+        self._publish_commit(position)
+        if position >= self.next_record_position:
+            self.module.on_commit(position, now_ns)
+        return 1
+
+    cdef int _scan(self, int64_t limit_position) except -1:
+        """Reads what became durable, hands rare records to Python, and moves the append position behind it."""
+        cdef Fragment fragment
+        cdef const uint8_t* data
+        cdef int count = 0
+        while count < SCAN_LIMIT:
+            if not self._reader.next(&fragment, limit_position):
+                self.append_position = limit_position
+                return count
+            count += 1
+            data = fragment.payload
+            if template_id(data, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID \
+                    and ordo_get_i64(data + SESSION_HEADER_SESSION_ID) > 0:
+                continue
+            self.module.on_record(
+                fragment.position, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+        self.append_position = self._reader.position
+        return count
+
+    cdef void _publish_commit(self, int64_t position) noexcept nogil:
+        self.commit_position = position
+        self._commit_counter.set_release(position)
+        ordo_fence_full()
+        if self._container_flag.take():
+            self._container_flag.wake_futex()
+
+    cdef int _send_position(self, int64_t now_ns) except -1:
+        """CommitPosition to every member as leader, AppendPosition to the leader as follower."""
+        cdef bint leading = self._mode == LEADING
+        cdef int64_t position = self.commit_position if leading else self.append_position
+        cdef uint8_t message[32]
+        if leading:
+            put_sbe_header(message, COMMIT_POSITION_BLOCK, COMMIT_POSITION_ID)
+        else:
+            put_sbe_header(message, APPEND_POSITION_BLOCK, APPEND_POSITION_ID)
+        ordo_put_i64(message + APPEND_POSITION_TERM_ID, self._term_id)
+        ordo_put_i64(message + APPEND_POSITION_LOG_POSITION, position)
+        ordo_put_i32(message + APPEND_POSITION_MEMBER_ID, self._member_id)
+        message[APPEND_POSITION_FLAGS] = self.append_flags
+        self._unsent_since_ns = 0
+        self.progress.note_sent(position, now_ns)
+        if leading:
+            for publication in self._member_publications.values():
+                (<ExclusivePublication> publication).append(message, COMMIT_POSITION_LENGTH, NULL, 0)
+        else:
+            publication = self._member_publications.get(self._leader_id)
+            if publication is not None:
+                (<ExclusivePublication> publication).append(message, APPEND_POSITION_LENGTH, NULL, 0)
+        return 0
+
+
+def find_terms(RecordingReader reader not None, int64_t limit_position):
+    """(term id, base position) of each NewLeadershipTermEvent from where the reader stands up to a position."""
+    cdef Fragment fragment
+    cdef list terms = []
+    while reader.next(&fragment, limit_position):
+        if template_id(fragment.payload, fragment.length_bytes) == NEW_LEADERSHIP_TERM_EVENT_ID:
+            terms.append((ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_TERM_ID),
+                          ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION)))
+    return terms

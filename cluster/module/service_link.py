@@ -1,0 +1,96 @@
+"""The control streams between a consensus module and its service container (cluster-consensus.md §12).
+
+Tools of this machine that ask about the members use the same two streams.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cluster.wire import codecs, ordo_codecs
+from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+from runtime.errors import ClusterError
+
+if TYPE_CHECKING:
+    from cluster.module.sequencer import Sequencer
+    from transport.client import TransportClient
+
+
+class ServiceHandler(Protocol):
+    """What the service asks of its consensus module."""
+
+    def on_schedule_timer(self, correlation_id: int, deadline: int) -> None: ...
+
+    def on_cancel_timer(self, correlation_id: int) -> None: ...
+
+    def on_timer_executed(self, correlation_id: int, timestamp: int) -> None:
+        """The service has come to a TimerEvent of the log."""
+
+    def on_close_session(self, session_id: int) -> None: ...
+
+    def on_service_message(self, payload: bytes) -> None: ...
+
+    def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None: ...
+
+    def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
+        """The answer to a ClusterMembersQuery of a tool."""
+
+    def on_membership_request(self, request: Any) -> None:
+        """A tool wants the members changed; answered through `ServiceLink.answer`."""
+
+
+class ServiceLink:
+    """One service (id 0). Acks are numbered by the service; a gap or a repetition is an error."""
+
+    def __init__(self, client: TransportClient, sequencer: Sequencer, handler: ServiceHandler) -> None:
+        self._handler = handler
+        self._next_ack_id = 0
+        self._publication = client.add_exclusive_publication(CONTROL_CHANNEL, TO_SERVICE_STREAM_ID)
+        self._subscription = client.add_subscription(
+            CONTROL_CHANNEL,
+            TO_MODULE_STREAM_ID,
+            on_available_image=sequencer.add_service_image,
+            on_unavailable_image=sequencer.remove_service_image,
+        )
+
+    def on_message(self, message: bytes) -> None:
+        found = ordo_codecs.decode_any(message)
+        if found is None:
+            return
+        table, values = found
+        if table is codecs.SESSION_MESSAGE_HEADER:
+            self._handler.on_service_message(message[codecs.SESSION_HEADER_LENGTH_BYTES :])
+        elif table is codecs.SCHEDULE_TIMER:
+            self._handler.on_schedule_timer(values.correlation_id, values.deadline)
+        elif table is codecs.CANCEL_TIMER:
+            self._handler.on_cancel_timer(values.correlation_id)
+        elif table is ordo_codecs.TIMER_EXECUTED:
+            self._handler.on_timer_executed(values.correlation_id, values.timestamp)
+        elif table is codecs.CLOSE_SESSION:
+            self._handler.on_close_session(values.cluster_session_id)
+        elif table is codecs.SERVICE_ACK:
+            self._on_ack(values)
+        elif table is codecs.CLUSTER_MEMBERS_QUERY:
+            self.answer(self._handler.on_members_query(values.correlation_id, values.extended == 1))
+        elif table is ordo_codecs.MEMBERSHIP_REQUEST:
+            self._handler.on_membership_request(values)
+
+    def answer(self, message: bytes | None) -> None:
+        """To a tool; not kept when it cannot be sent: the tool's time runs out, and it asks again."""
+        if message is not None:
+            self._publication.offer(message)
+
+    def _on_ack(self, ack: Any) -> None:
+        if ack.ack_id != self._next_ack_id:
+            raise ClusterError(f"service ack out of sequence: ack_id={ack.ack_id} expected={self._next_ack_id}")
+        self._next_ack_id += 1
+        self._handler.on_service_ack(ack.log_position, ack.timestamp, ack.relevant_id)
+
+    def terminate(self, log_position: int) -> bool:
+        """Tells the service to end once it has executed the log up to `log_position`; False on back-pressure."""
+        message = codecs.SERVICE_TERMINATION_POSITION.encode(log_position=log_position, ack_required=1)
+        return self._publication.offer(message) > 0
+
+    def close(self) -> None:
+        self._publication.close()
+        self._subscription.close()

@@ -1,0 +1,254 @@
+"""Sessions on their way in: connect requests, redirects, challenges and rejections (cluster-client.md §4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from cluster.module.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator
+from cluster.module.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
+from cluster.wire import codecs
+from cluster.wire.codecs import EventCode
+from runtime.errors import ClusterError, OrdoError
+from transport.pending_registrations import PendingRegistrations
+
+if TYPE_CHECKING:
+    from transport.client import TransportClient
+    from transport.image import Image
+    from transport.publication import Publication
+
+
+class RequestState(Enum):
+    CONNECTING = auto()
+    """Waiting for the response publication to be connected."""
+    CHALLENGED = auto()
+    """A challenge was sent."""
+    AUTHENTICATED = auto()
+    """The open event is to be appended."""
+    IN_FLIGHT = auto()
+    """The open event is appended and not committed."""
+    REFUSED = auto()
+    """An event (redirect, error, rejection) is to be sent, then it is over."""
+
+
+@dataclass(slots=True)
+class SessionRequest:
+    """One connect request; also the proxy that an authenticator gets."""
+
+    session_id: int
+    correlation_id: int
+    response_stream_id: int
+    response_channel: str
+    image: Image
+    publication: Publication
+    deadline: int
+    state: RequestState = RequestState.CONNECTING
+    refusal: EventCode = EventCode.ERROR
+    detail: str = ""
+    challenge_bytes: bytes | None = None
+    encoded_principal: bytes = b""
+
+    def challenge(self, encoded_challenge: bytes) -> None:
+        self.challenge_bytes = encoded_challenge
+        self.state = RequestState.CHALLENGED
+
+    def authenticate(self, encoded_principal: bytes) -> None:
+        if len(encoded_principal) > PRINCIPAL_LENGTH_BYTES_MAX:
+            raise ClusterError(
+                f"authenticator: principal of {len(encoded_principal)} bytes, at most {PRINCIPAL_LENGTH_BYTES_MAX}"
+            )
+        self.encoded_principal = encoded_principal
+        self.state = RequestState.AUTHENTICATED
+
+    def reject(self) -> None:
+        self.refuse(EventCode.AUTHENTICATION_REJECTED, "session failed authentication")
+
+    def refuse(self, code: EventCode, detail: str) -> None:
+        self.state, self.refusal, self.detail = RequestState.REFUSED, code, detail
+
+
+class SessionRequests:
+    """Every member answers a connect request: the serving leader opens the session, the others redirect."""
+
+    def __init__(
+        self,
+        client: TransportClient,
+        open_sessions: OpenSessions,
+        authenticator: Authenticator,
+        *,
+        session_timeout: int,
+        sessions_max: int,
+    ) -> None:
+        """`session_timeout` in cluster time units; `sessions_max` counts open and pending sessions."""
+        self._client = client
+        self._open = open_sessions
+        self._authenticator = authenticator
+        self._session_timeout = session_timeout
+        self._sessions_max = sessions_max
+        self._requests: list[SessionRequest] = []
+        self._asked: PendingRegistrations[tuple[Any, Image]] = PendingRegistrations(client)
+        self._next_session_id = 1
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def on_connect_request(
+        self, request: Any, image: Image, leadership: Leadership, leader_id: int, cluster_time: int
+    ) -> None:
+        """`leader_id` is the leader, perhaps another member, perhaps not serving yet.
+
+        Nobody waits for the response publication: a client's name that takes its time must not hold up the member.
+        """
+        try:
+            registration_id = self._client.async_add_publication(request.response_channel, request.response_stream_id)
+        except OrdoError:
+            return
+        self._asked.add(registration_id, (request, image))
+        self._client.invoke_driver()
+        self._take_asked(leadership, leader_id, cluster_time)
+
+    def _take_asked(self, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
+        for (request, image), publication, error in self._asked.take():
+            if error is not None:
+                continue
+            if image.is_closed:
+                publication.close()
+            else:
+                self._begin(request, image, publication, leadership, leader_id, cluster_time)
+
+    def _begin(
+        self,
+        request: Any,
+        image: Image,
+        publication: Publication,
+        leadership: Leadership,
+        leader_id: int,
+        cluster_time: int,
+    ) -> None:
+        leading = leader_id == leadership.member_id
+        session = SessionRequest(
+            self._take_session_id() if leading else NULL_VALUE,
+            request.correlation_id,
+            request.response_stream_id,
+            request.response_channel,
+            image,
+            publication,
+            cluster_time + self._session_timeout,
+        )
+        self._requests.append(session)
+        major = request.version >> 16 & 0xFF
+        if not leading:
+            session.refuse(EventCode.REDIRECT, leadership.ingress_endpoints)
+        elif major != codecs.CLIENT_PROTOCOL_VERSION >> 16:
+            session.refuse(EventCode.ERROR, f"invalid client version {_version(request.version)}, cluster is 0.3.0")
+        elif len(self._open) + len(self._requests) > self._sessions_max:
+            session.refuse(EventCode.ERROR, "concurrent session limit")
+        else:
+            self._authenticator.on_connect_request(session.session_id, request.encoded_credentials, cluster_time)
+
+    def _take_session_id(self) -> int:
+        self._next_session_id = max(self._next_session_id, self._open.next_session_id)
+        session_id = self._next_session_id
+        self._next_session_id += 1
+        return session_id
+
+    def on_challenge_response(self, response: Any, cluster_time: int) -> None:
+        for request in self._requests:
+            if request.session_id == response.cluster_session_id and request.state is RequestState.CHALLENGED:
+                request.correlation_id = response.correlation_id
+                request.deadline = cluster_time + self._session_timeout
+                self._authenticator.on_challenge_response(
+                    request.session_id, response.encoded_credentials, cluster_time
+                )
+
+    def on_opened(self, session: ClusterSession, leadership: Leadership, cluster_time: int) -> None:
+        """The open event of a session was committed: if it is one of ours, let it in and tell the client."""
+        for request in self._requests:
+            if request.session_id == session.id and request.state is RequestState.IN_FLIGHT:
+                self._requests.remove(request)
+                self._open.admit(session, request.publication, request.image, cluster_time)
+                session.events.append(
+                    session_event(
+                        leadership, session.id, session.correlation_id, EventCode.OK, "", leadership.member_id
+                    )
+                )
+                return
+
+    def image_gone(self, image: Image) -> None:
+        for request in [request for request in self._requests if request.image is image]:
+            if request.state is not RequestState.IN_FLIGHT:
+                self._drop(request)
+
+    def lose_leadership(self, leadership: Leadership) -> None:
+        for request in list(self._requests):
+            request.publication.offer(
+                session_event(
+                    leadership, request.session_id, request.correlation_id, EventCode.CLOSED, "election", NULL_VALUE
+                )
+            )
+            self._drop(request)
+        self._next_session_id = 1
+
+    def work(self, leadership: Leadership, leader_id: int, cluster_time: int) -> int:
+        """One slow tick; returns the number of requests that timed out."""
+        self._take_asked(leadership, leader_id, cluster_time)
+        timed_out = 0
+        for request in list(self._requests):
+            if request.state is not RequestState.IN_FLIGHT and cluster_time > request.deadline:
+                timed_out += 1
+                self._drop(request)
+            elif request.publication.is_connected:
+                self._advance(request, leadership, leader_id, cluster_time)
+        return timed_out
+
+    def _advance(self, request: SessionRequest, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
+        if request.state is RequestState.CONNECTING:
+            self._authenticator.on_connected_session(request, cluster_time)
+        elif request.state is RequestState.CHALLENGED:
+            self._send_challenge(request)
+            self._authenticator.on_challenged_session(request, cluster_time)
+        if request.state is RequestState.AUTHENTICATED:
+            self._append_open(request, leadership, cluster_time)
+        elif request.state is RequestState.REFUSED:
+            event = session_event(
+                leadership, request.session_id, request.correlation_id, request.refusal, request.detail, leader_id
+            )
+            if request.publication.offer(event) > 0:
+                self._drop(request)
+
+    @staticmethod
+    def _send_challenge(request: SessionRequest) -> None:
+        if request.challenge_bytes is None:
+            return
+        message = codecs.CHALLENGE.encode(
+            correlation_id=request.correlation_id,
+            cluster_session_id=request.session_id,
+            encoded_challenge=request.challenge_bytes,
+        )
+        if request.publication.offer(message) > 0:
+            request.challenge_bytes = None
+
+    def _append_open(self, request: SessionRequest, leadership: Leadership, cluster_time: int) -> None:
+        if request.session_id < self._open.next_session_id:
+            # taken before this leader had executed what its log has of earlier terms, where it may be (seed 7611)
+            request.session_id = self._take_session_id()
+        record = codecs.SESSION_OPEN_EVENT.encode(
+            leadership_term_id=leadership.term_id,
+            correlation_id=request.correlation_id,
+            cluster_session_id=request.session_id,
+            timestamp=cluster_time,
+            response_stream_id=request.response_stream_id,
+            response_channel=request.response_channel,
+            encoded_principal=request.encoded_principal,
+        )
+        if leadership.append(record):
+            request.state = RequestState.IN_FLIGHT
+
+    def _drop(self, request: SessionRequest) -> None:
+        self._requests.remove(request)
+        request.publication.close()
+
+
+def _version(value: int) -> str:
+    return f"{value >> 16 & 0xFF}.{value >> 8 & 0xFF}.{value & 0xFF}"

@@ -1,0 +1,302 @@
+"""Open client sessions: what the log says of them, and what the leader does for them (cluster-client.md §5, §6)."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cluster.wire import codecs
+from cluster.wire.codecs import CloseReason, EventCode
+from cluster.wire.counter_types import CounterType
+from runtime.errors import OrdoError
+from transport.pending_registrations import PendingRegistrations
+
+if TYPE_CHECKING:
+    from cluster.module.sequencer import SessionTable
+    from transport.client import TransportClient
+    from transport.client_core import ClientCounter
+    from transport.image import Image
+    from transport.publication import Publication
+
+NULL_VALUE = -1
+LABEL_LENGTH_MAX = 380
+TOLD_HEARTBEAT_TIMEOUT_NS_MIN = 5_000_000_000
+
+
+class Leadership(Protocol):
+    """What sessions need to know of, and have done by, the serving leader."""
+
+    member_id: int
+    term_id: int
+    heartbeat_timeout_ns: int
+
+    def append(self, record: bytes) -> bool:
+        """Appends a record to the log; False when there is no room now."""
+
+    @property
+    def ingress_endpoints(self) -> str: ...
+
+
+@dataclass(slots=True)
+class ClusterSession:
+    """A session as its SessionOpenEvent says. Below the line: this leadership's own, never replicated."""
+
+    id: int
+    correlation_id: int
+    opened_log_position: int
+    response_stream_id: int
+    response_channel: str
+    encoded_principal: bytes = b""
+
+    counter: ClientCounter | None = field(default=None, compare=False)
+    publication: Publication | None = None
+    events: deque[bytes] = field(default_factory=deque)
+    ingress_image: Image | None = None
+    close_reason: CloseReason | None = None
+    close_appended: bool = False
+
+
+def session_event(
+    leadership: Leadership, session_id: int, correlation_id: int, code: EventCode, detail: str, leader_id: int
+) -> bytes:
+    """An encoded SessionEvent from this member.
+
+    Clients wait for a new leader twice as long as the heartbeat timeout they are told; a short one would make them give
+    up in an election that takes a second vote.
+    """
+    return codecs.SESSION_EVENT.encode(
+        cluster_session_id=session_id,
+        correlation_id=correlation_id,
+        leadership_term_id=leadership.term_id,
+        leader_member_id=leader_id,
+        code=code,
+        version=codecs.CLIENT_PROTOCOL_VERSION,
+        leader_heartbeat_timeout_ns=max(leadership.heartbeat_timeout_ns, TOLD_HEARTBEAT_TIMEOUT_NS_MIN),
+        detail=detail,
+    )
+
+
+class OpenSessions:
+    """Every open session. `execute_*` follow the committed log on every member; the rest is for the leader.
+
+    The native `table` holds the sessions whose messages the leader takes, with the time of their last activity.
+    """
+
+    def __init__(self, client: TransportClient, table: SessionTable, session_timeout: int) -> None:
+        """`session_timeout` in cluster time units."""
+        self._client = client
+        self._table = table
+        self._session_timeout = session_timeout
+        self._sessions: dict[int, ClusterSession] = {}
+        self._closed: list[ClusterSession] = []
+        self._asked: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
+        self.next_session_id = 1
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[ClusterSession]:
+        return iter(sorted(self._sessions.values(), key=lambda session: session.id))
+
+    def get(self, session_id: int) -> ClusterSession | None:
+        return self._sessions.get(session_id)
+
+    # -- the committed log
+
+    def execute_open(self, event: Any, log_position: int) -> ClusterSession:
+        session = ClusterSession(
+            event.cluster_session_id,
+            event.correlation_id,
+            log_position,
+            event.response_stream_id,
+            event.response_channel,
+            event.encoded_principal,
+        )
+        self.restore(session)
+        return session
+
+    def execute_close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        self._table.remove(session_id)
+        if session is None:
+            return
+        if session.counter is not None:
+            session.counter.close()
+        if session.publication is not None:
+            self._closed.append(session)
+
+    def restore(self, session: ClusterSession) -> None:
+        """A session of a snapshot, or one just opened; it gets its counter."""
+        self._sessions[session.id] = session
+        session.counter = self._client.add_counter(
+            int(CounterType.SESSION),
+            f"cluster-session: sessionId={session.id} channel={session.response_channel}"[:LABEL_LENGTH_MAX],
+            struct.pack("<iq", 0, session.id),
+        )
+        session.counter.set(session.id)
+        self.next_session_id = max(self.next_session_id, session.id + 1)
+
+    # -- the leader
+
+    def lead(self, leadership: Leadership, cluster_time: int) -> None:
+        """Reaches every session from this new leader: an OK event, then the NewLeaderEvent, until each is sent."""
+        for session in self:
+            self._table.put(session.id, cluster_time)
+            session.close_reason = None
+            session.close_appended = False
+            self._connect(session)
+            session.events.append(
+                session_event(leadership, session.id, session.correlation_id, EventCode.OK, "", leadership.member_id)
+            )
+            session.events.append(
+                codecs.NEW_LEADER_EVENT.encode(
+                    leadership_term_id=leadership.term_id,
+                    cluster_session_id=session.id,
+                    leader_member_id=leadership.member_id,
+                    ingress_endpoints=leadership.ingress_endpoints,
+                )
+            )
+        self._take_asked()
+
+    def lose_leadership(self) -> None:
+        self._table.clear()
+        for session in [*self._sessions.values(), *self._closed]:
+            session.events.clear()
+            session.ingress_image = None
+            session.close_reason = None
+            session.close_appended = False
+            self._disconnect(session)
+        self._closed.clear()
+
+    def admit(self, session: ClusterSession, publication: Publication | None, image: Image, cluster_time: int) -> None:
+        """The session's open event, appended by this leader, has been committed."""
+        session.publication = publication
+        session.ingress_image = image
+        self._table.put(session.id, cluster_time)
+
+    def keep_alive(self, session_id: int, image: Image, cluster_time: int) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None and session.close_reason is None:
+            self._table.put(session_id, cluster_time)
+            session.ingress_image = image
+
+    def close(self, session_id: int, reason: CloseReason) -> None:
+        """Takes no more of the session's messages; the SessionCloseEvent is appended by `work`."""
+        session = self._sessions.get(session_id)
+        if session is None or session.close_reason is not None:
+            return
+        session.close_reason = reason
+        self._table.remove(session_id)
+        if reason is CloseReason.CLIENT_ACTION:
+            self._disconnect(session)
+
+    def on_admin_request(self, request: Any, ask_snapshot: Callable[[], bool] | None) -> None:
+        """Answers an AdminRequest; `ask_snapshot` is None when admin requests are not authorised."""
+        session = self._sessions.get(request.cluster_session_id)
+        if session is None or session.close_reason is not None:
+            return
+        code, message = codecs.AdminResponseCode.UNAUTHORISED_ACCESS, "admin requests are not allowed"
+        if ask_snapshot is not None and request.request_type != codecs.AdminRequestType.SNAPSHOT:
+            code, message = codecs.AdminResponseCode.ERROR, f"unknown request type {request.request_type}"
+        elif ask_snapshot is not None:
+            accepted = ask_snapshot()
+            code = codecs.AdminResponseCode.OK if accepted else codecs.AdminResponseCode.ERROR
+            message = "" if accepted else "the cluster is busy with another action"
+        session.events.append(
+            codecs.ADMIN_RESPONSE.encode(
+                cluster_session_id=session.id,
+                correlation_id=request.correlation_id,
+                request_type=request.request_type,
+                response_code=code,
+                message=message,
+                payload=b"",
+            )
+        )
+
+    def image_gone(self, image: Image) -> None:
+        """A client's ingress ended: messages may be lost, so its sessions end too."""
+        for session in list(self._sessions.values()):
+            if session.ingress_image is image:
+                self.close(session.id, CloseReason.TIMEOUT)
+
+    def touch(self, cluster_time: int) -> None:
+        """Every session counts as heard now: nobody has listened for a while."""
+        for session in self._sessions.values():
+            if session.close_reason is None:
+                self._table.put(session.id, cluster_time)
+
+    def work(self, leadership: Leadership, cluster_time: int) -> int:
+        """Timeouts and close records; returns the number of sessions timed out."""
+        timed_out = 0
+        for session in list(self._sessions.values()):
+            activity = self._table.get_activity(session.id)
+            is_silent = activity is not None and cluster_time - activity > self._session_timeout
+            if session.close_reason is None and is_silent:
+                self.close(session.id, CloseReason.TIMEOUT)
+                timed_out += 1
+            if session.close_reason is not None and not session.close_appended:
+                self._append_close(leadership, session, cluster_time)
+        return timed_out
+
+    def send(self) -> None:
+        """Events that wait, to sessions that are open or were closed just now."""
+        self._take_asked()
+        for session in self._sessions.values():
+            self._send_events(session)
+        self._closed = [session for session in self._closed if not self._finished(session)]
+
+    def _append_close(self, leadership: Leadership, session: ClusterSession, cluster_time: int) -> None:
+        assert session.close_reason is not None
+        session.close_appended = leadership.append(
+            codecs.SESSION_CLOSE_EVENT.encode(
+                leadership_term_id=leadership.term_id,
+                cluster_session_id=session.id,
+                timestamp=cluster_time,
+                close_reason=session.close_reason,
+            )
+        )
+        if session.close_appended and session.close_reason is not CloseReason.CLIENT_ACTION:
+            detail = session.close_reason.name
+            session.events.append(
+                session_event(
+                    leadership, session.id, session.correlation_id, EventCode.CLOSED, detail, leadership.member_id
+                )
+            )
+
+    def _send_events(self, session: ClusterSession) -> None:
+        publication = session.publication
+        while session.events and publication is not None and publication.offer(session.events[0]) > 0:
+            session.events.popleft()
+
+    def _finished(self, session: ClusterSession) -> bool:
+        self._send_events(session)
+        if session.events and session.publication is not None and session.publication.is_connected:
+            return False
+        self._disconnect(session)
+        return True
+
+    def _connect(self, session: ClusterSession) -> None:
+        with suppress(OrdoError):
+            registration_id = self._client.async_add_publication(session.response_channel, session.response_stream_id)
+            self._asked.add(registration_id, session)
+            self._client.invoke_driver()
+
+    def _take_asked(self) -> None:
+        """Publications that are there; one of a session that is gone, or of another leadership, is not needed."""
+        for session, publication, error in self._asked.take():
+            if error is not None:
+                continue
+            if self._sessions.get(session.id) is session and session.publication is None:
+                session.publication = publication
+            else:
+                publication.close()
+
+    @staticmethod
+    def _disconnect(session: ClusterSession) -> None:
+        if session.publication is not None:
+            session.publication.close()
+            session.publication = None

@@ -1,0 +1,99 @@
+"""Takes a snapshot at one log position: the service's, then the consensus module's (cluster-consensus.md §16.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cluster.module import snapshots
+from cluster.module.sessions import NULL_VALUE
+from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.wire.snapshot_writer import SnapshotWriter
+from cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, SNAPSHOT_CHANNEL
+
+if TYPE_CHECKING:
+    from archive.archive import Archive
+    from cluster.module.consensus_module import ConsensusModule
+    from cluster.module.snapshots import SnapshotPoint
+    from transport.client import TransportClient
+
+
+class SnapshotTaker:
+    """Waits for the service's ack at the snapshot's position, writes the module's part, then stores both as one entry.
+
+    The executor stands still meanwhile; sequencing, replication and commits go on. So does the service, as far as its
+    next snapshot: what it asks for behind that one must not be in the module's part of it, and waits in its stream.
+    """
+
+    def __init__(self, client: TransportClient, archive: Archive, store: StateStore, module: ConsensusModule) -> None:
+        self._client = client
+        self._store = store
+        self._module = module
+        self._point: SnapshotPoint | None = None
+        self._timestamp = 0
+        self._service_recording_id = NULL_VALUE
+        self._writer: SnapshotWriter | None = None
+        self._early_ack: tuple[int, int] | None = None  # (log position, recording id): the service was quicker
+        self.is_asked = False
+        archive.record_subscription(SNAPSHOT_CHANNEL, SERVICE_SNAPSHOT_STREAM_ID)
+        archive.record_subscription(SNAPSHOT_CHANNEL, MODULE_SNAPSHOT_STREAM_ID)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._point is not None
+
+    def begin(self, point: SnapshotPoint, timestamp: int) -> None:
+        """The snapshot action was executed."""
+        self._point = point
+        self._timestamp = timestamp
+        if self._early_ack is not None and self._early_ack[0] <= point.log_position:
+            log_position, recording_id = self._early_ack
+            self._early_ack = None
+            self._module.sequencer.holds_service = False
+            self.on_service_ack(log_position, timestamp, recording_id)
+
+    def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:
+        if self._point is not None and log_position == self._point.log_position:
+            self._on_service_done(relevant_id)
+        elif log_position > self._module.executor.position:
+            self._early_ack = log_position, relevant_id
+            self._module.sequencer.holds_service = True
+
+    def _on_service_done(self, recording_id: int) -> None:
+        assert self._point is not None
+        if recording_id == NULL_VALUE:
+            self._finish(f"the service could not take its snapshot at log_position={self._point.log_position}")
+            return
+        self._service_recording_id = recording_id
+        module = self._module
+        configuration = module.membership.at(self._point.log_position)
+        contents = snapshots.capture(
+            self._point, module.sessions, module.timers, module.service_messages, configuration
+        )
+        self._writer = SnapshotWriter(self._client, MODULE_SNAPSHOT_STREAM_ID, snapshots.encode(contents))
+
+    def work(self) -> None:
+        if self._writer is None or not self._writer.work():
+            return
+        assert self._point is not None
+        point, module_recording_id = self._point, self._writer.recording_id
+        self._store.put_snapshot(
+            SnapshotEntry(
+                point.log_position,
+                point.leadership_term_id,
+                dict(self._module.core.terms)[point.leadership_term_id],
+                self._timestamp,
+                self._service_recording_id,
+                module_recording_id,
+                True,
+            )
+        )
+        self._module.counters.snapshot_count.increment()
+        self._finish(None)
+
+    def _finish(self, error: str | None) -> None:
+        if error is not None:
+            self._module.record_error(error)
+        self._point = None
+        self._writer = None
+        self.is_asked = False
+        self._module.snapshot_done()

@@ -1,0 +1,166 @@
+"""The consensus module's own snapshot: sessions, timers and pending service messages (cluster-consensus.md §16.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cluster.module.membership import NamedConfiguration, decode_configuration
+from cluster.module.service_messages import PendingServiceMessages
+from cluster.module.sessions import NULL_VALUE, ClusterSession, OpenSessions
+from cluster.module.timers import TimerService
+from cluster.wire import codecs, ordo_codecs
+from cluster.wire.codecs import ClusterTimeUnit, SnapshotMark
+from runtime.errors import ClusterError
+
+if TYPE_CHECKING:
+    pass
+
+NULL_ENUM = -(2**31)
+
+
+@dataclass(frozen=True)
+class SnapshotPoint:
+    """Where in the log a snapshot was taken, and what must match when it is loaded."""
+
+    log_position: int
+    leadership_term_id: int
+    app_version: int
+    time_unit: ClusterTimeUnit = ClusterTimeUnit.MILLIS
+
+
+@dataclass
+class ModuleSnapshot:
+    """What a snapshot holds, as values."""
+
+    point: SnapshotPoint
+    next_session_id: int = 1
+    sessions: list[ClusterSession] = field(default_factory=list)
+    timers: list[tuple[int, int]] = field(default_factory=list)
+    next_service_session_id: int = 0
+    log_service_session_id: int = 0
+    pending: list[tuple[int, bytes]] = field(default_factory=list)
+    configuration: NamedConfiguration | None = None
+
+
+def capture(
+    point: SnapshotPoint,
+    sessions: OpenSessions,
+    timers: TimerService,
+    service_messages: PendingServiceMessages,
+    configuration: NamedConfiguration | None,
+) -> ModuleSnapshot:
+    pending = list(service_messages.snapshot())
+    return ModuleSnapshot(
+        point,
+        sessions.next_session_id,
+        list(sessions),
+        timers.snapshot(),
+        service_messages.log_session_id + len(pending) + 1,
+        service_messages.log_session_id,
+        pending,
+        configuration,
+    )
+
+
+def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
+    """The messages of the snapshot stream, in the order of §16.2."""
+    capacity = sum(8 + (len(payload) + 39 & ~7) for _, payload in snapshot.pending)
+    service = {
+        "next_service_session_id": snapshot.next_service_session_id,
+        "log_service_session_id": snapshot.log_service_session_id,
+        "pending_message_capacity": capacity,
+    }
+    yield _marker(snapshot.point, SnapshotMark.BEGIN)
+    if snapshot.configuration is not None:
+        yield snapshot.configuration.encode(snapshot.point.leadership_term_id, NULL_VALUE)
+    yield codecs.CONSENSUS_MODULE.encode(next_session_id=snapshot.next_session_id, **service)
+    for session in snapshot.sessions:
+        yield codecs.CLUSTER_SESSION.encode(
+            cluster_session_id=session.id,
+            correlation_id=session.correlation_id,
+            opened_log_position=session.opened_log_position,
+            time_of_last_activity=NULL_VALUE,
+            close_reason=NULL_ENUM,
+            response_stream_id=session.response_stream_id,
+            response_channel=session.response_channel,
+        )
+    for correlation_id, deadline in snapshot.timers:
+        yield codecs.TIMER.encode(correlation_id=correlation_id, deadline=deadline)
+    yield codecs.PENDING_MESSAGE_TRACKER.encode(service_id=0, **service)
+    for session_id, payload in snapshot.pending:
+        yield (
+            codecs.SESSION_MESSAGE_HEADER.encode(
+                leadership_term_id=snapshot.point.leadership_term_id, cluster_session_id=session_id, timestamp=0
+            )
+            + payload
+        )
+    yield _marker(snapshot.point, SnapshotMark.END)
+
+
+def _marker(point: SnapshotPoint, mark: SnapshotMark) -> bytes:
+    return codecs.SNAPSHOT_MARKER.encode(
+        type_id=codecs.SNAPSHOT_TYPE_CONSENSUS_MODULE,
+        log_position=point.log_position,
+        leadership_term_id=point.leadership_term_id,
+        index=0,
+        mark=mark,
+        time_unit=point.time_unit,
+        app_version=point.app_version,
+    )
+
+
+def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
+    """Reads a snapshot up to its END marker; raises ClusterError when it is not whole or not the module's."""
+    snapshot: ModuleSnapshot | None = None
+    for message in messages:
+        found = ordo_codecs.decode_any(message)
+        if found is None:
+            continue
+        table, values = found
+        if table is codecs.SNAPSHOT_MARKER:
+            if values.type_id != codecs.SNAPSHOT_TYPE_CONSENSUS_MODULE:
+                raise ClusterError(f"snapshot: type_id={values.type_id} is not the consensus module's (1)")
+            if values.mark == SnapshotMark.END and snapshot is not None:
+                return snapshot
+            if snapshot is not None:
+                raise ClusterError("snapshot: a second BEGIN marker before the END marker")
+            snapshot = ModuleSnapshot(
+                SnapshotPoint(
+                    values.log_position,
+                    values.leadership_term_id,
+                    values.app_version,
+                    ClusterTimeUnit(values.time_unit),
+                )
+            )
+        elif snapshot is None:
+            raise ClusterError(f"snapshot: {table.name} before the BEGIN marker")
+        else:
+            _decode_into(snapshot, table, values, message)
+    raise ClusterError("snapshot: it ends before its END marker; the recording is not whole")
+
+
+def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: bytes) -> None:
+    if table is codecs.CONSENSUS_MODULE:
+        snapshot.next_session_id = values.next_session_id
+    elif table is ordo_codecs.CONFIGURATION_EVENT:
+        snapshot.configuration = decode_configuration(values)
+    elif table is codecs.CLUSTER_SESSION:
+        snapshot.sessions.append(
+            ClusterSession(
+                values.cluster_session_id,
+                values.correlation_id,
+                values.opened_log_position,
+                values.response_stream_id,
+                values.response_channel,
+            )
+        )
+    elif table is codecs.TIMER:
+        snapshot.timers.append((values.correlation_id, values.deadline))
+    elif table is codecs.PENDING_MESSAGE_TRACKER:
+        snapshot.next_service_session_id = values.next_service_session_id
+        snapshot.log_service_session_id = values.log_service_session_id
+    elif table is codecs.SESSION_MESSAGE_HEADER:
+        payload = bytes(message[codecs.SESSION_HEADER_LENGTH_BYTES :])
+        snapshot.pending.append((values.cluster_session_id, payload))

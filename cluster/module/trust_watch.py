@@ -1,0 +1,47 @@
+"""Tells the operator when the cluster waits for members that may not vote (docs/ARCHITECTURE.md, Repair)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from consensus.states import ElectionState
+
+if TYPE_CHECKING:
+    from cluster.module.consensus_module import ConsensusModule
+
+PATIENCE_NS = 10_000_000_000
+"""How long an election may wait before it is worth a line."""
+
+
+class TrustWatch:
+    """One line in the error log, counted while it stays true, when an election cannot end because of what was lost."""
+
+    def __init__(self, module: ConsensusModule) -> None:
+        self._module = module
+        self._due_ns = 0
+
+    def work(self, now_ns: int) -> None:
+        """Called with every slow tick."""
+        core = self._module.core
+        if core.state is not ElectionState.CANVASS or self._due_ns == 0:
+            self._due_ns = now_ns + PATIENCE_NS
+        elif now_ns >= self._due_ns:
+            self._due_ns = now_ns + PATIENCE_NS
+            finding = self._find()
+            if finding:
+                self._module.record_error(finding)
+
+    def _find(self) -> str:
+        core = self._module.core
+        voters, untrusted = core.configuration.voter_ids, core.untrusted_members
+        if core.unknown_terms:
+            return (
+                f"this member may have voted in a term it no longer knows, and waits for members {core.unknown_terms} "
+                "to tell theirs: start them, or see `ordo cluster trust --help`"
+            )
+        if len(voters) - len(untrusted) < core.configuration.quorum_threshold:
+            return (
+                f"no leader can be elected: members {untrusted} of {list(voters)} lost what they had acknowledged; "
+                "restore one from a copy, or see `ordo cluster trust --help`"
+            )
+        return ""

@@ -1,0 +1,52 @@
+"""What `ordo cluster trust` does: a stopped member votes again with what is left, and the rest is given up."""
+
+from __future__ import annotations
+
+from archive.archive import Archive
+from archive.catalog import RecordingState
+from archive.lmdb_store import open_lmdb
+from cluster.module.sessions import NULL_VALUE
+from cluster.module.state_store import StateStore
+from cluster.node.config import NodeConfig
+from consensus.distrust import Distrust
+from runtime.clock import SystemClock
+from runtime.errors import StorageMissingError
+from runtime.storage import FileStorage
+
+
+def accept_loss(config: NodeConfig) -> str:
+    """One line that says what the member had lost. The damaged tail of its log, and snapshots past it, go.
+
+    Raises StorageInUseError while the member runs, StorageMissingError when it has no store.
+    """
+    storage, member_id = FileStorage(open_lmdb), config.node.member_id
+    path = str(config.cluster_dir / "state.mdb")
+    if not storage.exists(path):
+        raise StorageMissingError(f"member {member_id} has no store of votes and terms: no {path}")
+    with storage.lock_directory(str(config.node.data_dir)):
+        store = StateStore(storage.open_metadata(path))
+        try:
+            state = store.load()
+            end_position = 0
+            if state.log_recording_id != NULL_VALUE:
+                end_position = _cut(storage, config, state.log_recording_id)
+            for entry in state.snapshots:
+                if entry.log_position > end_position:
+                    store.put_snapshot(entry._replace(is_valid=False))
+            store.put_distrust(Distrust.NONE)
+        finally:
+            store.close()
+    lost = state.distrust.name or "nothing"
+    return f"member {member_id} votes again with its log up to position={end_position}; it had lost: {lost}"
+
+
+def _cut(storage: FileStorage, config: NodeConfig, recording_id: int) -> int:
+    """Ends the log before its damage; where that is."""
+    archive = Archive(str(config.archive_dir), storage=storage, clock=SystemClock(), sync=config.node.sync)
+    try:
+        descriptor = archive.descriptor(recording_id)
+        if descriptor.state is not RecordingState.VALID:
+            archive.truncate(recording_id, descriptor.stop_position)
+        return int(descriptor.stop_position)
+    finally:
+        archive.close()

@@ -1,0 +1,150 @@
+"""`ordo cluster ...`: a running node and its cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from cluster.node import accept_loss, tools
+from cluster.node.config import load_config, new_member
+from cluster.wire.ordo_codecs import MembershipChange
+from runtime.console import output_console
+from runtime.errors import ConfigurationError
+
+cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
+TIMEOUT_S = tools.MEMBERSHIP_TIMEOUT_S
+TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait")]
+MembershipTimeout = Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait for the commit")]
+MemberIdArgument = Annotated[int, typer.Argument(metavar="ID")]
+MemberArgument = Annotated[
+    str,
+    typer.Argument(metavar="ID=HOST:PORT", help="its first port, or ID=ingress,consensus,log,catchup,archive"),
+]
+ConfigOption = Annotated[Path, typer.Option(help="node.toml of a member that runs on this machine")]
+
+
+@cluster_app.command()
+def status(config: ConfigOption) -> None:
+    """State, role, term and positions of one node."""
+    table = Table(show_header=False, box=None)
+    for name, value in tools.node_status(load_config(config))._asdict().items():
+        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value)
+    output_console().print(table)
+
+
+@cluster_app.command()
+def members(config: ConfigOption) -> None:
+    """The members of the cluster and their endpoints, from the configuration."""
+    loaded = load_config(config)
+    table = Table("id", "ingress", "consensus", "log", "catchup", "archive", "this node")
+    for member in loaded.member_list:
+        endpoints = (member.ingress, member.consensus, member.log, member.catchup, member.archive)
+        table.add_row(str(member.id), *endpoints, "*" if member.id == loaded.node.member_id else "")
+    output_console().print(table)
+
+
+@cluster_app.command("list")
+def list_members(config: ConfigOption) -> None:
+    """Voters and learners, as the log of a running node says."""
+    table = Table("id", "role", "log position", "ingress", "consensus")
+    for member in tools.list_members(load_config(config)):
+        position = "-" if member.log_position == tools.NOT_THERE else f"{member.log_position:,}"
+        role = member.role + (", leads" if member.is_leader else "")
+        table.add_row(str(member.member_id), role, position, member.ingress, member.consensus)
+    output_console().print(table)
+
+
+@cluster_app.command()
+def add_learner(config: ConfigOption, member: MemberArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
+    """Add a member that follows without a vote; with the configuration of the leader. Start its node after this."""
+    added = new_member(member)
+    _change(config, MembershipChange.ADD_LEARNER, added.id, timeout, "is a learner now", added.encode())
+
+
+@cluster_app.command()
+def promote(config: ConfigOption, member_id: MemberIdArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
+    """Give a learner that has caught up its vote; with the configuration of the leader."""
+    _change(config, MembershipChange.PROMOTE, member_id, timeout, "is a voter now")
+
+
+@cluster_app.command()
+def demote(config: ConfigOption, member_id: MemberIdArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
+    """Make a voter a learner; with the configuration of the leader."""
+    _change(config, MembershipChange.DEMOTE, member_id, timeout, "is a learner now")
+
+
+@cluster_app.command()
+def remove(config: ConfigOption, member_id: MemberIdArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
+    """Take a member out of the cluster, its node ends by itself; with the configuration of the leader."""
+    _change(config, MembershipChange.REMOVE, member_id, timeout, "is in the cluster no longer")
+
+
+def _change(
+    config: Path, change: MembershipChange, member_id: int, timeout_s: float, outcome: str, member: str = ""
+) -> None:
+    position = tools.request_membership(load_config(config), change, member_id, member, timeout_s)
+    output_console().print(f"member {member_id} {outcome} (committed at position {position:,})")
+
+
+@cluster_app.command()
+def snapshot(config: ConfigOption, timeout: TimeoutOption = tools.SNAPSHOT_TIMEOUT_S) -> None:
+    """Take a snapshot on every node; with the configuration of the leader."""
+    tools.request_snapshot(load_config(config), timeout)
+    output_console().print("snapshot taken")
+
+
+@cluster_app.command()
+def suspend(config: ConfigOption, timeout: TimeoutOption = tools.SUSPEND_TIMEOUT_S) -> None:
+    """Take no messages and fire no timers until `resume`; sessions stay open. With the configuration of the leader."""
+    tools.request_suspend(load_config(config), timeout)
+    output_console().print("cluster suspended")
+
+
+@cluster_app.command()
+def resume(config: ConfigOption, timeout: TimeoutOption = tools.SUSPEND_TIMEOUT_S) -> None:
+    """Go on after `suspend`; with the configuration of the leader."""
+    tools.request_resume(load_config(config), timeout)
+    output_console().print("cluster goes on")
+
+
+@cluster_app.command()
+def transfer(
+    config: ConfigOption,
+    to: Annotated[int | None, typer.Option("--to", help="id of the member that is to lead next")] = None,
+    timeout: TimeoutOption = tools.TRANSFER_TIMEOUT_S,
+) -> None:
+    """Hand the leadership over to another member; with the configuration of the leader."""
+    loaded = load_config(config)
+    tools.request_transfer(loaded, to, timeout)
+    output_console().print(f"member {loaded.node.member_id} handed over")
+
+
+@cluster_app.command()
+def trust(
+    config: ConfigOption,
+    accepted: Annotated[
+        bool, typer.Option("--accept-loss", help="yes, messages that were acknowledged may be lost")
+    ] = False,
+) -> None:
+    """Let a stopped member vote with what is left of its log, when nobody can give back the rest.
+
+    For a cluster in which so many members lost something that none can be elected. Choose the member with the longest
+    log. Whatever it lacks is lost, although it may have been acknowledged, and executed by services.
+    """
+    if not accepted:
+        raise ConfigurationError("trust: may lose acknowledged messages; say --accept-loss to do it all the same")
+    output_console().print(accept_loss.accept_loss(load_config(config)))
+
+
+@cluster_app.command()
+def shutdown(
+    config: ConfigOption,
+    no_snapshot: Annotated[bool, typer.Option("--no-snapshot", help="end without taking a snapshot first")] = False,
+    timeout: TimeoutOption = tools.SNAPSHOT_TIMEOUT_S,
+) -> None:
+    """End every node in good order, after a snapshot; with the configuration of the leader."""
+    tools.request_shutdown(load_config(config), with_snapshot=not no_snapshot, timeout_s=timeout)
+    output_console().print("cluster ended")

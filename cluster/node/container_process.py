@@ -1,0 +1,85 @@
+"""The service container as a child process of its node."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from cluster.wire.component_errors import read_component_errors
+from cluster.wire.mark_file import container_mark_file_name
+from runtime.memory import FileMemoryProvider
+
+if TYPE_CHECKING:
+    from cluster.node.config import NodeConfig
+
+STOP_TIMEOUT_S = 5.0
+
+
+class ContainerProcess:
+    """Starts, watches and ends `python -m cluster.container.main`; the child also dies with its parent by itself."""
+
+    def __init__(self, config: NodeConfig, service_name: str) -> None:
+        self._command = [
+            sys.executable,
+            "-m",
+            "cluster.container.main",
+            "--cluster-dir",
+            str(config.cluster_dir),
+            "--archive-dir",
+            str(config.archive_dir),
+            "--aeron-dir",
+            str(config.aeron_dir),
+            "--member-id",
+            str(config.node.member_id),
+            "--queries-max",
+            str(config.cluster.max_queries),
+            "--service",
+            service_name,
+            "--parent-pid",
+            str(os.getpid()),
+        ]
+        self._mark_file = str(config.cluster_dir / container_mark_file_name(0))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL)
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> str | None:
+        """Ends the child; the reason in one line when it had died by itself."""
+        process = self._process
+        if process is None:
+            return None
+        status = process.poll()
+        if status is not None:
+            return self._describe(status)
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        return None
+
+    def _describe(self, status: int) -> str | None:
+        if status == 0:
+            return None
+        if status < 0:
+            return f"the service container (pid={self.pid}) was killed by signal {-status}: the node ends with it"
+        return f"the service container (pid={self.pid}) ended with status {status}: {self._last_error()}"
+
+    def _last_error(self) -> str:
+        """First and last line of the newest entry in the container's error log: where, and what was raised."""
+        observations = read_component_errors(FileMemoryProvider(), self._mark_file)
+        if not observations:
+            return "it left nothing in its error log"
+        lines = max(observations, key=lambda one: one.last_ms).text.splitlines()
+        return " | ".join(dict.fromkeys((lines[0], lines[-1])))

@@ -1,0 +1,30 @@
+"""The duty cycle of a node."""
+
+from libc.stdint cimport int64_t
+
+from archive.archive cimport Archive
+from cluster.module.sequencer cimport Sequencer
+from runtime.agent cimport Agent
+from runtime.clock cimport Clock
+from transport.driver.media_driver cimport MediaDriver
+
+cdef class NodeCycle(Agent):
+    """One duty cycle in the order a message takes: receive, sequence, send, record, commit, serve, send.
+
+    `module` is the ConsensusModule; `tick` is called after its slow tick with the time (children, activity stamps).
+    """
+    cdef MediaDriver driver
+    cdef Archive archive
+    cdef Sequencer sequencer
+    cdef Agent container
+    cdef Clock clock
+    cdef object module
+    cdef object client
+    cdef object tick
+    cdef readonly int64_t next_tick_ns     # when the slow tick is due, monotonic
+    cdef bint has_worked                   # something beyond heartbeats since the last tick
+    cdef int64_t spins
+    cdef bint is_selected                  # the last park has marked the channels that are ready
+    cdef readonly int64_t spins_max
+    cdef readonly int64_t max_cycle_ns
+    cdef int _slow_tick(self, int64_t now_ns) except -1

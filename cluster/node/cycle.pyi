@@ -1,0 +1,29 @@
+from collections.abc import Callable
+
+from archive.archive import Archive
+from cluster.module.consensus_module import ConsensusModule
+from runtime.agent import Agent
+from runtime.clock import Clock
+from transport.client import TransportClient
+from transport.driver.media_driver import MediaDriver
+
+class NodeCycle(Agent):
+    @property
+    def spins_max(self) -> int: ...
+    @property
+    def max_cycle_ns(self) -> int: ...
+    @property
+    def next_tick_ns(self) -> int: ...
+    def __init__(
+        self,
+        driver: MediaDriver,
+        archive: Archive,
+        module: ConsensusModule,
+        client: TransportClient,
+        container: Agent | None,
+        clock: Clock,
+        tick: Callable[[int], None],
+        spins_max: int,
+    ) -> None: ...
+    def do_work(self, now_ns: int) -> int: ...
+    def run(self) -> None: ...

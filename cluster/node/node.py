@@ -1,0 +1,306 @@
+"""A node: one member's driver, archive, consensus module and service, and the process around them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from archive.archive import Archive
+from archive.catalog import CATALOG_NAME
+from archive.lmdb_store import open_lmdb
+from cluster.container.service_container import ServiceContainer
+from cluster.container.service_loader import load_service
+from cluster.module.consensus_module import ConsensusModule, ModuleSeams
+from cluster.module.sessions import NULL_VALUE
+from cluster.module.state_store import open_state_store
+from cluster.node.config import NodeConfig
+from cluster.node.container_process import ContainerProcess
+from cluster.node.cycle import NodeCycle
+from cluster.wire.component_errors import ComponentErrors
+from cluster.wire.counter_types import CounterType
+from cluster.wire.mark_file import MODULE_MARK_FILE_NAME, ComponentType
+from cluster.wire.streams import CONTROL_CHANNEL, INGRESS_STREAM_ID, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+from runtime.clock import Clock, SystemClock
+from runtime.errors import ClusterError, ConfigurationError, OrdoError
+from runtime.logging import get_logger
+from runtime.memory import FileMemoryProvider, MemoryProvider
+from runtime.random import RandomSource
+from runtime.storage import FileStorage, Storage, SyncQueue
+from runtime.wake import ParkFlag
+from transport.client import TransportClient
+from transport.driver.config import MediaDriverConfig
+from transport.driver.directory import WAKE_SOCKET_NAME
+from transport.driver.media_driver import MediaDriver
+from transport.udp import UdpNetwork
+
+if TYPE_CHECKING:
+    from runtime.datagram import DatagramNetwork
+    from service_api.service import Service
+
+TIMER_INTERVAL_NS = 100_000_000
+FAREWELL_NS = 3 * TIMER_INTERVAL_NS
+"""The publication drains at one driver timer, and says so with its next heartbeat."""
+FAREWELL_PARK_NS = 1_000_000
+CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
+"""The container's process is watched; a callback may sit at a breakpoint for hours."""
+
+
+@dataclass(frozen=True)
+class NodeSeams:
+    """The world a node runs in: the real one, or a simulated one."""
+
+    clock: Clock
+    network: DatagramNetwork
+    memory: MemoryProvider
+    storage: Storage
+    random: RandomSource
+    events: Callable[..., object] = lambda *_, **__: None
+    """Takes canonical events for the log of the process; nobody listens in simulation."""
+
+
+def real_seams() -> NodeSeams:
+    return NodeSeams(
+        SystemClock(),
+        UdpNetwork(),
+        FileMemoryProvider(),
+        FileStorage(open_lmdb),
+        RandomSource(),
+        get_logger().info,
+    )
+
+
+class Node:
+    """Everything of one member on the caller's thread. `service` runs inline; None leaves it to another process.
+
+    Raises OrdoError subclasses with one clear line when a folder is in use, a port is taken or memory is short;
+    nothing is left behind then.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        seams: NodeSeams,
+        service: Service | None = None,
+        on_tick: Callable[[int], None] | None = None,
+    ) -> None:
+        self.config = config
+        self._seams = seams
+        self._closers: list[Callable[[], Any]] = []
+        try:
+            self._build(service, on_tick)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, service: Service | None, on_tick: Callable[[int], None] | None) -> None:
+        config, seams = self.config, self._seams
+        for directory in (config.node.data_dir, config.archive_dir, config.cluster_dir):
+            seams.storage.make_directory(str(directory))
+        lock = seams.storage.lock_directory(str(config.node.data_dir))
+        self._closers.append(lock.close)
+        self.errors = self._open_errors()
+        self._closers.append(self.errors.close)
+        path = str(config.cluster_dir / "state.mdb")
+        has_run = seams.storage.exists(str(config.archive_dir / CATALOG_NAME))
+        store, lost_state = open_state_store(seams.storage, path, seams.clock.epoch_ms(), is_expected=has_run)
+        self._closers.append(store.close)
+        self.driver = self._start_driver()
+        self.client = TransportClient(
+            str(config.aeron_dir), clock=seams.clock, memory=seams.memory, invoker=self._invoke_driver, name="node"
+        )
+        self._closers.append(self.client.close)
+        sync_queue = self._make_sync_queue()
+        self._closers.append(sync_queue.close)
+        self.archive = Archive(
+            str(config.archive_dir),
+            storage=seams.storage,
+            clock=seams.clock,
+            client=self.client,
+            sync=config.node.sync,
+            segment_length_bytes=config.cluster.segment_length,
+            sync_queue=sync_queue,
+        )
+        self._closers.append(self.archive.close)
+        module_seams = ModuleSeams(
+            seams.clock, self.client, self.archive, store, seams.random, self.errors, seams.events, lost_state
+        )
+        self.module = ConsensusModule(config.module_config(), config.member_list, module_seams, None)
+        container = None if service is None else self._inline_container(service)
+        self.cycle = NodeCycle(
+            self.driver,
+            self.archive,
+            self.module,
+            self.client,
+            container,
+            seams.clock,
+            self._on_tick,
+            config.node.spins,
+        )
+        self.container = container
+        self._watch = on_tick
+
+    def _on_tick(self, now_ns: int) -> None:
+        self.errors.work(now_ns)
+        if self._watch is not None:
+            self._watch(now_ns)
+
+    def _open_errors(self) -> ComponentErrors:
+        config = self.config
+        return ComponentErrors(
+            self._seams.memory,
+            str(config.cluster_dir / MODULE_MARK_FILE_NAME),
+            self._seams.clock,
+            component_type=ComponentType.CONSENSUS_MODULE,
+            service_stream_id=TO_SERVICE_STREAM_ID,
+            consensus_module_stream_id=TO_MODULE_STREAM_ID,
+            ingress_stream_id=INGRESS_STREAM_ID,
+            member_id=config.node.member_id,
+            service_id=NULL_VALUE,
+            cluster_id=config.cluster.id,
+            aeron_directory=str(config.aeron_dir),
+            control_channel=CONTROL_CHANNEL,
+            ingress_channel=f"aeron:udp?endpoint={config.own_member.ingress}",
+        )
+
+    def _start_driver(self) -> MediaDriver:
+        config, seams = self.config, self._seams
+        driver = MediaDriver(
+            MediaDriverConfig(
+                directory=str(config.aeron_dir),
+                timer_interval_ns=TIMER_INTERVAL_NS,
+                client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
+                publication_unblock_timeout_ns=2 * CLIENT_LIVENESS_TIMEOUT_NS,
+                pid_is_local=True,
+            ),
+            clock=seams.clock,
+            network=seams.network,
+            memory=seams.memory,
+            random=seams.random,
+        )
+        driver.on_start()
+        self._closers.append(driver.on_close)
+        return driver
+
+    def _invoke_driver(self) -> None:
+        self.driver.do_work(self._seams.clock.now())
+
+    def _make_sync_queue(self) -> SyncQueue:
+        """A completed sync wakes the parked node through the driver's wake socket, as any process does."""
+        park_flag = ParkFlag(self.client.counters.counter(self.client.counters.find(CounterType.DRIVER_PARK_FLAG)))
+        path = f"{self.config.aeron_dir}/{WAKE_SOCKET_NAME}"
+        if not os.path.exists(path):
+            return self._seams.storage.sync_queue(park_flag, -1)
+        waker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        waker.connect(path)
+        self._closers.append(waker.close)
+        return self._seams.storage.sync_queue(park_flag, waker.fileno())
+
+    def _inline_container(self, service: Service) -> ServiceContainer:
+        config = self.config
+        return ServiceContainer(
+            service,
+            cluster_dir=str(config.cluster_dir),
+            client=self.client,
+            clock=self._seams.clock,
+            open_recording=self.archive.reader,
+            member_id=config.node.member_id,
+            memory=self._seams.memory,
+            queries_max=config.cluster.max_queries,
+        )
+
+    def start(self) -> None:
+        now_ns = self._seams.clock.now()
+        self.module.on_start(now_ns)
+        self._closers.append(self.module.on_close)
+        if self.container is not None:
+            self.container.on_start()
+            self._closers.append(self.container.on_close)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.module.has_ended
+
+    def do_work(self, now_ns: int) -> int:
+        """One duty cycle; the count of things done."""
+        return self.cycle.do_work(now_ns)
+
+    def leave(self) -> None:
+        """Leaves the log in good order; a leader's driver goes on until the followers can have seen its end."""
+        is_leading = self.module.sequencer.leading_term_id >= 0
+        self.module.on_close()
+        deadline_ns = self._seams.clock.now() + FAREWELL_NS
+        while is_leading and (now_ns := self._seams.clock.now()) < deadline_ns:
+            if self.driver.do_work(now_ns) == 0:
+                self.driver.park(now_ns, FAREWELL_PARK_NS)
+
+    def close(self) -> None:
+        """Closes in reverse order of building; the first error is raised when all are done."""
+        failures: list[Exception] = []
+        while self._closers:
+            try:
+                self._closers.pop()()
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def run_node(config: NodeConfig, service_name: str) -> int:
+    """Runs a node until it is told to end (SIGTERM, SIGINT, shutdown of the cluster); the exit status.
+
+    `python -O` would remove the assertions that guard the log, and is refused.
+    """
+    if not __debug__:
+        raise ConfigurationError("python -O removes the assertions that guard the log: run without it")
+    service_class = load_service(service_name)
+    inline = config.node.service_mode == "inline"
+    child: ContainerProcess | None = None
+
+    def on_tick(now_ns: int) -> None:
+        if child is not None and not child.is_alive():
+            node.module.has_ended = True
+
+    node = Node(config, real_seams(), service_class() if inline else None, on_tick)
+    try:
+        signal.signal(signal.SIGTERM, lambda *_: node.module.end())
+        signal.signal(signal.SIGINT, lambda *_: node.module.end())
+        node.start()
+        if not inline:
+            child = ContainerProcess(config, service_name)
+            child.start()
+        node.cycle.run()
+        node.leave()
+    except Exception as error:
+        node.errors.record(error, f"the node ended at log position {node.module.sequencer.commit_position}")
+        raise _one_line(error) from error
+    finally:
+        status = _close(node, child)
+    return status
+
+
+def _one_line(error: Exception) -> OrdoError:
+    if isinstance(error, OrdoError):
+        return error
+    return ClusterError(f"the node ended on {type(error).__name__}: {error}; its error log has the traceback")
+
+
+def _close(node: Node, child: ContainerProcess | None) -> int:
+    """Ends the container first, so that it never outlives its node; reports why it died if it did."""
+    status = 0
+    if child is not None:
+        failure = child.stop()
+        if failure is not None:
+            node.module.record_error(failure)
+            print(f"ordo: {failure}", file=sys.stderr)
+            status = 1
+    try:
+        node.close()
+    except OrdoError as error:
+        print(f"ordo: {error.message}", file=sys.stderr)
+        status = 1
+    return status

@@ -1,0 +1,58 @@
+"""Consensus messages between their values (consensus.messages) and their bytes (cluster.wire.codecs, ordo_codecs)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.wire import codecs, ordo_codecs
+from consensus import messages
+
+_TABLES: dict[type[Any], Any] = {
+    messages.CanvassPosition: codecs.CANVASS_POSITION,
+    messages.RequestVote: codecs.REQUEST_VOTE,
+    messages.Vote: codecs.VOTE,
+    messages.NewLeadershipTerm: codecs.NEW_LEADERSHIP_TERM,
+    messages.AppendPosition: codecs.APPEND_POSITION,
+    messages.CommitPosition: codecs.COMMIT_POSITION,
+    messages.CatchupPosition: codecs.CATCHUP_POSITION,
+    messages.StopCatchup: codecs.STOP_CATCHUP,
+    messages.TerminationPosition: codecs.TERMINATION_POSITION,
+    messages.TerminationAck: codecs.TERMINATION_ACK,
+    messages.TimeoutNow: ordo_codecs.TIMEOUT_NOW,
+    messages.TrustRequest: ordo_codecs.TRUST_REQUEST,
+    messages.TrustAnswer: ordo_codecs.TRUST_ANSWER,
+    messages.Introduction: ordo_codecs.INTRODUCTION,
+    messages.ReadHeartbeat: ordo_codecs.READ_HEARTBEAT,
+    messages.ReadHeartbeatAck: ordo_codecs.READ_HEARTBEAT_ACK,
+    messages.ReadIndexRequest: ordo_codecs.READ_INDEX_REQUEST,
+    messages.ReadIndexResponse: ordo_codecs.READ_INDEX_RESPONSE,
+}
+_TYPES = {table: kind for kind, table in _TABLES.items()} | {ordo_codecs.TRANSFER_REQUEST_VOTE: messages.RequestVote}
+_BOOLEAN_FIELDS = {messages.Vote: "vote", messages.NewLeadershipTerm: "is_startup"}
+
+
+def encode(message: messages.Message) -> bytes:
+    """The flag of a RequestVote is its schema: Aeron's has no room for it."""
+    fields = message._asdict()
+    table = _TABLES[type(message)]
+    if isinstance(message, messages.RequestVote) and fields.pop("is_transfer"):
+        table = ordo_codecs.TRANSFER_REQUEST_VOTE
+    encoded: bytes = table.encode(**fields)
+    return encoded
+
+
+def decode(buffer: bytes) -> messages.Message | None:
+    """The message, or None when it is none of the consensus messages; raises DecodeError when it is cut short."""
+    found = ordo_codecs.decode_any(buffer)
+    if found is None or found[0] not in _TYPES:
+        return None
+    table, values = found
+    kind = _TYPES[table]
+    fields = {name: getattr(values, name) for name in kind._fields if name != "is_transfer"}
+    boolean = _BOOLEAN_FIELDS.get(kind)
+    if boolean is not None:
+        fields[boolean] = bool(fields[boolean])
+    if kind is messages.RequestVote:
+        fields["is_transfer"] = table is ordo_codecs.TRANSFER_REQUEST_VOTE
+    message: messages.Message = kind(**fields)
+    return message

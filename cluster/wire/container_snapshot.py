@@ -1,0 +1,98 @@
+"""The snapshot stream of a service (cluster-consensus.md §16.3): markers, sessions, timers, then its own data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from cluster.wire import codecs
+from cluster.wire.codecs import SnapshotMark
+from runtime.errors import SnapshotError
+from service_api.service import TimeUnit
+
+SNAPSHOT_MESSAGE_BYTES_MAX = 128 * 1024
+"""An eighth of the snapshot stream's terms of 1 MiB."""
+
+
+class ServiceSnapshot(NamedTuple):
+    """What the container itself keeps in a snapshot."""
+
+    log_position: int
+    leadership_term_id: int
+    time_unit: TimeUnit
+    app_version: int
+    sessions: tuple[Any, ...]
+    """Each has cluster_session_id, response_stream_id, response_channel, encoded_principal."""
+    timers: tuple[tuple[int, int], ...]
+    """(correlation id, deadline)."""
+
+
+def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
+    """The container's messages; the service's own follow."""
+    yield _marker(snapshot, SnapshotMark.BEGIN)
+    for session in snapshot.sessions:
+        yield codecs.CLIENT_SESSION.encode(
+            cluster_session_id=session.id,
+            response_stream_id=session.response_stream_id,
+            response_channel=session.response_channel,
+            encoded_principal=session.encoded_principal,
+        )
+    for correlation_id, deadline in snapshot.timers:
+        yield codecs.TIMER.encode(correlation_id=correlation_id, deadline=deadline)
+    yield _marker(snapshot, SnapshotMark.END)
+
+
+def _marker(snapshot: ServiceSnapshot, mark: SnapshotMark) -> bytes:
+    return codecs.SNAPSHOT_MARKER.encode(
+        type_id=codecs.SNAPSHOT_TYPE_SERVICE,
+        log_position=snapshot.log_position,
+        leadership_term_id=snapshot.leadership_term_id,
+        index=0,
+        mark=mark,
+        time_unit=snapshot.time_unit,
+        app_version=snapshot.app_version,
+    )
+
+
+def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
+    """Reads up to the END marker and leaves the service's own messages in the iterator.
+
+    Raises SnapshotError when the stream is not a service's snapshot or not whole.
+    """
+    begin: Any = None
+    sessions: list[Any] = []
+    timers: list[tuple[int, int]] = []
+    for message in messages:
+        table: Any
+        values: Any
+        table, values = codecs.decode(message) or (None, None)
+        if table is codecs.CLIENT_SESSION and begin is not None:
+            sessions.append(values)
+        elif table is codecs.TIMER and begin is not None:
+            timers.append((values.correlation_id, values.deadline))
+        elif table is not codecs.SNAPSHOT_MARKER:
+            raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
+        elif values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:
+            raise SnapshotError(
+                f"snapshot: type_id={values.type_id}, expected {codecs.SNAPSHOT_TYPE_SERVICE} (a service)"
+            )
+        elif (values.mark == SnapshotMark.BEGIN) == (begin is not None):
+            raise SnapshotError(f"snapshot: marker {values.mark} out of order")
+        elif begin is None:
+            begin = values
+        else:
+            return ServiceSnapshot(
+                begin.log_position,
+                begin.leadership_term_id,
+                TimeUnit(begin.time_unit),
+                begin.app_version,
+                tuple(sessions),
+                tuple(timers),
+            )
+    raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
+
+
+def payloads(messages: Iterable[Any]) -> Iterator[bytes]:
+    """The payload of each message of a recording."""
+    for message in messages:
+        yield message.payload

@@ -1,0 +1,131 @@
+"""Messages of Ordo's own, beside the cluster's schema: id 901, version 1. Members and clients of Aeron ignore them.
+
+docs/ARCHITECTURE.md says what they are for. Tables and `decode` are as in `cluster.wire.codecs`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from cluster.wire import codecs
+from cluster.wire.codecs import HEADER_LENGTH_BYTES, columns
+from runtime.sbe import Message, by_template_id, decode_one_of
+
+SCHEMA_ID = 901
+SCHEMA_VERSION = 1
+EMPTY_PAYLOAD_BYTES = HEADER_LENGTH_BYTES + 4
+"""What a message with a payload is longer than its fields and the payload: message header, length of the payload."""
+
+
+class Consistency(IntEnum):
+    """What a query wants of its answer; travels as i32."""
+
+    LINEARIZABLE = 0
+    """It shows everything that was answered anywhere before the query was asked."""
+    STALE = 1
+    """It may be older, and says of which position it is."""
+
+
+class QueryStatus(IntEnum):
+    """What became of a query; travels as i32. The payload of any but OK is a line of text."""
+
+    OK = 0
+    UNSUPPORTED = 1
+    """The service answers no queries, or none of this kind."""
+    ERROR = 2
+    """The service failed at it, or it, or its answer, is too long."""
+    BUSY = 3
+    """The member has as many as it takes: ask again later."""
+    UNAVAILABLE = 4
+    """No leader confirms it now: ask again."""
+
+
+class MembershipChange(IntEnum):
+    ADD_LEARNER = 0
+    PROMOTE = 1
+    DEMOTE = 2
+    REMOVE = 3
+
+
+def _message(name: str, template_id: int, fields: str, data: str = "") -> Message:
+    return Message(
+        name, template_id, SCHEMA_ID, SCHEMA_VERSION, fields=list(columns(fields)), groups=[], data=list(columns(data))
+    )
+
+
+# Members
+TIMEOUT_NOW = _message(
+    "TimeoutNow", 1, "leadership_term_id i64; log_position i64; leader_member_id i32; follower_member_id i32"
+)
+TRANSFER_REQUEST_VOTE = _message(
+    "TransferRequestVote",
+    2,
+    "log_leadership_term_id i64; log_position i64; candidate_term_id i64; candidate_member_id i32;"
+    "protocol_version version_t",
+)
+"""RequestVote of a candidate that its leader has asked to stand."""
+READ_HEARTBEAT = _message("ReadHeartbeat", 12, "leadership_term_id i64; round_id i64; leader_member_id i32")
+READ_HEARTBEAT_ACK = _message("ReadHeartbeatAck", 13, "leadership_term_id i64; round_id i64; follower_member_id i32")
+READ_INDEX_REQUEST = _message("ReadIndexRequest", 14, "leadership_term_id i64; request_id i64; follower_member_id i32")
+READ_INDEX_RESPONSE = _message("ReadIndexResponse", 15, "request_id i64; log_position i64; leader_member_id i32")
+
+TIMER_EXECUTED = _message("TimerExecuted", 3, "correlation_id i64; timestamp i64")
+"""From a service to its module: between its requests, it has come to a TimerEvent of the log."""
+
+# Queries
+QUERY = _message(
+    "Query",
+    10,
+    "cluster_session_id i64; correlation_id i64; min_position i64; consistency i32",
+    "payload bytes",
+)
+"""Ingress, to any member. `min_position`: answered only by a service that has executed so far."""
+QUERY_RESPONSE = _message(
+    "QueryResponse",
+    11,
+    "cluster_session_id i64; correlation_id i64; log_position i64; member_id i32; status i32",
+    "payload bytes",
+)
+"""Egress. `log_position`: up to here the service has executed the log, and no further."""
+SERVICE_QUERY = _message(
+    "ServiceQuery",
+    16,
+    "cluster_session_id i64; correlation_id i64; read_position i64; status i32",
+    "payload bytes",
+)
+"""From a member to its own service. `read_position`: to be executed before it answers. A status other than OK goes to
+the client as it is."""
+
+TRUST_REQUEST = _message("TrustRequest", 30, "request_id i64; member_id i32")
+"""Of a member that may not vote (consensus.trust)."""
+TRUST_ANSWER = _message(
+    "TrustAnswer",
+    31,
+    "request_id i64; candidate_term_id i64; leadership_term_id i64; log_position i64; member_id i32",
+)
+
+# Membership; members as in the text of cluster.wire.members
+CONFIGURATION_EVENT = _message(
+    "ConfigurationEvent", 20, "leadership_term_id i64; timestamp i64", "voters ascii; learners ascii"
+)
+"""A record of the log, and a message of the consensus module's snapshot."""
+INTRODUCTION = _message("Introduction", 21, "member_id i32", "member ascii")
+MEMBERSHIP_REQUEST = _message("MembershipRequest", 22, "correlation_id i64; member_id i32; change i32", "member ascii")
+MEMBERSHIP_RESPONSE = _message(
+    "MembershipResponse", 23, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
+)
+
+MESSAGES = by_template_id(list(globals().values()))
+_OWN_SCHEMA = {SCHEMA_ID: MESSAGES}
+_BOTH_SCHEMAS = {codecs.SCHEMA_ID: codecs.MESSAGES, SCHEMA_ID: MESSAGES}
+
+
+def decode(buffer: Any) -> tuple[Message, Any] | None:
+    """As `runtime.sbe.decode_one_of`, for messages of Ordo's own schema."""
+    return decode_one_of(_OWN_SCHEMA, buffer)
+
+
+def decode_any(buffer: Any) -> tuple[Message, Any] | None:
+    """As `decode`, for messages of the cluster's schema and of Ordo's own."""
+    return decode_one_of(_BOTH_SCHEMAS, buffer)

@@ -1,0 +1,56 @@
+"""Publishes a snapshot, of the consensus module or of a service, to the archive of the same node."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from cluster.wire.streams import SNAPSHOT_CHANNEL
+
+if TYPE_CHECKING:
+    from runtime.counters import CountersReader
+    from transport.client import TransportClient
+    from transport.publication import ExclusivePublication
+
+NULL_VALUE = -1
+RECORDING_POSITION_TYPE_ID = 100
+
+
+class SnapshotWriter:
+    """Publishes a snapshot over several duty cycles, until the archive says that all of it is recorded."""
+
+    def __init__(self, client: TransportClient, stream_id: int, messages: Iterable[bytes]) -> None:
+        self._counters: CountersReader = client.counters
+        self._messages = deque(messages)
+        self._publication: ExclusivePublication = client.add_exclusive_publication(SNAPSHOT_CHANNEL, stream_id)
+        self._counter_id = NULL_VALUE
+        self.recording_id = NULL_VALUE
+
+    def work(self) -> bool:
+        """True once every message is durable in the recording `recording_id`; the publication is closed then."""
+        publication = self._publication
+        while self._messages and publication.offer(self._messages[0]) > 0:
+            self._messages.popleft()
+        if self._messages:
+            return False
+        if self._counter_id == NULL_VALUE and not self._find_recording():
+            return False
+        if self._counters.get_value(self._counter_id) < publication.position:
+            return False
+        publication.close()
+        return True
+
+    def _find_recording(self) -> bool:
+        for descriptor in self._counters:
+            if descriptor.type_id != RECORDING_POSITION_TYPE_ID:
+                continue
+            session_id = int.from_bytes(descriptor.key[8:12], "little", signed=True)
+            if session_id == self._publication.session_id:
+                self._counter_id = descriptor.counter_id
+                self.recording_id = int.from_bytes(descriptor.key[0:8], "little", signed=True)
+                return True
+        return False
+
+    def close(self) -> None:
+        self._publication.close()

@@ -1,0 +1,18 @@
+"""Stream ids and local channels of a cluster (cluster-consensus.md §1.2, §12; cluster-client.md §1)."""
+
+LOG_STREAM_ID = 100
+INGRESS_STREAM_ID = 101
+EGRESS_STREAM_ID = 102
+TO_SERVICE_STREAM_ID = 104
+"""From the consensus module to its service container."""
+TO_MODULE_STREAM_ID = 105
+"""From the service container, and from tools of the same machine, to the consensus module."""
+SERVICE_SNAPSHOT_STREAM_ID = 106
+MODULE_SNAPSHOT_STREAM_ID = 107
+CONSENSUS_STREAM_ID = 108
+QUERY_STREAM_ID = 109
+"""Ordo's own: queries from the consensus module to its service container."""
+
+CONTROL_CHANNEL = "aeron:ipc?term-length=128k|alias=service-control"
+QUERY_CHANNEL = "aeron:ipc?term-length=1m|alias=queries"
+SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m"

@@ -1,0 +1,347 @@
+"""A whole cluster on one machine: node processes on free loopback ports, with their data below one folder.
+
+with LocalCluster("examples.counter:Counter") as cluster:
+    leader = cluster.await_leader()
+    cluster.kill(leader)
+    cluster.await_leader()
+    cluster.restart(leader)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, TypeVar
+
+from cluster.node.counters import counter_value, leader_progress
+from cluster.wire.counter_types import CounterType
+from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
+
+ROOT = Path(__file__).parents[1]
+PORTS_PER_MEMBER = 5
+PORTS = range(20_000, 32_000, 8)  # below the range from which the system gives out ports of its own
+POLL_INTERVAL_S = 0.02
+STOP_TIMEOUT_S = 10.0
+SHARED_MEMORY = Path("/dev/shm")
+
+ServiceMode = Literal["process", "inline"]
+SyncMode = Literal["commit", "none"]
+Value = str | int | float | bool
+T = TypeVar("T")
+
+
+class NodeFailedError(OrdoError):
+    """A node process ended by itself; the message holds the end of its log."""
+
+
+class LocalCluster:
+    """`member_count` nodes of one service. `cluster` and `node` hold further settings of those tables of node.toml.
+
+    Files are below `root` (a new temporary folder when None): `<member id>/` data, `<member id>.toml` configuration,
+    `<member id>.log` output of node and service. `close` stops everything and removes `root` unless `keep`.
+    Members in other networks than loopback have their `hosts`; `prefixes` are words put before a command, which end in
+    executing it.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        *,
+        member_count: int = 3,
+        root: Path | None = None,
+        sync: SyncMode = "commit",
+        service_mode: ServiceMode = "process",
+        cluster: Mapping[str, Value] | None = None,
+        node: Mapping[str, Value] | None = None,
+        keep: bool = False,
+        environment: Mapping[str, str] | None = None,
+        hosts: Mapping[int, str] | None = None,
+        prefixes: Mapping[int, Sequence[str]] | None = None,
+    ) -> None:
+        self.service = service
+        self.member_ids = tuple(range(member_count))
+        self.sync = sync
+        self.service_mode = service_mode
+        self.keep = keep
+        self.root = Path(tempfile.mkdtemp(prefix="ordo-")) if root is None else root
+        self.root.mkdir(parents=True, exist_ok=True)
+        self._options = dict(cluster or {})
+        self._node_options = dict(node or {})
+        self._environment = dict(environment or {})
+        self._hosts = defaultdict(lambda: "127.0.0.1", hosts or {})
+        self._prefixes = dict(prefixes or {})
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._ports = find_ports(member_count)
+        self._name = f"ordo-{os.getpid()}-{self._ports[0]}"
+        for member_id in self.member_ids:
+            self._write_config(member_id)
+
+    def add_member(self) -> int:
+        """The configuration of one more node, a learner until the log says otherwise; answers its member id.
+
+        Nothing is started, and the cluster is not told: `new_member` is what it needs for that.
+        """
+        member_id = len(self.member_ids)
+        self._ports += find_ports(1)
+        self.member_ids = (*self.member_ids, member_id)
+        self._write_config(member_id, is_learner=True)
+        return member_id
+
+    # Where things are
+
+    @property
+    def ingress_endpoints(self) -> dict[int, str]:
+        """`host:port` of every member's ingress by member id, as ClusterClient takes it."""
+        return {member_id: f"{self._hosts[member_id]}:{self._ports[member_id]}" for member_id in self.member_ids}
+
+    def new_member(self, member_id: int) -> str:
+        """A member as `ordo cluster add-learner` takes it."""
+        return f"{member_id}=127.0.0.1:{self._ports[member_id]}"
+
+    def config_path(self, member_id: int) -> Path:
+        return self.root / f"{member_id}.toml"
+
+    def data_dir(self, member_id: int) -> Path:
+        return self.root / str(member_id)
+
+    def log_path(self, member_id: int) -> Path:
+        return self.root / f"{member_id}.log"
+
+    def aeron_dir(self, member_id: int) -> Path:
+        return SHARED_MEMORY / f"{self._name}-{member_id}"
+
+    def pid(self, member_id: int) -> int:
+        """Of the node process. Raises ConfigurationError when it is not running."""
+        return self._running(member_id).pid
+
+    def logs(self, member_id: int) -> str:
+        """What node and service of a member have written so far."""
+        path = self.log_path(member_id)
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def log_events(self, member_id: int, event: str) -> Iterator[dict[str, object]]:
+        """The structured log lines of a member whose `event` is this one."""
+        for line in self.logs(member_id).splitlines():
+            if event not in line or not line.startswith("{"):
+                continue
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # a line that is being written
+            if entry.get("event") == event:
+                yield entry
+
+    # Starting and stopping
+
+    def start(self) -> LocalCluster:
+        """Starts every member that is not running."""
+        for member_id in self.member_ids:
+            if not self.is_running(member_id):
+                self.start_member(member_id)
+        return self
+
+    def start_member(self, member_id: int) -> None:
+        """Starts a node process; it stops by itself when this process is gone.
+
+        What a killed predecessor left in shared memory is removed first, so that it need not time out.
+        """
+        shutil.rmtree(self.aeron_dir(member_id), ignore_errors=True)
+        command = [*self._prefixes.get(member_id, ()), sys.executable, "-m", "ordo.cli", "node", "--die-with-parent"]
+        command += ["--config", str(self.config_path(member_id)), "--service", self.service]
+        search_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        with self.log_path(member_id).open("ab") as log:
+            self._processes[member_id] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"PYTHONPATH": search_path} | self._environment,
+                start_new_session=True,
+            )
+
+    def is_running(self, member_id: int) -> bool:
+        process = self._processes.get(member_id)
+        return process is not None and process.poll() is None
+
+    def send_signal(self, member_id: int, number: signal.Signals) -> None:
+        """Sends a signal, such as SIGSTOP and SIGCONT, to a node process."""
+        self._running(member_id).send_signal(number)
+
+    def kill(self, member_id: int, number: signal.Signals = signal.SIGKILL) -> int:
+        """Ends a node process with a signal and waits for it; answers its exit status."""
+        process = self._running(member_id)
+        process.send_signal(number)
+        return self._wait(process)
+
+    def stop(self, member_id: int) -> int:
+        """Asks a node to end in good order; answers its exit status."""
+        return self.kill(member_id, signal.SIGTERM)
+
+    def wait(self, member_id: int, timeout_s: float = 30.0) -> int:
+        """Exit status of a node that was started and ends by itself, or ended already; negative: killed by a signal.
+
+        Raises ClusterTimeoutError when it does not end.
+        """
+        try:
+            return self._processes[member_id].wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise ClusterTimeoutError(f"member {member_id} did not end within {timeout_s:g} s") from error
+
+    def restart(self, member_id: int) -> None:
+        """Starts a node again on the data it has, after ending it if it still runs."""
+        if self.is_running(member_id):
+            self.stop(member_id)
+        self.start_member(member_id)
+
+    def wipe(self, member_id: int) -> None:
+        """Removes all data of a member that is not running."""
+        if self.is_running(member_id):
+            raise ConfigurationError(f"member {member_id} is running; kill or stop it before wiping its data")
+        shutil.rmtree(self.data_dir(member_id), ignore_errors=True)
+
+    def close(self) -> None:
+        """Stops every node, removes what they left in shared memory, and the data unless `keep`."""
+        running = [process for process in self._processes.values() if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in running:
+            self._wait(process)
+        for member_id in self.member_ids:
+            shutil.rmtree(self.aeron_dir(member_id), ignore_errors=True)
+        _given_ports.difference_update(self._ports)
+        if not self.keep:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    def __enter__(self) -> LocalCluster:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Waiting
+
+    def leader_term(self, member_id: int) -> int:
+        """Term in which a member is the serving leader, or -1."""
+        return counter_value(self.aeron_dir(member_id), CounterType.LEADER_TERM) if self.is_running(member_id) else -1
+
+    def leader(self) -> int | None:
+        """The member that serves in the highest term, or None."""
+        terms = {member_id: self.leader_term(member_id) for member_id in self.member_ids}
+        best = max(terms, key=terms.__getitem__)
+        return best if terms[best] >= 0 else None
+
+    def await_leader(self, timeout_s: float = 30.0, *, other_than: int | None = None) -> int:
+        """The serving leader, once its service has executed what was committed when it was first seen to lead.
+
+        Raises ClusterTimeoutError, or NodeFailedError when a node ended by itself meanwhile.
+        """
+        targets: dict[int, int] = {}
+
+        def serving() -> int | None:
+            leader = self.leader()
+            if leader is None or leader == other_than:
+                return None
+            progress = leader_progress(self.aeron_dir(leader))
+            if progress is None:
+                return None
+            return leader if progress.executed >= targets.setdefault(leader, progress.committed) else None
+
+        return self.await_value(serving, "a leader", timeout_s)
+
+    def await_value(self, probe: Callable[[], T | None], what: str, timeout_s: float = 30.0) -> T:
+        """What `probe` answers once it is not None; errors as for `await_leader`."""
+        deadline_s = time.monotonic() + timeout_s
+        while (value := probe()) is None:
+            self.check_running()
+            if time.monotonic() > deadline_s:
+                raise ClusterTimeoutError(f"{what} did not appear within {timeout_s:g} s; logs are in {self.root}")
+            time.sleep(POLL_INTERVAL_S)
+        return value
+
+    def check_running(self) -> None:
+        """Raises NodeFailedError when a node has ended with a status other than 0 or a signal sent here."""
+        for member_id, process in self._processes.items():
+            status = process.poll()
+            if status is not None and status > 0:
+                tail = " | ".join(self.logs(member_id).splitlines()[-3:])
+                raise NodeFailedError(f"member {member_id} ended with status {status}: {tail}")
+
+    # Inside
+
+    def _running(self, member_id: int) -> subprocess.Popen[bytes]:
+        process = self._processes.get(member_id)
+        if process is None or process.poll() is not None:
+            raise ConfigurationError(f"member {member_id} is not running; start it first")
+        return process
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        try:
+            return process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def _write_config(self, member_id: int, is_learner: bool = False) -> None:
+        node: dict[str, Value] = {
+            "member_id": member_id,
+            "data_dir": str(self.data_dir(member_id)),
+            "aeron_dir": str(self.aeron_dir(member_id)),
+            "service_mode": self.service_mode,
+            "sync": self.sync,
+            **({"learner": True} if is_learner else {}),
+            **self._node_options,
+        }
+        lines = ["[node]", *_settings(node)]
+        for other_id in self.member_ids:
+            member: dict[str, Value] = {"id": other_id, "host": self._hosts[other_id], "port": self._ports[other_id]}
+            lines += ["", "[[members]]", *_settings(member)]
+        lines += ["", "[cluster]", *_settings(self._options)]
+        self.config_path(member_id).write_text("\n".join(lines) + "\n")
+
+
+def _settings(table: Mapping[str, Value]) -> list[str]:
+    """Lines of one TOML table; JSON's strings, numbers and booleans are TOML's."""
+    return [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+
+
+_given_ports: set[int] = set()  # to clusters of this process, which may not have bound them yet
+
+
+def find_ports(member_count: int) -> list[int]:
+    """A base port for each member, `PORTS_PER_MEMBER` free UDP ports from each. Raises ConfigurationError."""
+    found: list[int] = []
+    first = os.getpid() * 7 % len(PORTS)
+    for index in range(len(PORTS)):
+        port = PORTS[(first + index) % len(PORTS)]
+        if port not in _given_ports and _are_free(port):
+            found.append(port)
+        if len(found) == member_count:
+            _given_ports.update(found)
+            return found
+    raise ConfigurationError(f"no free UDP ports for {member_count} members in {PORTS.start} to {PORTS.stop}")
+
+
+def _are_free(port: int) -> bool:
+    with ExitStack() as stack:
+        for offset in range(PORTS_PER_MEMBER):
+            probe = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            try:
+                probe.bind(("127.0.0.1", port + offset))
+            except OSError:
+                return False
+    return True

@@ -1,0 +1,1 @@
+"""Measures Ordo on the machine it runs on: `ordo bench`."""

@@ -1,0 +1,55 @@
+"""What an idle cluster costs: processor time and memory of a node and its service container."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from deploy.launcher import LocalCluster
+
+KIBIBYTES_PER_MEBIBYTE = 1024
+
+
+def measure_idle_cpu_percent(cluster: LocalCluster, seconds: float) -> dict[str, float]:
+    """Percent of one core of each node with its container over `seconds`, by `leader` and the worst `follower`."""
+    leader = cluster.await_leader()
+    families = {member_id: family(cluster.pid(member_id)) for member_id in cluster.member_ids}
+    before_ns = {member_id: sum(map(_running_ns, pids)) for member_id, pids in families.items()}
+    start_ns = time.monotonic_ns()
+    time.sleep(seconds)
+    elapsed_ns = time.monotonic_ns() - start_ns
+    used = {
+        member_id: round(100 * (sum(map(_running_ns, pids)) - before_ns[member_id]) / elapsed_ns, 2)
+        for member_id, pids in families.items()
+    }
+    return {"leader": used[leader], "follower": max(used[member] for member in cluster.member_ids if member != leader)}
+
+
+def measure_rss_mb(cluster: LocalCluster) -> dict[str, float]:
+    """MiB of the leader: `node` and `container` resident without shared memory, `shared` what both map of it."""
+    node, *containers = family(cluster.pid(cluster.await_leader()))
+    shared = max(_status_kib(pid, "RssShmem") for pid in (node, *containers))
+    private = {pid: _status_kib(pid, "VmRSS") - _status_kib(pid, "RssShmem") for pid in (node, *containers)}
+    return {
+        "node": round(private[node] / KIBIBYTES_PER_MEBIBYTE, 1),
+        "container": round(sum(private[pid] for pid in containers) / KIBIBYTES_PER_MEBIBYTE, 1),
+        "shared": round(shared / KIBIBYTES_PER_MEBIBYTE, 1),
+    }
+
+
+def family(pid: int) -> list[int]:
+    """A process and its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(int(child) for child in children)]
+
+
+def _running_ns(pid: int) -> int:
+    """Time on a processor of all threads of a process."""
+    return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+
+
+def _status_kib(pid: int, name: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1])
+    return 0

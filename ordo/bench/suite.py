@@ -1,0 +1,233 @@
+"""`ordo bench`: runs the benchmarks, prints them as tables, and writes them as one JSON object.
+
+    machine                processor, cores, memory, kernel, Python, load when it began
+    configuration          what holds where a figure does not say otherwise: members, service mode, sync mode, size
+    floor_rtt_us           percentiles of four bare processes and four UDP hops; `_by_size` as well
+    rtt_us                 by sync mode and size: percentiles of a three-node cluster with a Python echo service, one
+                           message outstanding, the service in its own process; `rtt_inline_us` on the node's thread
+    throughput_msgs_per_s  by service (python, cython), sync mode and size, with a window of messages on the way
+    open_loop_us           by rate: percentiles from the intended time of sending; `open_loop_sync_none_us` as well
+    record_mb_per_s, replay_mb_per_s   MiB a second of one archive, messages of 1 KiB through shared memory
+    idle_cpu_percent       of one core: the busiest of the nodes, with its container; `_by_role` as well
+    node_rss_mb            MiB of the leader with its container after load; `_by_part` as well
+
+All messages stay on this machine's loopback; files are in the system's temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from deploy.launcher import LocalCluster, ServiceMode, SyncMode
+from ordo.bench.archive_rate import measure_record_mb_per_s, measure_replay_mb_per_s
+from ordo.bench.echo_session import EchoSession
+from ordo.bench.floor import measure_floor
+from ordo.bench.latency import percentiles_us
+from ordo.bench.machine import describe_machine
+from ordo.bench.node_cost import measure_idle_cpu_percent, measure_rss_mb
+
+PYTHON_ECHO = "ordo.bench.echo:Echo"
+NATIVE_ECHO = "ordo.bench.echo_native:NativeEcho"
+SERVICES = {"python": PYTHON_ECHO, "cython": NATIVE_ECHO}
+SIZES_BYTES = (32, 288, 1024)
+SYNC_MODES: tuple[SyncMode, ...] = ("none", "commit")
+DEFAULT_SERVICE_MODE: ServiceMode = "process"
+DEFAULT_SYNC: SyncMode = "commit"
+RATES = (1_000, 5_000, 20_000)
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured. Times in seconds."""
+
+    floor_count: int
+    round_trip_count: int
+    warm_up_count: int
+    message_count: int
+    window: int
+    open_loop_s: float
+    archive_mb: int
+    idle_s: float
+
+
+FULL = Effort(
+    floor_count=20_000, round_trip_count=10_000, warm_up_count=500, message_count=150_000, window=512, open_loop_s=4.0,
+    archive_mb=256, idle_s=10.0,
+)  # fmt: skip
+QUICK = Effort(
+    floor_count=2_000, round_trip_count=500, warm_up_count=100, message_count=5_000, window=256, open_loop_s=0.5,
+    archive_mb=32, idle_s=2.0,
+)  # fmt: skip
+
+
+def run_suite(what: str, json_path: Path | None, *, quick: bool, console: Console | None = None) -> Figures:
+    """Runs `rtt`, `throughput` or `all`; prints the figures, writes them to `json_path` if given, and answers them."""
+    console = console or Console()
+    effort = QUICK if quick else FULL
+    figures: Figures = {"machine": describe_machine(), "configuration": describe_configuration(effort), "quick": quick}
+    start_s = time.monotonic()
+    for name, measure in PARTS[what]:
+        console.print(f"{time.monotonic() - start_s:6.1f} s  measuring {name}", style="dim")
+        figures |= measure(effort)
+    figures["seconds"] = round(time.monotonic() - start_s, 1)
+    if json_path is not None:
+        json_path.write_text(json.dumps(figures, indent=2) + "\n")
+    show(console, figures)
+    return figures
+
+
+def describe_configuration(effort: Effort) -> Figures:
+    """What a figure was measured with unless its name says otherwise."""
+    return {
+        "members": 3,
+        "service_mode": DEFAULT_SERVICE_MODE,
+        "sync": DEFAULT_SYNC,
+        "size_bytes": SIZES_BYTES[0],
+        "window": effort.window,
+        "network": "loopback",
+        "temporary_folder": tempfile.gettempdir(),
+    }
+
+
+def measure_floor_rtt(effort: Effort) -> Figures:
+    by_size = {str(size): measure_floor(size, effort.floor_count) for size in SIZES_BYTES}
+    return {"floor_rtt_us": by_size[str(SIZES_BYTES[0])], "floor_rtt_us_by_size": by_size}
+
+
+def measure_rtt(effort: Effort) -> Figures:
+    return {"rtt_us": _rtt(effort, DEFAULT_SERVICE_MODE), "rtt_inline_us": _rtt(effort, "inline")}
+
+
+def _rtt(effort: Effort, service_mode: ServiceMode) -> Figures:
+    figures: Figures = {}
+    for sync in SYNC_MODES:
+        with _cluster(PYTHON_ECHO, sync, service_mode) as cluster:
+            figures[sync] = {str(size): _round_trips(cluster, size, effort) for size in SIZES_BYTES}
+    return figures
+
+
+def measure_throughput(effort: Effort) -> Figures:
+    figures: Figures = {}
+    for name, service in SERVICES.items():
+        for sync in SYNC_MODES:
+            with _cluster(service, sync) as cluster:
+                by_size = {str(size): _throughput(cluster, size, effort) for size in SIZES_BYTES}
+            figures.setdefault(name, {})[sync] = by_size
+    return {"throughput_msgs_per_s": figures}
+
+
+def measure_open_loop(effort: Effort) -> Figures:
+    return {"open_loop_us": _open_loop(effort, DEFAULT_SYNC), "open_loop_sync_none_us": _open_loop(effort, "none")}
+
+
+def _open_loop(effort: Effort, sync: SyncMode) -> Figures:
+    figures: Figures = {}
+    with _cluster(PYTHON_ECHO, sync) as cluster:
+        for rate in RATES:
+            with EchoSession(cluster.ingress_endpoints, SIZES_BYTES[0]) as session:
+                session.pipelined(effort.warm_up_count, effort.window)
+                figures[str(rate)] = percentiles_us(session.open_loop(rate, effort.open_loop_s))
+    return figures
+
+
+def measure_archive(effort: Effort) -> Figures:
+    return {
+        "record_mb_per_s": measure_record_mb_per_s(DEFAULT_SYNC, effort.archive_mb),
+        "record_sync_none_mb_per_s": measure_record_mb_per_s("none", effort.archive_mb),
+        "replay_mb_per_s": measure_replay_mb_per_s(effort.archive_mb),
+    }
+
+
+def measure_node_cost(effort: Effort) -> Figures:
+    with _cluster(PYTHON_ECHO, DEFAULT_SYNC) as cluster:
+        with EchoSession(cluster.ingress_endpoints, SIZES_BYTES[0]) as session:
+            session.pipelined(effort.message_count // 10, effort.window)
+        rss_mb = measure_rss_mb(cluster)
+        idle = measure_idle_cpu_percent(cluster, effort.idle_s)
+    return {
+        "idle_cpu_percent": max(idle.values()),
+        "idle_cpu_percent_by_role": idle,
+        "node_rss_mb": round(sum(rss_mb.values()), 1),
+        "node_rss_mb_by_part": rss_mb,
+    }
+
+
+PARTS: dict[str, list[tuple[str, Callable[[Effort], Figures]]]] = {
+    "rtt": [("the raw floor", measure_floor_rtt), ("round trips", measure_rtt)],
+    "throughput": [("throughput", measure_throughput)],
+}
+PARTS["all"] = [
+    *PARTS["rtt"],
+    *PARTS["throughput"],
+    ("open loop", measure_open_loop),
+    ("recording and replay", measure_archive),
+    ("an idle node", measure_node_cost),
+]
+
+
+@contextmanager
+def _cluster(service: str, sync: SyncMode, service_mode: ServiceMode = "process") -> Iterator[LocalCluster]:
+    with LocalCluster(service, sync=sync, service_mode=service_mode) as cluster:
+        cluster.await_leader()
+        yield cluster
+
+
+def _round_trips(cluster: LocalCluster, size_bytes: int, effort: Effort) -> dict[str, float]:
+    with EchoSession(cluster.ingress_endpoints, size_bytes) as session:
+        session.round_trips(effort.warm_up_count)
+        return percentiles_us(session.round_trips(effort.round_trip_count))
+
+
+def _throughput(cluster: LocalCluster, size_bytes: int, effort: Effort) -> int:
+    with EchoSession(cluster.ingress_endpoints, size_bytes) as session:
+        session.pipelined(effort.message_count // 10, effort.window)
+        return round(effort.message_count / session.pipelined(effort.message_count, effort.window))
+
+
+def show(console: Console, figures: Figures) -> None:
+    """Prints the figures that are there."""
+    machine = figures["machine"]
+    where = f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, loopback"
+    console.print(where, markup=False, soft_wrap=True)
+    _show_latencies(console, figures)
+    if "throughput_msgs_per_s" in figures:
+        sizes = (f"{size} bytes" for size in SIZES_BYTES)
+        table = Table("service", "sync", *sizes, title="messages a second", box=None)
+        for service, modes in figures["throughput_msgs_per_s"].items():
+            for sync, by_size in modes.items():
+                table.add_row(service, sync, *(f"{value:,}" for value in by_size.values()))
+        console.print(table)
+    for name in ("record_mb_per_s", "record_sync_none_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
+        if name in figures:
+            console.print(f"{name}: {figures[name]:,}", markup=False)
+
+
+def _show_latencies(console: Console, figures: Figures) -> None:
+    names = ("p50", "p90", "p99", "p999", "p9999")
+    table = Table("round trip in us", "sync", "bytes", *names, box=None)
+
+    def add(what: str, sync: str, size: str | int, values: dict[str, float]) -> None:
+        table.add_row(what, sync, str(size), *(f"{values[name]:,.0f}" for name in names))
+
+    for size, values in figures.get("floor_rtt_us_by_size", {}).items():
+        add("raw floor", "-", size, values)
+    for name, what in (("rtt_us", "cluster"), ("rtt_inline_us", "cluster, inline")):
+        for sync, by_size in figures.get(name, {}).items():
+            for size, values in by_size.items():
+                add(what, sync, size, values)
+    for name, sync in (("open_loop_us", DEFAULT_SYNC), ("open_loop_sync_none_us", "none")):
+        for rate, values in figures.get(name, {}).items():
+            add(f"open loop, {int(rate):,}/s", sync, SIZES_BYTES[0], values)
+    if table.row_count:
+        console.print(table)

@@ -1,0 +1,218 @@
+"""`ordo demo`: three nodes on this machine, an order flow through the matching engine, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from cluster.client import ClusterClient
+from deploy.launcher import LocalCluster
+from ordo.matching.book import render_book
+from ordo.matching.engine import MatchingCore
+from ordo.matching.flow import OrderFlow
+from ordo.matching.itch import read_itch_file
+from ordo.matching.itch_feed import ItchFeed
+from ordo.matching.order_client import OrderClient
+from ordo.matching.protocol import ANSWER, FILL, Kind, encode_request
+from ordo.matching.service import REPORT_EVENT
+from runtime.errors import ClusterError, ConfigurationError
+
+SERVICE = "ordo.matching.service:MatchingEngine"
+CLIENT_ID = 1
+SEED = 20200130
+REFRESH_NS = 100_000_000
+WINDOW = 512
+
+
+class Replica(NamedTuple):
+    """What one node's service reported at the end."""
+
+    member_id: int
+    position: int
+    executions: int
+    state_hash: str
+
+
+class Outcome(NamedTuple):
+    """What the demo shows."""
+
+    requests: int
+    seconds: float
+    refused: int
+    fills: int
+    resent: int
+    round_trips_ns: list[int]  # sorted
+    leader: int
+    replicas: list[Replica]
+
+
+def run_demo(
+    *, itch: Path | None, print_book: bool, orders: int, keep: bool, kill_leader: bool, console: Console | None = None
+) -> Outcome:
+    """Runs the demo and prints its result. With `kill_leader` the leader is killed half way and started again.
+
+    Raises ClusterError when the replicas do not end in one state, or not in the one the requests lead to.
+    """
+    console = console or Console()
+    requests, count = _requests(itch, orders)
+    with LocalCluster(SERVICE, keep=keep) as cluster:
+        leader = cluster.await_leader()
+        console.print(
+            f"three nodes run in {cluster.root}, member {leader} leads; sequencing {count:,} requests", soft_wrap=True
+        )
+        runner = _Runner(cluster, count, kill_leader)
+        outcome = runner.run(requests, console)
+        expected = _expected_state(_requests(itch, orders)[0], count)
+        _show(console, outcome, cluster, keep)
+        _check(outcome, expected)
+    if print_book:
+        for instrument, book in sorted(expected.books.items()):
+            console.print(f"book of instrument {instrument}, price: shares (orders)")
+            console.out(render_book(book), end="", highlight=False)
+    return outcome
+
+
+def _requests(itch: Path | None, orders: int) -> tuple[Iterable[bytes], int]:
+    """The requests and their number, from a feed or the generator."""
+    if itch is None:
+        flow = OrderFlow(seed=SEED, count=orders, client_id=CLIENT_ID)
+        return flow, len(flow)
+    requests = [entry.request for entry in ItchFeed(CLIENT_ID).entries(read_itch_file(itch))]
+    if not requests:
+        raise ConfigurationError(f"{itch} holds no orders; give a TotalView-ITCH 5.0 file with order messages")
+    return requests, len(requests)
+
+
+def _expected_state(requests: Iterable[bytes], count: int) -> MatchingCore:
+    """The same requests through an engine without a cluster."""
+    core = MatchingCore()
+    for request in chain(requests, [_report(count)]):
+        core.apply(request)
+    return core
+
+
+def _report(count: int) -> bytes:
+    return encode_request(Kind.REPORT, client_id=CLIENT_ID, sequence=count + 1, order_id=count + 1)
+
+
+class _Runner:
+    """Sends the requests, keeps the score, and kills the leader when it is asked to."""
+
+    def __init__(self, cluster: LocalCluster, count: int, kill_leader: bool) -> None:
+        self.cluster = cluster
+        self.count = count
+        self.answered = self.refused = self.fills = 0
+        self.round_trips_ns = array("q")
+        self._kill_at = count // 2 if kill_leader else -1
+        self._killed: int | None = None
+        self._refresh_ns = 0
+
+    def run(self, requests: Iterable[bytes], console: Console) -> Outcome:
+        with ClusterClient(
+            self.cluster.ingress_endpoints, on_message=self._on_message, on_new_leader=self._on_new_leader
+        ) as connection:
+            self.orders = OrderClient(connection, time.monotonic_ns, self._on_answer, window=WINDOW)
+            seconds = self._send(requests, console)
+            self.orders.run([_report(self.count)])
+        self._restart_killed()
+        replicas = self.cluster.await_value(self._replicas, "the report of every replica")
+        leader, resent = self.cluster.await_leader(), self.orders.resent_count
+        return Outcome(
+            self.count, seconds, self.refused, self.fills, resent, sorted(self.round_trips_ns), leader, replicas
+        )
+
+    def _send(self, requests: Iterable[bytes], console: Console) -> float:
+        """Seconds until every request had its answer."""
+        with _progress(console) as progress:
+            task = progress.add_task("sequencing", total=self.count)
+            start_ns = time.monotonic_ns()
+            self.orders.run(requests, self._cycle(lambda: progress.update(task, completed=self.answered)))
+            progress.update(task, completed=self.count)
+            return (time.monotonic_ns() - start_ns) / 1e9
+
+    def _cycle(self, show: Callable[[], None]) -> Callable[[], None]:
+        def cycle() -> None:
+            now_ns = time.monotonic_ns()
+            if now_ns - self._refresh_ns < REFRESH_NS:
+                return
+            self._refresh_ns = now_ns
+            show()
+            self.cluster.check_running()
+            if 0 <= self._kill_at <= self.answered:
+                self._kill_at = -1
+                self._killed = self.cluster.await_leader()
+                self.cluster.kill(self._killed)
+
+        return cycle
+
+    def _restart_killed(self) -> None:
+        if self._killed is not None:
+            self.cluster.restart(self._killed)
+            self._killed = None
+
+    def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
+        self.orders.on_message(payload)
+
+    def _on_new_leader(self, *_: object) -> None:
+        self.orders.on_new_leader()
+
+    def _on_answer(self, answer: bytes, round_trip_ns: int) -> None:
+        self.answered += 1
+        if answer[1]:
+            self.refused += 1
+        elif len(answer) > ANSWER.size:
+            self.fills += (len(answer) - ANSWER.size) // FILL.size
+        self.round_trips_ns.append(round_trip_ns)
+
+    def _replicas(self) -> list[Replica] | None:
+        """One report of each member, or None when one is missing yet."""
+        found = [replica for member_id in self.cluster.member_ids for replica in self._reports(member_id)]
+        return found if len(found) == len(self.cluster.member_ids) else None
+
+    def _reports(self, member_id: int) -> Iterator[Replica]:
+        for event in self.cluster.log_events(member_id, REPORT_EVENT):
+            if event["report_id"] == self.count + 1:
+                yield Replica(
+                    member_id, int(str(event["position"])), int(str(event["executions"])), str(event["state_hash"])
+                )
+                return
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+
+
+def _check(outcome: Outcome, expected: MatchingCore) -> None:
+    hashes = {replica.state_hash for replica in outcome.replicas}
+    if hashes != {expected.state_hash()}:
+        raise ClusterError(f"replicas differ: state hashes {sorted(hashes)}, expected {expected.state_hash()}")
+
+
+def _show(console: Console, outcome: Outcome, cluster: LocalCluster, keep: bool) -> None:
+    table = Table("", "", show_header=False, box=None)
+    rate = f"{outcome.requests / outcome.seconds:,.0f} a second, {WINDOW} on the way, sync = {cluster.sync}"
+    table.add_row("sequenced", f"{outcome.requests:,} requests, {rate}")
+    table.add_row(
+        "round trip", ", ".join(f"p{at:g} {_percentile_ms(outcome, at):,.1f} ms" for at in (50, 90, 99, 99.9))
+    )
+    table.add_row("engine", f"{outcome.fills:,} executions; {outcome.refused:,} requests refused, their order was gone")
+    table.add_row("leader", f"member {outcome.leader}; {outcome.resent:,} requests sent again")
+    for replica in outcome.replicas:
+        table.add_row(f"member {replica.member_id}", f"state {replica.state_hash} at {replica.position:,}")
+    table.add_row("logs", f"{cluster.root}/*.log" if keep else f"{cluster.root}, removed now (--keep keeps it)")
+    console.print(table)
+
+
+def _percentile_ms(outcome: Outcome, percentile: float) -> float:
+    values_ns = outcome.round_trips_ns
+    return values_ns[int((len(values_ns) - 1) * percentile / 100)] / 1e6
