@@ -164,6 +164,21 @@ def _split(recording: Recording, segment: Segment, block: Any, length_bytes: int
     return np.array([block]) if found.fault_position >= 0 else found.blocks
 
 
+def whole_runs(recording: Recording, start: int, end: int, time_unit: int, exact: bool) -> tuple[Run, ...]:
+    """Runs over all of [start, end), where `start` is between messages; needs no index and reads nothing.
+
+    `exact`: a message ends at `end`, and everything below it was written, so that anything else there is damage.
+    """
+    return tuple(
+        Run(
+            recording.node, segment.path, recording.descriptor, segment.base, max(segment.start, start),
+            min(segment.end, end), exact or segment.end < end, recording.is_log, time_unit,
+        )
+        for segment in recording.segments(start)
+        if segment.start < end and segment.end > start
+    )  # fmt: skip
+
+
 def _run(recording: Recording, segment: Segment, time_unit: int, start: int, end: int, last: int) -> Run:
     exact = recording.exact and (end < last or end == recording.limit)
     return Run(

@@ -89,6 +89,11 @@ def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
     raise PipelineError("a service snapshot has no END marker; it was not finished")
 
 
+def snapshot_position(messages: Iterable[bytes]) -> int:
+    """Log position in a snapshot's first marker, without reading the rest. Raises PipelineError when there is none."""
+    return _marker(next(iter(messages), b""), _MARK_BEGIN)[1]
+
+
 def _marker(message: bytes, mark: int) -> tuple[int, ...]:
     if len(message) < 48 or _HEADER.unpack_from(message)[1] != _MARKER_TEMPLATE:
         raise PipelineError(f"a service snapshot has no marker where one must be: {message[:16].hex()}")
@@ -269,7 +274,7 @@ class OfferCheck:
 
     def __init__(self) -> None:
         self._offered: deque[bytes] = deque()
-        self._matched = False
+        self.matched = 0
 
     def note(self, effects: Iterable[Effect]) -> None:
         self._offered.extend(bytes(effect.value) for effect in effects if effect.kind == "offer")
@@ -278,9 +283,9 @@ class OfferCheck:
         """What was expected instead of a service message in the log, or None when it fits."""
         if self._offered and self._offered[0] == payload:
             self._offered.popleft()
-            self._matched = True
+            self.matched += 1
             return None
-        return (self._offered[0] if self._offered else b"") if self._matched else None
+        return (self._offered[0] if self._offered else b"") if self.matched else None
 
 
 def lockstep(left: Iterable[Effect], right: Iterable[Effect]) -> tuple[Effect | None, Effect | None] | None:

@@ -115,7 +115,8 @@ def test_every_job_runs_from_the_command_line(tmp_path: Path) -> None:
     lines = [
         f"export {log} --to {to}/parquet", f"export {log} --to {to}/parquet", f"sessions {log} --report {to}/r",
         f"latency {log} --report {to}/r", f"decode {log} --decoder struct:<BB:kind,flags --to {to}/decoded",
-        f"replay {log} --service {ENGINE} --report {to}/r",
+        f"replay {log} --service {ENGINE} --report {to}/partly",
+        f"replay {log} --service {ENGINE} --end snapshot --report {to}/r",
         f"replay {log} --service tests.pipeline.exchange:FewerShares --baseline {ENGINE} --report {to}/differs",
         f"market {log} --report {to}/r",
     ]  # fmt: skip
@@ -124,8 +125,12 @@ def test_every_job_runs_from_the_command_line(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=290)
     assert done.returncode == 0, done.stderr[-2000:]
     found = re.findall(r"^(\w+) exit=(\d)", done.stdout, re.MULTILINE)
-    assert found == [(line.split()[0], "1" if "differs" in line else "0") for line in lines], done.stdout
+    expected = [(line.split()[0], "1" if "differs" in line else "3" if "partly" in line else "0") for line in lines]
+    assert found == expected, done.stdout
     assert re.search(r"^2 snapshots|, 2 snapshots$", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^not checked: positions \d+ to \d+, \d[\d,]* records: no snapshot at its end", done.stdout, re.MULTILINE
+    )
     assert "differs first at position" in done.stdout
     for name in ("sessions", "latency", "replay", "market"):
         assert (tmp_path / "r" / f"{name}.html").stat().st_size > 0 and (tmp_path / "r" / f"{name}.json").exists()

@@ -1,0 +1,118 @@
+"""How replay cuts a log: at the service snapshots, so that each stretch between two of them is a task of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any
+
+from pipeline.errors import PipelineError
+from pipeline.planner import Run, read_runs, time_unit_of, whole_runs
+from pipeline.predicates import Predicates
+from pipeline.recordings import Recording, open_recordings
+from pipeline.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
+
+SERVICE_SNAPSHOT_STREAM = 106
+LAST_SNAPSHOT = "snapshot"
+COLUMNS = ("kind", "position", "cluster_time", "session_id", "correlation_id", "payload", "timestamp")
+_HEAD_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Records that end in (start, end]; from the snapshot at `start` (None: from the beginning) to that at `end`."""
+
+    start: int
+    end: int
+    before: tuple[Run, ...] | None
+    after: tuple[Run, ...] | None
+    log: tuple[Run, ...]
+    time_unit: int
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        predicates = Predicates().narrowed("position", self.start + 1, self.end)
+        return iterate(read_runs(self.log, predicates, COLUMNS, 8192, True))
+
+
+def read_snapshot(runs: tuple[Run, ...]) -> SnapshotState:
+    """The state in a snapshot recording. Raises PipelineError when it is none, or is damaged."""
+    rows = iterate(read_runs(runs, Predicates(), ("payload",), 1024, True))
+    return decode_snapshot(row["payload"] for row in rows)
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Service snapshots of a node by log position; `unreadable` says which recordings were passed over, and why."""
+
+    by_position: dict[int, tuple[Run, ...]]
+    unreadable: tuple[str, ...]
+
+
+def snapshots(recordings: list[Recording]) -> Snapshots:
+    """Reads no more than the head of each snapshot: the tasks read the rest."""
+    found: dict[int, tuple[Run, ...]] = {}
+    unreadable = []
+    for recording in recordings:
+        if recording.descriptor.stream_id != SERVICE_SNAPSHOT_STREAM or recording.limit <= recording.start:
+            continue
+        runs = whole_runs(recording, recording.start, recording.limit, 0, recording.exact)
+        rows = iterate(read_runs(runs, Predicates(), ("payload",), _HEAD_ROWS, True))
+        try:
+            found[snapshot_position(row["payload"] for row in islice(rows, 1))] = runs
+        except PipelineError as error:
+            unreadable.append(f"recording {recording.recording_id}: {error}")
+    return Snapshots(found, tuple(unreadable))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A log as stretches, in order, and which snapshots could not be used."""
+
+    stretches: tuple[Stretch, ...]
+    unreadable_snapshots: tuple[str, ...]
+
+
+def cut_log(directory: str, commit: str = "auto", end: str | None = None) -> Cut:
+    """How a node's log is cut, up to `end`: a position, `snapshot` for the last one, or None for all that may be read.
+
+    Raises PipelineError when nothing tells the state at the log's beginning.
+    """
+    recordings = open_recordings([directory], "all", commit)
+    logs = [entry for entry in recordings if entry.is_log]
+    if not logs:
+        raise PipelineError(f"no recording of the log in {directory}; nothing to replay")
+    log = logs[-1]
+    read = snapshots(recordings)
+    known = {position: runs for position, runs in read.by_position.items() if log.start <= position <= log.limit}
+    limit = _limit(log, known, end)
+    cuts = _cuts(directory, log, known, limit)
+    unit = time_unit_of(log)
+    parts = []
+    for begin, until in pairwise(cuts):
+        exact = until in known or (log.exact and until == log.limit)
+        log_runs = whole_runs(log, begin, until, unit, exact)
+        parts.append(Stretch(begin, until, known.get(begin), known.get(until), log_runs, unit))
+    return Cut(tuple(parts), read.unreadable)
+
+
+def _limit(log: Recording, known: dict[int, tuple[Run, ...]], end: str | None) -> int:
+    if end is None:
+        return log.limit
+    if end == LAST_SNAPSHOT:
+        if not known:
+            raise PipelineError(f"end={end}: no service snapshot of this log is in {log.directory}; give a position")
+        return max(known)
+    if not end.isdigit() or not log.start < int(end) <= log.limit:
+        raise PipelineError(f"end={end!r}: must be {LAST_SNAPSHOT}, or a position above {log.start}, up to {log.limit}")
+    return int(end)
+
+
+def _cuts(directory: str, log: Recording, known: dict[int, tuple[Run, ...]], limit: int) -> list[int]:
+    """Positions where stretches begin and end; the state at the first is known."""
+    cuts = sorted(position for position in known if position <= limit)
+    if log.start == 0:
+        cuts = sorted({0, *cuts})
+    if not cuts:
+        raise PipelineError(f"the log in {directory} begins at {log.start} and no snapshot at or after it is there")
+    return [*cuts, limit] if cuts[-1] < limit else cuts

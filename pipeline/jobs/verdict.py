@@ -1,0 +1,187 @@
+"""What the replay of one stretch of the log comes to: agrees, differs, or not checked, and why.
+
+A stretch is checked when something on record says what must come out: the snapshot that the cluster took at its end, or
+a baseline, the version that ran, beside which every effect is compared. The messages that the service itself put into
+the log are compared wherever there are any, but they alone do not make a stretch checked: what went to clients is not
+in the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pipeline.errors import CorruptRecordingError, PipelineError
+from pipeline.jobs.stretches import Stretch, read_snapshot
+from pipeline.replay_cluster import Effect, OfferCheck, ReplayCluster, lockstep
+from pipeline.service_names import make_service
+
+AGREES, DIFFERS, NOT_CHECKED, PARTLY = "agrees", "differs", "not checked", "partly checked"
+NO_SNAPSHOT = "no snapshot"
+T = TypeVar("T")
+
+
+class ServiceRaisedError(PipelineError):
+    """A service raised in a replay. A cluster's container would have ended there, and its log with it."""
+
+    def __init__(self, which: str, what: str, position: int) -> None:
+        super().__init__(f"{which} raised at position {position}: {what}")
+        self.which, self.what, self.position = which, what, position
+
+    def __reduce__(self) -> tuple[type[ServiceRaisedError], tuple[str, str, int]]:
+        return (type(self), (self.which, self.what, self.position))
+
+
+def guarded(which: str, position: int, call: Callable[[], T]) -> T:
+    """Calls into a service's code. Raises ServiceRaisedError for whatever it raises."""
+    try:
+        return call()
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__}: {error} ({place.filename}:{place.lineno} in {place.name})"
+        raise ServiceRaisedError(which, what, position) from error
+
+
+def open_cluster(service: str, stretch: Stretch, which: str = "service") -> ReplayCluster:
+    """The service at the beginning of a stretch."""
+    make = make_service(service)
+    before = read_snapshot(stretch.before) if stretch.before is not None else None
+    return guarded(which, stretch.start, lambda: ReplayCluster(make, before, stretch.time_unit))
+
+
+class StretchRun:
+    """One run of a service, and of a baseline if there is one, over a stretch."""
+
+    def __init__(self, service: str, baseline: str | None, stretch: Stretch) -> None:
+        self._names = (service, baseline)
+        self._stretch = stretch
+        self._offers = OfferCheck()
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._record: dict[str, Any] | None = None
+        self.records = self.emitted = 0
+        self.first: dict[str, Any] | None = None
+        self.state = NO_SNAPSHOT
+        self.reason = ""
+
+    def run(self) -> dict[str, Any]:
+        """The facts of the stretch. Raises PipelineError only for what is wrong with the command."""
+        try:
+            self._execute()
+        except ServiceRaisedError as error:
+            if self.first is None:
+                self.first = described(self._record, error.position, f"the {error.which} raised", None, error.what)
+        except CorruptRecordingError as error:
+            self.reason = str(error)
+        return self._facts()
+
+    def _execute(self) -> None:
+        service, baseline = self._names
+        cluster = open_cluster(service, self._stretch)
+        other = open_cluster(baseline, self._stretch, "baseline") if baseline else None
+        for record in self._stretch.records():
+            self._record = record
+            self.records += 1
+            self._compare(record, cluster, other)
+        self._record = None
+        self.state = guarded("service", self._stretch.end, lambda: compare_state(cluster, self._stretch))
+        if self.first is None and self.state not in (AGREES, NO_SNAPSHOT):
+            self.first = described(None, self._stretch.end, f"snapshot: {self.state}", None, None)
+
+    def _compare(self, record: dict[str, Any], cluster: ReplayCluster, other: ReplayCluster | None) -> None:
+        effects = guarded("service", record["position"], lambda: cluster.execute(record))
+        theirs = guarded("baseline", record["position"], lambda: other.execute(record)) if other else None
+        self.emitted += len(effects)
+        for effect in effects:
+            self._digest.update(f"{record['position']} {effect.describe()}\n".encode())
+        if self.first is None:
+            self.first = self._difference(record, effects, theirs)
+        self._offers.note(effects)
+
+    def _difference(
+        self, record: dict[str, Any], effects: list[Effect], theirs: list[Effect] | None
+    ) -> dict[str, Any] | None:
+        """Where this record shows that the service is not the one that ran: against the log, then the baseline."""
+        if record["kind"] == "message" and record["session_id"] < 0:
+            expected = self._offers.unexpected(record["payload"])
+            if expected is not None:
+                what = "message of the service in the log"
+                return described(record, record["position"], what, record["payload"].hex(), expected.hex())
+        pair = lockstep(theirs, effects) if theirs is not None else None
+        if pair is None:
+            return None
+        left, right = (effect and effect.describe() for effect in pair)
+        return described(record, record["position"], "what the service did", left, right)
+
+    def _facts(self) -> dict[str, Any]:
+        checked_by = [
+            name for name, is_so in (("snapshot", self.state == AGREES), ("baseline", self._names[1])) if is_so
+        ]
+        verdict = DIFFERS if self.first else AGREES if checked_by and not self.reason else NOT_CHECKED
+        if verdict == NOT_CHECKED and not self.reason:
+            self.reason = "no snapshot at its end, and no baseline"
+        return {
+            "start": self._stretch.start, "end": self._stretch.end, "verdict": verdict,
+            "checked_by": checked_by if verdict == AGREES else [], "reason": self.reason, "records": self.records,
+            "emitted": self.emitted, "emitted_hash": self._digest.hexdigest(), "offers_in_log": self._offers.matched,
+            "state": self.state, "first_difference": self.first,
+        }  # fmt: skip
+
+
+def run_stretch(service: str, baseline: str | None, stretch: Stretch) -> dict[str, Any]:
+    """One stretch: its verdict, and the first thing that differs."""
+    return StretchRun(service, baseline, stretch).run()
+
+
+def described(
+    record: dict[str, Any] | None, position: int, what: str, expected: str | None, actual: str | None
+) -> dict[str, Any]:
+    """A difference as plain values."""
+    shown = record and {
+        "kind": record["kind"], "session_id": record["session_id"], "cluster_time": record["cluster_time"],
+        "payload": record["payload"].hex(),
+    }  # fmt: skip
+    return {"position": position, "what": what, "expected": expected, "actual": actual, "record": shown}
+
+
+def compare_state(cluster: ReplayCluster, stretch: Stretch) -> str:
+    """`agrees`, `no snapshot`, or in what the state differs from the snapshot at the end of the stretch."""
+    if stretch.after is None:
+        return NO_SNAPSHOT
+    expected, actual = read_snapshot(stretch.after), cluster.take_snapshot()
+    if expected.sessions != actual.sessions:
+        first, second = ([entry[0] for entry in state.sessions] for state in (expected, actual))
+        return f"sessions differ: {first} and {second}"
+    if expected.timers != actual.timers:
+        return f"timers differ: {list(expected.timers)} and {list(actual.timers)}"
+    if expected.data == actual.data:
+        return AGREES
+    if len(expected.data) != len(actual.data):
+        return f"state has {len(actual.data)} bytes, the snapshot {len(expected.data)}"
+    place = next(index for index, (a, b) in enumerate(zip(expected.data, actual.data, strict=True)) if a != b)
+    return f"state differs at byte {place}: {expected.data[place]} and {actual.data[place]}"
+
+
+def verdict_of(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """`status` of all stretches together, `coverage` in records, and the first difference by position."""
+    differences = [result["first_difference"] for result in results if result["first_difference"]]
+    records = {
+        name: sum(result["records"] for result in results if result["verdict"] == name)
+        for name in (AGREES, DIFFERS, NOT_CHECKED)
+    }
+    verdicts = {result["verdict"] for result in results}
+    if differences:
+        status = DIFFERS
+    elif verdicts == {AGREES}:
+        status = AGREES
+    else:
+        status = PARTLY if AGREES in verdicts else NOT_CHECKED
+    return {
+        "status": status,
+        "coverage": {
+            "records": sum(records.values()),
+            **{name.replace(" ", "_"): count for name, count in records.items()},
+        },
+        "first_difference": min(differences, key=lambda difference: difference["position"], default=None),
+    }
