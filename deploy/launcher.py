@@ -158,7 +158,15 @@ class LocalCluster:
         What a killed predecessor left in shared memory is removed first, so that it need not time out.
         """
         shutil.rmtree(self.aeron_dir(member_id), ignore_errors=True)
-        command = [*self._prefixes.get(member_id, ()), sys.executable, "-m", "ordo.cli", "node", "--die-with-parent"]
+        command = [
+            *self._prefixes.get(member_id, ()),
+            sys.executable,
+            "-P",
+            "-m",
+            "ordo.cli",
+            "node",
+            "--die-with-parent",
+        ]
         command += ["--config", str(self.config_path(member_id)), "--service", self.service]
         search_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         with self.log_path(member_id).open("ab") as log:

@@ -1,0 +1,51 @@
+"""Ordo, a sequencer: one total order over a replicated log, delivered to your service on every node.
+
+Everything a user imports is here: the base class of a service and what its callbacks see, the clients, and the errors.
+`ordo.testing` tests services and starts clusters on one machine; `ordo.errors` has the whole tree of exceptions.
+"""
+
+from cluster.client import AsyncClusterClient, ClientSettings, ClientState, ClusterClient, PendingQuery, QueryReply
+from cluster.client.async_client import ServiceMessage
+from cluster.wire.codecs import EventCode
+from runtime.errors import OrdoError
+from runtime.version import VERSION as __version__
+from service_api.native import Header, NativeClusteredService, NativeSession
+from service_api.service import (
+    ClientSession,
+    CloseReason,
+    Cluster,
+    ClusteredService,
+    NewLeadershipTermEvent,
+    OfferResult,
+    Payload,
+    Role,
+    TimeUnit,
+)
+from service_api.snapshot import SnapshotReader, SnapshotWriter
+
+__all__ = [
+    "AsyncClusterClient",
+    "ClientSession",
+    "ClientSettings",
+    "ClientState",
+    "CloseReason",
+    "Cluster",
+    "ClusterClient",
+    "ClusteredService",
+    "EventCode",
+    "Header",
+    "NativeClusteredService",
+    "NativeSession",
+    "NewLeadershipTermEvent",
+    "OfferResult",
+    "OrdoError",
+    "Payload",
+    "PendingQuery",
+    "QueryReply",
+    "Role",
+    "ServiceMessage",
+    "SnapshotReader",
+    "SnapshotWriter",
+    "TimeUnit",
+    "__version__",
+]

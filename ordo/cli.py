@@ -22,6 +22,7 @@ from cluster.node.cli_look import errors, stat
 from ordo.bench.cli import bench_app
 from runtime.errors import ConfigurationError, OrdoError
 from runtime.logging import configure_logging
+from runtime.version import VERSION
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -41,6 +42,21 @@ app.add_typer(archive_app)
 app.add_typer(bench_app)
 app.command()(stat)
 app.command()(errors)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"ordo {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
+    ] = False,
+) -> None:
+    """Ordo, a sequencer: one total order over a replicated log, delivered to your service on every node."""
 
 
 @app.command()
@@ -90,7 +106,7 @@ def demo(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def pipeline(context: typer.Context) -> None:
     """Data frames and jobs over recordings, on Spark."""
-    pipeline_app = _support("pipeline.cli", "app", "pip install 'ordo[pipeline]'")
+    pipeline_app = _support("pipeline.cli", "app", "pip install 'ordo-sequencer[pipeline]'")
     status = pipeline_app(context.args, prog_name="ordo pipeline", standalone_mode=False)
     raise typer.Exit(status if isinstance(status, int) else 0)
 
@@ -101,7 +117,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """As `main`, but answers the exit status."""
+    """As `main`, but returns the exit status."""
     usage_error: Any = typer.BadParameter.__base__
     try:
         status = app(arguments, prog_name="ordo", standalone_mode=False)

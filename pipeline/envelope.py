@@ -71,7 +71,7 @@ class Channel(Protocol):
 
     def send(self, payload: bytes) -> int: ...
     def poll(self) -> int: ...
-    def park(self, timeout_ns: int) -> None: ...
+    def park(self, timeout_s: float) -> None: ...
 
 
 class SequencedWriter:
@@ -139,7 +139,7 @@ class SequencedWriter:
                 again()
                 resend_at_ns = now_ns + self._resend_ns
             if self._channel.poll() == 0:
-                self._channel.park(1_000_000)
+                self._channel.park(0.001)
 
     def _send_query(self) -> None:
         self._channel.send(HEADER.pack(MAGIC, QUERY, self._writer, 0, 0))

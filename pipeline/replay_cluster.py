@@ -15,10 +15,10 @@ from pipeline.jobs.sessions import parse_event
 from runtime.errors import ServiceError
 from service_api.native import Header, SinkSession
 from service_api.service import (
-    CLOSED,
     ClientSession,
     CloseReason,
     NewLeadershipTermEvent,
+    OfferResult,
     Payload,
     Role,
     Service,
@@ -215,7 +215,7 @@ class ReplayCluster:
     def on_egress(self, session: ReplaySession, payload: bytes) -> int:
         """A session's offer."""
         if session.id not in self._sessions:
-            return CLOSED
+            return OfferResult.CLOSED
         self._note("egress", session.id, bytes(payload))
         return max(1, self.log_position)
 

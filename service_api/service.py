@@ -22,19 +22,30 @@ from typing import NamedTuple, Protocol, TypeAlias
 from service_api.native import Header, NativeClusteredService
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
-MOCKED_OFFER = 1
-"""Result of an offer to a session on a member that does not lead: accepted and dropped."""
-NOT_CONNECTED = -1
-BACK_PRESSURED = -2
-ADMIN_ACTION = -3
-CLOSED = -4
-MAX_POSITION_EXCEEDED = -5
-MESSAGE_TOO_LONG = -6
-"""For the client's egress stream. A code and no exception: the members that mock the offer could not raise it."""
 NULL_MEMBER_ID = -1
 NULL_TERM_ID = -1
 
 Payload: TypeAlias = bytes | bytearray | memoryview
+
+
+class OfferResult(IntEnum):
+    """What an `offer` returns when it returns no position: every negative result is a member of this (§5 of
+    cluster-service-api.md). A code and no exception, since the members that only mock an offer could not raise it."""
+
+    MOCKED = 1
+    """Accepted and dropped: this member does not lead, and its answers go nowhere."""
+    NOT_CONNECTED = -1
+    """Nobody is there to receive it, or not yet."""
+    BACK_PRESSURED = -2
+    """The receiver is behind: try again later."""
+    ADMIN_ACTION = -3
+    """The log buffer was being rotated: try again at once."""
+    CLOSED = -4
+    """The session or its stream is closed."""
+    MAX_POSITION_EXCEEDED = -5
+    """The stream has come to its last position."""
+    MESSAGE_TOO_LONG = -6
+    """Longer than the stream takes, and never accepted however often it is tried."""
 
 
 class Role(IntEnum):
@@ -90,9 +101,8 @@ class ClientSession(Protocol):
     def offer(self, payload: Payload) -> int:
         """Sends a message to the client. Never blocks.
 
-        Answers a position > 0 (`MOCKED_OFFER` on a member that does not lead), or `NOT_CONNECTED`, `BACK_PRESSURED`,
-        `ADMIN_ACTION` (try again at once), `CLOSED`, `MAX_POSITION_EXCEEDED` (cluster-service-api.md §5) or
-        `MESSAGE_TOO_LONG`. Raises ServiceCallError from a callback that may not send.
+        Returns a position > 0 (`OfferResult.MOCKED` on a member that does not lead), or a negative `OfferResult`.
+        Raises ServiceCallError from a callback that may not send.
         """
         ...
 

@@ -19,16 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from runtime.errors import ServiceCallError, ServiceError, SnapshotError
 from service_api.native import Header, SinkSession
-from service_api.service import (
-    CLOSED,
-    MOCKED_OFFER,
-    ClientSession,
-    CloseReason,
-    Payload,
-    Role,
-    Service,
-    TimeUnit,
-)
+from service_api.service import ClientSession, CloseReason, OfferResult, Payload, Role, Service, TimeUnit
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
@@ -261,9 +252,9 @@ class ServiceHarness:
     def _on_egress(self, session: HarnessSession, payload: bytes) -> int:
         self._check_allowed("session.offer")
         if session.id not in self._sessions:
-            return CLOSED
+            return OfferResult.CLOSED
         if self.role is not Role.LEADER:
-            return MOCKED_OFFER
+            return OfferResult.MOCKED
         self.effects.append(Effect("egress", session.id, payload))
         return self.log_position
 

@@ -2,7 +2,8 @@
 
 from cluster.client.async_client import AsyncClusterClient
 from cluster.client.query import PendingQuery, QueryReply
-from cluster.client.session import ClientSettings, ClientState, ClusterClient
+from cluster.client.session import ClientState, ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.client.transport import ClientTransport
 
 __all__ = [

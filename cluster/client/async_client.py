@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from cluster.client.query import QueryReply
 from cluster.client.session import ClientState, ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.wire.codecs import EventCode
 from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError
+from service_api.service import OfferResult
 
 if TYPE_CHECKING:
+    from cluster.client.transport import ClientTransport
     from service_api.service import Payload
 
 CYCLE_INTERVAL_S = 0.010
@@ -20,7 +23,6 @@ BUSY_INTERVAL_S = 0.001
 POLL_LIMIT = 256
 POLLS_MAX = 16
 WAITING_MESSAGES_MAX = 65_536
-MESSAGE_TOO_LONG = -6
 
 
 class ServiceMessage(NamedTuple):
@@ -43,10 +45,13 @@ class AsyncClusterClient:
         ingress_endpoints: Iterable[str] | Mapping[int, str] = (),
         egress_channel: str | None = None,
         *,
+        settings: ClientSettings | None = None,
+        on_challenge: Callable[[bytes], bytes] | None = None,
+        aeron_dir: str | None = None,
+        transport: ClientTransport | None = None,
         on_session_event: Callable[[EventCode, str], object] | None = None,
         on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
         waiting_messages_max: int = WAITING_MESSAGES_MAX,
-        **settings: Any,
     ) -> None:
         self._messages: deque[ServiceMessage] = deque()
         self._waiting_messages_max = waiting_messages_max
@@ -61,8 +66,11 @@ class AsyncClusterClient:
             on_message=self._on_message,
             on_session_event=on_session_event,
             on_new_leader=on_new_leader,
+            settings=settings,
+            on_challenge=on_challenge,
+            aeron_dir=aeron_dir,
+            transport=transport,
             wait=False,
-            **settings,
         )
 
     @property
@@ -89,12 +97,12 @@ class AsyncClusterClient:
             self.close()
             raise self._failure
 
-    async def send(self, payload: Payload, timeout_s: float | None = None) -> int:
-        """Waits until the message is taken; its position. Raises as ClusterClient.send."""
+    async def send(self, payload: Payload, *, timeout_s: float | None = None) -> int:
+        """Waits until the message is taken, and returns its position. Raises as ClusterClient.send."""
         result = self._offer(payload)
         if result < 0:
             try:
-                async with asyncio.timeout(timeout_s or self._client.settings.message_timeout_ns / 1e9):
+                async with asyncio.timeout(timeout_s or self._client.settings.message_timeout_s):
                     result = await self._send_slowly(payload)
             except TimeoutError:
                 raise ClusterTimeoutError(f"message not taken in time: state={self.state.name}") from None
@@ -106,7 +114,7 @@ class AsyncClusterClient:
         self._senders += 1
         try:
             while (result := self._offer(payload)) < 0:
-                if result == MESSAGE_TOO_LONG:
+                if result == OfferResult.MESSAGE_TOO_LONG:
                     raise ClusterError(f"message of {len(payload)} bytes is longer than the ingress takes")
                 self._schedule()
                 await self._change()
@@ -131,7 +139,7 @@ class AsyncClusterClient:
             consistency=consistency,
             member_id=member_id,
             min_position=min_position,
-            timeout_ns=None if timeout_s is None else int(timeout_s * 1e9),
+            timeout_s=timeout_s,
         )
         self._client.flush()
         self._senders += 1
@@ -148,7 +156,7 @@ class AsyncClusterClient:
     def _offer(self, payload: Payload) -> int:
         if self._failure is not None:
             raise self._failure
-        return int(self._client.offer(payload))
+        return self._client.offer(payload)
 
     def __aiter__(self) -> AsyncIterator[ServiceMessage]:
         return self
@@ -167,7 +175,7 @@ class AsyncClusterClient:
         return message
 
     def close(self) -> None:
-        """Closes the session; again is harmless."""
+        """Closes the session. Idempotent."""
         if self._loop is not None and self._client.descriptor is not None:
             self._loop.remove_reader(self._client.descriptor)
         self._loop = None

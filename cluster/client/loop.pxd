@@ -7,7 +7,7 @@ from transport.publication cimport ExclusivePublication
 from transport.subscription cimport Subscription
 
 cdef class ClientLoop:
-    """What happens once a message; the states of the session are its Python subclass's."""
+    """What happens once a message; `cluster.client.session` keeps the states of the session."""
     cdef ExclusivePublication _ingress             # None: no leader to send to
     cdef uint8_t _header[32]
     cdef int64_t _session_id
@@ -15,6 +15,8 @@ cdef class ClientLoop:
     cdef tuple _images                             # of the subscription, as `_assemblers` knows them
     cdef list _assemblers
     cdef object _on_message
+    cdef object _on_event
+    cdef object _on_offered
     cdef bint _ingress_lost                        # an offer found it closed or not connected
     cdef bint _polling                             # a callback of poll_egress is running
     cdef int64_t _sent                             # messages since the last keep-alive

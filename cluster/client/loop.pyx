@@ -1,4 +1,4 @@
-"""The native half of the cluster client. See client_loop.pxd."""
+"""The native half of the cluster client. See loop.pxd."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -13,6 +13,7 @@ from cluster.wire.layout cimport (
     template_id,
 )
 from runtime.atomics cimport ordo_get_i64, ordo_get_u16
+from service_api.service import OfferResult
 from transport.image cimport Assembler, Fragment, Image
 from transport.logbuffer cimport ADMIN_ACTION, CLOSED, NOT_CONNECTED
 from transport.publication cimport ExclusivePublication
@@ -24,8 +25,12 @@ cdef enum:
 
 
 cdef class ClientLoop:
-    def __init__(self, on_message):
+    def __init__(self, on_message, on_event, on_offered):
+        """`on_message(session_id, timestamp, payload)` gets what the service sends, `on_event(message, image)` every
+        other egress message, `on_offered(result)` is called when the transport should run, or refused an offer."""
         self._on_message = on_message
+        self._on_event = on_event
+        self._on_offered = on_offered
         self._session_id = -1
         self._images = ()
         self._assemblers = []
@@ -33,7 +38,7 @@ cdef class ClientLoop:
     # For the Python half
 
     def set_ingress(self, ExclusivePublication publication):
-        """Where offers go; None answers them with CLOSED."""
+        """Where offers go; with None they return CLOSED."""
         self._ingress = publication
         self._ingress_lost = False
 
@@ -75,9 +80,9 @@ cdef class ClientLoop:
     def offer(self, payload):
         """Sends one message (bytes or anything with a buffer). Never blocks.
 
-        Answers a position > 0: taken, not yet sequenced; or a negative result code: BACK_PRESSURED (-2: poll and try
-        again), NOT_CONNECTED (-1) and CLOSED (-4) while there is no leader to send to, MESSAGE_TOO_LONG (-6).
-        Raises SessionClosedError when the session is over.
+        Returns a position > 0: taken, not yet sequenced; or an OfferResult: BACK_PRESSURED (poll and try again),
+        NOT_CONNECTED and CLOSED while there is no leader to send to, MESSAGE_TOO_LONG. Raises SessionClosedError when
+        the session is over.
         """
         cdef const uint8_t[::1] view
         cdef int64_t result
@@ -87,8 +92,8 @@ cdef class ClientLoop:
             view = memoryview(payload).cast("B")
             result = self._append(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
         if self.unsent >= UNSENT_MAX or result < 0:
-            self.on_offered(result)
-        return result
+            self._on_offered(result)
+        return result if result > 0 else OfferResult(result)
 
     cdef int64_t _append(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
         cdef int64_t result = ADMIN_ACTION
@@ -146,7 +151,7 @@ cdef class ClientLoop:
         cdef int template = template_id(message, length_bytes)
         cdef int64_t prefix
         if template != SESSION_MESSAGE_HEADER_ID or length_bytes < SESSION_HEADER_LENGTH:
-            self.on_event(PyBytes_FromStringAndSize(<const char*> message, length_bytes), image)
+            self._on_event(PyBytes_FromStringAndSize(<const char*> message, length_bytes), image)
             return 0
         if ordo_get_i64(message + SESSION_HEADER_SESSION_ID) != self._session_id:
             return 0
@@ -154,13 +159,3 @@ cdef class ClientLoop:
         self._on_message(self._session_id, ordo_get_i64(message + SESSION_HEADER_TIMESTAMP),
                          PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix))
         return 0
-
-    # The Python half
-
-    def on_event(self, message, image):
-        """An egress message that is not the service's."""
-        raise NotImplementedError
-
-    def on_offered(self, result):
-        """Offers want the transport to run, or one was refused."""
-        raise NotImplementedError

@@ -84,12 +84,17 @@ class PendingQuery:
 class QuerySession(Protocol):
     """What queries need to know of their session."""
 
-    session_id: int
-    leadership_term_id: int
-    leader_member_id: int
-    ingress_endpoints: dict[int, str]
-    named_endpoints: dict[int, str]
-    """By whoever made the client, of members by id: the cluster itself names its voters only."""
+    @property
+    def session_id(self) -> int: ...
+    @property
+    def leadership_term_id(self) -> int: ...
+    @property
+    def leader_member_id(self) -> int: ...
+    @property
+    def ingress_endpoints(self) -> dict[int, str]: ...
+    @property
+    def named_endpoints(self) -> dict[int, str]:
+        """By whoever made the client, of members by id: the cluster itself names its voters only."""
 
     @property
     def leader_ingress(self) -> ExclusivePublication | None:

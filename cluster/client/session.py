@@ -14,7 +14,7 @@ The client has no thread: everything happens in `poll`, `send` and `offer`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,11 +22,13 @@ from cluster.client.connect import SessionConnect
 from cluster.client.ingress import IngressPublications, parse_endpoints
 from cluster.client.loop import ClientLoop
 from cluster.client.query import ClientQueries, PendingQuery, QueryReply
+from cluster.client.settings import ClientSettings, to_ns
 from cluster.client.transport import ClientTransport
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
-from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, SessionClosedError
+from runtime.version import VERSION
+from service_api.service import OfferResult
 
 if TYPE_CHECKING:
     from service_api.service import Payload
@@ -34,10 +36,9 @@ if TYPE_CHECKING:
 
 POLL_LIMIT = 64
 NULL_VALUE = -1
-MESSAGE_TOO_LONG = -6
 TICK_INTERVAL_NS = 1_000_000
 SEND_PARK_NS = 100_000
-CLIENT_INFO = "name={} version=0.1.0 commit=ordo"
+CLIENT_INFO = "name={} version={} commit=ordo"
 MessageHandler = Callable[[int, int, bytes], object]
 
 
@@ -49,40 +50,12 @@ class ClientState(Enum):
     CLOSED = auto()
 
 
-@dataclass(frozen=True)
-class ClientSettings:
-    """Times in ns, lengths in bytes. `egress_term_length_bytes` is asked of the member that answers: an answer may be
-    an eighth of it long."""
-
-    ingress_channel: str = "aeron:udp?term-length=1m"
-    egress_channel: str = "aeron:udp?endpoint=127.0.0.1:0"
-    egress_term_length_bytes: int = 256 * 1024
-    ingress_stream_id: int = INGRESS_STREAM_ID
-    egress_stream_id: int = EGRESS_STREAM_ID
-    message_timeout_ns: int = 5_000_000_000
-    connect_timeout_ns: int = 15_000_000_000
-    connect_attempt_timeout_ns: int = 1_000_000_000
-    new_leader_timeout_ns: int = 10_000_000_000
-    keep_alive_interval_ns: int = 1_000_000_000
-    query_retry_interval_ns: int = 250_000_000
-    client_name: str = ""
-    credentials: bytes = b""
-
-    def __post_init__(self) -> None:
-        names = ("message_timeout_ns", "connect_timeout_ns", "new_leader_timeout_ns", "keep_alive_interval_ns")
-        for name in (*names, "query_retry_interval_ns"):
-            if getattr(self, name) <= 0:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: must be above 0")
-        for name in ("ingress_channel", "egress_channel"):
-            if not getattr(self, name).startswith(("aeron:udp", "aeron:ipc")):
-                raise ConfigurationError(f"{name}={getattr(self, name)!r}: must begin with aeron:udp or aeron:ipc")
-
-
-class ClusterClient(ClientLoop):
+class ClusterClient:
     """A session with a cluster.
 
     `ingress_endpoints`: every member's `host:port` by member id, or in any order; empty for an IPC ingress. Queries to
     learners need theirs by id.
+    `egress_channel` is short for the setting of that name.
     `on_message(session_id, timestamp, payload)` gets what the service sends, timestamp in cluster time;
     `on_session_event(code, detail)` what the cluster says of the session; `on_new_leader(leadership_term_id,
     leader_member_id, endpoints)` follows a failover, when offers are taken again; `on_challenge(challenge)` answers an
@@ -92,8 +65,16 @@ class ClusterClient(ClientLoop):
     §6.1). Send again what the service has not answered, and let it recognise repetitions.
 
     `aeron_dir`: the folder of a media driver that runs elsewhere; without it the client embeds one, which its own calls
-    run. `settings` are keyword arguments of ClientSettings. With `wait=False` the session opens while `poll` is called.
+    run. With `wait=False` the session opens while `poll` is called.
     Raises ClusterTimeoutError when no leader answers, SessionRejectedError when the cluster refuses.
+    """
+
+    offer: Callable[[Payload], int]
+    """`offer(payload)` sends one message (bytes or anything with a buffer) and never blocks.
+
+    Returns a position > 0: taken, not yet sequenced; or a negative OfferResult: BACK_PRESSURED (poll and try again),
+    NOT_CONNECTED and CLOSED while there is no leader to send to, MESSAGE_TOO_LONG. Raises SessionClosedError when the
+    session is over.
     """
 
     def __init__(
@@ -101,6 +82,7 @@ class ClusterClient(ClientLoop):
         ingress_endpoints: Iterable[str] | Mapping[int, str] = (),
         egress_channel: str | None = None,
         *,
+        settings: ClientSettings | None = None,
         on_message: MessageHandler | None = None,
         on_session_event: Callable[[EventCode, str], object] | None = None,
         on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
@@ -108,14 +90,15 @@ class ClusterClient(ClientLoop):
         aeron_dir: str | None = None,
         transport: ClientTransport | None = None,
         wait: bool = True,
-        **settings: Any,
     ) -> None:
-        super().__init__(on_message or (lambda session_id, timestamp, payload: None))
+        self.settings = settings or ClientSettings()
         if egress_channel is not None:
-            settings["egress_channel"] = egress_channel
-        self.settings = ClientSettings(**settings)
+            self.settings = replace(self.settings, egress_channel=egress_channel)
+        on_message = on_message or (lambda session_id, timestamp, payload: None)
+        self._loop = ClientLoop(on_message, self._on_event, self._on_offered)
+        self.offer = self._loop.offer
         self.ingress_endpoints = _endpoint_table(ingress_endpoints, self.settings.ingress_channel)
-        self.named_endpoints = dict(ingress_endpoints) if isinstance(ingress_endpoints, Mapping) else {}
+        named_endpoints = dict(ingress_endpoints) if isinstance(ingress_endpoints, Mapping) else {}
         self._on_session_event = on_session_event or (lambda code, detail: None)
         self._on_new_leader = on_new_leader or (lambda term_id, member_id, endpoints: None)
         self._on_challenge = on_challenge or (lambda challenge: self.settings.credentials)
@@ -123,7 +106,7 @@ class ClusterClient(ClientLoop):
         self.session_id = NULL_VALUE
         self.leadership_term_id = NULL_VALUE
         self.leader_member_id = NULL_VALUE
-        self.leader_heartbeat_timeout_ns = 0
+        self._leader_heartbeat_timeout_ns = 0
         self.close_reason = ""
         self._image: Any = None
         self._deadline_ns = 0
@@ -133,24 +116,26 @@ class ClusterClient(ClientLoop):
         self._owns_transport = transport is None
         self._transport = transport or (ClientTransport.connect(aeron_dir) if aeron_dir else ClientTransport.embedded())
         try:
-            self._begin()
+            self._begin(named_endpoints)
             while wait and self.state is ClientState.CONNECTING:
                 if self.poll() == 0:
-                    self.park(TICK_INTERVAL_NS)
+                    self._transport.park(TICK_INTERVAL_NS)
         except BaseException:
             self.close()
             raise
 
-    def _begin(self) -> None:
+    def _begin(self, named_endpoints: dict[int, str]) -> None:
         settings, client = self.settings, self._transport.client
         ingress = settings.ingress_channel, settings.ingress_stream_id
         self._ingress_publications = IngressPublications(client, *ingress)
-        self._queries = ClientQueries(self, client, *ingress, settings.query_retry_interval_ns)
+        self._queries = ClientQueries(
+            _QuerySession(self, named_endpoints), client, *ingress, to_ns(settings.query_retry_interval_s)
+        )
         channel = settings.egress_channel
         if channel.startswith("aeron:udp"):
             channel += f"{'|' if '?' in channel else '?'}rejoin=false"
         self._egress_subscription = client.add_subscription(channel, settings.egress_stream_id)
-        self.set_egress(self._egress_subscription)
+        self._loop.set_egress(self._egress_subscription)
         now_ns = self._transport.clock.now()
         self._connect = SessionConnect(
             client,
@@ -160,9 +145,9 @@ class ClusterClient(ClientLoop):
             response_channel=self._response_channel,
             credentials=settings.credentials,
             on_challenge=self._on_challenge,
-            client_info=CLIENT_INFO.format(settings.client_name),
-            attempt_timeout_ns=settings.connect_attempt_timeout_ns,
-            deadline_ns=now_ns + settings.connect_timeout_ns,
+            client_info=CLIENT_INFO.format(settings.client_name, VERSION),
+            attempt_timeout_ns=to_ns(settings.connect_attempt_timeout_s),
+            deadline_ns=now_ns + to_ns(settings.connect_timeout_s),
         )
 
     def _response_channel(self, endpoint: str) -> str:
@@ -175,6 +160,11 @@ class ClusterClient(ClientLoop):
     def is_connected(self) -> bool:
         """Offers go to a leader. False while a new one is awaited, too."""
         return self.state is ClientState.CONNECTED
+
+    @property
+    def unsent(self) -> int:
+        """Messages that were offered since the transport ran last."""
+        return self._loop.unsent
 
     @property
     def is_closed(self) -> bool:
@@ -191,36 +181,38 @@ class ClusterClient(ClientLoop):
         Raises SessionClosedError when the session is over.
         """
         now_ns = self._drive()
-        count = self.poll_egress(limit)
+        count = self._loop.poll_egress(limit)
         if now_ns >= self._next_tick_ns:
             self._tick(now_ns)
         if self.state is ClientState.CLOSED and not count:
             raise self._closed_error()
         return count
 
-    def send(self, payload: Payload, timeout_ns: int | None = None) -> int:
-        """Offers until the message is taken, polling meanwhile; its position. Also through a change of the leader.
+    def send(self, payload: Payload, *, timeout_s: float | None = None) -> int:
+        """Offers until the message is taken, polling meanwhile, and returns its position. Also through a change of the
+        leader.
 
-        Raises ClusterTimeoutError after `timeout_ns` (default: message_timeout_ns), SessionClosedError when the session
+        Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s), SessionClosedError when the session
         is over, ClusterError for a message that is too long.
         """
         result = self.offer(payload)
         if result < 0:
-            result = self._send_slowly(payload, timeout_ns)
+            result = self._send_slowly(payload, timeout_s)
         self._drive()
         return result
 
-    def _send_slowly(self, payload: Payload, timeout_ns: int | None) -> int:
-        deadline_ns = self._transport.clock.now() + (timeout_ns or self.settings.message_timeout_ns)
+    def _send_slowly(self, payload: Payload, timeout_s: float | None) -> int:
+        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
         while (result := self.offer(payload)) < 0:
-            if result == MESSAGE_TOO_LONG:
+            if result == OfferResult.MESSAGE_TOO_LONG:
                 raise ClusterError(
                     f"message of {len(payload)} bytes; longer than the ingress takes: see ingress_channel"
                 )
             if self._transport.clock.now() > deadline_ns:
-                raise ClusterTimeoutError(f"message not taken in time: result={result} state={self.state.name}")
+                why = f"result={OfferResult(result).name} state={self.state.name}"
+                raise ClusterTimeoutError(f"message not taken in time: {why}")
             if self.poll() == 0:
-                self.park(SEND_PARK_NS)
+                self._transport.park(SEND_PARK_NS)
         return result
 
     def query(
@@ -230,28 +222,28 @@ class ClusterClient(ClientLoop):
         consistency: str = "linearizable",
         member_id: int | None = None,
         min_position: int | None = None,
-        timeout_ns: int | None = None,
+        timeout_s: float | None = None,
     ) -> QueryReply:
         """Asks the service something that changes nothing and takes no place in the log; polls until it is answered.
 
         "linearizable": the answer shows everything that was answered to anybody before this call. "stale": it may be
         older, and says of which position it is; with `min_position` it is no older than that. `member_id` answers, the
         leader by default. Asked again by itself, also through a change of the leader. Raises ClusterTimeoutError after
-        `timeout_ns` (default: message_timeout_ns), also where `min_position` was not reached; QueryFailedError when the
+        `timeout_s` (default: message_timeout_s), also where `min_position` was not reached; QueryFailedError when the
         service answers no such query or failed; SessionClosedError, and ClusterError for what cannot be asked.
         """
-        if self.is_in_callback:
+        if self._loop.is_in_callback:
             raise ClusterError("query waits for its answer, which no callback can: use start_query there")
         pending = self.start_query(
             payload,
             consistency=consistency,
             member_id=member_id,
             min_position=min_position,
-            timeout_ns=timeout_ns,
+            timeout_s=timeout_s,
         )
         while not pending.is_done:
             if self.poll() == 0 and not pending.is_done:
-                self.park(TICK_INTERVAL_NS)
+                self._transport.park(TICK_INTERVAL_NS)
         return pending.result()
 
     def start_query(
@@ -261,7 +253,7 @@ class ClusterClient(ClientLoop):
         consistency: str = "linearizable",
         member_id: int | None = None,
         min_position: int | None = None,
-        timeout_ns: int | None = None,
+        timeout_s: float | None = None,
         on_done: Callable[[PendingQuery], object] | None = None,
     ) -> PendingQuery:
         """`query` without waiting: it is sent, and done, while `poll` is called. `on_done` comes from `poll`."""
@@ -273,26 +265,21 @@ class ClusterClient(ClientLoop):
             consistency=consistency,
             member_id=member_id,
             min_position=min_position,
-            deadline_ns=now_ns + (timeout_ns or self.settings.message_timeout_ns),
+            deadline_ns=now_ns + to_ns(timeout_s or self.settings.message_timeout_s),
             now_ns=now_ns,
             on_done=on_done,
         )
 
-    @property
-    def leader_ingress(self) -> ExclusivePublication | None:
-        """The publication to the leader, None while there is none to send to."""
-        return self._ingress_publications.get(self.leader_member_id) if self.is_connected else None
-
-    def park(self, timeout_ns: int) -> None:
+    def park(self, timeout_s: float) -> None:
         """Waits until something may have come in, or the timeout passed."""
-        self._transport.park(timeout_ns)
+        self._transport.park(to_ns(timeout_s))
 
     def flush(self) -> None:
-        """Sends at once what was offered; `poll` does it, too."""
+        """Sends at once what was offered, as `poll` does."""
         self._drive()
 
     def close(self) -> None:
-        """Closes the session and gives the transport back. Again is harmless."""
+        """Closes the session and gives the transport back. Idempotent."""
         if self.state in (ClientState.CONNECTED, ClientState.AWAIT_NEW_LEADER) and self.session_id >= 0:
             publication = self._ingress_publications.get(self.leader_member_id)
             if publication is not None and not self._transport.client.is_closed:
@@ -315,10 +302,10 @@ class ClusterClient(ClientLoop):
     # Duty cycle
 
     def _drive(self) -> int:
-        self.clear_unsent()
+        self._loop.clear_unsent()
         return self._transport.drive()
 
-    def on_offered(self, result: int) -> None:
+    def _on_offered(self, result: int) -> None:
         if self.state is ClientState.CLOSED:
             raise self._closed_error()
         self._drive()
@@ -342,7 +329,7 @@ class ClusterClient(ClientLoop):
         self._connect = None
         self.ingress_endpoints = connect.endpoints
         self._image = connect.image
-        self.leader_heartbeat_timeout_ns = max(opened.leader_heartbeat_timeout_ns, 0)
+        self._leader_heartbeat_timeout_ns = max(opened.leader_heartbeat_timeout_ns, 0)
         self._enter_term(opened.leadership_term_id, opened.cluster_session_id)
         if connect.member_id in (opened.leader_member_id, NULL_VALUE):
             self.leader_member_id = connect.member_id
@@ -353,28 +340,29 @@ class ClusterClient(ClientLoop):
 
     def _enter_term(self, leadership_term_id: int, session_id: int) -> None:
         self.leadership_term_id, self.session_id = leadership_term_id, session_id
-        self.set_session(leadership_term_id, session_id)
+        self._loop.set_session(leadership_term_id, session_id)
 
     def _become_connected(self, now_ns: int) -> None:
         self.state = ClientState.CONNECTED
-        self.set_ingress(self._ingress_publications.get(self.leader_member_id))
-        self._next_keep_alive_ns = now_ns + self.settings.keep_alive_interval_ns
+        self._loop.set_ingress(self._ingress_publications.get(self.leader_member_id))
+        self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
 
     def _watch_leader(self, now_ns: int) -> None:
-        if self.take_ingress_lost() or self._image is None or self._image.is_closed:
+        if self._loop.take_ingress_lost() or self._image is None or self._image.is_closed:
             self._look_for_leader(now_ns)
-        elif now_ns >= self._next_keep_alive_ns and (self.take_sent() or self._send_keep_alive()):
-            self._next_keep_alive_ns = now_ns + self.settings.keep_alive_interval_ns
+        elif now_ns >= self._next_keep_alive_ns and (self._loop.take_sent() or self._send_keep_alive()):
+            self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
 
     def _look_for_leader(self, now_ns: int) -> None:
         """It was lost, or is another one than was asked for the session and is about to say where it is."""
         self.state = ClientState.AWAIT_NEW_LEADER
-        self._deadline_ns = now_ns + max(self.settings.new_leader_timeout_ns, 2 * self.leader_heartbeat_timeout_ns)
+        timeout_ns = to_ns(self.settings.new_leader_timeout_s)
+        self._deadline_ns = now_ns + max(timeout_ns, 2 * self._leader_heartbeat_timeout_ns)
         self._open_ingress()
 
     def _open_ingress(self) -> None:
         """A new publication to the leader: members do not take up one again that they lost."""
-        self.set_ingress(None)
+        self._loop.set_ingress(None)
         self._ingress_publications.close()
         endpoint = self._leader_endpoint
         if endpoint is not None:
@@ -384,6 +372,11 @@ class ClusterClient(ClientLoop):
     def _leader_endpoint(self) -> str | None:
         """Empty for IPC; None when it is not known."""
         return self.ingress_endpoints.get(self.leader_member_id, self.ingress_endpoints.get(NULL_VALUE))
+
+    @property
+    def _leader_ingress(self) -> ExclusivePublication | None:
+        """The publication to the leader, None while there is none to send to."""
+        return self._ingress_publications.get(self.leader_member_id) if self.is_connected else None
 
     def _send_keep_alive(self) -> bool:
         publication = self._ingress_publications.get(self.leader_member_id)
@@ -416,7 +409,7 @@ class ClusterClient(ClientLoop):
         if self.state is not ClientState.CLOSED:
             self.state = ClientState.CLOSED
             self.close_reason = reason
-            self.set_ingress(None)
+            self._loop.set_ingress(None)
             self._queries.fail_all(self._closed_error)
 
     def _closed_error(self) -> SessionClosedError:
@@ -427,7 +420,7 @@ class ClusterClient(ClientLoop):
 
     # Egress
 
-    def on_event(self, message: bytes, image: Any) -> None:
+    def _on_event(self, message: bytes, image: Any) -> None:
         found = ordo_codecs.decode_any(message)
         if found is None:
             return
@@ -453,12 +446,12 @@ class ClusterClient(ClientLoop):
         self._image = image
         self._enter_term(event.leadership_term_id, self.session_id)
         self.leader_member_id = event.leader_member_id
-        self.reset_assemblies(image)
+        self._loop.reset_assemblies(image)
         if event.ingress_endpoints and NULL_VALUE not in self.ingress_endpoints:
             self.ingress_endpoints = parse_endpoints(event.ingress_endpoints)
         self._open_ingress()
         self.state = ClientState.AWAIT_NEW_LEADER_CONNECTION
-        self._deadline_ns = self._transport.clock.now() + self.settings.message_timeout_ns
+        self._deadline_ns = self._transport.clock.now() + to_ns(self.settings.message_timeout_s)
         self._next_tick_ns = 0
 
     def _is_news(self, event: Any) -> bool:
@@ -473,6 +466,37 @@ class ClusterClient(ClientLoop):
         if code is EventCode.CLOSED:
             self._become_closed(event.detail or "closed by the cluster")
         self._on_session_event(code, event.detail)
+
+
+class _QuerySession:
+    """What queries see of their session."""
+
+    def __init__(self, client: ClusterClient, named_endpoints: dict[int, str]) -> None:
+        self._client = client
+        self.named_endpoints = named_endpoints
+
+    @property
+    def session_id(self) -> int:
+        return self._client.session_id
+
+    @property
+    def leadership_term_id(self) -> int:
+        return self._client.leadership_term_id
+
+    @property
+    def leader_member_id(self) -> int:
+        return self._client.leader_member_id
+
+    @property
+    def ingress_endpoints(self) -> dict[int, str]:
+        return self._client.ingress_endpoints
+
+    @property
+    def leader_ingress(self) -> ExclusivePublication | None:
+        return self._client._leader_ingress
+
+    def note_ingress_lost(self) -> None:
+        self._client._loop.note_ingress_lost()
 
 
 def _endpoint_table(endpoints: Iterable[str] | Mapping[int, str], ingress_channel: str) -> dict[int, str]:

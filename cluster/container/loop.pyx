@@ -20,6 +20,7 @@ from transport.publication cimport Publication
 from transport.subscription cimport Subscription
 
 from runtime.errors import ServiceCallError, ServiceError
+from service_api.service import OfferResult
 
 cdef enum:
     RECORD_LIMIT_DEFAULT = 64
@@ -283,12 +284,15 @@ cdef class ContainerSession(NativeSession):
     def offer(self, payload):
         """See service_api.service.ClientSession."""
         cdef const uint8_t[::1] view
+        cdef int64_t result
         if not self._loop.may_call:
             self._loop.check_allowed("session.offer")
         if PyBytes_CheckExact(payload):
-            return self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
-        view = memoryview(payload).cast("B")
-        return self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
+            result = self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+        else:
+            view = memoryview(payload).cast("B")
+            result = self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
+        return result if result > 0 else OfferResult(result)
 
     def close(self):
         """See service_api.service.ClientSession."""

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
+from pathlib import Path
 
 from runtime.errors import ConfigurationError
 from service_api.native import NativeClusteredService
 from service_api.service import ClusteredService, Service
 
+HOUSE = Path(__file__).resolve().parents[2]
+"""Where Ordo's own packages lie."""
+
+OWN_PACKAGES = (
+    *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "gateway", "pipeline"),
+    *("deploy", "ordo"),
+)
+
+
+def _refuse_clashes(folder: Path) -> None:
+    """A user's module that has the name of a package of Ordo could not be imported, or would be taken for it."""
+    for name in OWN_PACKAGES if folder.resolve() != HOUSE else ():
+        for path in (folder / f"{name}.py", folder / name / "__init__.py"):
+            if path.exists():
+                found = path.parent if path.name == "__init__.py" else path
+                raise ConfigurationError(f"{found} has the name of a package of Ordo, which must not be: rename it")
+
 
 def load_service(name: str) -> type[Service]:
-    """The class of `module:Class`; the current folder counts as on the path. Raises ConfigurationError."""
+    """Returns the class of `module:Class`, looked for on the path and, last, in the current folder.
+
+    Raises ConfigurationError, also where the current folder has a module of the name of one of Ordo's packages.
+    """
     module_name, separator, class_name = name.partition(":")
     if not separator or not module_name or not class_name:
         raise ConfigurationError(f"service={name!r}: must be module:Class, such as mypackage.counter:Counter")
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    folder = Path.cwd()
+    _refuse_clashes(folder)
+    if not {"", str(folder)} & set(sys.path):
+        sys.path.append(str(folder))
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:

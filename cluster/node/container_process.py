@@ -23,6 +23,7 @@ class ContainerProcess:
     def __init__(self, config: NodeConfig, service_name: str) -> None:
         self._command = [
             sys.executable,
+            "-P",  # a file of the user's must not be taken for a package of Ordo's
             "-m",
             "cluster.container.main",
             "--cluster-dir",

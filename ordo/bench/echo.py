@@ -3,7 +3,7 @@
 import time
 
 from service_api.native import Header
-from service_api.service import ADMIN_ACTION, BACK_PRESSURED, ClientSession, Cluster, ClusteredService
+from service_api.service import ClientSession, Cluster, ClusteredService, OfferResult
 from service_api.snapshot import SnapshotReader
 
 OFFER_TIMEOUT_NS = 1_000_000_000
@@ -20,7 +20,7 @@ class Echo(ClusteredService):
         if session is None:
             return
         result = session.offer(payload)
-        if result in (BACK_PRESSURED, ADMIN_ACTION):
+        if result in (OfferResult.BACK_PRESSURED, OfferResult.ADMIN_ACTION):
             self._offer_again(session, payload)
 
     def _offer_again(self, session: ClientSession, payload: bytes) -> None:
@@ -28,6 +28,6 @@ class Echo(ClusteredService):
         deadline_ns = time.monotonic_ns() + OFFER_TIMEOUT_NS
         while time.monotonic_ns() < deadline_ns:
             self._cluster.idle()
-            if session.offer(payload) not in (BACK_PRESSURED, ADMIN_ACTION):
+            if session.offer(payload) not in (OfferResult.BACK_PRESSURED, OfferResult.ADMIN_ACTION):
                 return
             time.sleep(OFFER_PAUSE_S)

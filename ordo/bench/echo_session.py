@@ -10,7 +10,7 @@ from types import TracebackType
 
 from hdrh.histogram import HdrHistogram
 
-from cluster.client import ClusterClient
+from cluster.client import ClientSettings, ClusterClient
 from ordo.bench.latency import new_histogram, record
 from runtime.errors import ClusterTimeoutError
 
@@ -20,6 +20,7 @@ POLL_LIMIT = 512
 SPINS = 5
 TERM_LENGTH_BYTES = 4 * 1024 * 1024  # a window of requests fits into the ingress and into the egress
 PARK_NS = 1_000_000
+PARK_S = PARK_NS / 1e9
 SILENCE_NS = 20_000_000_000
 
 
@@ -35,8 +36,10 @@ class EchoSession:
         self._client = ClusterClient(
             dict(ingress_endpoints),
             on_message=self._on_message,
-            ingress_channel=f"aeron:udp?term-length={TERM_LENGTH_BYTES}",
-            egress_term_length_bytes=TERM_LENGTH_BYTES,
+            settings=ClientSettings(
+                ingress_channel=f"aeron:udp?term-length={TERM_LENGTH_BYTES}",
+                egress_term_length_bytes=TERM_LENGTH_BYTES,
+            ),
         )
         self._padding = bytes(size_bytes - PAYLOAD_BYTES_MIN)
         self._spins = spins
@@ -73,7 +76,7 @@ class EchoSession:
                     break
                 self.sent += 1
             if not client.poll(POLL_LIMIT):
-                client.park(PARK_NS)
+                client.park(PARK_S)
             now_ns = time.monotonic_ns()
             waiting_since_ns = self._check_silence(before, waiting_since_ns, now_ns)
         return (time.monotonic_ns() - start_ns) / 1e9
@@ -94,7 +97,7 @@ class EchoSession:
                 next_ns = (
                     start_ns + (self.sent - first) * interval_ns if self.sent - first < count else now_ns + PARK_NS
                 )
-                self._client.park(max(0, min(PARK_NS, next_ns - time.monotonic_ns())))
+                self._client.park(max(0, min(PARK_S, (next_ns - time.monotonic_ns()) / 1e9)))
             waiting_since_ns = self._check_silence(before, waiting_since_ns, time.monotonic_ns())
         return self._histogram()
 
@@ -121,7 +124,7 @@ class EchoSession:
                 continue
             spins += 1
             if spins > self._spins:
-                client.park(PARK_NS)
+                client.park(PARK_S)
                 self._check_silence(self.received, since_ns, time.monotonic_ns())
 
     def _check_silence(self, before: int, since_ns: int, now_ns: int) -> int:

@@ -32,7 +32,7 @@ class Connection(Protocol):
     def poll(self, limit: int) -> int:
         """Calls back for up to `limit` messages; their number."""
 
-    def park(self, timeout_ns: int) -> None:
+    def park(self, timeout_s: float) -> None:
         """Waits until something may have come, or the timeout."""
 
 
@@ -96,7 +96,7 @@ class OrderClient:
             if on_cycle is not None:
                 on_cycle()
             if not worked:
-                self._connection.park(PARK_NS)
+                self._connection.park(PARK_NS / 1e9)
 
     def on_new_leader(self) -> None:
         """What the old leader did not commit is lost: everything unanswered goes again."""

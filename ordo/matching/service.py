@@ -10,7 +10,7 @@ from ordo.matching.book import BUY, SELL, OrderBook
 from ordo.matching.engine import MatchingCore
 from ordo.matching.protocol import QUERY, REQUEST, TOP_OF_BOOK, Kind, decode_answer
 from service_api.native import Header
-from service_api.service import ADMIN_ACTION, ClientSession, CloseReason, Cluster, ClusteredService
+from service_api.service import ClientSession, CloseReason, Cluster, ClusteredService, OfferResult
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 _OWNER_COUNT = Struct("<I")
@@ -49,7 +49,7 @@ class MatchingEngine(ClusteredService):
             self._report(answer, header.position)
         client_id = REQUEST.unpack_from(payload)[3]
         self._session_ids[client_id] = session.id
-        if session.offer(answer) == ADMIN_ACTION:
+        if session.offer(answer) == OfferResult.ADMIN_ACTION:
             session.offer(answer)
         for owner_id, notice in self.core.executions:
             self._notify(owner_id, notice)
@@ -75,7 +75,7 @@ class MatchingEngine(ClusteredService):
     def _notify(self, owner_id: int, notice: bytes) -> None:
         session_id = self._session_ids.get(owner_id)
         session = self._cluster.get_client_session(session_id) if self._cluster and session_id is not None else None
-        if session is not None and session.offer(notice) == ADMIN_ACTION:
+        if session is not None and session.offer(notice) == OfferResult.ADMIN_ACTION:
             session.offer(notice)
 
     def _report(self, answer: bytes, position: int) -> None:

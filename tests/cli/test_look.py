@@ -227,7 +227,7 @@ def test_a_package_that_is_missing_is_named_with_the_remedy(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pipeline.cli", None)
     assert run(["pipeline", "audit"]) == 2
-    assert capsys.readouterr().err == "ordo: pipeline.cli is not installed: pip install 'ordo[pipeline]'\n"
+    assert capsys.readouterr().err == "ordo: pipeline.cli is not installed: pip install 'ordo-sequencer[pipeline]'\n"
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client import ClientSettings, ClusterClient
 from cluster.node.counters import counter_value
 from cluster.wire.counter_types import CounterType, ModuleState
 from deploy.launcher import LocalCluster
@@ -77,7 +77,7 @@ def test_a_suspended_cluster_takes_nothing_until_it_goes_on(
         position = counter_value(folder, CounterType.COMMIT_POSITION)
         assert client.offer(b"meanwhile") > 0, "it waits in the client's publication"
         with pytest.raises(ClusterTimeoutError):
-            ClusterClient(cluster.ingress_endpoints, connect_timeout_ns=200_000_000)
+            ClusterClient(cluster.ingress_endpoints, settings=ClientSettings(connect_timeout_s=0.2))
         assert run(["cluster", "snapshot", *config_of(cluster, leader)]) == 1
         assert "is suspended; have it go on first" in capsys.readouterr().err
         assert counter_value(folder, CounterType.COMMIT_POSITION) == position

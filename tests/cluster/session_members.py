@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from random import Random
 from typing import Any
 from zlib import crc32
 
 from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.client.transport import ClientTransport
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
@@ -280,8 +282,11 @@ class SessionWorld:
         return process, WorldTransport(self, process)
 
     def client(self, **options: Any) -> ClusterClient:
+        """`options` are arguments of ClusterClient, or fields of its settings."""
         _, transport = self.client_process()
         endpoints = options.pop("ingress_endpoints", self.endpoints)
+        names = [field.name for field in fields(ClientSettings) if field.name in options]
+        options["settings"] = ClientSettings(**{name: options.pop(name) for name in names})
         return ClusterClient(endpoints, "aeron:udp?endpoint=10.0.1.1:0", transport=transport, **options)
 
     def run(self, client: ClusterClient, until: Any, steps_max: int = 400_000) -> None:
@@ -336,7 +341,7 @@ class RealWorld(SessionWorld):
                 return
             self.step()
             if client.poll() == 0:
-                client.park(STEP_NS)
+                client.park(STEP_NS / 1e9)
         raise AssertionError(f"not reached in {steps_max} steps: state={client.state}")
 
 

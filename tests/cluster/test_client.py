@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ import pytest
 
 from cluster.client.async_client import AsyncClusterClient
 from cluster.client.session import ClientState, ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.wire.codecs import EventCode
 from runtime.errors import (
     ClusterError,
@@ -80,7 +82,7 @@ def test_endpoints_may_be_a_list_and_some_members_may_be_down(world: SessionWorl
 def test_a_member_that_does_not_answer_is_passed_over(world: SessionWorld) -> None:
     world.members[0].silent = True
     world.leader_id = 1
-    client = world.client(connect_attempt_timeout_ns=SECOND_NS // 10)
+    client = world.client(connect_attempt_timeout_s=0.1)
     assert client.leader_member_id == 1
     assert "SessionConnectRequest" in world.members[0].names_received()
 
@@ -89,7 +91,7 @@ def test_a_name_that_cannot_be_resolved_is_passed_over(world: SessionWorld) -> N
     """Neither the session nor what keeps it alive minds it."""
     world.leader_id = 2
     endpoints = world.endpoints | {0: "no-such-host:9000"}
-    client = world.client(ingress_endpoints=endpoints, keep_alive_interval_ns=SECOND_NS // 10)
+    client = world.client(ingress_endpoints=endpoints, keep_alive_interval_s=0.1)
     assert client.leader_member_id == 2
     world.run(client, lambda: "SessionKeepAlive" in world.leader.names_received())
 
@@ -119,7 +121,7 @@ def test_another_leader_opens_the_session(world: SessionWorld, asked: int, learn
         world.fail_over(2)
 
     world.at(world.clock.now() + SECOND_NS // 2, fail_over)
-    client = world.client(connect_attempt_timeout_ns=2 * SECOND_NS, **inbox.options())
+    client = world.client(connect_attempt_timeout_s=2, **inbox.options())
     world.run(client, lambda: client.is_connected and client.ingress_endpoints[2] == world.endpoints[2])
     assert client.leader_member_id == 2
     client.send(b"to the new one")
@@ -131,7 +133,7 @@ def test_without_any_member_the_client_says_so_in_time(world: SessionWorld) -> N
     world.down = {0, 1, 2}
     before_ns = world.clock.now()
     with pytest.raises(ClusterTimeoutError, match=r"endpoints=0=10.0.0.1:9000.*no member's ingress is connected"):
-        world.client(connect_timeout_ns=2 * SECOND_NS)
+        world.client(connect_timeout_s=2)
     assert 2 * SECOND_NS <= world.clock.now() - before_ns < 3 * SECOND_NS
 
 
@@ -196,7 +198,7 @@ def test_egress_of_other_sessions_is_not_ours(world: SessionWorld) -> None:
 
 
 def test_a_quiet_session_is_kept_alive_and_a_busy_one_needs_no_help(world: SessionWorld) -> None:
-    client = world.client(keep_alive_interval_ns=SECOND_NS // 10)
+    client = world.client(keep_alive_interval_s=0.1)
     end_ns = world.clock.now() + SECOND_NS
     world.run(client, lambda: world.clock.now() > end_ns)
     keep_alives = [values for name, values in world.leader.received if name == "SessionKeepAlive"]
@@ -235,7 +237,7 @@ def test_send_waits_through_a_failover(world: SessionWorld) -> None:
     assert client.offer(b"nobody there") < 0
     announce_ns = world.clock.now() + 3 * SECOND_NS
     world.at(announce_ns, world.announce)
-    client.send(b"after", timeout_ns=10 * SECOND_NS)
+    client.send(b"after", timeout_s=10)
     assert world.clock.now() >= announce_ns
     world.run(client, lambda: inbox.messages)
     assert inbox.messages == [(1, 77, b"after")]
@@ -268,7 +270,7 @@ def test_the_old_leader_is_left_for_the_new_one_though_it_still_lives(world: Ses
 
 
 def test_without_a_new_leader_the_session_ends_in_time(world: SessionWorld) -> None:
-    client = world.client(new_leader_timeout_ns=3 * SECOND_NS)
+    client = world.client(new_leader_timeout_s=3)
     world.fail_over(1, announce=False)
     before_ns = world.clock.now()
     with pytest.raises(SessionClosedError, match="no new one was announced"):
@@ -306,7 +308,7 @@ def test_send_gives_up_after_its_timeout(world: SessionWorld) -> None:
     world.down.add(0)
     with pytest.raises(ClusterTimeoutError, match="not taken in time"):
         for _ in range(10_000):
-            client.send(bytes(1000), timeout_ns=SECOND_NS // 2)
+            client.send(bytes(1000), timeout_s=0.5)
 
 
 def test_a_message_too_long_is_an_error(world: SessionWorld) -> None:
@@ -337,14 +339,19 @@ def test_a_callback_may_offer_and_poll(world: SessionWorld) -> None:
         ({"ingress_endpoints": []}, "ingress_endpoints is empty"),
         ({"ingress_endpoints": ["localhost"]}, "'localhost', must be host:port"),
         ({"ingress_endpoints": ["a:99999"]}, "must be host:port"),
-        ({"ingress_endpoints": ["a:1"], "keep_alive_interval_ns": 0}, "keep_alive_interval_ns=0: must be above 0"),
+        (
+            {"ingress_endpoints": ["a:1"], "keep_alive_interval_s": 0},
+            "keep_alive_interval_s=0: must be",
+        ),
         ({"ingress_endpoints": ["a:1"], "ingress_channel": "aeron:ipc"}, "must be empty for an IPC ingress"),
         ({"ingress_endpoints": ["a:1"], "egress_channel": "udp://x"}, "must begin with aeron:udp or aeron:ipc"),
     ],
 )
 def test_mistakes_in_the_settings_are_one_clear_line(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        ClusterClient(**options)
+        names = [field.name for field in fields(ClientSettings) if field.name in options]
+        settings = ClientSettings(**{name: options.pop(name) for name in names})
+        ClusterClient(**options, settings=settings)
 
 
 # asyncio
@@ -469,7 +476,7 @@ def test_with_the_driver_of_somebody_else(tmp_path: Path) -> None:
             client.send(b"hello")
             while not inbox.messages:
                 if client.poll() == 0:
-                    client.park(1_000_000)
+                    client.park(0.001)
         assert inbox.messages == [(1, 77, b"hello")]
     finally:
         world.stopping = True

@@ -10,7 +10,7 @@ import pytest
 
 from cluster.client.async_client import AsyncClusterClient
 from cluster.client.query import PendingQuery, QueryReply
-from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import Consistency, QueryStatus
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, QueryFailedError, SessionClosedError
@@ -91,7 +91,7 @@ def test_learners_are_asked_where_the_client_was_told_of_them(world: QueryWorld)
 
 def test_query_without_an_answer_is_asked_again(world: QueryWorld) -> None:
     world.script = [None, None, (QueryStatus.OK, b"42")]
-    client = world.client(query_retry_interval_ns=SECOND_NS // 10)
+    client = world.client(query_retry_interval_s=0.1)
     assert client.query(b"AAPL").payload == b"42"
     assert len({query.correlation_id for _, query in world.asked}) == 1, "one query, whatever answer comes first"
     assert len(world.asked) == 3
@@ -100,7 +100,7 @@ def test_query_without_an_answer_is_asked_again(world: QueryWorld) -> None:
 @pytest.mark.parametrize("status", [QueryStatus.BUSY, QueryStatus.UNAVAILABLE])
 def test_query_that_is_put_off_is_asked_again(world: QueryWorld, status: QueryStatus) -> None:
     world.script = [(status, b"not now"), (QueryStatus.OK, b"42")]
-    client = world.client(query_retry_interval_ns=100 * SECOND_NS)
+    client = world.client(query_retry_interval_s=100)
     assert client.query(b"AAPL").payload == b"42"
     assert len(world.asked) == 2
 
@@ -120,7 +120,7 @@ def test_query_is_given_up_at_its_deadline_and_says_what_was_in_the_way(world: Q
     client = world.client()
     text = "member=1 consistency=stale min_position=5000: member 1: no leader is known: ask again"
     with pytest.raises(ClusterTimeoutError, match=text):
-        client.query(b"AAPL", consistency="stale", member_id=1, min_position=5000, timeout_ns=SECOND_NS)
+        client.query(b"AAPL", consistency="stale", member_id=1, min_position=5000, timeout_s=1)
     late = world.asked[-1]
     world.answer(world.members[1], late[1], QueryStatus.OK, b"late")
     world.script = [(QueryStatus.OK, b"42")]
@@ -129,9 +129,9 @@ def test_query_is_given_up_at_its_deadline_and_says_what_was_in_the_way(world: Q
 
 def test_new_leader_is_asked_after_a_failover(world: QueryWorld) -> None:
     world.script = [None, (QueryStatus.OK, b"42")]
-    client = world.client(query_retry_interval_ns=100 * SECOND_NS)
+    client = world.client(query_retry_interval_s=100)
     world.at(world.clock.now() + SECOND_NS // 2, lambda: world.fail_over(2))
-    assert client.query(b"AAPL", timeout_ns=20 * SECOND_NS) == QueryReply(b"42", 4096, 2)
+    assert client.query(b"AAPL", timeout_s=20) == QueryReply(b"42", 4096, 2)
     assert world.members_asked == [0, 2]
 
 
@@ -140,12 +140,12 @@ def test_member_that_was_away_is_connected_anew(world: QueryWorld) -> None:
     assert client.query(b"AAPL", member_id=1).member_id == 1
     world.down = {1}
     with pytest.raises(ClusterTimeoutError, match="member=1"):
-        client.query(b"AAPL", member_id=1, timeout_ns=8 * SECOND_NS)
+        client.query(b"AAPL", member_id=1, timeout_s=8)
     world.down = set()
     for publication in world.members[1].publications.values():
         publication.close()  # as a member does when nobody is at the other end any more
     world.members[1].publications.clear()
-    assert client.query(b"AAPL", member_id=1, timeout_ns=30 * SECOND_NS).member_id == 1
+    assert client.query(b"AAPL", member_id=1, timeout_s=30).member_id == 1
 
 
 def test_many_queries_at_once_find_their_own_answers(world: QueryWorld) -> None:
@@ -201,14 +201,14 @@ def test_what_cannot_be_asked_is_said_at_once(world: QueryWorld) -> None:
         client.query(b"AAPL", member_id=9)
     with pytest.raises(ClusterError, match="query of 200000 bytes; longer than the ingress takes: see ingress_channel"):
         client.query(bytes(200_000))
-    with pytest.raises(ConfigurationError, match="query_retry_interval_ns=0: must be above 0"):
-        ClusterClient(["127.0.0.1:1"], query_retry_interval_ns=0)
+    with pytest.raises(ConfigurationError, match="query_retry_interval_s=0: must be a number of seconds above 0"):
+        ClientSettings(query_retry_interval_s=0)
     assert world.asked == []
 
 
 def test_answers_that_are_none_are_ignored(world: QueryWorld) -> None:
     """Unknown questions, unknown statuses: the query goes on."""
-    client = world.client(query_retry_interval_ns=SECOND_NS // 10)
+    client = world.client(query_retry_interval_s=0.1)
     world.script = [None, (QueryStatus.OK, b"42")]
     pending = client.start_query(b"AAPL")
     world.run(client, lambda: len(world.asked) == 1)

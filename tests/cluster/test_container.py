@@ -15,15 +15,12 @@ from runtime.error_log import read_errors
 from runtime.errors import ClusterError, ServiceError, SnapshotError
 from service_api.native import Header
 from service_api.service import (
-    CLOSED,
-    MESSAGE_TOO_LONG,
-    MOCKED_OFFER,
-    NOT_CONNECTED,
     ClientSession,
     CloseReason,
     Cluster,
     ClusteredService,
     NewLeadershipTermEvent,
+    OfferResult,
     Role,
     TimeUnit,
 )
@@ -148,7 +145,7 @@ def test_every_record_reaches_its_callback_in_order_with_its_position(node: Serv
         ("timer", 9, 1051),
         ("close", 1, CloseReason.TIMEOUT),
     ]
-    assert service.results == [MOCKED_OFFER, MOCKED_OFFER, CLOSED]
+    assert service.results == [OfferResult.MOCKED, OfferResult.MOCKED, OfferResult.CLOSED]
     assert container.cluster.log_position == node.log.position
     assert container.cluster.time_unit is TimeUnit.MILLIS
     assert container.cluster.client_sessions == []
@@ -223,7 +220,7 @@ def test_records_of_an_earlier_term_get_no_answer_from_the_new_leader(node: Serv
     node.commit()
     container = start(service := Recorder())
     node.run(container)
-    assert service.results == [MOCKED_OFFER, MOCKED_OFFER, service.results[2]]
+    assert service.results == [OfferResult.MOCKED, OfferResult.MOCKED, service.results[2]]
     assert [payload for _, payload in node.egress()] == [b"own"]
     assert [call for call in service.calls if call[0] in ("role", "term")] == [
         ("term", 0, 0, TimeUnit.MILLIS),
@@ -259,7 +256,7 @@ def test_a_lost_leadership_ends_the_answers(node: ServiceNode, start: Start) -> 
     node.message(1, b"hello")
     node.commit()
     node.run(container)
-    assert service.results[-1] == MOCKED_OFFER
+    assert service.results[-1] == OfferResult.MOCKED
     assert publication.is_closed
 
 
@@ -282,7 +279,7 @@ def test_a_driver_that_does_not_answer_holds_the_log_for_a_second_only(node: Ser
     node.open_session(1)
     node.commit()
     node.run(container, cycles_max=200_000)
-    assert service.results == [NOT_CONNECTED]
+    assert service.results == [OfferResult.NOT_CONNECTED]
     assert not node.client.egress
     node.run(container, lambda: bool(node.client.egress), cycles_max=200_000)
     node.message(1, b"hello")
@@ -299,7 +296,7 @@ def test_a_refused_channel_leaves_its_session_unconnected_and_is_recorded(node: 
     node.open_session(2)
     node.commit()
     node.run(container)
-    assert service.results[0] == NOT_CONNECTED
+    assert service.results[0] == OfferResult.NOT_CONNECTED
     assert service.results[1] > 0
     assert any("refused: aeron:udp?endpoint=bad:1" in error.text for error in errors_of(node, container))
 
@@ -331,7 +328,7 @@ def test_a_message_too_long_for_the_client_is_a_code(node: ServiceNode, start: S
     node.message(1, bytes(128 * 1024 // 8 - 32))
     node.commit()
     node.run(container)
-    assert service.results[1] == MESSAGE_TOO_LONG
+    assert service.results[1] == OfferResult.MESSAGE_TOO_LONG
     assert service.results[2] > 0
 
 

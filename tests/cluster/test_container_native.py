@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runtime.errors import ServiceError
-from service_api.service import MOCKED_OFFER
+from service_api.service import OfferResult
 from service_api.testing import Message, OpenSession, check_service
 from tests.cluster.native_service import NativeEcho
 from tests.cluster.service_node import ServiceNode
@@ -41,7 +41,7 @@ def test_a_follower_s_offers_are_mocked(node: ServiceNode) -> None:
     node.message(1, b"hello")
     node.commit()
     node.run(container)
-    assert service.last_result == MOCKED_OFFER
+    assert service.last_result == OfferResult.MOCKED
     container.on_close()
 
 

@@ -50,8 +50,8 @@ class LossyConnection:
                 self.client.on_message(answer)
         return count
 
-    def park(self, timeout_ns: int) -> None:
-        self.now_ns += timeout_ns
+    def park(self, timeout_s: float) -> None:
+        self.now_ns += round(timeout_s * 1e9)
 
 
 def run(connection: LossyConnection, requests: list[bytes], window: int) -> tuple[OrderClient, list[Answer]]:

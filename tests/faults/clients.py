@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from cluster.client import ClusterClient
+from cluster.client import ClientSettings, ClusterClient
 from runtime.errors import ClusterTimeoutError, SessionClosedError
 from tests.faults.registers import OPERATION, OUTCOME, Operation
 from tests.linearizability.checker import UNKNOWN, Verdict, check
@@ -67,7 +67,7 @@ class RegisterClient:
         self._history = history
         self._keys = keys
         self._generator = generator
-        self._settings = settings
+        self._settings = ClientSettings(**settings)
         self._open: dict[int, tuple[int, int]] = {}
         self._waits_for = 0
         self._next_s = 0.0
@@ -76,7 +76,7 @@ class RegisterClient:
 
     def _connect(self) -> ClusterClient:
         self.sessions += 1
-        return ClusterClient(self._endpoints, on_message=self._on_message, wait=False, **self._settings)
+        return ClusterClient(self._endpoints, on_message=self._on_message, wait=False, settings=self._settings)
 
     def close(self) -> None:
         self.client.close()

@@ -50,8 +50,8 @@ class LossyService:
             self.writer.on_message(answer)
         return len(answers)
 
-    def park(self, timeout_ns: int) -> None:
-        self._now_ns += timeout_ns
+    def park(self, timeout_s: float) -> None:
+        self._now_ns += round(timeout_s * 1e9)
 
     def write(self, payloads: list[bytes], writer: int = 1, batch: int = 0, window: int = 16) -> int:
         self.writer = SequencedWriter(self, writer, batch, self.now_ns, window=window)

@@ -73,7 +73,7 @@ class Feed:
         ):
             self.sent += 1
         if self._client.poll() == 0:
-            self._client.park(1_000_000)
+            self._client.park(0.001)
 
     def close(self) -> None:
         deadline_s = time.monotonic() + PATIENCE_S

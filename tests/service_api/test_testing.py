@@ -7,15 +7,7 @@ import pytest
 
 from runtime.errors import ServiceCallError, ServiceError, SnapshotError
 from service_api.native import Header
-from service_api.service import (
-    CLOSED,
-    MOCKED_OFFER,
-    ClientSession,
-    CloseReason,
-    Cluster,
-    ClusteredService,
-    Role,
-)
+from service_api.service import ClientSession, CloseReason, Cluster, ClusteredService, OfferResult, Role
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 from service_api.testing import (
     AdvanceTime,
@@ -162,7 +154,10 @@ def test_results_of_offers() -> None:
             self.results.append(session.offer(b"late"))
 
     inputs: list[Input] = [OpenSession(1, 1), Message(1, 2, b"x"), CloseSession(1, 3)]
-    for role, expected in ((Role.LEADER, [160, CLOSED]), (Role.FOLLOWER, [MOCKED_OFFER, CLOSED])):
+    for role, expected in (
+        (Role.LEADER, [160, OfferResult.CLOSED]),
+        (Role.FOLLOWER, [OfferResult.MOCKED, OfferResult.CLOSED]),
+    ):
         service = ServiceHarness(Asker, role=role).execute(*inputs).service
         assert isinstance(service, Asker)
         assert service.results == expected

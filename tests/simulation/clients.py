@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from cluster.client.session import ClientState, ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.client.transport import ClientTransport
 from runtime.clock import VirtualClock
 from runtime.errors import OrdoError
@@ -97,11 +98,13 @@ class SimulatedClient(Actor):
             on_message=self._on_message,
             transport=self._transport,
             wait=False,
-            ingress_channel="aeron:udp?term-length=64k",
-            egress_term_length_bytes=64 * KIB,
-            keep_alive_interval_ns=options.session_timeout_ns // 5,
-            connect_attempt_timeout_ns=500 * MS,
-            new_leader_timeout_ns=4 * S,
+            settings=ClientSettings(
+                ingress_channel="aeron:udp?term-length=64k",
+                egress_term_length_bytes=64 * KIB,
+                keep_alive_interval_s=options.session_timeout_ns // 5 / S,
+                connect_attempt_timeout_s=0.5,
+                new_leader_timeout_s=4,
+            ),
         )
 
     def crash(self) -> None:

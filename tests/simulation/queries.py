@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _QUESTION = struct.Struct("<q")
 _ANSWER = struct.Struct("<q16s")
 PENDING_MAX = 20
-TIMEOUT_NS = 2_000_000_000
+TIMEOUT_S = 2.0
 DEPOSED_NS = 1_000_000_000
 DEPOSED_MEAN_NS = 2_000_000
 
@@ -140,7 +140,7 @@ class Asking:
                 consistency=consistency.split()[0],
                 member_id=member_id,
                 min_position=min_position if consistency == "stale since" else None,
-                timeout_ns=TIMEOUT_NS,
+                timeout_s=TIMEOUT_S,
                 on_done=on_done,
             )
         except OrdoError as error:

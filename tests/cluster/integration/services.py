@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from service_api.native import Header
-from service_api.service import ADMIN_ACTION, BACK_PRESSURED, ClientSession, Cluster, ClusteredService, Role
+from service_api.service import ClientSession, Cluster, ClusteredService, OfferResult, Role
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.integration.protocol import (
     ANSWER,
@@ -106,7 +106,10 @@ class Ledger(ClusteredService):
 
     def _send(self, session: ClientSession, answer: bytes) -> None:
         deadline_s = time.monotonic() + OFFER_TIMEOUT_S
-        while session.offer(answer) in (BACK_PRESSURED, ADMIN_ACTION) and time.monotonic() < deadline_s:
+        while (
+            session.offer(answer) in (OfferResult.BACK_PRESSURED, OfferResult.ADMIN_ACTION)
+            and time.monotonic() < deadline_s
+        ):
             self._cluster.idle()
             time.sleep(0.00005)
 

@@ -52,7 +52,7 @@ def test_leaders_killed_one_after_another(start_cluster: StartCluster) -> None:
 
 def test_all_members_killed_at_once(start_cluster: StartCluster) -> None:
     cluster = start_cluster()
-    with Writer(cluster.ingress_endpoints, reopens=True, message_timeout_ns=30_000_000_000) as writer:
+    with Writer(cluster.ingress_endpoints, reopens=True, message_timeout_s=30) as writer:
         for _ in range(2):
             target = writer.acked + 2000
             writer.run(lambda target=target: writer.acked > target)  # type: ignore[misc]

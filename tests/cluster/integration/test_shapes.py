@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client import ClientSettings, ClusterClient
 from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.command import ordo
@@ -39,9 +39,11 @@ def test_messages_of_every_size_come_back_as_they_went(start_cluster: StartClust
     with ClusterClient(
         cluster.ingress_endpoints,
         on_message=lambda session_id, timestamp, payload: received.append(bytes(payload)),
-        ingress_channel="aeron:udp?term-length=16m",
-        egress_term_length_bytes=16 * 1024 * 1024,
-        message_timeout_ns=20_000_000_000,
+        settings=ClientSettings(
+            ingress_channel="aeron:udp?term-length=16m",
+            egress_term_length_bytes=16 * 1024 * 1024,
+            message_timeout_s=20,
+        ),
     ) as client:
         sent = [content(size, seed) for seed in range(3) for size in SIZES]
         deadline_s = time.monotonic() + 60
@@ -49,7 +51,7 @@ def test_messages_of_every_size_come_back_as_they_went(start_cluster: StartClust
             client.send(payload)
             while len(received) <= index and time.monotonic() < deadline_s:
                 if client.poll() == 0:
-                    client.park(1_000_000)
+                    client.park(0.001)
         assert [len(payload) for payload in received] == [len(payload) for payload in sent]
         assert received == sent
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from cluster.client import ClusterClient
+from cluster.client import ClientSettings, ClusterClient
 from runtime.errors import ClusterError, ClusterTimeoutError, SessionClosedError
 from tests.cluster.integration.protocol import ANSWER, EMPTY_HASH, REQUEST, Kind, Status, chain
 
 WINDOW = 128
 RESEND_AFTER_S = 1.0
-PARK_NS = 1_000_000
+PARK_S = 0.001
 STEP_POLL_LIMIT = 256
 _report_ids = itertools.count(1)
 
@@ -63,7 +63,11 @@ class Writer:
         self.sessions += 1
         self._to_send = deque(self._pending)
         return ClusterClient(
-            self._endpoints, on_message=self._on_message, on_new_leader=self._on_new_leader, wait=wait, **self._settings
+            self._endpoints,
+            on_message=self._on_message,
+            on_new_leader=self._on_new_leader,
+            wait=wait,
+            settings=ClientSettings(**self._settings),
         )
 
     def __enter__(self) -> Writer:
@@ -141,7 +145,7 @@ class Writer:
         if self._pending and not self._to_send and quiet_s > (0.001 if self._gap_seen else RESEND_AFTER_S):
             self._begin_resend()
         if not worked:
-            self.client.park(PARK_NS)
+            self.client.park(PARK_S)
 
     def _send(self, last: int | None) -> int:
         count = 0

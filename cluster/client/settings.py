@@ -1,0 +1,52 @@
+"""Settings of a cluster client, for its plain and its asyncio form alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
+from runtime.errors import ConfigurationError
+
+SECOND_NS = 1_000_000_000
+
+
+def to_ns(seconds: float) -> int:
+    """Whole nanoseconds."""
+    return round(seconds * SECOND_NS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientSettings:
+    """Times in seconds, lengths in bytes. Raises ConfigurationError for a value out of its range."""
+
+    ingress_channel: str = "aeron:udp?term-length=1m"
+    """How messages travel; the endpoint of the leader is added."""
+    egress_channel: str = "aeron:udp?endpoint=127.0.0.1:0"
+    """Where answers come in: an address that every member reaches; port 0 takes a free one."""
+    egress_term_length_bytes: int = 256 * 1024
+    """Asked of the member that answers: an answer may be an eighth of it long."""
+    ingress_stream_id: int = INGRESS_STREAM_ID
+    egress_stream_id: int = EGRESS_STREAM_ID
+    message_timeout_s: float = 5.0
+    """How long `send` and `query` go on, where the call says nothing else."""
+    connect_timeout_s: float = 15.0
+    """How long a new session may take, over all members."""
+    connect_attempt_timeout_s: float = 1.0
+    """How long one member may take, before the next one is asked."""
+    new_leader_timeout_s: float = 10.0
+    """How long a session waits for a new leader, before it is over."""
+    keep_alive_interval_s: float = 1.0
+    """After so long without a message the client says that it is still there."""
+    query_retry_interval_s: float = 0.25
+    client_name: str = ""
+    """For the members' logs."""
+    credentials: bytes = b""
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self) if field.name.endswith("_s")):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 < value < float("inf"):
+                raise ConfigurationError(f"{name}={value!r}: must be a number of seconds above 0")
+        for name in ("ingress_channel", "egress_channel"):
+            if not getattr(self, name).startswith(("aeron:udp", "aeron:ipc")):
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}: must begin with aeron:udp or aeron:ipc")

@@ -1,0 +1,31 @@
+"""For tests of services: in memory without a cluster, or with a whole cluster on this machine.
+
+`ServiceHarness` and `check_service` run a service in the caller's thread; see `service_api.testing`. `LocalCluster`
+runs real nodes on loopback ports; see `deploy.launcher`.
+"""
+
+from deploy.launcher import LocalCluster
+from service_api.testing import (
+    AdvanceTime,
+    CloseSession,
+    Effect,
+    Message,
+    OpenSession,
+    Query,
+    ServiceHarness,
+    TakeSnapshot,
+    check_service,
+)
+
+__all__ = [
+    "AdvanceTime",
+    "CloseSession",
+    "Effect",
+    "LocalCluster",
+    "Message",
+    "OpenSession",
+    "Query",
+    "ServiceHarness",
+    "TakeSnapshot",
+    "check_service",
+]

@@ -1,0 +1,88 @@
+"""What `ordo` gives its users: these names, nothing else, and nothing of what they inherit from inside."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ordo
+import ordo.errors
+import ordo.testing
+import runtime.errors
+from cluster.container.service_loader import load_service
+from runtime.errors import ConfigurationError, OrdoError
+
+PUBLIC = {
+    *("AsyncClusterClient", "ClientSession", "ClientSettings", "ClientState", "CloseReason", "Cluster"),
+    *("ClusterClient", "ClusteredService", "EventCode", "Header", "NativeClusteredService", "NativeSession"),
+    *("NewLeadershipTermEvent", "OfferResult", "OrdoError", "Payload", "PendingQuery", "QueryReply", "Role"),
+    *("ServiceMessage", "SnapshotReader", "SnapshotWriter", "TimeUnit", "__version__"),
+}
+
+
+def test_the_exported_names_are_these() -> None:
+    assert set(ordo.__all__) == PUBLIC
+    assert all(hasattr(ordo, name) for name in PUBLIC)
+    assert all(hasattr(ordo.testing, name) for name in ordo.testing.__all__)
+
+
+def test_every_error_is_exported() -> None:
+    tree = {
+        name
+        for name, value in vars(runtime.errors).items()
+        if isinstance(value, type) and value.__module__ == "runtime.errors"
+    }
+    assert set(ordo.errors.__all__) == tree
+    assert issubclass(ordo.errors.ClusterError, OrdoError)
+
+
+def test_a_client_shows_what_is_its_users() -> None:
+    shown = {name for name in dir(ordo.ClusterClient) if not name.startswith("_")}
+    assert shown == {
+        "close",
+        "descriptor",
+        "flush",
+        "is_closed",
+        "is_connected",
+        "park",
+        "poll",
+        "query",
+        "send",
+        "start_query",
+        "unsent",
+    }
+
+
+def test_the_version_is_shown() -> None:
+    command = [sys.executable, "-P", "-m", "ordo.cli", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"ordo {ordo.__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["cluster.py", "runtime.py", "archive/__init__.py"])
+def test_a_file_with_the_name_of_a_package_is_refused_in_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("")
+    monkeypatch.chdir(tmp_path)
+    shown = path.parent if path.name == "__init__.py" else path
+    with pytest.raises(ConfigurationError, match=f"{shown} has the name of a package of Ordo"):
+        load_service("mine:Service")
+
+
+def test_a_node_names_the_users_file_that_is_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "cluster.py").write_text("raise RuntimeError('never imported')\n")
+    (tmp_path / "mine.py").write_text("from ordo import ClusteredService\n\nclass Mine(ClusteredService): ...\n")
+    config = tmp_path / "node.toml"
+    config.write_text(
+        f'[node]\nmember_id = 0\ndata_dir = "{tmp_path}/data"\n[[members]]\nid = 0\nhost = "127.0.0.1"\nport = 20000\n'
+    )
+    command = [sys.executable, "-P", "-m", "ordo.cli", "node", "--config", str(config), "--service", "mine:Mine"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"ordo: {tmp_path}/cluster.py has the name of a package of Ordo, which must not be: rename it\n",
+    )
