@@ -37,7 +37,8 @@ cdef class SegmentCursor:
         self.forget()
         try:
             self._file = self._storage.open_segment(
-                f"{self.directory}/{segment_name(self.recording_id, base)}", self.layout.segment_length, create=False)
+                f"{self.directory}/{segment_name(self.recording_id, base)}", self.layout.segment_length, create=False,
+                writable=False)
         except StorageMissingError:
             return -ENOENT
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The metadata store on LMDB: one file, one writer at a time, readers in any process.
+"""The metadata store on LMDB: one file, one process that writes; others read a copy (archive/lmdb_copy.py).
 
 A transaction is durable (fdatasync of the file) when its block ends. Changes are gathered first and written at the end
 of the block, so that a full map can be grown and the write repeated.
@@ -14,7 +14,8 @@ from typing import Any
 
 import lmdb
 
-from runtime.errors import StorageDamagedError, StorageError, StorageFullError, StorageMissingError
+from archive.lmdb_copy import LmdbCopy
+from runtime.errors import StorageDamagedError, StorageError, StorageFullError
 from runtime.storage import MetadataStore, Transaction
 
 MAP_BYTES_DEFAULT = 16 * 1024 * 1024
@@ -56,16 +57,11 @@ class LmdbTransaction(Transaction):
 class LmdbStore(MetadataStore):
     """One environment in one file, with its lock file `<path>-lock` beside it."""
 
-    def __init__(self, path: str, read_only: bool = False, *, map_bytes: int = MAP_BYTES_DEFAULT) -> None:
-        if read_only and not os.path.exists(path):
-            raise StorageMissingError(f"metadata store is not there: path={path}")
+    def __init__(self, path: str, *, map_bytes: int = MAP_BYTES_DEFAULT) -> None:
         self.path = path
-        self._read_only = read_only
         map_bytes = max(map_bytes, os.path.getsize(path) if os.path.exists(path) else 0)
         try:
-            self._env: Any = lmdb.open(
-                path, map_size=map_bytes, subdir=False, readonly=read_only, create=not read_only, max_readers=126
-            )
+            self._env: Any = lmdb.open(path, map_size=map_bytes, subdir=False, max_readers=126)
         except (lmdb.Error, OSError) as error:
             raise _failure("open", path, error) from error
 
@@ -87,8 +83,6 @@ class LmdbStore(MetadataStore):
 
     @contextmanager
     def transaction(self) -> Iterator[LmdbTransaction]:
-        if self._read_only:
-            raise StorageError(f"metadata store is open read-only: path={self.path}")
         txn = LmdbTransaction(self)
         yield txn
         self._apply(txn.changes)
@@ -145,6 +139,6 @@ class LmdbStore(MetadataStore):
                 raise _failure("write", self.path, error) from error
 
 
-def open_lmdb(path: str, read_only: bool = False) -> LmdbStore:
+def open_lmdb(path: str, read_only: bool = False) -> MetadataStore:
     """The metadata factory of a FileStorage."""
-    return LmdbStore(path, read_only)
+    return LmdbCopy(path) if read_only else LmdbStore(path)
