@@ -31,3 +31,4 @@ cdef class DatagramChannel:
 cdef class DatagramNetwork:
     """Opens channels and waits for all of them together."""
     cdef int select(self, int64_t timeout_ns) noexcept nogil  # marks ready channels; 0 = look only; count, or -errno
+    cdef int wait(self, int64_t timeout_ns) noexcept nogil    # until a select would find something; marks nothing

@@ -78,6 +78,9 @@ cdef class DatagramNetwork:
     cdef int select(self, int64_t timeout_ns) noexcept nogil:
         return -ENOSYS
 
+    cdef int wait(self, int64_t timeout_ns) noexcept nogil:
+        return -ENOSYS
+
     def open(self, tuple bind=("0.0.0.0", 0), *, connect=None, group=None, interface=None, int ttl=0, bint reuse=False,
              int rcvbuf=0, int sndbuf=0):
         raise NotImplementedError(type(self).__name__)

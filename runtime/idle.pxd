@@ -39,3 +39,13 @@ cdef class BackoffIdle(IdleStrategy):
 
 cdef class BusySpinIdle(IdleStrategy):
     pass
+
+cdef class NoOpIdle(IdleStrategy):
+    pass
+
+cdef class YieldIdle(IdleStrategy):
+    pass
+
+cdef class SleepIdle(IdleStrategy):
+    cdef readonly int64_t sleep_ns
+    cdef Parker _parker

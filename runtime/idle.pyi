@@ -6,6 +6,7 @@ SPINS_DEFAULT: int
 YIELDS_DEFAULT: int
 PARK_NS_MIN_DEFAULT: int
 PARK_NS_MAX_DEFAULT: int
+IDLE_STRATEGIES: tuple[str, ...]
 
 class Parker:
     wakes: bool
@@ -30,6 +31,14 @@ class IdleStrategy:
     def wake(self) -> None: ...
 
 class BusySpinIdle(IdleStrategy): ...
+class NoOpIdle(IdleStrategy): ...
+class YieldIdle(IdleStrategy): ...
+
+class SleepIdle(IdleStrategy):
+    sleep_ns: int
+    def __init__(self, sleep_ns: int) -> None: ...
+
+def make_idle(name: str, parker: Parker, park_ns_max: int) -> IdleStrategy: ...
 
 class BackoffIdle(IdleStrategy):
     parker: Parker

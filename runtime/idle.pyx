@@ -12,6 +12,8 @@ SPINS_DEFAULT = 100
 YIELDS_DEFAULT = 20
 PARK_NS_MIN_DEFAULT = 50_000
 PARK_NS_MAX_DEFAULT = 10_000_000
+IDLE_STRATEGIES = ("park", "backoff", "sleep", "yield", "spin", "noop")
+_BACKOFF_SPINS, _BACKOFF_PARK_NS_MIN = 10, 1_000
 
 
 cdef class Parker:
@@ -122,6 +124,48 @@ cdef class BusySpinIdle(IdleStrategy):
     cdef void idle(self, int work_count, int64_t timeout_ns) noexcept nogil:
         if work_count == 0:
             ordo_pause()
+
+
+cdef class NoOpIdle(IdleStrategy):
+    """Does nothing at all."""
+
+
+cdef class YieldIdle(IdleStrategy):
+    """Lets other threads of the core go first."""
+
+    cdef void idle(self, int work_count, int64_t timeout_ns) noexcept nogil:
+        if work_count == 0:
+            sched_yield()
+
+
+cdef class SleepIdle(IdleStrategy):
+    """Sleeps the same time again and again; nothing wakes it."""
+
+    def __init__(self, int64_t sleep_ns):
+        self.sleep_ns = sleep_ns
+        self._parker = Parker()
+
+    cdef void idle(self, int work_count, int64_t timeout_ns) noexcept nogil:
+        if work_count == 0:
+            self._parker.park(self.sleep_ns)
+
+
+def make_idle(str name, Parker parker not None, int64_t park_ns_max):
+    """The strategy of this name: one of IDLE_STRATEGIES. `parker` is for "park"; no rest is longer than `park_ns_max`.
+
+    park: spins, yields, then waits until woken. backoff: the same, but sleeps, longer each time. sleep, yield, spin and
+    noop do only that.
+    """
+    if name == "park":
+        return BackoffIdle(parker, park_ns_min=min(_BACKOFF_PARK_NS_MIN, park_ns_max), park_ns_max=park_ns_max)
+    if name == "backoff":
+        return BackoffIdle(spins_max=_BACKOFF_SPINS, park_ns_min=min(_BACKOFF_PARK_NS_MIN, park_ns_max),
+                           park_ns_max=park_ns_max)
+    if name == "sleep":
+        return SleepIdle(park_ns_max)
+    if name not in IDLE_STRATEGIES:
+        raise ValueError(f"idle strategy {name!r}, allowed: {', '.join(IDLE_STRATEGIES)}")
+    return {"yield": YieldIdle, "spin": BusySpinIdle, "noop": NoOpIdle}[name]()
 
 
 cdef class BackoffIdle(IdleStrategy):

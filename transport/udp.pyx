@@ -562,6 +562,14 @@ cdef class UdpNetwork(DatagramNetwork):
                 marked += 1
         return marked
 
+    cdef int wait(self, int64_t timeout_ns) noexcept nogil:
+        """Touches no channel, so another thread may open and close some meanwhile."""
+        cdef epoll_event events[EVENTS_MAX]
+        cdef int count = self._wait(events, timeout_ns)
+        if count < 0:
+            return 0 if c_errno == EINTR else -c_errno
+        return count
+
     def interface_address(self, str text):
         """The numeric address of an `interface` parameter: address[:port][/prefix] or {name}[:port]."""
         return _interface_address(text)

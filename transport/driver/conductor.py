@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -174,7 +175,12 @@ class Conductor:
         self.context.transmit(OnNextAvailableSessionId(command.correlation_id, session_id))
 
     def _terminate(self, command: Any) -> None:
-        if self.context.config.termination_allowed:
+        config = self.context.config
+        if not config.termination_allowed:
+            self.context.record_error(f"client_id={command.client_id} asked the driver to end, which it may not")
+        elif not hmac.compare_digest(command.token, config.termination_token or command.token):
+            self.context.record_error(f"client_id={command.client_id} asked the driver to end with a wrong token")
+        else:
             self._on_terminate()
 
     # --- timers ---------------------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ import os
 from dataclasses import dataclass, fields
 
 from runtime.errors import ConfigurationError
+from runtime.idle import IDLE_STRATEGIES
 
 _MS = 1_000_000
 _S = 1_000_000_000
+THREADING_MODES = ("invoker", "shared", "shared-network", "dedicated")
 
 
 def default_directory() -> str:
@@ -84,6 +86,20 @@ class MediaDriverConfig:
     reresolution_interval_ns: int = 1 * _S
     resource_free_limit: int = 16
     termination_allowed: bool = False
+    termination_token: bytes = b""
+    """What a client must say that asks the driver to end; empty: anything, if it is allowed at all."""
+    threading_mode: str = "invoker"
+    """invoker: its owner's thread; shared: one thread; shared-network: conductor, network; dedicated: one each."""
+    conductor_idle: str = "park"
+    sender_idle: str = "park"
+    receiver_idle: str = "park"
+    """What the thread of a part does without work; one thread of several parts goes by the sender's, or by the
+    conductor's where it is the only one. Likewise the core."""
+    conductor_cpu: int | None = None
+    sender_cpu: int | None = None
+    receiver_cpu: int | None = None
+    idle_park_max_ns: int = 1 * _MS
+    """How long an idle thread rests at most. Aeron's clients wake nobody, so it is also how late their work is seen."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -136,8 +152,25 @@ class MediaDriverConfig:
             raise ConfigurationError(
                 f"multicast_flow_control={self.multicast_flow_control!r}, must be max, min or tagged"
             )
+        self._check_threads()
         if not 1 <= self.max_resend <= 256:
             raise ConfigurationError(f"max_resend={self.max_resend}, must be from 1 to 256")
+
+    def _check_threads(self) -> None:
+        if self.threading_mode not in THREADING_MODES:
+            raise ConfigurationError(
+                f"threading_mode={self.threading_mode!r}, must be one of {', '.join(THREADING_MODES)}"
+            )
+        for name in ("conductor_idle", "sender_idle", "receiver_idle"):
+            if getattr(self, name) not in IDLE_STRATEGIES:
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}, must be one of {', '.join(IDLE_STRATEGIES)}")
+        for name in ("conductor_cpu", "sender_cpu", "receiver_cpu"):
+            cpu = getattr(self, name)
+            if cpu is not None and cpu not in os.sched_getaffinity(0):
+                allowed = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
+                raise ConfigurationError(f"{name}={cpu}, must be a core that this process may use: {allowed}")
+        if self.idle_park_max_ns < 1_000:
+            raise ConfigurationError(f"idle_park_max_ns={self.idle_park_max_ns}, must be 1000 ns or more")
 
     @property
     def untethered_linger_ns(self) -> int:

@@ -83,6 +83,8 @@ class DriverContext:
     directory: str
     clock: Clock
     network: DriverNetwork
+    send_network: DriverNetwork
+    receive_network: DriverNetwork
     memory: MemoryProvider
     random: Random
     cnc: CncFile

@@ -6,17 +6,29 @@ from runtime.clock cimport Clock
 from runtime.datagram cimport DatagramNetwork
 from runtime.memory cimport MemoryProvider
 from runtime.wake cimport ParkFlag
+from transport.driver.gate cimport Gate
 from transport.driver.pointers cimport PointerArray
 from transport.driver.receiver cimport Receiver
 from transport.driver.sender cimport Sender
 from transport.driver.system_counters cimport SystemCounters
 from transport.ring cimport ManyToOneRing
 
+cdef enum:
+    # parts of a driver: what one thread does of its work
+    PART_CONDUCTOR = 1
+    PART_SENDER = 2
+    PART_RECEIVER = 4
+    PARTS_ALL = 7
+
 cdef class MediaDriver(Agent):
     cdef readonly object config
     cdef readonly str directory
     cdef readonly Clock clock
-    cdef readonly DatagramNetwork network
+    cdef readonly DatagramNetwork network      # names, and all sockets unless the parts have threads
+    cdef DatagramNetwork send_network
+    cdef DatagramNetwork receive_network
+    cdef Gate sender_gate                      # None: all parts on one thread
+    cdef Gate receiver_gate
     cdef readonly MemoryProvider memory
     cdef readonly object conductor
     cdef readonly object context
@@ -49,6 +61,15 @@ cdef class MediaDriver(Agent):
     cdef void announce_park(self) noexcept nogil                    # then look for work once more, `select`, `awake`
     cdef void awake(self) noexcept nogil
     cdef int park_until(self, int64_t now_ns, int64_t timeout_ns) noexcept nogil
-    cdef bint _has_unread(self) noexcept nogil
     cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil
+    cdef int _locked_python_work(self, int64_t now_ns) noexcept nogil
+    cdef int turn(self, int parts, int64_t now_ns) noexcept nogil   # one duty cycle of these parts
+    cdef int _sender_turn(self, int64_t now_ns) noexcept nogil
+    cdef int _receiver_turn(self, int64_t now_ns) noexcept nogil
+    cdef bint part_is_busy(self, int parts) noexcept nogil          # as has_work
+    cdef int64_t part_deadline(self, int parts, int64_t now_ns) noexcept nogil
+    cdef DatagramNetwork part_network(self, int parts)
+    cdef int _ipc_work(self, int64_t now_ns) noexcept nogil
+    cdef bint _ipc_has_moved(self) noexcept nogil
+    cdef bint _ipc_has_unread(self) noexcept nogil
     cdef int _python_work(self, int64_t now_ns) noexcept

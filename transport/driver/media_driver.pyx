@@ -1,4 +1,5 @@
-"""The media driver (cnc-and-driver-protocol.md §8, INVOKER mode): everything on the thread that calls `do_work`.
+"""The media driver (cnc-and-driver-protocol.md §8): everything on the thread that calls `do_work`, or parts of it each
+on a thread of `transport.driver.threads`.
 
 One duty cycle is `select(0)`, `receive_work`, `conduct_work`, `send_work`; a node may order the parts itself. The
 steady state is native; commands of clients, new images and the timers of once a second are Python.
@@ -11,12 +12,13 @@ import os
 
 from runtime.counters cimport Counter, CountersManager
 from runtime.wake cimport PARK_SOCKETS
-from transport.driver.frames cimport COUNTER_CYCLE_THRESHOLD, COUNTER_ERRORS, COUNTER_MAX_CYCLE_TIME
+from transport.driver.frames cimport COUNTER_CONDUCTOR_CYCLE, COUNTER_ERRORS, COUNTER_RECEIVER_CYCLE, COUNTER_SENDER_CYCLE
 from transport.driver.ipc_publication cimport IpcPublication
-from transport.driver.system_counters cimport count_event
+from transport.driver.system_counters cimport note_cycle
 
 from runtime.clock import SystemClock
 from runtime.error_log import DistinctErrorLog
+from runtime.errors import ConfigurationError
 from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
 from transport.cnc import FILE_NAME, create_cnc
@@ -30,7 +32,6 @@ from transport.udp import UdpNetwork
 
 cdef enum:
     UNREAD_POLL_NS = 1000000           # how long to park while a subscriber in another process is behind
-    CYCLE_THRESHOLD_NS = 100000000
     COMMANDS_PER_CYCLE = 1
     CORRELATION_ID_BITS = 47           # of the first: a client started again must not take its predecessor's answers
 
@@ -88,8 +89,7 @@ cdef class MediaDriver(Agent):
 
     def _build(self):
         config = self.config
-        if self.network is None:
-            self.network = UdpNetwork()
+        self._open_networks()
         cnc = create_cnc(
             self.memory, f"{self.directory}/{FILE_NAME}",
             client_liveness_timeout_ns=config.client_liveness_timeout_ns, start_timestamp_ms=self.clock.epoch_ms(),
@@ -99,7 +99,7 @@ cdef class MediaDriver(Agent):
         self._memories.append(cnc)
         counters = CountersManager(cnc.counters_metadata, cnc.counters_values, self.clock,
                                    config.counters_reuse_timeout_ns // 1000000)
-        self.system = SystemCounters(counters)
+        self.system = SystemCounters(counters, config.threading_mode.upper().replace("-", "_"))
         self.error_log = DistinctErrorLog(cnc.error_log, self.clock, self.system.counters[COUNTER_ERRORS])
         losses = self.memory.create(f"{self.directory}/{LOSS_FILE_NAME}", config.loss_report_length)
         self._memories.append(losses)
@@ -109,9 +109,10 @@ cdef class MediaDriver(Agent):
         self.ring = cnc.to_driver
         self.ring.start_correlation_ids(self._first_correlation_id)
         self.park_flag = ParkFlag(counters.allocate(TYPE_PARK_FLAG, "ordo driver park flag", owner_id=OWNER_NONE))
-        self.network.open_wake_socket(f"{self.directory}/{WAKE_SOCKET_NAME}")
+        self.send_network.open_wake_socket(f"{self.directory}/{WAKE_SOCKET_NAME}")
         self.context = DriverContext(
-            config=config, directory=self.directory, clock=self.clock, network=self.network, memory=self.memory,
+            config=config, directory=self.directory, clock=self.clock, network=self.network,
+            send_network=self.send_network, receive_network=self.receive_network, memory=self.memory,
             random=self._random, cnc=cnc, counters=counters, system=self.system, sender=self.sender,
             receiver=self.receiver, record_error=self.record_error, record_loss=self.losses.record,
             transmit_raw=cnc.transmitter().transmit)
@@ -121,6 +122,20 @@ cdef class MediaDriver(Agent):
         self.endpoint_deadline_ns = now_ns
         cnc.mark_ready(self.clock.epoch_ms())
         self.started = True
+
+    def _open_networks(self):
+        """Parts on threads of their own have sockets of their own, for a network's buffers and epoll are not shared."""
+        is_threaded = self.config.threading_mode in ("shared-network", "dedicated")
+        if self.network is None:
+            self.network = UdpNetwork()
+        elif is_threaded:
+            raise ConfigurationError(f"threading_mode={self.config.threading_mode!r} is for real sockets only")
+        self.send_network = self.receive_network = self.network
+        if is_threaded:
+            self.sender_gate, self.receiver_gate = Gate(), Gate()
+            self.send_network = self.receive_network = UdpNetwork()
+        if self.config.threading_mode == "dedicated":
+            self.receive_network = UdpNetwork()
 
     def on_close(self):
         """Tells clients that the driver ends, closes sockets and files, removes the folder unless told otherwise."""
@@ -143,8 +158,10 @@ cdef class MediaDriver(Agent):
         self.sender = None
         self.receiver = None
         self.system = None
-        if self.network is not None:
-            self.network.close()
+        for network in (self.network, self.send_network, self.receive_network):
+            if network is not None:
+                network.close()
+        self.send_network = self.receive_network = None
         # not closed but let go: counters that somebody in this process still holds keep the mapping alive
         self._memories = []
 
@@ -185,19 +202,30 @@ cdef class MediaDriver(Agent):
         return self.network.select(timeout_ns)
 
     cdef int receive_work(self, int64_t now_ns) noexcept nogil:
-        return self.receiver.receive(now_ns) + self.sender.receive(now_ns)
+        cdef int64_t begun_ns = self.clock.nano_time()
+        cdef int work = self.receiver.receive(now_ns) + self.sender.receive(now_ns)
+        note_cycle(self.system, COUNTER_RECEIVER_CYCLE, self.clock.nano_time() - begun_ns)
+        return work
 
     cdef int send_work(self, int64_t now_ns) noexcept nogil:
-        return self.sender.send(now_ns)
+        cdef int64_t begun_ns = self.clock.nano_time()
+        cdef int work = self.sender.send(now_ns)
+        note_cycle(self.system, COUNTER_SENDER_CYCLE, self.clock.nano_time() - begun_ns)
+        return work
 
     cdef int conduct_work(self, int64_t now_ns) noexcept nogil:
-        cdef int i, work
-        work = self.receiver.conduct(now_ns) + self.sender.conduct(now_ns)
-        for i in range(self.ipc.count):
-            work += (<IpcPublication> self.ipc.items[i]).conduct(now_ns)
+        cdef int64_t begun_ns = self.clock.nano_time()
+        cdef int work = self.receiver.conduct(now_ns) + self.sender.conduct(now_ns) + self._ipc_work(now_ns)
         if self._python_is_due(now_ns):
             with gil:
                 work += self._python_work(now_ns)
+        note_cycle(self.system, COUNTER_CONDUCTOR_CYCLE, self.clock.nano_time() - begun_ns)
+        return work
+
+    cdef int _ipc_work(self, int64_t now_ns) noexcept nogil:
+        cdef int i, work = 0
+        for i in range(self.ipc.count):
+            work += (<IpcPublication> self.ipc.items[i]).conduct(now_ns)
         return work
 
     cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil:
@@ -208,7 +236,6 @@ cdef class MediaDriver(Agent):
     cdef int _python_work(self, int64_t now_ns) noexcept:
         """Commands, images to build, timers. Errors go to the error log; the driver goes on."""
         cdef int work = 0
-        cdef int64_t ended_ns
         try:
             if self.name_is_pending:
                 work += self.conductor.retry()
@@ -227,44 +254,126 @@ cdef class MediaDriver(Agent):
         except Exception as error:
             self.record_error(error)
             self.endpoint_deadline_ns = now_ns + UNREAD_POLL_NS
-        ended_ns = self.clock.nano_time() - now_ns
-        if ended_ns > self.system.at[COUNTER_MAX_CYCLE_TIME][0]:
-            count_event(self.system, COUNTER_MAX_CYCLE_TIME, ended_ns - self.system.at[COUNTER_MAX_CYCLE_TIME][0])
-        if ended_ns > CYCLE_THRESHOLD_NS:
-            count_event(self.system, COUNTER_CYCLE_THRESHOLD, 1)
         return work
+
+    # --- parts on threads of their own ----------------------------------------------------------------------------
+
+    cdef int turn(self, int parts, int64_t now_ns) noexcept nogil:
+        cdef int64_t begun_ns
+        cdef int work = 0
+        if parts == PARTS_ALL:
+            self.select(0)
+            return self.receive_work(now_ns) + self.conduct_work(now_ns) + self.send_work(now_ns)
+        if parts & PART_RECEIVER:
+            work += self._receiver_turn(now_ns)
+        if parts & PART_SENDER:
+            work += self._sender_turn(now_ns)
+        if parts & PART_CONDUCTOR:
+            begun_ns = self.clock.nano_time()
+            work += self._ipc_work(now_ns)
+            if self._python_is_due(now_ns):
+                work += self._locked_python_work(now_ns)
+            note_cycle(self.system, COUNTER_CONDUCTOR_CYCLE, self.clock.nano_time() - begun_ns)
+        return work
+
+    cdef int _sender_turn(self, int64_t now_ns) noexcept nogil:
+        cdef int64_t begun_ns
+        cdef int work
+        self.sender_gate.enter()
+        begun_ns = self.clock.nano_time()
+        if self.send_network is not self.receive_network:    # else the receiver's turn has just looked
+            self.send_network.select(0)
+        work = self.sender.receive(now_ns) + self.sender.conduct(now_ns) + self.sender.send(now_ns)
+        note_cycle(self.system, COUNTER_SENDER_CYCLE, self.clock.nano_time() - begun_ns)
+        self.sender_gate.leave()
+        return work
+
+    cdef int _receiver_turn(self, int64_t now_ns) noexcept nogil:
+        cdef int64_t begun_ns
+        cdef int work
+        self.receiver_gate.enter()
+        begun_ns = self.clock.nano_time()
+        self.receive_network.select(0)
+        work = self.receiver.receive(now_ns) + self.receiver.conduct(now_ns)
+        note_cycle(self.system, COUNTER_RECEIVER_CYCLE, self.clock.nano_time() - begun_ns)
+        self.receiver_gate.leave()
+        return work
+
+    cdef int _locked_python_work(self, int64_t now_ns) noexcept nogil:
+        cdef int work
+        self.sender_gate.enter_first()
+        self.receiver_gate.enter_first()
+        with gil:
+            work = self._python_work(now_ns)
+        self.receiver_gate.leave()
+        self.sender_gate.leave()
+        return work
+
+    cdef DatagramNetwork part_network(self, int parts):
+        if parts == PARTS_ALL or parts == PART_CONDUCTOR:
+            return self.network
+        return self.send_network if parts & PART_SENDER else self.receive_network
 
     # --- parking --------------------------------------------------------------------------------------------------
 
-    cdef bint _has_unread(self) noexcept nogil:
+    cdef bint _ipc_has_unread(self) noexcept nogil:
         cdef int i
         for i in range(self.ipc.count):
             if (<IpcPublication> self.ipc.items[i]).has_unread():
                 return True
-        return self.receiver.has_unread()
+        return False
 
-    cdef int64_t next_deadline(self, int64_t now_ns) noexcept nogil:
-        cdef int64_t deadline = self.timer_deadline_ns, due
-        if self.endpoint_deadline_ns < deadline:
-            deadline = self.endpoint_deadline_ns
-        due = self.sender.deadline_ns(now_ns)
-        if due < deadline:
-            deadline = due
-        due = self.receiver.deadline_ns(now_ns)
-        if due < deadline:
-            deadline = due
-        if deadline > now_ns + UNREAD_POLL_NS and self._has_unread():
-            deadline = now_ns + UNREAD_POLL_NS
-        return deadline
-
-    cdef bint has_work(self) noexcept nogil:
+    cdef bint _ipc_has_moved(self) noexcept nogil:
         cdef int i
-        if self.ring.has_message() or self.sender.has_work():
-            return True
         for i in range(self.ipc.count):
             if (<IpcPublication> self.ipc.items[i]).has_moved():
                 return True
         return False
+
+    cdef int64_t next_deadline(self, int64_t now_ns) noexcept nogil:
+        return self.part_deadline(PARTS_ALL, now_ns)
+
+    cdef int64_t part_deadline(self, int parts, int64_t now_ns) noexcept nogil:
+        cdef int64_t deadline = NEVER, due
+        cdef bint is_threaded = parts != PARTS_ALL, has_unread = False
+        if parts & PART_CONDUCTOR:
+            deadline = min(self.timer_deadline_ns, self.endpoint_deadline_ns)
+            has_unread = self._ipc_has_unread()
+        if parts & PART_SENDER:
+            if is_threaded:
+                self.sender_gate.enter()
+            due = self.sender.deadline_ns(now_ns)
+            if is_threaded:
+                self.sender_gate.leave()
+            if due < deadline:
+                deadline = due
+        if parts & PART_RECEIVER:
+            if is_threaded:
+                self.receiver_gate.enter()
+            due = self.receiver.deadline_ns(now_ns)
+            has_unread = has_unread or self.receiver.has_unread()
+            if is_threaded:
+                self.receiver_gate.leave()
+            if due < deadline:
+                deadline = due
+        if has_unread and deadline > now_ns + UNREAD_POLL_NS:
+            deadline = now_ns + UNREAD_POLL_NS
+        return deadline
+
+    cdef bint has_work(self) noexcept nogil:
+        return self.part_is_busy(PARTS_ALL)
+
+    cdef bint part_is_busy(self, int parts) noexcept nogil:
+        cdef bint is_busy = False
+        if parts & PART_CONDUCTOR:
+            is_busy = self.ring.has_message() or self._ipc_has_moved()
+        if parts & PART_SENDER and not is_busy:
+            if parts != PARTS_ALL:
+                self.sender_gate.enter()
+            is_busy = self.sender.has_work()
+            if parts != PARTS_ALL:
+                self.sender_gate.leave()
+        return is_busy
 
     cdef void announce_park(self) noexcept nogil:
         self.park_flag.announce(PARK_SOCKETS)

@@ -378,7 +378,7 @@ class Publications:
                 )
 
     def _open_endpoint(self, spec: UdpChannelSpec, parameters: PublicationParameters) -> SendEndpoint:
-        config, network = self.context.config, self.context.network
+        config, network = self.context.config, self.context.send_network
         ttl = spec.uri.integer("ttl", config.multicast_ttl)
         buffers: dict[str, Any] = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
         bind = spec.control or (spec.interface or spec.wildcard, 0)

@@ -223,7 +223,7 @@ class Subscriptions:
     def _open_transport(
         self, endpoint: ReceiveEndpoint, spec: UdpChannelSpec, parameters: SubscriptionParameters, registration_id: int
     ) -> ReceiveTransport:
-        network = self.context.network
+        network = self.context.receive_network
         buffers: dict[str, Any] = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
         control = spec.control
         if spec.is_multicast:

@@ -1,12 +1,22 @@
 """The driver's system counters, by index (frames.pxd), for native code."""
 
 from libc.stdint cimport int64_t
-from runtime.atomics cimport ordo_store_release_i64
+from runtime.atomics cimport ordo_fetch_add_i64
 from transport.driver.frames cimport SYSTEM_COUNTERS
+
+cdef enum:
+    CYCLE_THRESHOLD_NS = 100000000
 
 cdef class SystemCounters:
     cdef int64_t* at[SYSTEM_COUNTERS]
     cdef readonly list counters
 
 cdef inline void count_event(SystemCounters system, int index, int64_t delta) noexcept nogil:
-    ordo_store_release_i64(system.at[index], system.at[index][0] + delta)
+    ordo_fetch_add_i64(system.at[index], delta)        # sender and receiver may have threads of their own
+
+cdef inline void note_cycle(SystemCounters system, int index, int64_t cycle_ns) noexcept nogil:
+    """One duty cycle of a part took so long; `index` is its maximum, the count above the threshold stands behind it."""
+    if cycle_ns > system.at[index][0]:
+        system.at[index][0] = cycle_ns
+    if cycle_ns > CYCLE_THRESHOLD_NS:
+        ordo_fetch_add_i64(system.at[index + 1], 1)

@@ -62,12 +62,13 @@ LABELS = (
 
 
 cdef class SystemCounters:
-    """Allocates them all; `manager` must be fresh, so that ids equal keys."""
+    """Allocates them all; `manager` must be fresh, so that ids equal keys. `mode` is the threading mode in the labels."""
 
-    def __init__(self, CountersManager manager not None):
+    def __init__(self, CountersManager manager not None, str mode="INVOKER"):
         cdef Counter counter
         self.counters = []
         for index, label in enumerate(LABELS):
+            label = label.replace("INVOKER", mode)
             counter = manager.allocate(SYSTEM_TYPE_ID, label, struct.pack("<i", index), registration_id=index,
                                        owner_id=OWNER_NONE)
             self.at[<int> index] = counter.address
