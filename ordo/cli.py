@@ -23,6 +23,7 @@ from ordo.bench.cli import bench_app
 from runtime.errors import ConfigurationError, OrdoError
 from runtime.logging import configure_logging
 from runtime.version import VERSION
+from transport.cli import driver_app
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.add_typer(cluster_app)
 app.add_typer(archive_app)
 app.add_typer(bench_app)
+app.add_typer(driver_app)
 app.command()(stat)
 app.command()(errors)
 

@@ -11,6 +11,7 @@ import pytest
 from tests.peers.java_peer import JavaPeer, JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
 from tests.peers.relay import LossyRelay
+from tests.transport.test_driver_threads import running
 from transport.client import TransportClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
@@ -149,6 +150,16 @@ def test_java_client_of_an_ordo_driver_over_udp(
     start_echo = starter(java, driver.directory, "attach", there, back, kind)
     converse(driver.connect(), there, back, kind, start_echo, SIZES_BYTES)
     assert not driver.errors
+
+
+@pytest.mark.parametrize("mode", ["shared", "shared-network", "dedicated"])
+def test_java_client_of_an_ordo_driver_with_threads(
+    java: JavaPeers, free_port: FreePort, shm_path: Path, mode: str
+) -> None:
+    with running(shm_path, threading_mode=mode, term_length=1 << 20) as driver:
+        there, back = udp(free_port()), udp(free_port())
+        start_echo = starter(java, driver.directory, "attach", there, back, "exclusive")
+        converse(connect(driver.directory), there, back, "exclusive", start_echo, FRAGMENTED * 60)
 
 
 @pytest.mark.parametrize("media", ["ipc", "udp"])

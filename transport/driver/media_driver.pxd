@@ -34,6 +34,7 @@ cdef class MediaDriver(Agent):
     cdef readonly object context
     cdef readonly object error_log
     cdef readonly object losses
+    cdef public object threads                 # DriverThreads that work it, or None: its owner does
     cdef readonly bint started
     cdef readonly bint terminated              # a client asked for the end, and may
     cdef Sender sender

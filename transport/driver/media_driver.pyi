@@ -13,6 +13,7 @@ from transport.driver.conductor import Conductor
 from transport.driver.config import MediaDriverConfig
 from transport.driver.context import DriverContext
 from transport.driver.loss_report import LossReport
+from transport.driver.threads import DriverThreads
 
 class MediaDriver(Agent):
     config: MediaDriverConfig
@@ -24,6 +25,7 @@ class MediaDriver(Agent):
     context: DriverContext
     error_log: DistinctErrorLog
     losses: LossReport
+    threads: DriverThreads | None
     started: bool
     terminated: bool
     def __init__(

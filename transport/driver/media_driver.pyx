@@ -138,9 +138,11 @@ cdef class MediaDriver(Agent):
             self.receive_network = UdpNetwork()
 
     def on_close(self):
-        """Tells clients that the driver ends, closes sockets and files, removes the folder unless told otherwise."""
+        """Ends its threads, tells clients, closes sockets and files, removes the folder unless told otherwise."""
         if not self.started:
             return
+        if self.threads is not None:
+            self.threads.close()
         self.started = False
         self.ring.consumer_heartbeat_ms = -1
         self.conductor.close()

@@ -93,23 +93,25 @@ cdef class DriverThread:
 
 
 class DriverThreads:
-    """The threads of a driver that has been started (`on_start`): `start` lets them run, `close` ends them.
+    """The threads of a driver that has been started (`on_start`): `start` lets them run, its `on_close` ends them.
 
-    The driver is closed by its owner afterwards. While they run nobody else may work the driver.
+    While they run nobody else may work the driver.
     """
 
     def __init__(self, MediaDriver driver not None):
         mode = driver.config.threading_mode
         if mode not in _PARTS:
             raise ConfigurationError(f"threading_mode={mode!r} has no threads, must be one of {', '.join(_PARTS)}")
+        self._driver = driver
         self._threads = [DriverThread(driver, name, parts) for name, parts in _PARTS[mode]]
 
     def start(self):
+        self._driver.threads = self
         for thread in self._threads:
             thread.start()
 
     def close(self):
-        """Raises TransportError when a thread does not end."""
+        """Ends them. Raises TransportError when one does not end."""
         for thread in self._threads:
             thread.stop()
         if not all([thread.join(_STOP_TIMEOUT_S) for thread in self._threads]):

@@ -1,0 +1,49 @@
+"""A driver's TOML file: the fields of MediaDriverConfig, durations and lengths with their units.
+
+directory = "/dev/shm/aeron-orders"
+threading_mode = "dedicated"
+sender_cpu = 2
+client_liveness_timeout = "10s"       # client_liveness_timeout_ns
+term_length = "16m"
+"""
+
+from __future__ import annotations
+
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any
+
+from runtime.config import parse_duration_ns, parse_size_bytes, read_toml
+from runtime.errors import ConfigurationError
+from transport.driver.config import MediaDriverConfig, default_directory
+
+_LENGTH_ENDINGS = ("_length", "_capacity", "_window", "_size", "mtu", "_rcvbuf", "_sndbuf")
+_KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "str": (str,), "bytes": (str,)}
+
+
+def load_driver_config(path: Path | None, **overrides: Any) -> MediaDriverConfig:
+    """The file's settings, if there is one, with those of `overrides` that are not None over them.
+
+    Raises ConfigurationError with one line for a key that nobody knows or a value that does not fit.
+    """
+    values: dict[str, Any] = {"directory": default_directory()}
+    known = {field.name.removesuffix("_ns"): field for field in fields(MediaDriverConfig)}
+    for key, value in (read_toml(path) if path is not None else {}).items():
+        if key not in known:
+            raise ConfigurationError(f"{path}: {key}: unknown key; remove it or correct its spelling")
+        values[known[key].name] = _value(known[key], value, f"{path}: {key}")
+    return MediaDriverConfig(**{**values, **{name: value for name, value in overrides.items() if value is not None}})
+
+
+def _value(field: Field[Any], value: Any, where: str) -> Any:
+    try:
+        if field.name.endswith("_ns"):
+            return parse_duration_ns(value)
+        if field.name.endswith(_LENGTH_ENDINGS):
+            return parse_size_bytes(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{where} = {value!r}: {error}") from None
+    kind = str(field.type).removesuffix(" | None")
+    if not isinstance(value, _KINDS[kind]) or (kind == "int" and isinstance(value, bool)):
+        raise ConfigurationError(f"{where} = {value!r}: must be {'text' if kind in ('str', 'bytes') else kind}")
+    return str(value).encode() if kind == "bytes" else value

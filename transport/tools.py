@@ -1,0 +1,59 @@
+"""What one reads out of a driver's folder, or tells its driver: Ordo's or Aeron's, running or dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from runtime.clock import SystemClock
+from runtime.errors import StorageMissingError, TransportError
+from runtime.memory import FileMemoryProvider
+from transport.cnc import FILE_NAME, CncFile, map_cnc
+from transport.commands import TerminateDriver
+from transport.driver_link import DriverLink
+
+_LINK_TIMEOUT_NS = 2_000_000_000
+
+
+@contextmanager
+def open_folder(directory: Path) -> Iterator[CncFile]:
+    """The mapped `cnc.dat` of a driver, read only. Raises StorageMissingError when there is none, or not yet."""
+    cnc = map_cnc(FileMemoryProvider(), str(directory / FILE_NAME), writable=False)
+    if cnc is None:
+        raise StorageMissingError(f"no driver in {directory}: {FILE_NAME} is not there; give a driver's folder")
+    try:
+        yield cnc
+    finally:
+        cnc.close()
+
+
+def driver_pid(directory: Path) -> int:
+    """The process that made the folder, whether or not it lives."""
+    with open_folder(directory) as cnc:
+        return cnc.pid
+
+
+def terminate_driver(directory: Path, token: bytes, timeout_s: float) -> None:
+    """Asks the driver to end, and returns when it has.
+
+    Raises DriverTimeoutError when no driver lives there, TransportError when it does not end: it may refuse.
+    """
+    clock = SystemClock()
+    link = DriverLink(
+        str(directory), clock=clock, memory=FileMemoryProvider(), invoker=None, timeout_ns=_LINK_TIMEOUT_NS
+    )
+    try:
+        waker = link.open_waker()
+        command = TerminateDriver(link.ring.next_correlation_id(), link.ring.next_correlation_id(), token)
+        link.send(command, (lambda: None) if waker is None else waker.wake_parked)
+        deadline_ns = clock.now() + int(timeout_s * 1_000_000_000)
+        while link.silence() is None:
+            if clock.now() > deadline_ns:
+                raise TransportError(
+                    f"the driver in {directory} lives {timeout_s:g} s after it was asked to end: it refuses such "
+                    "commands, or this token (`ordo errors --dir` says which)"
+                )
+            link.idle()
+    finally:
+        link.close()
