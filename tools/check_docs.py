@@ -1,4 +1,4 @@
-"""Commands and links in README and docs exist: make targets, `ordo` commands, `python -m` modules, files."""
+"""What README, docs and code refer to exists: make targets, `ordo` commands, `python -m` modules, files, citations."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
+from tools import citations
 from tools.source import ROOT, Problem
 
 _FENCE = re.compile(r"^```(\w*)")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
-
-
-def pages() -> list[Path]:
-    return [path for path in (ROOT / "README.md", ROOT / "CHANGELOG.md") if path.exists()] + sorted(
-        (ROOT / "docs").rglob("*.md")
-    )
 
 
 def commands(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -69,14 +63,14 @@ def _problem_of(words: list[str], targets: set[str]) -> str | None:
 def check() -> list[Problem]:
     targets = set(_TARGET.findall((ROOT / "Makefile").read_text()))
     found = []
-    for page in pages():
+    for page in citations.pages():
         text = page.read_text()
         for number, words in commands(text):
             problem = _problem_of(words, targets)
             if problem is not None:
                 found.append(Problem(page, number, problem))
         for number, line in enumerate(text.splitlines(), 1):
-            for link in _LINK.findall(line):
+            for link in _LINK.findall(re.sub(r"`[^`]*`", "", line)):
                 if "://" not in link and not link.startswith("mailto:") and not (page.parent / link).exists():
                     found.append(Problem(page, number, f"link to a missing file: {link}"))
-    return found
+    return found + citations.check()

@@ -1,4 +1,4 @@
-"""Simple Binary Encoding: sbe-encoding.md, with every golden vector of its §10."""
+"""Simple Binary Encoding, with every golden vector of sbe-encoding.md §10."""
 
 from typing import Any
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tools import check_assert, check_docs, check_imports, check_nogil, check_sizes, check_stubs, source
+from tools import check_assert, check_docs, check_imports, check_nogil, check_sizes, check_stubs, citations, source
 
 
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty checkout that every check looks at."""
-    for module in (source, check_assert, check_docs, check_imports, check_nogil, check_stubs):
+    for module in (source, check_assert, check_docs, check_imports, check_nogil, check_stubs, citations):
         if hasattr(module, "ROOT"):
             monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(check_sizes, "ROOT", tmp_path)
@@ -163,6 +163,24 @@ def test_commands_and_links_of_pages(house: Path) -> None:
     assert texts(check_docs.check()) == [
         "README.md:4: make nothing: no such target",
         "README.md:1: link to a missing file: nowhere.md",
+    ]
+
+
+def test_citations_in_code_and_docs_name_a_page_and_a_section_that_exist(house: Path) -> None:
+    spec = house / "docs" / "spec"
+    spec.mkdir(parents=True)
+    (house / "Makefile").touch()
+    (spec / "wire.md").write_text("# Wire\n\n## 1. Frames\n\n### 1.2 Data\n\n## B3. Files\n\nSee §1.2, not §7.\n")
+    (house / "runtime" / "a.pyx").write_text('"""Frames (wire.md §1, §1.2, B3)."""\n')
+    (house / "runtime" / "b.py").write_text(
+        '"""Frames (gone.md §1)."""\n\n# Long after a page is named (wire.md\n# §1.2 and §9): both count.\n'
+        'X = "wire.md §1 (frames), B4; Raft §5.4"\n'
+    )
+    assert texts(check_docs.check()) == [
+        "docs/spec/wire.md:9: wire.md has no section 7",
+        "runtime/b.py:1: cites a page that does not exist: gone.md",
+        "runtime/b.py:4: wire.md has no section 9",
+        "runtime/b.py:5: wire.md has no section B4",
     ]
 
 
