@@ -77,12 +77,6 @@ class TruncateLog(NamedTuple):
     position: int
 
 
-class Serve(NamedTuple):
-    """This member's term is established: take ingress as the leader of `term_id`."""
-
-    term_id: int
-
-
 class Commit(NamedTuple):
     """Everything below `position` is committed; positions never go back."""
 
@@ -113,7 +107,6 @@ Command = (
     | JoinLog
     | LeaveLog
     | TruncateLog
-    | Serve
     | Commit
     | ChangeRole
     | Transition

@@ -7,7 +7,7 @@ from consensus.distrust import Distrust
 from consensus.messages import NULL_MEMBER, NULL_POSITION, NULL_TERM, Message, RequestVote
 from consensus.progress import Progress
 from consensus.quorum import NEVER_NS, Member
-from consensus.states import TRANSITIONS, ElectionState, Role
+from consensus.states import ElectionState, Role
 from consensus.term_table import TermTable
 from runtime.errors import ConsensusError
 
@@ -269,22 +269,6 @@ class Context:
             self.members[member_id] = Member(member_id)
             self.strangers.add(member_id)
 
-    def transition(self, new_state: ElectionState, reason: str) -> None:
-        """The one place where the state changes; restarts the state's timer and its periodic sends."""
-        assert new_state in TRANSITIONS[self.state], f"{self.state.name} -> {new_state.name}: {reason}"
-        self.emit(commands.Transition(self.state, new_state, reason))
-        if self.state is ElectionState.CANVASS:
-            self.is_extended_canvass = False
-        self.state = new_state
-        self.state_since_ns = self.now_ns
-        self.next_send_ns = self.now_ns
-
-    def become(self, role: Role) -> None:
-        """Change the role."""
-        if role is not self.role:
-            self.role = role
-            self.emit(commands.ChangeRole(role))
-
     def raise_candidate_term(self, term_id: int) -> None:
         """Bind this member to a term, durably, before anything is said in it (Raft §5.1)."""
         if term_id > self.candidate_term_id:
@@ -292,6 +276,11 @@ class Context:
             self.voted_for = NULL_MEMBER
             self.note_term(term_id)
             self.emit(commands.PersistCandidateTerm(term_id, self.append_position))
+
+    def open_term(self) -> None:
+        """Bind this member to a term of its own, higher than any it knows, with its vote for itself (Raft §5.2)."""
+        self.raise_candidate_term(max(self.candidate_term_id, self.term_seen) + 1)
+        self.voted_for = self.own.member_id
 
     def note_term(self, term_id: int) -> None:
         """Remember the highest term met."""
@@ -354,3 +343,11 @@ class Context:
                 f" {self.term_base_position} and has no row in {self.terms.rows}: report on_new_term before on_appended"
             )
         self.progress.own_position = position
+
+    def shrink_to(self, position: int) -> None:
+        """The own log was truncated: its last term and configuration are those of the remaining prefix."""
+        self.pending_truncation = NULL_POSITION
+        self.terms.truncate(position)
+        self.unconfigure(position)
+        self.progress.own_position = position
+        assert not self.has_unwritten_term

@@ -4,47 +4,20 @@ The shell around it hands in what it receives and scans, calls `tick`, and execu
 inputs give the same commands. Nothing here opens a socket or a file, reads a clock, starts a thread or rolls dice.
 """
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
 
-from consensus import election, following, invariants, leading, membership, termination, transfer, truncation, trust
+from consensus import deadlines, dispatch, following, invariants, leading, membership, termination, transfer
 from consensus.commands import Command, PersistTerm
 from consensus.config import ConsensusConfig, DurableState, UniformInts
 from consensus.configuration import MEMBERS_MAX, Configuration
 from consensus.context import Context
 from consensus.distrust import Distrust
-from consensus.messages import (
-    FORGOTTEN_TERM,
-    NULL_MEMBER,
-    NULL_POSITION,
-    AppendPosition,
-    CanvassPosition,
-    CatchupPosition,
-    CommitPosition,
-    Introduction,
-    Message,
-    NewLeadershipTerm,
-    ReadHeartbeat,
-    ReadHeartbeatAck,
-    ReadIndexRequest,
-    ReadIndexResponse,
-    RequestVote,
-    StopCatchup,
-    TerminationAck,
-    TerminationPosition,
-    TimeoutNow,
-    TrustAnswer,
-    TrustRequest,
-    Vote,
-)
+from consensus.messages import FORGOTTEN_TERM, Message
 from consensus.progress import Progress
 from consensus.states import ElectionState, Role
 from runtime.errors import ConsensusError
 
-FAR_FUTURE_NS = (1 << 63) - 1
 STRANGERS_MAX = 2 * MEMBERS_MAX
-TRANSFER_TICK_NS = 1_000_000
-"""Acknowledgements that a leader waits for may have come past the core."""
 
 
 class ConsensusCore:
@@ -73,24 +46,11 @@ class ConsensusCore:
 
     def tick(self, now_ns: int) -> None:
         """Let time pass: at least every 10 ms, or at `next_deadline_ns`."""
-        ctx = self._at(now_ns)
-        if ctx.is_leading:
-            leading.tick_leading(ctx)
-        elif ctx.is_following:
-            following.tick_following(ctx)
-        else:
-            TICKS[ctx.state](ctx)
+        dispatch.tick(self._at(now_ns))
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """A message from another member. Strangers, echoes, and everything during INIT are ignored."""
-        ctx = self._at(now_ns)
-        handler, sender_field = HANDLERS[type(message)]
-        if ctx.state is ElectionState.INIT or handler is None:
-            return
-        sender_id = getattr(message, sender_field) if sender_field else NULL_MEMBER
-        if sender_field and not ctx.is_heard(sender_id):
-            return
-        handler(ctx, message)
+        dispatch.on_message(self._at(now_ns), message)
 
     def on_new_term(self, term_id: int, base_position: int) -> None:
         """The first record of a term was found in the own log at `base_position`; report it before any `on_appended`
@@ -148,15 +108,14 @@ class ConsensusCore:
 
     def on_log_lost(self, reason: str, end_of_stream: bool, now_ns: int) -> None:
         """The log publication, image or its recording is gone; `end_of_stream`: the leader closed it in good order."""
-        ctx = self._at(now_ns)
-        if ctx.is_following:
-            following.on_log_lost(ctx, reason, end_of_stream)
-        elif ctx.is_leading:
-            election.enter_election(ctx, reason)
+        dispatch.on_log_lost(self._at(now_ns), reason, end_of_stream)
 
     def on_truncated(self, position: int, now_ns: int) -> None:
         """TruncateLog is done."""
-        truncation.on_truncated(self._at(now_ns), position)
+        ctx = self._at(now_ns)
+        if position != ctx.pending_truncation:
+            raise ConsensusError(f"log was truncated to position={position}, ordered was {ctx.pending_truncation}")
+        ctx.shrink_to(position)
 
     def begin_termination(self, position: int, now_ns: int) -> None:
         """Serving leader: have all members stop once they executed the log up to `position`; may be repeated to give
@@ -197,10 +156,7 @@ class ConsensusCore:
 
     def next_deadline_ns(self) -> int:
         """When `tick` has something to do, at the latest."""
-        ctx = self._ctx
-        if ctx.state is ElectionState.INIT:
-            return ctx.now_ns if ctx.pending_truncation == NULL_POSITION else FAR_FUTURE_NS
-        return min(DEADLINES[ctx.state](ctx))
+        return deadlines.next_deadline_ns(self._ctx)
 
     # -- looking inside -------------------------------------------------------------------------------------------
 
@@ -380,105 +336,3 @@ class ConsensusCore:
         ctx = self._ctx
         ctx.now_ns = max(ctx.now_ns, now_ns)
         return ctx
-
-
-def on_append_position(ctx: Context, message: AppendPosition) -> None:
-    """Count an acknowledgement."""
-    if ctx.is_leading:
-        ctx.progress.append_position_received(
-            message.follower_member_id, message.leadership_term_id, message.log_position, ctx.now_ns
-        )
-        leading.tick_leading(ctx)
-
-
-def on_commit_position(ctx: Context, message: CommitPosition) -> None:
-    """Take the leader's commit position, or learn of a higher term."""
-    following.on_commit_position(ctx, message)
-    if ctx.is_following:
-        following.tick_following(ctx)
-    elif ctx.is_leading:
-        leading.tick_leading(ctx)
-
-
-Handler = Callable[[Context, Any], None]
-
-HANDLERS: dict[type[Any], tuple[Handler | None, str]] = {
-    CanvassPosition: (election.on_canvass_position, "follower_member_id"),
-    RequestVote: (election.on_request_vote, "candidate_member_id"),
-    Vote: (election.on_vote, "follower_member_id"),
-    NewLeadershipTerm: (following.on_new_leadership_term, "leader_member_id"),
-    AppendPosition: (on_append_position, "follower_member_id"),
-    CommitPosition: (on_commit_position, "leader_member_id"),
-    TerminationPosition: (termination.on_termination_position, ""),
-    TerminationAck: (termination.on_termination_ack, "member_id"),
-    TimeoutNow: (transfer.on_timeout_now, "leader_member_id"),
-    TrustRequest: (trust.on_trust_request, "member_id"),
-    TrustAnswer: (trust.on_trust_answer, "member_id"),
-    CatchupPosition: (None, "follower_member_id"),
-    StopCatchup: (None, "follower_member_id"),
-    Introduction: (None, "member_id"),
-    ReadHeartbeat: (None, "leader_member_id"),
-    ReadHeartbeatAck: (None, "follower_member_id"),
-    ReadIndexRequest: (None, "follower_member_id"),
-    ReadIndexResponse: (None, "leader_member_id"),
-}
-"""Who handles a message, and which field names its sender; replays, endpoints and reads are the shell's own affair."""
-
-TICKS: dict[ElectionState, Callable[[Context], None]] = {
-    ElectionState.INIT: election.tick_init,
-    ElectionState.CANVASS: election.tick_canvass,
-    ElectionState.NOMINATE: election.tick_nominate,
-    ElectionState.CANDIDATE_BALLOT: election.tick_candidate_ballot,
-    ElectionState.FOLLOWER_BALLOT: election.tick_follower_ballot,
-}
-"""What a member without a leader does as time passes."""
-
-
-def leader_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Next announcement, next heartbeat."""
-    interval_ns = ctx.config.leader_heartbeat_interval_ns
-    if ctx.state is ElectionState.LEADER_INIT:
-        return (ctx.state_since_ns + ctx.config.leader_heartbeat_timeout_ns,)
-    if ctx.state is ElectionState.LEADER_READY or not ctx.others():
-        return (ctx.next_send_ns,)
-    if ctx.is_transferring:
-        transfer_ns = max(ctx.transfer_send_ns, ctx.now_ns + TRANSFER_TICK_NS)
-        return ctx.next_send_ns, ctx.progress.last_sent_ns + interval_ns, ctx.transfer_deadline_ns, transfer_ns
-    return ctx.next_send_ns, ctx.progress.last_sent_ns + interval_ns
-
-
-def follower_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Next acknowledgement, the leader's timeout, and while joining that of progress."""
-    progress, config = ctx.progress, ctx.config
-    acknowledge_ns = progress.last_sent_ns + config.leader_heartbeat_interval_ns
-    leader_timeout_ns = progress.last_leader_activity_ns + config.leader_heartbeat_timeout_ns
-    if ctx.is_closed:
-        return acknowledge_ns, leader_timeout_ns
-    return acknowledge_ns, leader_timeout_ns, ctx.progress_deadline_ns
-
-
-def serving_deadlines(ctx: Context) -> tuple[int, ...]:
-    """By role."""
-    return leader_deadlines(ctx) if ctx.is_leading else follower_deadlines(ctx)
-
-
-def ballot_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Next request, end of the ballot."""
-    end_ns = ctx.state_since_ns + ctx.config.election_timeout_ns
-    return (end_ns, ctx.next_send_ns) if ctx.state is ElectionState.CANDIDATE_BALLOT else (end_ns,)
-
-
-DEADLINES: dict[ElectionState, Callable[[Context], tuple[int, ...]]] = {
-    ElectionState.CANVASS: lambda ctx: (ctx.next_send_ns,),
-    ElectionState.NOMINATE: lambda ctx: (ctx.next_send_ns, ctx.nominate_at_ns),
-    ElectionState.CANDIDATE_BALLOT: ballot_deadlines,
-    ElectionState.FOLLOWER_BALLOT: ballot_deadlines,
-    ElectionState.LEADER_INIT: leader_deadlines,
-    ElectionState.LEADER_READY: leader_deadlines,
-    ElectionState.FOLLOWER_CATCHUP_INIT: follower_deadlines,
-    ElectionState.FOLLOWER_CATCHUP_AWAIT: follower_deadlines,
-    ElectionState.FOLLOWER_CATCHUP: follower_deadlines,
-    ElectionState.FOLLOWER_READY: follower_deadlines,
-    ElectionState.CLOSED: serving_deadlines,
-}
-"""What a state waits for."""

@@ -1,7 +1,6 @@
 """Canvass, nomination and ballot: how a leader is found (cluster-consensus.md §5; Raft §5.2, §5.4.1, §9.6)."""
 
-from consensus import following, leading, transfer, trust
-from consensus.commands import LeaveLog
+from consensus import transitions, trust
 from consensus.context import Context
 from consensus.messages import NULL_MEMBER, NULL_POSITION, CanvassPosition, RequestVote, Vote
 from consensus.quorum import (
@@ -14,27 +13,7 @@ from consensus.quorum import (
     is_unanimous_candidate,
     is_unanimous_leader,
 )
-from consensus.states import ELECTING_STATES, ElectionState, Role
-from consensus.truncation import begin_truncation
-
-# -- entering --------------------------------------------------------------------------------------------------------
-
-
-def enter_election(ctx: Context, reason: str) -> None:
-    """Give up whatever leadership or following there is; the next tick looks for a leader anew.
-
-    In between, the shell reports where the log it leaves ends.
-    """
-    assert ctx.state is not ElectionState.INIT
-    if ctx.log_is_open:
-        ctx.log_is_open = False
-        ctx.emit(LeaveLog(reason))
-    ctx.progress.stop()
-    ctx.termination_position = NULL_POSITION
-    ctx.transfer_target_id = NULL_MEMBER
-    ctx.trust_position = NULL_POSITION
-    ctx.become(Role.FOLLOWER)
-    ctx.transition(ElectionState.INIT, reason)
+from consensus.states import ELECTING_STATES, ElectionState
 
 
 def tick_init(ctx: Context) -> None:
@@ -45,30 +24,19 @@ def tick_init(ctx: Context) -> None:
     stands_at_once, ctx.stands_at_once = ctx.stands_at_once, False
     request, ctx.transfer_request = ctx.transfer_request, None
     if ctx.has_unwritten_term:
-        begin_truncation(ctx, ctx.append_position, "a term whose first record was lost")
+        transitions.begin_truncation(ctx, ctx.append_position, "a term whose first record was lost")
     elif not (ctx.may_stand and ctx.is_only_voter):
-        canvass(ctx, "looking for a leader")
+        transitions.canvass(ctx, "looking for a leader")
         if stands_at_once:
-            ctx.nominate_at_ns = ctx.now_ns
-            ctx.transition(ElectionState.NOMINATE, "asked by the leader")
+            transitions.nominate(ctx, ctx.now_ns, "asked by the leader")
             stand(ctx, is_transfer=True)
         elif request is not None:
             on_request_vote(ctx, request)
         else:
             tick_canvass(ctx)
     else:
-        ctx.raise_candidate_term(max(ctx.candidate_term_id, ctx.term_seen) + 1)
-        ctx.voted_for = ctx.own.member_id
-        leading.become_leader(ctx, "single voter")
-
-
-def canvass(ctx: Context, reason: str) -> None:
-    """Forget the last election's positions and votes, and start telling one's own."""
-    for member in ctx.members.values():
-        member.reset()
-    ctx.refresh_own()
-    ctx.become(Role.FOLLOWER)
-    ctx.transition(ElectionState.CANVASS, reason)
+        ctx.open_term()
+        transitions.become_leader(ctx, "single voter")
 
 
 # -- canvass and nomination ------------------------------------------------------------------------------------------
@@ -122,8 +90,8 @@ def tick_canvass(ctx: Context) -> None:
 
 def nominate(ctx: Context, reason: str) -> None:
     """Wait a random part of half the election timeout (Raft §5.2)."""
-    ctx.nominate_at_ns = ctx.now_ns + ctx.rng.uniform_int(0, ctx.config.election_timeout_ns // 2)
-    ctx.transition(ElectionState.NOMINATE, reason)
+    delay_ns = ctx.rng.uniform_int(0, ctx.config.election_timeout_ns // 2)
+    transitions.nominate(ctx, ctx.now_ns + delay_ns, reason)
 
 
 def tick_nominate(ctx: Context) -> None:
@@ -135,37 +103,23 @@ def tick_nominate(ctx: Context) -> None:
 
 def stand(ctx: Context, is_transfer: bool) -> None:
     """Open a new term with a vote for oneself, and ask for the others'."""
-    assert ctx.may_stand
     ctx.is_transfer_ballot = is_transfer
     ctx.refresh_own()
-    ctx.raise_candidate_term(max(ctx.candidate_term_id, ctx.term_seen) + 1)
-    ctx.voted_for = ctx.own.member_id
     for member in ctx.members.values():
         member.vote = None
     ctx.ballot = [ctx.members[member.member_id] for member in recent_voters(ctx) if member.heard_ns != NEVER_NS]
-    ctx.own.candidate_term_id = ctx.candidate_term_id
-    ctx.own.vote = True
-    ctx.become(Role.CANDIDATE)
-    ctx.transition(ElectionState.CANDIDATE_BALLOT, f"nominated for term {ctx.candidate_term_id}")
+    transitions.stand(ctx)
     tick_candidate_ballot(ctx)
 
 
-def on_canvass_position(ctx: Context, message: CanvassPosition) -> None:
-    """Record where a member's log ends; a leader answers with the part of its term table that concerns the member."""
+def on_canvass(ctx: Context, message: CanvassPosition) -> None:
+    """Record where the log of another member without a leader ends."""
+    assert ctx.state in ELECTING_STATES
     member = ctx.members[message.follower_member_id]
-    member.reported_log_term_id = message.log_leadership_term_id
-    if member.member_id == ctx.graceful_leader_id:
-        ctx.graceful_leader_id = NULL_MEMBER
-    if ctx.is_leading:
-        leading.on_canvass(ctx, member, message)
-    elif ctx.is_following:
-        following.on_canvass(ctx, message)
-    else:
-        assert ctx.state in ELECTING_STATES
-        ctx.note_term(message.leadership_term_id)
-        member.log_leadership_term_id = message.log_leadership_term_id
-        member.log_position = message.log_position
-        member.heard_ns = ctx.now_ns
+    ctx.note_term(message.leadership_term_id)
+    member.log_leadership_term_id = message.log_leadership_term_id
+    member.log_position = message.log_position
+    member.heard_ns = ctx.now_ns
 
 
 # -- ballot ----------------------------------------------------------------------------------------------------------
@@ -177,11 +131,11 @@ def tick_candidate_ballot(ctx: Context) -> None:
     threshold, term_id = ctx.quorum_threshold, ctx.candidate_term_id
     is_over = ctx.now_ns >= ctx.state_since_ns + ctx.config.election_timeout_ns
     if is_unanimous_leader(ctx.ballot, term_id, threshold, ctx.graceful_leader_id):
-        leading.become_leader(ctx, f"unanimous vote for term {term_id}")
+        transitions.become_leader(ctx, f"unanimous vote for term {term_id}")
     elif (is_over or ctx.is_transfer_ballot) and is_quorum_leader(ctx.voters(), term_id, threshold):
-        leading.become_leader(ctx, f"quorum vote for term {term_id}")
+        transitions.become_leader(ctx, f"quorum vote for term {term_id}")
     elif is_over:
-        canvass(ctx, f"no quorum for term {term_id}")
+        transitions.canvass(ctx, f"no quorum for term {term_id}")
     elif ctx.now_ns >= ctx.next_send_ns:
         ctx.next_send_ns = ctx.now_ns + ctx.config.election_status_interval_ns
         for member in ctx.voters():
@@ -203,7 +157,7 @@ def own_request(ctx: Context) -> RequestVote:
 def tick_follower_ballot(ctx: Context) -> None:
     """Canvass again when the member voted for does not come to lead."""
     if ctx.now_ns >= ctx.state_since_ns + ctx.config.election_timeout_ns:
-        canvass(ctx, f"no leader emerged in term {ctx.candidate_term_id}")
+        transitions.canvass(ctx, f"no leader emerged in term {ctx.candidate_term_id}")
 
 
 def on_vote(ctx: Context, message: Vote) -> None:
@@ -227,9 +181,6 @@ def on_request_vote(ctx: Context, message: RequestVote) -> None:
 
     A member that may not vote keeps silent: a refusal would count against the candidate.
     """
-    if ctx.may_vote and message.is_transfer and (ctx.is_leading or ctx.is_following):
-        transfer.on_request_vote(ctx, message)
-        return
     is_disturbance = ctx.leader_was_heard_lately() and not message.is_transfer
     if not ctx.may_vote or ctx.state not in ELECTING_STATES or is_disturbance:
         return
@@ -249,12 +200,11 @@ def on_request_vote(ctx: Context, message: RequestVote) -> None:
     if own_is_newer > 0:
         send_vote(ctx, message, False)
         if ctx.state is ElectionState.CANDIDATE_BALLOT:
-            canvass(ctx, f"term {term_id} overtook the ballot")
+            transitions.canvass(ctx, f"term {term_id} overtook the ballot")
         return
     ctx.voted_for = candidate_id
     send_vote(ctx, message, True)
-    ctx.become(Role.FOLLOWER)
-    ctx.transition(ElectionState.FOLLOWER_BALLOT, f"voted for member {candidate_id} in term {term_id}")
+    transitions.await_candidate(ctx)
 
 
 def send_vote(ctx: Context, request: RequestVote, vote: bool) -> None:

@@ -1,7 +1,6 @@
 """Following: accepting a leader, joining its log, and acknowledging what is durable (Raft §5.3, §5.4)."""
 
-from consensus import election, trust
-from consensus.commands import JoinLog
+from consensus import transitions, trust
 from consensus.context import Context
 from consensus.distrust import Distrust
 from consensus.messages import (
@@ -13,8 +12,7 @@ from consensus.messages import (
     CommitPosition,
     NewLeadershipTerm,
 )
-from consensus.states import ELECTING_STATES, ElectionState, Role
-from consensus.truncation import begin_truncation
+from consensus.states import ELECTING_STATES, ElectionState
 from consensus.verification import Verdict, compare_with_leader
 from runtime.errors import ConsensusError
 
@@ -32,7 +30,7 @@ def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
         accept_leader(ctx, message)
     elif term_id > ctx.leadership_term_id:
         ctx.note_term(term_id)
-        election.enter_election(ctx, f"member {message.leader_member_id} leads term {term_id}")
+        transitions.enter_election(ctx, f"member {message.leader_member_id} leads term {term_id}")
     elif message.leader_member_id != ctx.progress.leader_member_id:
         raise ConsensusError(
             f"members {message.leader_member_id} and {ctx.progress.leader_member_id} both lead term {term_id}:"
@@ -61,9 +59,11 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
     verdict, position = compare_with_leader(ctx.terms, ctx.append_position, message)
     leader = f"member {message.leader_member_id} leads term {message.leadership_term_id}"
     if verdict is Verdict.PREFIX:
-        join(ctx, message, leader)
+        transitions.join(ctx, message, leader)
+        note_progress(ctx)
+        send_append_position(ctx)
     elif verdict is Verdict.TRUNCATE:
-        begin_truncation(ctx, position, leader)
+        transitions.begin_truncation(ctx, position, leader)
     elif verdict is Verdict.OUT_OF_REACH:
         raise ConsensusError(
             f"own log ends in term {ctx.log_term_id}, before the first term the leader knows,"
@@ -71,28 +71,7 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
             " restore this member from a peer"
         )
     elif ctx.state is not ElectionState.CANVASS:
-        election.canvass(ctx, leader)
-
-
-def join(ctx: Context, message: NewLeadershipTerm, reason: str) -> None:
-    """The own log is a prefix of the leader's: have the rest of it copied."""
-    assert not ctx.log_is_open
-    assert not ctx.has_unwritten_term
-    term_id, leader_id = message.leadership_term_id, message.leader_member_id
-    ctx.leadership_term_id = term_id
-    ctx.term_base_position = message.term_base_log_position
-    ctx.log_session_id = message.log_session_id
-    ctx.is_leader_startup = message.is_startup
-    ctx.progress.follow(term_id, leader_id, ctx.now_ns)
-    ctx.progress.commit_notified(term_id, message.commit_position, leader_id, ctx.now_ns)
-    ctx.log_is_open = True
-    ctx.transition(ElectionState.FOLLOWER_CATCHUP_INIT, reason)
-    ctx.become(Role.FOLLOWER)
-    leader_position = ctx.joined_end_position = max(message.log_position, ctx.append_position)
-    ctx.emit(JoinLog(term_id, leader_id, message.log_session_id, ctx.append_position, leader_position))
-    ctx.transition(ElectionState.FOLLOWER_CATCHUP_AWAIT, f"from position {ctx.append_position}")
-    note_progress(ctx)
-    send_append_position(ctx)
+        transitions.canvass(ctx, leader)
 
 
 def note_progress(ctx: Context) -> None:
@@ -106,7 +85,7 @@ def on_joined(ctx: Context, position: int) -> None:
         return
     if position != ctx.append_position:
         raise ConsensusError(f"joined the log at position={position}, the own log ends at {ctx.append_position}")
-    ctx.transition(ElectionState.FOLLOWER_CATCHUP, f"joined at position {position}")
+    transitions.catch_up(ctx)
     note_progress(ctx)
     tick_following(ctx)
 
@@ -115,9 +94,7 @@ def on_live(ctx: Context) -> None:
     """The live log arrives: the election is over for this member."""
     if ctx.state is not ElectionState.FOLLOWER_CATCHUP:
         return
-    ctx.transition(ElectionState.FOLLOWER_READY, f"live at position {ctx.append_position}")
-    ctx.is_startup = False
-    ctx.transition(ElectionState.CLOSED, f"follows member {ctx.progress.leader_member_id}")
+    transitions.follow(ctx)
     send_append_position(ctx)
 
 
@@ -126,7 +103,7 @@ def tick_following(ctx: Context) -> None:
     assert ctx.is_following
     reason = find_reason_to_leave(ctx)
     if reason:
-        leave(ctx, reason)
+        transitions.leave(ctx, reason)
         return
     ctx.progress.advance_follower_commit(ctx.append_position)
     ctx.announce_commit()
@@ -152,13 +129,6 @@ def find_reason_to_leave(ctx: Context) -> str:
     return ""
 
 
-def leave(ctx: Context, reason: str) -> None:
-    """Stop following; when the leader was heard last still counts in the election that begins."""
-    ctx.last_leader_activity_ns = ctx.progress.last_leader_activity_ns
-    ctx.quorum_candidate_at_ns = ctx.last_leader_activity_ns + ctx.config.leader_heartbeat_timeout_ns
-    election.enter_election(ctx, reason)
-
-
 def send_append_position(ctx: Context) -> None:
     """Acknowledge the own durable log to the leader."""
     flags = APPEND_FLAGS_NONE if ctx.is_closed else APPEND_FLAGS_CATCHUP
@@ -178,14 +148,14 @@ def on_canvass(ctx: Context, message: CanvassPosition) -> None:
     """A leader that canvasses, bound to its own term or a higher one, has given up: do not wait for its timeout."""
     is_from_leader = message.follower_member_id == ctx.progress.leader_member_id
     if is_from_leader and message.leadership_term_id >= ctx.leadership_term_id:
-        leave(ctx, f"leader member {message.follower_member_id} looks for a leader")
+        transitions.leave(ctx, f"leader member {message.follower_member_id} looks for a leader")
         ctx.forget_leader()
 
 
 def on_log_lost(ctx: Context, reason: str, end_of_stream: bool) -> None:
     """The leader's log stopped coming; at its end of stream the leader is known to have closed."""
     leader_id = ctx.progress.leader_member_id
-    leave(ctx, reason)
+    transitions.leave(ctx, reason)
     if end_of_stream:
         ctx.graceful_leader_id = leader_id
         ctx.forget_leader()

@@ -1,31 +1,13 @@
 """Leading: opening a term, announcing it, committing, and giving up (Raft §5.3, §5.4.2, §6.2)."""
 
-from consensus import election, transfer
-from consensus.commands import PrepareLog, Serve
+from consensus import transfer, transitions
 from consensus.context import Context
 from consensus.messages import NULL_POSITION, CanvassPosition, CommitPosition, NewLeadershipTerm
 from consensus.quorum import Member
-from consensus.states import ElectionState, Role
+from consensus.states import ElectionState
 from consensus.term_table import Bracket, TermTable
 from consensus.termination import tick_termination
 from runtime.errors import ConsensusError
-
-
-def become_leader(ctx: Context, reason: str) -> None:
-    """The election is won: have the log of the new term prepared at the end of the own log."""
-    assert not ctx.log_is_open
-    assert ctx.candidate_term_id > ctx.log_term_id
-    assert ctx.voted_for == ctx.own.member_id
-    ctx.leadership_term_id = ctx.candidate_term_id
-    ctx.term_base_position = ctx.append_position
-    ctx.is_leader_startup = ctx.is_startup
-    ctx.progress.lead(ctx.leadership_term_id, ctx.now_ns)
-    ctx.forget_leader()
-    ctx.last_quorum_ns = ctx.now_ns
-    ctx.log_is_open = True
-    ctx.transition(ElectionState.LEADER_INIT, reason)
-    ctx.become(Role.LEADER)
-    ctx.emit(PrepareLog(ctx.leadership_term_id, ctx.term_base_position))
 
 
 def on_log_ready(ctx: Context, log_session_id: int, first_record_end: int) -> None:
@@ -36,9 +18,7 @@ def on_log_ready(ctx: Context, log_session_id: int, first_record_end: int) -> No
         raise ConsensusError(
             f"first_record_end={first_record_end} must lie beyond the term's base {ctx.term_base_position}"
         )
-    ctx.log_session_id = log_session_id
-    ctx.progress.first_record_end = first_record_end
-    ctx.transition(ElectionState.LEADER_READY, f"log session {log_session_id}")
+    transitions.announce_term(ctx, log_session_id, first_record_end)
     tick_leading(ctx)
 
 
@@ -47,7 +27,7 @@ def tick_leading(ctx: Context) -> None:
     assert ctx.is_leading
     reason = find_reason_to_give_up(ctx)
     if reason:
-        election.enter_election(ctx, reason)
+        transitions.enter_election(ctx, reason)
         return
     if ctx.state is ElectionState.LEADER_INIT:
         return
@@ -55,11 +35,9 @@ def tick_leading(ctx: Context) -> None:
     ctx.announce_commit()
     if ctx.state is ElectionState.LEADER_READY and commit_position >= ctx.progress.first_record_end:
         if not ctx.is_voter:
-            election.enter_election(ctx, "the end of the own vote is committed")
+            transitions.enter_election(ctx, "the end of the own vote is committed")
             return
-        ctx.is_startup = False
-        ctx.transition(ElectionState.CLOSED, f"term {ctx.leadership_term_id} is on a quorum")
-        ctx.emit(Serve(ctx.leadership_term_id))
+        transitions.serve(ctx)
     send_new_leadership_terms(ctx)
     send_commit_position(ctx)
     tick_termination(ctx)
@@ -144,8 +122,13 @@ def on_canvass(ctx: Context, member: Member, message: CanvassPosition) -> None:
         ctx.note_term(bound_to)
         if member.member_id not in ctx.configuration.member_ids:
             return
-        election.enter_election(ctx, f"member {member.member_id} is bound to term {bound_to}")
+        transitions.enter_election(ctx, f"member {member.member_id} is bound to term {bound_to}")
         return
     ctx.progress.touch(member.member_id, ctx.now_ns)
     if ctx.state is not ElectionState.LEADER_INIT:
         ctx.send(member.member_id, own_announcement(ctx, member))
+
+
+def on_log_lost(ctx: Context, reason: str) -> None:
+    """The own log cannot be published or recorded."""
+    transitions.enter_election(ctx, reason)

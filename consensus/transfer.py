@@ -8,7 +8,7 @@ The flag suspends only what keeps a candidate from disturbing a live leader (§4
 leader that is still in office when the election timeout has passed takes records again.
 """
 
-from consensus import election, following
+from consensus import transitions
 from consensus.context import Context
 from consensus.messages import NULL_MEMBER, NULL_POSITION, RequestVote, TimeoutNow
 from consensus.quorum import compare_log
@@ -64,13 +64,13 @@ def on_timeout_now(ctx: Context, message: TimeoutNow) -> None:
     )
     if not (is_from_leader and ctx.may_stand) or message.log_position > ctx.append_position or ctx.is_terminating:
         return
-    following.leave(ctx, f"leader member {message.leader_member_id} hands over")
+    transitions.leave(ctx, f"leader member {message.leader_member_id} hands over")
     ctx.stands_at_once = True
 
 
 def on_request_vote(ctx: Context, message: RequestVote) -> None:
     """Leader or follower: give way to a candidate that the leader has asked to stand; vote when the log is left."""
-    if message.candidate_term_id <= ctx.candidate_term_id or ctx.is_terminating:
+    if not ctx.may_vote or message.candidate_term_id <= ctx.candidate_term_id or ctx.is_terminating:
         return
     if ctx.is_leading and message.candidate_member_id not in ctx.configuration.voter_ids:
         return
@@ -81,7 +81,7 @@ def on_request_vote(ctx: Context, message: RequestVote) -> None:
         return
     reason = f"member {message.candidate_member_id} was asked to lead"
     if ctx.is_following:
-        following.leave(ctx, reason)
+        transitions.leave(ctx, reason)
     else:
-        election.enter_election(ctx, reason)
+        transitions.enter_election(ctx, reason)
     ctx.transfer_request = message

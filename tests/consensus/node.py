@@ -411,12 +411,6 @@ class SimulatedNode:
 
         self.later(self.world.rng.randint(0, 1_000_000), truncated)
 
-    def do_Serve(self, command: commands.Serve) -> None:
-        assert self.core is not None
-        assert self.core.role is Role.LEADER
-        assert self.leader_id == self.member_id
-        self.is_serving = True
-
     def do_Commit(self, command: commands.Commit) -> None:
         assert command.position <= self.disk.durable_position
         self.world.note_committed(self, command.position)
@@ -425,7 +419,11 @@ class SimulatedNode:
         self.world.trace.update(f"{self.world.now_ns} {self.member_id} {command.role.name}\n".encode())
 
     def do_Transition(self, command: commands.Transition) -> None:
+        assert self.core is not None
         self.world.transitions.add((command.old_state, command.new_state))
+        if command.new_state is ElectionState.CLOSED and self.core.role is Role.LEADER:
+            assert self.leader_id == self.member_id
+            self.is_serving = True
         line = (
             f"{self.world.now_ns} {self.member_id} {command.old_state.name} {command.new_state.name} {command.reason}"
         )

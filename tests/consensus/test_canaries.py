@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consensus import core, election, following, quorum
+from consensus import dispatch, election, following, quorum
 from consensus.context import Context
 from consensus.messages import NewLeadershipTerm
 from consensus.verification import Comparison, Verdict
@@ -34,7 +34,7 @@ def follow_leaders_of_lower_terms(patch: pytest.MonkeyPatch) -> None:
             ctx.candidate_term_id = message.leadership_term_id
         original(ctx, message)
 
-    patch.setitem(core.HANDLERS, NewLeadershipTerm, (accept_any, "leader_member_id"))
+    patch.setitem(dispatch.HANDLERS, NewLeadershipTerm, (accept_any, "leader_member_id"))
 
 
 def skip_verification(patch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from consensus import transitions
 from consensus.commands import (
     ChangeRole,
     JoinLog,
@@ -11,7 +12,6 @@ from consensus.commands import (
     PersistCandidateTerm,
     PersistTerm,
     PrepareLog,
-    Serve,
     TruncateLog,
 )
 from consensus.config import ConsensusConfig
@@ -44,7 +44,7 @@ def test_transition_table_is_total_and_connected() -> None:
 def test_illegal_transition_is_refused() -> None:
     node = Harness().canvassing()
     with pytest.raises(AssertionError, match="CANVASS -> CLOSED"):
-        node.core._ctx.transition(ElectionState.CLOSED, "by force")
+        transitions.transition(node.core._ctx, ElectionState.CLOSED, "by force")
 
 
 # -- start and canvass -------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def test_single_member_leads_at_once_and_commits_what_is_durable() -> None:
     node.core.on_log_ready(5, 896, 0)
     node.core.on_new_term(3, 800)
     node.appended(896)
-    assert node.of(Serve) == [Serve(3)]
+    assert node.core.is_serving
     assert node.appended(1000).core.commit_position == 1000
 
 

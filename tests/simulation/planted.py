@@ -28,7 +28,6 @@ from consensus.configuration import Configuration
 from consensus.context import Context
 from consensus.core import ConsensusCore
 from consensus.distrust import Distrust
-from consensus.messages import RequestVote
 from consensus.verification import Comparison, Verdict
 from service_api.timers import ServiceTimers
 from tests.simulation import world
@@ -54,11 +53,7 @@ def two_votes_in_a_term(patch: Patch) -> None:
         original(ctx, message)
 
     original = election.on_request_vote
-    handlers = dict(core.HANDLERS)
-    for kind, (handler, name) in core.HANDLERS.items():
-        if handler is original:
-            handlers[kind] = on_request_vote, name
-    patch(core, "HANDLERS", handlers)
+    patch(election, "on_request_vote", on_request_vote)
 
 
 def older_logs_are_voted_for(patch: Patch) -> None:
@@ -200,19 +195,22 @@ def successors_are_taken_at_the_leaders_word(patch: Patch) -> None:
     Both are needed. Whoever stands too early alone finds no quorum whose logs are not newer than its own (§5.4.1), and
     the votes alone do no harm while only members with the whole log are asked to stand.
     """
-    begin_transfer, on_request_vote = transfer.begin_transfer, election.on_request_vote
+    begin_transfer = transfer.begin_transfer
 
     def begin(ctx: Context, target_id: int | None, end_position: int) -> bool:
         is_begun = begin_transfer(ctx, target_id, end_position)
         ctx.transfer_position = 0
         return is_begun
 
-    def vote(ctx: Context, message: Any) -> None:
-        on_request_vote(ctx, message._replace(log_leadership_term_id=2**62) if message.is_transfer else message)
+    def voting(on_request_vote: Callable[[Context, Any], None]) -> Callable[[Context, Any], None]:
+        def vote(ctx: Context, message: Any) -> None:
+            on_request_vote(ctx, message._replace(log_leadership_term_id=2**62) if message.is_transfer else message)
+
+        return vote
 
     patch(transfer, "begin_transfer", begin)
-    patch(election, "on_request_vote", vote)
-    patch(core, "HANDLERS", {**core.HANDLERS, RequestVote: (vote, core.HANDLERS[RequestVote][1])})
+    patch(transfer, "on_request_vote", voting(transfer.on_request_vote))
+    patch(election, "on_request_vote", voting(election.on_request_vote))
 
 
 def damaged_datagrams_arrive(patch: Patch) -> None:

@@ -1,0 +1,131 @@
+"""Which handler takes a message, and what time does, in which role and state of this member."""
+
+from collections.abc import Callable
+from typing import Any
+
+from consensus import election, following, leading, termination, transfer, trust
+from consensus.context import Context
+from consensus.messages import (
+    NULL_MEMBER,
+    AppendPosition,
+    CanvassPosition,
+    CatchupPosition,
+    CommitPosition,
+    Introduction,
+    Message,
+    NewLeadershipTerm,
+    ReadHeartbeat,
+    ReadHeartbeatAck,
+    ReadIndexRequest,
+    ReadIndexResponse,
+    RequestVote,
+    StopCatchup,
+    TerminationAck,
+    TerminationPosition,
+    TimeoutNow,
+    TrustAnswer,
+    TrustRequest,
+    Vote,
+)
+from consensus.states import ElectionState
+
+
+def tick(ctx: Context) -> None:
+    """Let time pass."""
+    if ctx.is_leading:
+        leading.tick_leading(ctx)
+    elif ctx.is_following:
+        following.tick_following(ctx)
+    else:
+        TICKS[ctx.state](ctx)
+
+
+def on_message(ctx: Context, message: Message) -> None:
+    """Hand a message to whom it concerns. Strangers, echoes, and everything during INIT are ignored."""
+    handler, sender_field = HANDLERS[type(message)]
+    if ctx.state is ElectionState.INIT or handler is None:
+        return
+    if not sender_field or ctx.is_heard(getattr(message, sender_field)):
+        handler(ctx, message)
+
+
+def on_canvass_position(ctx: Context, message: CanvassPosition) -> None:
+    """A member looks for a leader: this one, its leader, or another that looks for one, too."""
+    member = ctx.members[message.follower_member_id]
+    member.reported_log_term_id = message.log_leadership_term_id
+    if member.member_id == ctx.graceful_leader_id:
+        ctx.graceful_leader_id = NULL_MEMBER
+    if ctx.is_leading:
+        leading.on_canvass(ctx, member, message)
+    elif ctx.is_following:
+        following.on_canvass(ctx, message)
+    else:
+        election.on_canvass(ctx, message)
+
+
+def on_request_vote(ctx: Context, message: RequestVote) -> None:
+    """A candidate asks; with a leader, only one that the leader has asked to stand is listened to."""
+    if message.is_transfer and (ctx.is_leading or ctx.is_following):
+        transfer.on_request_vote(ctx, message)
+    else:
+        election.on_request_vote(ctx, message)
+
+
+def on_log_lost(ctx: Context, reason: str, end_of_stream: bool) -> None:
+    """The log publication, image or its recording is gone."""
+    if ctx.is_following:
+        following.on_log_lost(ctx, reason, end_of_stream)
+    elif ctx.is_leading:
+        leading.on_log_lost(ctx, reason)
+
+
+def on_append_position(ctx: Context, message: AppendPosition) -> None:
+    """Count an acknowledgement."""
+    if ctx.is_leading:
+        ctx.progress.append_position_received(
+            message.follower_member_id, message.leadership_term_id, message.log_position, ctx.now_ns
+        )
+        leading.tick_leading(ctx)
+
+
+def on_commit_position(ctx: Context, message: CommitPosition) -> None:
+    """Take the leader's commit position, or learn of a higher term."""
+    following.on_commit_position(ctx, message)
+    if ctx.is_following:
+        following.tick_following(ctx)
+    elif ctx.is_leading:
+        leading.tick_leading(ctx)
+
+
+Handler = Callable[[Context, Any], None]
+
+HANDLERS: dict[type[Any], tuple[Handler | None, str]] = {
+    CanvassPosition: (on_canvass_position, "follower_member_id"),
+    RequestVote: (on_request_vote, "candidate_member_id"),
+    Vote: (election.on_vote, "follower_member_id"),
+    NewLeadershipTerm: (following.on_new_leadership_term, "leader_member_id"),
+    AppendPosition: (on_append_position, "follower_member_id"),
+    CommitPosition: (on_commit_position, "leader_member_id"),
+    TerminationPosition: (termination.on_termination_position, ""),
+    TerminationAck: (termination.on_termination_ack, "member_id"),
+    TimeoutNow: (transfer.on_timeout_now, "leader_member_id"),
+    TrustRequest: (trust.on_trust_request, "member_id"),
+    TrustAnswer: (trust.on_trust_answer, "member_id"),
+    CatchupPosition: (None, "follower_member_id"),
+    StopCatchup: (None, "follower_member_id"),
+    Introduction: (None, "member_id"),
+    ReadHeartbeat: (None, "leader_member_id"),
+    ReadHeartbeatAck: (None, "follower_member_id"),
+    ReadIndexRequest: (None, "follower_member_id"),
+    ReadIndexResponse: (None, "leader_member_id"),
+}
+"""Who handles a message, and which field names its sender; replays, endpoints and reads are the shell's own affair."""
+
+TICKS: dict[ElectionState, Callable[[Context], None]] = {
+    ElectionState.INIT: election.tick_init,
+    ElectionState.CANVASS: election.tick_canvass,
+    ElectionState.NOMINATE: election.tick_nominate,
+    ElectionState.CANDIDATE_BALLOT: election.tick_candidate_ballot,
+    ElectionState.FOLLOWER_BALLOT: election.tick_follower_ballot,
+}
+"""What a member without a leader does as time passes."""
