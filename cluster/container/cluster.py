@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.wire import codecs, ordo_codecs
 from runtime.errors import ServiceError
@@ -11,13 +11,39 @@ from service_api.service import ClientSession, Payload, Role, TimeUnit
 from service_api.timers import ServiceTimers
 
 if TYPE_CHECKING:
-    from cluster.container.service_container import ServiceContainer
+    from collections.abc import Mapping
+
+    from cluster.container.control import ContainerControl
+    from cluster.container.loop import ContainerSession
+
+
+class ClusterHost(Protocol):
+    """The container that runs the service."""
+
+    @property
+    def is_leading(self) -> bool: ...
+    @property
+    def log_position(self) -> int: ...
+    @property
+    def time(self) -> int: ...
+    @property
+    def sessions(self) -> Mapping[int, ContainerSession]: ...
+    @property
+    def control(self) -> ContainerControl: ...
+    def check_allowed(self, call: str) -> None:
+        """Raises ServiceCallError unless a callback is running that may call the cluster."""
+
+    def on_control_sent(self) -> None:
+        """Something was sent to the consensus module."""
+
+    def idle(self) -> None:
+        """Lets the transport go on."""
 
 
 class ContainerCluster:
     """Every request to the consensus module passes the one guard, `check_allowed`."""
 
-    def __init__(self, container: ServiceContainer, member_id: int) -> None:
+    def __init__(self, container: ClusterHost, member_id: int) -> None:
         self._container = container
         self._offers = 0
         self.member_id = member_id

@@ -10,7 +10,7 @@ import heapq
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.container.loop import NO_QUERY
 from cluster.container.responses import Response, ResponsePublications
@@ -20,9 +20,12 @@ from cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID
 from runtime.errors import ServiceError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cluster.container.loop import ContainerSession
-    from cluster.container.service_container import ServiceContainer
+    from service_api.service import Service
     from transport.client import TransportClient
+    from transport.subscription import Subscription
 
 POLL_LIMIT = 64
 ANSWER_LIMIT = 64
@@ -49,10 +52,41 @@ class WaitingQuery:
         return self.session_id, self.correlation_id
 
 
+class QueryHost(Protocol):
+    """The container whose service is asked."""
+
+    next_query_position: int
+    """The lowest position that a query waits for."""
+    callback: str
+    """The callback that runs."""
+    may_call: bool
+    """Whether it may call the cluster."""
+
+    @property
+    def service(self) -> Service: ...
+    @property
+    def member_id(self) -> int: ...
+    @property
+    def executed_position(self) -> int: ...
+    @property
+    def sessions(self) -> Mapping[int, ContainerSession]: ...
+    def set_queries(self, subscription: Subscription) -> None: ...
+    def tick_by(self, deadline_ns: int) -> None:
+        """The next tick comes no later than this."""
+
+    def ask_for_tick(self) -> None:
+        """The next tick comes at once."""
+
+    def note_written(self) -> None:
+        """Something was written that the driver should send."""
+
+    def record_error(self, error: Exception) -> None: ...
+
+
 class ContainerQueries:
     """At most `queries_max` at a time, answers that could not be sent yet included."""
 
-    def __init__(self, container: ServiceContainer, client: TransportClient, queries_max: int) -> None:
+    def __init__(self, container: QueryHost, client: TransportClient, queries_max: int) -> None:
         self._container = container
         self._subscription = client.add_subscription(QUERY_CHANNEL, QUERY_STREAM_ID)
         self._responses = ResponsePublications(client, container.record_error)

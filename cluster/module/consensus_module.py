@@ -27,12 +27,13 @@ from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.session_requests import SessionRequests
 from cluster.module.sessions import NULL_VALUE, OpenSessions
 from cluster.module.snapshot_taker import SnapshotTaker
+from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint, capture
 from cluster.module.termination import Termination
 from cluster.module.timers import TimerService
 from cluster.module.transfer import LeadershipTransfer
 from cluster.module.trust_watch import TrustWatch
 from cluster.wire import codecs, consensus_codec, ordo_codecs
-from cluster.wire.counter_types import ControlToggle, ModuleState
+from cluster.wire.counter_types import ModuleState
 from cluster.wire.members import Member, ingress_endpoints, parse_member
 from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from consensus import commands, messages
@@ -112,10 +113,12 @@ class ConsensusModule:
             self.counters.container_park_flag,
             config.leader_heartbeat_interval_ns,
         )
-        self.control = ClusterControl(self)
+        core, sequencer, counters = self.core, self.sequencer, self.counters
+        self.transfer = LeadershipTransfer(self, core, sequencer, counters)
+        self.termination = Termination(self, core, counters)
+        self.control = ClusterControl(self, core, sequencer, counters, self.transfer, self.termination)
         self._build_replicated_state(authenticator or AcceptAll())
-        self.contacts = Contacts(seams.client, self.sequencer, members, self.member_id, self.record_error)
-        self.membership = Membership(self, self.contacts, members)
+        self.contacts = Contacts(seams.client, sequencer, members, self.member_id, self.record_error)
         self.log = LogKeeper(
             config,
             self.contacts,
@@ -126,11 +129,10 @@ class ConsensusModule:
             self.counters,
             self._on_log_failure,
         )
+        self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
         self.queries = self._make_queries()
-        self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self)
-        self.termination = Termination(self)
-        self.transfer = LeadershipTransfer(self, self.core.election_timeout_ns)
-        self.trust = TrustWatch(self)
+        self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self, core, sequencer, counters)
+        self.trust = TrustWatch(core, self.record_error)
 
     def _make_queries(self) -> Queries:
         seams, config = self._seams, self.config
@@ -448,11 +450,38 @@ class ConsensusModule:
         if record.values.leadership_term_id == self.core.leadership_term_id == self.sequencer.leading_term_id:
             self._serve(record.values.leadership_term_id)
 
+    def touch_sessions(self) -> None:
+        """Counts every session as heard now."""
+        self.sessions.touch(self.cluster_time)
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    @property
+    def executed_position(self) -> int:
+        return self.executor.position
+
+    def begin_snapshot(self, record: LogRecord) -> None:
+        """Execution stands still until the service and this module have both written their part."""
+        values = record.values
+        self.executor.pause()
+        self.counters.set_state(ModuleState.SNAPSHOT)
+        point = SnapshotPoint(record.position, values.leadership_term_id, self.config.app_version)
+        self.snapshots.begin(point, values.timestamp)
+
+    def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
+        configuration = self.membership.at(point.log_position)
+        return capture(point, self.sessions, self.timers, self.service_messages, configuration)
+
+    def is_ready_to_end(self, log_position: int) -> bool:
+        """Everything up to the position is executed, and no snapshot is under way."""
+        is_executed = self.executor.has_executed(log_position, self.sequencer.commit_position)
+        return is_executed and not self.snapshots.is_under_way
+
     def snapshot_done(self) -> None:
         """The snapshot is taken or has failed: execution goes on."""
         self.counters.set_state(ModuleState.ACTIVE)
         self.executor.resume()
-        self.counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
+        self.control.snapshot_done()
         self.execute(self.sequencer.commit_position)
 
     # -- leading ---------------------------------------------------------------------------------------------------

@@ -5,60 +5,46 @@ Whether a change may be made now is decided in `consensus.membership`; a Configu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.sessions import NULL_VALUE
 from cluster.wire import ordo_codecs
-from cluster.wire.members import Member, encode_members, parse_member, parse_members
+from cluster.wire.configuration import NamedConfiguration, decode_configuration
+from cluster.wire.members import Member, parse_member
 from cluster.wire.ordo_codecs import MembershipChange
 from consensus.configuration import Configuration, changed
-from runtime.errors import ClusterError, ConfigurationError
+from runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from cluster.module.consensus_module import ConsensusModule
     from cluster.module.contacts import Contacts
+    from cluster.module.log_keeper import LogKeeper
+    from cluster.module.sequencer import Sequencer
+    from cluster.module.transfer import LeadershipTransfer
+    from consensus.core import ConsensusCore
 
 SETTLING_NS = 2_000_000_000
 """How long a removed member still gets the live log, so that it sees the record that removes it."""
-
-
-class NamedConfiguration(NamedTuple):
-    """A configuration with endpoints, as a log record or a snapshot holds it."""
-
-    voters: tuple[Member, ...]
-    learners: tuple[Member, ...]
-
-    def ids(self) -> Configuration:
-        """What consensus needs of it."""
-        return Configuration(_ids(self.voters), _ids(self.learners))
-
-    def encode(self, leadership_term_id: int, timestamp: int) -> bytes:
-        """As a ConfigurationEvent."""
-        return ordo_codecs.CONFIGURATION_EVENT.encode(
-            leadership_term_id=leadership_term_id,
-            timestamp=timestamp,
-            voters=encode_members(self.voters),
-            learners=encode_members(self.learners),
-        )
-
-
-def decode_configuration(values: Any) -> NamedConfiguration:
-    """From the values of a ConfigurationEvent; raises ClusterError when they make no configuration."""
-    try:
-        named = NamedConfiguration(*(parse_members(text) if text else () for text in (values.voters, values.learners)))
-        named.ids()
-    except ConfigurationError as error:
-        raise ClusterError(f"a ConfigurationEvent that is none: {error.message}") from error
-    return named
 
 
 def _id(member: Member) -> int:
     return member.id
 
 
-def _ids(members: Iterable[Member]) -> tuple[int, ...]:
-    return tuple(member.id for member in members)
+class MembershipHost(Protocol):
+    """The member whose cluster this is."""
+
+    has_ended: bool
+
+    @property
+    def member_id(self) -> int: ...
+    @property
+    def is_leader(self) -> bool: ...
+    @property
+    def term_id(self) -> int: ...
+    @property
+    def cluster_time(self) -> int: ...
+    def announce(self, event: str, text: str) -> None:
+        """One line in the log of the process."""
 
 
 class Membership:
@@ -67,9 +53,22 @@ class Membership:
     `_request` is the change that is appended and not committed, as (log position, correlation id).
     """
 
-    def __init__(self, module: ConsensusModule, contacts: Contacts, configured: tuple[Member, ...]) -> None:
+    def __init__(
+        self,
+        host: MembershipHost,
+        core: ConsensusCore,
+        sequencer: Sequencer,
+        log: LogKeeper,
+        transfer: LeadershipTransfer,
+        contacts: Contacts,
+        configured: tuple[Member, ...],
+    ) -> None:
         """`configured` are the members of the configuration file."""
-        self._module = module
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self._log = log
+        self._transfer = transfer
         self._configured = configured
         self._contacts = contacts
         self._request: tuple[int, int] | None = None
@@ -83,28 +82,28 @@ class Membership:
     @property
     def voters(self) -> list[Member]:
         """Of the configuration in force, by ascending id."""
-        return self._contacts.find(self._module.core.configuration.voter_ids)
+        return self._contacts.find(self._core.configuration.voter_ids)
 
     @property
     def learners(self) -> list[Member]:
-        """Likewise."""
-        return self._contacts.find(self._module.core.configuration.learner_ids)
+        """Of the configuration in force, by ascending id: they have no vote."""
+        return self._contacts.find(self._core.configuration.learner_ids)
 
     @property
     def others(self) -> list[Member]:
         """Voters and learners but this member; the same list until `apply`."""
         if self._others is None:
-            self._others = [one for one in [*self.voters, *self.learners] if one.id != self._module.member_id]
+            self._others = [one for one in [*self.voters, *self.learners] if one.id != self._host.member_id]
         return self._others
 
     @property
     def is_of_the_log(self) -> bool:
         """Whether a record or a snapshot says who is in the cluster; else the configuration file does."""
-        return self._module.core.configuration_position != NULL_VALUE
+        return self._core.configuration_position != NULL_VALUE
 
     def at(self, log_position: int) -> NamedConfiguration | None:
         """What the log says up to a position, or None."""
-        configuration = self._module.core.configuration_at(log_position)
+        configuration = self._core.configuration_at(log_position)
         if configuration is None:
             return None
         find = self._contacts.find
@@ -115,7 +114,7 @@ class Membership:
         named = decode_configuration(values)
         for member in (*named.voters, *named.learners):
             self._contacts.learn(member)
-        self._module.core.on_configuration(position, named.ids())
+        self._core.on_configuration(position, named.ids())
         self._is_in_flight = False
         self.apply()
 
@@ -127,7 +126,7 @@ class Membership:
             text = (
                 f"the log has members {names[0]}, the configuration file {names[1]} or other endpoints: the log holds"
             )
-            self._module.announce("cluster.members_differ", text)
+            self._host.announce("cluster.members_differ", text)
 
     def apply(self) -> None:
         """The configuration in force is another one: the next ticks make the rest follow."""
@@ -137,17 +136,17 @@ class Membership:
 
     def work(self, now_ns: int) -> None:
         """One slow tick."""
-        module = self._module
+        host = self._host
         self._contacts.connect(now_ns)
         if self._settled_ns == NULL_VALUE:
             self._settled_ns = now_ns + SETTLING_NS
-        module.log.send_to(self.others, is_final=now_ns >= self._settled_ns, now_ns=now_ns)
+        self._log.send_to(self.others, is_final=now_ns >= self._settled_ns, now_ns=now_ns)
         if not self._is_announced:
             self._is_announced = True
-            module.announce("cluster.configuration", module.core.configuration.describe())
-        if module.core.is_removed and not module.has_ended:
-            module.announce("cluster.removed", f"member {module.member_id} was removed from the cluster: its node ends")
-            module.has_ended = True
+            host.announce("cluster.configuration", self._core.configuration.describe())
+        if self._core.is_removed and not host.has_ended:
+            host.announce("cluster.removed", f"member {host.member_id} was removed from the cluster: its node ends")
+            host.has_ended = True
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
@@ -160,17 +159,17 @@ class Membership:
         return self._answer(request.correlation_id, refusal) if refusal else None
 
     def _begin(self, request: Any, now_ns: int) -> str:
-        module = self._module
-        if not module.is_leader:
-            return f"member {module.member_id} does not lead"
-        if self._is_in_flight or self._request is not None or module.transfer.is_under_way:
+        host = self._host
+        if not host.is_leader:
+            return f"member {host.member_id} does not lead"
+        if self._is_in_flight or self._request is not None or self._transfer.is_under_way:
             return "another change is under way; try again when it is done"
         wanted = self._wanted(request)
-        refusal = module.core.find_refusal(wanted, module.log.near_position, now_ns)
+        refusal = self._core.find_refusal(wanted, self._log.near_position, now_ns)
         return refusal or self._append(wanted, request, now_ns)
 
     def _wanted(self, request: Any) -> Configuration:
-        current, member_id = self._module.core.configuration, request.member_id
+        current, member_id = self._core.configuration, request.member_id
         if request.change == MembershipChange.ADD_LEARNER:
             if member_id in current.member_ids:
                 raise ConfigurationError(f"member {member_id} is in the cluster already: {current.describe()}")
@@ -185,7 +184,7 @@ class Membership:
 
     def _append(self, wanted: Configuration, request: Any, now_ns: int) -> str:
         """Why it could not be appended, or an empty string."""
-        module = self._module
+        host = self._host
         if request.change == MembershipChange.ADD_LEARNER:
             member = parse_member(request.member_id, request.member)
             taken = [other.id for other in (*self.voters, *self.learners) if other.consensus == member.consensus]
@@ -197,7 +196,7 @@ class Membership:
                 return f"{request.member!r} cannot be reached; see `ordo errors`"
         find = self._contacts.find
         named = NamedConfiguration(tuple(find(wanted.voter_ids)), tuple(find(wanted.learner_ids)))
-        position = int(module.sequencer.append(named.encode(module.term_id, module.cluster_time)))
+        position = int(self._sequencer.append(named.encode(host.term_id, host.cluster_time)))
         if position <= 0:
             return "the log has no room at the moment; try again"
         self._is_in_flight = True
@@ -222,7 +221,7 @@ class Membership:
     def _answer(self, correlation_id: int, refusal: str, position: int = NULL_VALUE) -> bytes:
         return ordo_codecs.MEMBERSHIP_RESPONSE.encode(
             correlation_id=correlation_id,
-            leader_member_id=self._module.core.leader_member_id,
+            leader_member_id=self._core.leader_member_id,
             log_position=position,
             refusal=refusal,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.module import snapshots
 from cluster.module.sessions import NULL_VALUE
@@ -12,9 +12,25 @@ from cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STR
 
 if TYPE_CHECKING:
     from archive.archive import Archive
-    from cluster.module.consensus_module import ConsensusModule
-    from cluster.module.snapshots import SnapshotPoint
+    from cluster.module.counters import ModuleCounters
+    from cluster.module.sequencer import Sequencer
+    from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint
+    from consensus.core import ConsensusCore
     from transport.client import TransportClient
+
+
+class SnapshotHost(Protocol):
+    """Whose state the module's part of a snapshot is."""
+
+    @property
+    def executed_position(self) -> int: ...
+    def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
+        """The state as of the point, at which execution stands still."""
+
+    def snapshot_done(self) -> None:
+        """The snapshot is taken or has failed: execution goes on."""
+
+    def record_error(self, message: str) -> None: ...
 
 
 class SnapshotTaker:
@@ -24,16 +40,27 @@ class SnapshotTaker:
     next snapshot: what it asks for behind that one must not be in the module's part of it, and waits in its stream.
     """
 
-    def __init__(self, client: TransportClient, archive: Archive, store: StateStore, module: ConsensusModule) -> None:
+    def __init__(
+        self,
+        client: TransportClient,
+        archive: Archive,
+        store: StateStore,
+        host: SnapshotHost,
+        core: ConsensusCore,
+        sequencer: Sequencer,
+        counters: ModuleCounters,
+    ) -> None:
         self._client = client
         self._store = store
-        self._module = module
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self._counters = counters
         self._point: SnapshotPoint | None = None
         self._timestamp = 0
         self._service_recording_id = NULL_VALUE
         self._writer: SnapshotWriter | None = None
         self._early_ack: tuple[int, int] | None = None  # (log position, recording id): the service was quicker
-        self.is_asked = False
         archive.record_subscription(SNAPSHOT_CHANNEL, SERVICE_SNAPSHOT_STREAM_ID)
         archive.record_subscription(SNAPSHOT_CHANNEL, MODULE_SNAPSHOT_STREAM_ID)
 
@@ -48,15 +75,15 @@ class SnapshotTaker:
         if self._early_ack is not None and self._early_ack[0] <= point.log_position:
             log_position, recording_id = self._early_ack
             self._early_ack = None
-            self._module.sequencer.holds_service = False
+            self._sequencer.holds_service = False
             self.on_service_ack(log_position, timestamp, recording_id)
 
     def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:
         if self._point is not None and log_position == self._point.log_position:
             self._on_service_done(relevant_id)
-        elif log_position > self._module.executor.position:
+        elif log_position > self._host.executed_position:
             self._early_ack = log_position, relevant_id
-            self._module.sequencer.holds_service = True
+            self._sequencer.holds_service = True
 
     def _on_service_done(self, recording_id: int) -> None:
         assert self._point is not None
@@ -64,11 +91,7 @@ class SnapshotTaker:
             self._finish(f"the service could not take its snapshot at log_position={self._point.log_position}")
             return
         self._service_recording_id = recording_id
-        module = self._module
-        configuration = module.membership.at(self._point.log_position)
-        contents = snapshots.capture(
-            self._point, module.sessions, module.timers, module.service_messages, configuration
-        )
+        contents = self._host.capture_snapshot(self._point)
         self._writer = SnapshotWriter(self._client, MODULE_SNAPSHOT_STREAM_ID, snapshots.encode(contents))
 
     def work(self) -> None:
@@ -80,20 +103,19 @@ class SnapshotTaker:
             SnapshotEntry(
                 point.log_position,
                 point.leadership_term_id,
-                dict(self._module.core.terms)[point.leadership_term_id],
+                dict(self._core.terms)[point.leadership_term_id],
                 self._timestamp,
                 self._service_recording_id,
                 module_recording_id,
                 True,
             )
         )
-        self._module.counters.snapshot_count.increment()
+        self._counters.snapshot_count.increment()
         self._finish(None)
 
     def _finish(self, error: str | None) -> None:
         if error is not None:
-            self._module.record_error(error)
+            self._host.record_error(error)
         self._point = None
         self._writer = None
-        self.is_asked = False
-        self._module.snapshot_done()
+        self._host.snapshot_done()

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cluster.module.membership import NamedConfiguration, decode_configuration
 from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.sessions import NULL_VALUE, ClusterSession, OpenSessions
 from cluster.module.timers import TimerService
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import ClusterTimeUnit, SnapshotMark
+from cluster.wire.configuration import NamedConfiguration, decode_configuration
 from runtime.errors import ClusterError
 
 if TYPE_CHECKING:

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.wire.counter_types import ModuleState
 
 if TYPE_CHECKING:
-    from cluster.module.consensus_module import ConsensusModule
+    from cluster.module.counters import ModuleCounters
+    from consensus.core import ConsensusCore
 
 NULL_POSITION = -1
+
+
+class TerminationHost(Protocol):
+    """The member that is to end."""
+
+    has_ended: bool
+    """What the node looks at."""
+
+    @property
+    def is_leader(self) -> bool: ...
+    def is_ready_to_end(self, log_position: int) -> bool:
+        """Everything up to the position is executed, and no snapshot is under way."""
+
+    def terminate_service(self, log_position: int) -> bool:
+        """Tells the service to end at the position; False when it could not be told yet."""
 
 
 class Termination:
@@ -17,11 +33,12 @@ class Termination:
 
     Consensus tells members the position and collects their acks; the leader leaves last, or at the deadline. A member
     whose service was told to end follows it, whatever becomes of the leader meanwhile.
-    `module.has_ended` is what the node looks at.
     """
 
-    def __init__(self, module: ConsensusModule) -> None:
-        self._module = module
+    def __init__(self, host: TerminationHost, core: ConsensusCore, counters: ModuleCounters) -> None:
+        self._host = host
+        self._core = core
+        self._counters = counters
         self._told_position = NULL_POSITION
         self._service_done = False
         self._acknowledged = False
@@ -32,7 +49,7 @@ class Termination:
 
     @property
     def is_under_way(self) -> bool:
-        return self._is_service_told or self._module.core.termination_position != NULL_POSITION
+        return self._is_service_told or self._core.termination_position != NULL_POSITION
 
     def on_service_ack(self, log_position: int) -> bool:
         """True when the ack was the service's farewell."""
@@ -45,24 +62,22 @@ class Termination:
         if not self.is_under_way:
             return
         if not self._is_service_told:
-            self._tell_service(self._module.core.termination_position)
+            self._tell_service(self._core.termination_position)
         if self._service_done:
             self._leave(now_ns)
 
     def _tell_service(self, position: int) -> None:
-        module = self._module
-        is_executed = module.executor.has_executed(position, module.sequencer.commit_position)
-        if is_executed and not module.snapshots.is_under_way and module.terminate_service(position):
-            module.counters.set_state(ModuleState.TERMINATING)
+        if self._host.is_ready_to_end(position) and self._host.terminate_service(position):
+            self._counters.set_state(ModuleState.TERMINATING)
             self._told_position = position
 
     def _leave(self, now_ns: int) -> None:
         """The leader after the others, and those after they have said so; nobody waits where no leader is left."""
-        module, core = self._module, self._module.core
+        host, core = self._host, self._core
         if core.termination_position == NULL_POSITION or self._acknowledged:
-            module.has_ended = True
-        elif module.is_leader:
-            module.has_ended = core.termination_is_complete
+            host.has_ended = True
+        elif host.is_leader:
+            host.has_ended = core.termination_is_complete
         else:
             core.acknowledge_termination(core.termination_position, now_ns)
             self._acknowledged = True

@@ -10,12 +10,14 @@ DRAINING and HANDING_OVER take an election timeout each at most. A leader that i
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.wire.counter_types import ControlToggle, is_transfer, transfer_target
 
 if TYPE_CHECKING:
-    from cluster.module.consensus_module import ConsensusModule
+    from cluster.module.counters import ModuleCounters
+    from cluster.module.sequencer import Sequencer
+    from consensus.core import ConsensusCore
 
 NULL_VALUE = -1
 STOP_TIMEOUTS = 3
@@ -28,12 +30,28 @@ class TransferState(Enum):
     HANDING_OVER = auto()
 
 
+class TransferHost(Protocol):
+    """The member that leads, for now."""
+
+    has_ended: bool
+
+    @property
+    def member_id(self) -> int: ...
+    @property
+    def is_leader(self) -> bool: ...
+    def update_ingress(self) -> None:
+        """Whether messages are taken depends on whether a transfer is under way."""
+
+
 class LeadershipTransfer:
     """At most one at a time. `is_under_way` holds back everything that would be appended to the log."""
 
-    def __init__(self, module: ConsensusModule, election_timeout_ns: int) -> None:
-        self._module = module
-        self._timeout_ns = election_timeout_ns
+    def __init__(self, host: TransferHost, core: ConsensusCore, sequencer: Sequencer, counters: ModuleCounters) -> None:
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self._counters = counters
+        self._timeout_ns = core.election_timeout_ns
         self._state = TransferState.IDLE
         self._target_id: int | None = None
         self._drain_deadline_ns = 0
@@ -47,15 +65,15 @@ class LeadershipTransfer:
 
     def begin(self, target_id: int | None, now_ns: int) -> None:
         """Serving leader: stops appending. Without a target, the member with most of the log is chosen."""
-        if self.is_under_way or not self._module.is_leader:
+        if self.is_under_way or not self._host.is_leader:
             return
         self._state = TransferState.DRAINING
         self._target_id = target_id
         self._drain_deadline_ns = now_ns + self._timeout_ns
-        self._module.update_ingress()
+        self._host.update_ingress()
 
     def begin_asked(self, toggle_value: int, now_ns: int) -> None:
-        """As counter 202 says."""
+        """Hands leadership over when an operator asked for it through the control toggle (counter 202)."""
         self.begin(transfer_target(toggle_value), now_ns)
 
     def stop(self) -> None:
@@ -74,32 +92,32 @@ class LeadershipTransfer:
             self.begin(None, now_ns)
         if self._state is TransferState.DRAINING:
             self._drain(now_ns)
-        elif self._state is TransferState.HANDING_OVER and not self._module.core.is_transferring:
+        elif self._state is TransferState.HANDING_OVER and not self._core.is_transferring:
             self._go_on()
         if self.is_stopping:
             self._advance_stop(now_ns)
 
     def _drain(self, now_ns: int) -> None:
-        module = self._module
-        end_position = module.sequencer.log_end_position
-        is_drained = min(module.sequencer.commit_position, module.counters.service_position.value) >= end_position
+        end_position = self._sequencer.log_end_position
+        executed_position = self._counters.service_position.value
+        is_drained = min(self._sequencer.commit_position, executed_position) >= end_position
         if not is_drained and now_ns < self._drain_deadline_ns:
             return
         self._state = TransferState.HANDING_OVER
-        if not module.core.transfer_leadership(self._target_id, end_position, now_ns):
+        if not self._core.transfer_leadership(self._target_id, end_position, now_ns):
             self._go_on()
 
     def _go_on(self) -> None:
         """Still the leader: nobody could take over, or nobody did in time."""
         self._state = TransferState.IDLE
-        toggle = self._module.counters.control_toggle
+        toggle = self._counters.control_toggle
         if is_transfer(toggle.value):
             toggle.set(ControlToggle.NEUTRAL)
-        self._module.update_ingress()
+        self._host.update_ingress()
 
     def _advance_stop(self, now_ns: int) -> None:
         """A vote of this member may be what its successor needs: it stays until it hears of one."""
-        leader_id = self._module.core.leader_member_id
-        waits = self.is_under_way or (self._awaits_successor and leader_id in (NULL_VALUE, self._module.member_id))
+        leader_id = self._core.leader_member_id
+        waits = self.is_under_way or (self._awaits_successor and leader_id in (NULL_VALUE, self._host.member_id))
         if not waits or now_ns >= self._stop_deadline_ns:
-            self._module.has_ended = True
+            self._host.has_ended = True

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from consensus.states import ElectionState
 
 if TYPE_CHECKING:
-    from cluster.module.consensus_module import ConsensusModule
+    from collections.abc import Callable
+
+    from consensus.core import ConsensusCore
 
 PATIENCE_NS = 10_000_000_000
 """How long an election may wait before it is worth a line."""
@@ -16,23 +18,24 @@ PATIENCE_NS = 10_000_000_000
 class TrustWatch:
     """One line in the error log, counted while it stays true, when an election cannot end because of what was lost."""
 
-    def __init__(self, module: ConsensusModule) -> None:
-        self._module = module
+    def __init__(self, core: ConsensusCore, record_error: Callable[[str], object]) -> None:
+        self._core = core
+        self._record_error = record_error
         self._due_ns = 0
 
     def work(self, now_ns: int) -> None:
         """Called with every slow tick."""
-        core = self._module.core
+        core = self._core
         if core.state is not ElectionState.CANVASS or self._due_ns == 0:
             self._due_ns = now_ns + PATIENCE_NS
         elif now_ns >= self._due_ns:
             self._due_ns = now_ns + PATIENCE_NS
             finding = self._find()
             if finding:
-                self._module.record_error(finding)
+                self._record_error(finding)
 
     def _find(self) -> str:
-        core = self._module.core
+        core = self._core
         voters, untrusted = core.configuration.voter_ids, core.untrusted_members
         if core.unknown_terms:
             return (

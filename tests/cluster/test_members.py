@@ -2,9 +2,9 @@
 
 import pytest
 
-from cluster.module.membership import NamedConfiguration, decode_configuration
 from cluster.node.config import new_member
 from cluster.wire import ordo_codecs
+from cluster.wire.configuration import NamedConfiguration, decode_configuration
 from cluster.wire.members import encode_members, host_of, ingress_endpoints, parse_member, parse_members
 from runtime.errors import ClusterError, ConfigurationError
 

@@ -3,11 +3,11 @@
 import pytest
 
 from cluster.module import snapshots
-from cluster.module.membership import NamedConfiguration
 from cluster.module.service_messages import first_log_session_id
 from cluster.module.sessions import ClusterSession
 from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint
 from cluster.wire import codecs
+from cluster.wire.configuration import NamedConfiguration
 from cluster.wire.members import parse_members
 from consensus.configuration import Configuration
 from runtime.errors import ClusterError

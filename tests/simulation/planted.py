@@ -304,7 +304,7 @@ def service_runs_ahead_of_its_snapshot(patch: Patch) -> None:
 
     def on_service_ack(self: Any, *arguments: Any) -> None:
         original(self, *arguments)
-        self._module.sequencer.holds_service = False
+        self._sequencer.holds_service = False
 
     patch(SnapshotTaker, "on_service_ack", on_service_ack)
 
@@ -313,7 +313,7 @@ def orders_outlive_their_leader(patch: Patch) -> None:
     """cluster-consensus.md §19: a leader that was replaced stays suspended, although that was never committed."""
 
     def lose_leadership(self: Any) -> None:
-        self._module.counters.control_toggle.set(ControlToggle.INACTIVE)
+        self._counters.control_toggle.set(ControlToggle.INACTIVE)
 
     patch(ClusterControl, "lose_leadership", lose_leadership)
 
@@ -322,7 +322,7 @@ def a_new_leader_takes_orders_while_suspended(patch: Patch) -> None:
     """cluster-consensus.md §19: the only order to a suspended cluster is to go on; another one would bar the way."""
 
     def lead(self: Any) -> None:
-        self._module.counters.control_toggle.set(ControlToggle.NEUTRAL)
+        self._counters.control_toggle.set(ControlToggle.NEUTRAL)
 
     patch(ClusterControl, "lead", lead)
 

@@ -6,8 +6,8 @@ import struct
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.module.membership import decode_configuration
 from cluster.wire import codecs, ordo_codecs
+from cluster.wire.configuration import decode_configuration
 from consensus.configuration import Configuration
 from runtime.errors import CorruptFrameError, OrdoError
 

@@ -1,0 +1,45 @@
+"""Who is in the cluster, with endpoints, as a ConfigurationEvent of the log or of a snapshot holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from cluster.wire import ordo_codecs
+from cluster.wire.members import Member, encode_members, parse_members
+from consensus.configuration import Configuration
+from runtime.errors import ClusterError, ConfigurationError
+
+
+class NamedConfiguration(NamedTuple):
+    """A configuration with endpoints, as a log record or a snapshot holds it."""
+
+    voters: tuple[Member, ...]
+    learners: tuple[Member, ...]
+
+    def ids(self) -> Configuration:
+        """What consensus needs of it."""
+        return Configuration(_ids(self.voters), _ids(self.learners))
+
+    def encode(self, leadership_term_id: int, timestamp: int) -> bytes:
+        """As a ConfigurationEvent."""
+        return ordo_codecs.CONFIGURATION_EVENT.encode(
+            leadership_term_id=leadership_term_id,
+            timestamp=timestamp,
+            voters=encode_members(self.voters),
+            learners=encode_members(self.learners),
+        )
+
+
+def decode_configuration(values: Any) -> NamedConfiguration:
+    """From the values of a ConfigurationEvent; raises ClusterError when they make no configuration."""
+    try:
+        named = NamedConfiguration(*(parse_members(text) if text else () for text in (values.voters, values.learners)))
+        named.ids()
+    except ConfigurationError as error:
+        raise ClusterError(f"a ConfigurationEvent that is none: {error.message}") from error
+    return named
+
+
+def _ids(members: Iterable[Member]) -> tuple[int, ...]:
+    return tuple(member.id for member in members)
