@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from service_api.service import ClientSession, CloseReason, Cluster, NewLeadershipTermEvent, Role
+from service_api.cluster import ClientSession, CloseReason, Cluster, NewLeadershipTermEvent, Role
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 class NativeSession:

@@ -15,157 +15,37 @@ What may be called from where:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import IntEnum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TypeAlias
 
+from service_api.cluster import (
+    NULL_MEMBER_ID,
+    NULL_TERM_ID,
+    ClientSession,
+    CloseReason,
+    Cluster,
+    NewLeadershipTermEvent,
+    OfferResult,
+    Payload,
+    Role,
+    TimeUnit,
+)
 from service_api.native import Header, NativeClusteredService
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
-NULL_MEMBER_ID = -1
-NULL_TERM_ID = -1
-
-Payload: TypeAlias = bytes | bytearray | memoryview
-
-
-class OfferResult(IntEnum):
-    """What an `offer` returns when it returns no position: every negative result is a member of this (§5 of
-    cluster-service-api.md). A code and no exception, since the members that only mock an offer could not raise it."""
-
-    MOCKED = 1
-    """Accepted and dropped: this member does not lead, and its answers go nowhere."""
-    NOT_CONNECTED = -1
-    """Nobody is there to receive it, or not yet."""
-    BACK_PRESSURED = -2
-    """The receiver is behind: try again later."""
-    ADMIN_ACTION = -3
-    """The log buffer was being rotated: try again at once."""
-    CLOSED = -4
-    """The session or its stream is closed."""
-    MAX_POSITION_EXCEEDED = -5
-    """The stream has come to its last position."""
-    MESSAGE_TOO_LONG = -6
-    """Longer than the stream takes, and never accepted however often it is tried."""
-
-
-class Role(IntEnum):
-    """What a service can be: the leader's service answers clients, all others only follow."""
-
-    FOLLOWER = 0
-    LEADER = 2
-
-
-class CloseReason(IntEnum):
-    """Why a client's session was closed."""
-
-    CLIENT_ACTION = 0
-    SERVICE_ACTION = 1
-    TIMEOUT = 2
-
-
-class TimeUnit(IntEnum):
-    """The unit of all timestamps of one cluster."""
-
-    MILLIS = 0
-    MICROS = 1
-    NANOS = 2
-
-
-class NewLeadershipTermEvent(NamedTuple):
-    """The first record of a leadership term (cluster-consensus.md §11)."""
-
-    leadership_term_id: int
-    log_position: int
-    timestamp: int
-    term_base_log_position: int
-    leader_member_id: int
-    log_session_id: int
-    time_unit: TimeUnit
-    app_version: int
-
-
-class ClientSession(Protocol):
-    """One client's open session."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def response_stream_id(self) -> int: ...
-    @property
-    def response_channel(self) -> str: ...
-    @property
-    def encoded_principal(self) -> bytes: ...
-    @property
-    def is_closing(self) -> bool: ...
-
-    def offer(self, payload: Payload) -> int:
-        """Sends a message to the client. Never blocks.
-
-        Returns a position > 0 (`OfferResult.MOCKED` on a member that does not lead), or a negative `OfferResult`.
-        Raises ServiceCallError from a callback that may not send.
-        """
-        ...
-
-    def close(self) -> None:
-        """Asks for the session to be closed; `on_session_close` follows. Again is harmless."""
-        ...
-
-
-class Cluster(Protocol):
-    """The cluster as its service sees it."""
-
-    @property
-    def member_id(self) -> int: ...
-    @property
-    def role(self) -> Role: ...
-    @property
-    def log_position(self) -> int:
-        """After the record being executed; in `on_start` the snapshot's position or 0."""
-        ...
-
-    @property
-    def time(self) -> int:
-        """Timestamp of the last executed record, in `time_unit`."""
-        ...
-
-    @property
-    def time_unit(self) -> TimeUnit | None:
-        """None until a snapshot or the first term told it."""
-        ...
-
-    @property
-    def client_sessions(self) -> Sequence[ClientSession]:
-        """Open sessions in ascending order of id."""
-        ...
-
-    def get_client_session(self, session_id: int) -> ClientSession | None: ...
-
-    def close_client_session(self, session_id: int) -> bool:
-        """Asks for a session to be closed. Raises ServiceError for an unknown id."""
-        ...
-
-    def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """`on_timer_event(correlation_id, ...)` once cluster time reaches `deadline`; replaces one of the same id.
-
-        Always True: what the consensus module cannot take at once is kept in order, and no further record is executed
-        until it is taken.
-        """
-        ...
-
-    def cancel_timer(self, correlation_id: int) -> bool:
-        """`on_timer_event` is not called for it any more."""
-        ...
-
-    def offer(self, payload: Payload) -> int:
-        """Puts a message from this service into the log; it comes back with `session` None.
-
-        Must be called identically on every member; the log keeps one copy. Answers a number > 0, not a log position.
-        """
-        ...
-
-    def idle(self) -> None:
-        """To be called in a loop that waits for a session to take a message: lets the transport go on."""
-        ...
+__all__ = [
+    "NULL_MEMBER_ID",
+    "NULL_TERM_ID",
+    "ClientSession",
+    "CloseReason",
+    "Cluster",
+    "ClusteredService",
+    "NewLeadershipTermEvent",
+    "OfferResult",
+    "Payload",
+    "Role",
+    "Service",
+    "TimeUnit",
+]
 
 
 class ClusteredService:
@@ -208,7 +88,7 @@ class ClusteredService:
         """First record of each term."""
 
     def do_background_work(self, now_ns: int) -> int:
-        """Every duty cycle, with the monotonic clock. Not part of the state machine. Answers > 0 if work was done."""
+        """Every duty cycle, with the monotonic clock. Not part of the state machine. Returns > 0 if work was done."""
         return 0
 
 

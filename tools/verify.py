@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from tools import check_assert, check_docs, check_imports, check_nogil, check_sizes, check_stubs
+from tools import check_assert, check_circles, check_docs, check_imports, check_nogil, check_sizes, check_stubs
 
 CHECKS = {
     "imports": check_imports.check,
+    "circles": check_circles.check,
     "sizes": check_sizes.check,
     "assert": check_assert.check,
     "stubs": check_stubs.check,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from cluster.module.authentication import AcceptAll, Authenticator
 from cluster.module.contacts import Contacts
@@ -588,7 +588,7 @@ class ConsensusModule:
             for command in pending:
                 self._carry_out_one(command, now_ns)
 
-    def _carry_out_one(self, command: Any, now_ns: int) -> None:
+    def _carry_out_one(self, command: commands.Command, now_ns: int) -> None:
         store = self._seams.store
         match command:
             case commands.Commit(position):
@@ -633,6 +633,8 @@ class ConsensusModule:
                 )
                 self.sequencer.is_steady = new_state is ElectionState.CLOSED
                 self.counters.on_election_state(int(new_state), self.core.leadership_term_id)
+            case _:
+                assert_never(command)
 
     def _prepare_log(self, term_id: int, base_position: int, now_ns: int) -> None:
         self.term_id = term_id

@@ -1,4 +1,4 @@
-"""Stream ids and local channels of a cluster (cluster-consensus.md §1.2, §12; cluster-client.md §1)."""
+"""Stream ids and local channels of a cluster (cluster-consensus.md §3, §6, §12; cluster-client.md §1)."""
 
 LOG_STREAM_ID = 100
 INGRESS_STREAM_ID = 101

@@ -4,19 +4,34 @@ from pathlib import Path
 
 import pytest
 
-from tools import check_assert, check_docs, check_imports, check_nogil, check_sizes, check_stubs, citations, source
+from tools import (
+    check_assert,
+    check_circles,
+    check_docs,
+    check_imports,
+    check_nogil,
+    check_sizes,
+    check_stubs,
+    citations,
+    source,
+)
 
 
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty checkout that every check looks at."""
-    for module in (source, check_assert, check_docs, check_imports, check_nogil, check_stubs, citations):
+    for module in (source, check_assert, check_circles, check_docs, check_imports, check_nogil, check_stubs, citations):
         if hasattr(module, "ROOT"):
             monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(check_sizes, "ROOT", tmp_path)
-    for module, name in ((check_imports, "SEAM_ALLOWED_PATH"), (check_sizes, "ALLOWANCES_PATH")):
-        monkeypatch.setattr(module, name, tmp_path / f"{name}.txt")
-        (tmp_path / f"{name}.txt").touch()
+    for module, name in (
+        (check_imports, "SEAM_ALLOWED_PATH"),
+        (check_sizes, "ALLOWANCES_PATH"),
+        (check_circles, "ALLOWANCES_PATH"),
+    ):
+        path = tmp_path / f"{module.__name__}.txt"
+        monkeypatch.setattr(module, name, path)
+        path.touch()
     monkeypatch.setattr(check_nogil, "ANNOTATE_PATH", tmp_path / "build" / "annotate")
     for package in source.PACKAGES + source.SUPPORT:
         (tmp_path / package).mkdir()
@@ -57,6 +72,24 @@ def test_arrows_hold_between_the_rooms_of_the_cluster(house: Path) -> None:
     (house / "cluster" / "node" / "d.py").write_text("from cluster.client import c\nfrom cluster.module import b\n")
     found = texts(check_imports.check())
     assert [line.split(": ")[0] for line in found] == ["cluster/client/c.pyx:1", "cluster/wire/a.py:1"]
+
+
+def test_circles_are_found_for_types_and_cimports_too_and_allowances_only_shrink(house: Path) -> None:
+    (house / "runtime" / "a.py").write_text("from runtime.b import B\n")
+    (house / "runtime" / "b.py").write_text(
+        "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from runtime.c import C\n"
+    )
+    (house / "runtime" / "c.pxd").write_text("from runtime.d cimport D\n")
+    (house / "runtime" / "c.pyi").touch()
+    (house / "runtime" / "d.pyx").write_text("from runtime cimport a\n")
+    (house / "transport" / "straight.py").write_text("import runtime.a\nfrom runtime import c\n")
+    assert texts(check_circles.check()) == [
+        "runtime/a.py:1: imports in a circle: runtime.a -> runtime.b -> runtime.c -> runtime.d -> runtime.a",
+    ]
+    check_circles.ALLOWANCES_PATH.write_text("runtime.a  # why\nruntime.b\nruntime.c\nruntime.d\ntransport.straight\n")
+    assert [line.split(": ")[1] for line in texts(check_circles.check())] == [
+        "transport.straight needs no allowance any more"
+    ]
 
 
 def test_world_and_libraries_stay_where_they_belong(house: Path) -> None:
