@@ -75,7 +75,7 @@ cdef class Assembler:
     cdef int peek_bounded(self, Image image, Fragment* out, int64_t limit_position) except -1 nogil
     cdef void consume(self, Image image, const Fragment* fragment) noexcept nogil
     cdef void reset(self) noexcept nogil
-    cdef int _append(self, const Fragment* fragment) except -1 nogil
+    cdef int _append(self, const Fragment* fragment, int32_t term_offset) except -1 nogil
     cdef void _begin(self, const Fragment* fragment) noexcept nogil
     cdef void _finish(self, const Fragment* fragment, Fragment* out) noexcept nogil
 

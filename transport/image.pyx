@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_load_acquire_i64, ordo_put_i32,
                               ordo_store_release_i64)
 from transport.logbuffer cimport (FLAG_BEGIN, FLAG_END, FLAGS_UNFRAGMENTED, FRAME_FLAGS_OFFSET, FRAME_TYPE_OFFSET,
-                                  HEADER_LENGTH, PARTITION_COUNT, RESERVED_VALUE_OFFSET, SESSION_ID_OFFSET,
+                                  HEADER_LENGTH, PARTITION_COUNT, RESERVED_VALUE_OFFSET,
                                   STREAM_ID_OFFSET, TERM_ID_OFFSET, TERM_OFFSET_OFFSET, TYPE_PAD, align_frame)
 
 from runtime.errors import TransportError
@@ -22,6 +22,7 @@ cdef enum:
     MODE_WHOLE = 2                # whole messages, not fragments
     PADDINGS_MAX = 64             # PAD frames that one peek passes over
     ASSEMBLY_BYTES_MIN = 4096
+    MESSAGE_BYTES_MAX = 16777216
     NO_OFFSET = -1
 
 cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
@@ -43,6 +44,19 @@ cdef enum:
     STEP_ON = 0
     STEP_STOP = 1
     STEP_ABORT = 2
+
+
+cdef inline int32_t frame_length_within(const uint8_t* frame, int64_t room) noexcept nogil:
+    """The length of a frame that may be read; 0 where there is none, or what cannot be one (log-buffer.md §8).
+
+    Any process that maps the log can write into it, so a length is believed only as far as its term reaches.
+    """
+    cdef int32_t length = ordo_load_acquire_i32(frame)
+    return length if HEADER_LENGTH <= length <= room else 0
+
+
+cdef inline int64_t longest_message(LogBuffers log) noexcept nogil:
+    return min(log.term_length // 8, MESSAGE_BYTES_MAX)
 
 
 cdef class Image:
@@ -79,7 +93,7 @@ cdef class Image:
             if self.position >= limit_position:
                 return False
             frame = self.log.at(self.position)
-            length = ordo_load_acquire_i32(frame)
+            length = frame_length_within(frame, self.log.rest_of_term(self.position))
             if length <= 0:
                 return False
             if frame[FRAME_TYPE_OFFSET] != TYPE_PAD:
@@ -88,7 +102,7 @@ cdef class Image:
                 out.length_bytes = length - HEADER_LENGTH
                 out.start_position = self.position
                 out.position = self.position + align_frame(length)
-                out.session_id = ordo_get_i32(frame + SESSION_ID_OFFSET)
+                out.session_id = self.session_id
                 out.term_id = ordo_get_i32(frame + TERM_ID_OFFSET)
                 out.flags = frame[FRAME_FLAGS_OFFSET]
                 return True
@@ -109,7 +123,7 @@ cdef class Image:
         if self.closed:
             return False
         start = self.log.at(self.position)
-        room = self.log.term_length - (self.position & (self.log.term_length - 1))
+        room = self.log.rest_of_term(self.position)
         if limit_bytes < room:
             room = limit_bytes
         out.frames = start
@@ -117,7 +131,7 @@ cdef class Image:
         out.is_padding = False
         frame = start
         while frame - start < room:
-            length = ordo_load_acquire_i32(frame)
+            length = frame_length_within(frame, self.log.rest_of_term(self.position) - (frame - start))
             if length <= 0:
                 break
             length = align_frame(<int32_t> length)
@@ -334,12 +348,12 @@ cdef class Assembler:
             if out.flags & FLAGS_UNFRAGMENTED == FLAGS_UNFRAGMENTED:
                 self.next_offset = NO_OFFSET
                 return 1
-            term_offset = ordo_get_i32(out.header + TERM_OFFSET_OFFSET)
+            term_offset = <int32_t> (out.start_position & (image.log.term_length - 1))
             if out.flags & FLAG_BEGIN:
                 self._begin(out)
-                self._append(out)
-            elif self.next_offset == term_offset:
-                self._append(out)
+                self._append(out, term_offset)
+            elif self.next_offset == term_offset and self.length_bytes + out.length_bytes <= longest_message(image.log):
+                self._append(out, term_offset)
                 if out.flags & FLAG_END:
                     self._finish(out, out)
                     return 1
@@ -358,7 +372,7 @@ cdef class Assembler:
         self.first_position = fragment.start_position
         self.length_bytes = 0
 
-    cdef int _append(self, const Fragment* fragment) except -1 nogil:
+    cdef int _append(self, const Fragment* fragment, int32_t term_offset) except -1 nogil:
         cdef int64_t needed = self.length_bytes + fragment.length_bytes
         cdef int64_t capacity = self.capacity_bytes if self.capacity_bytes else ASSEMBLY_BYTES_MIN
         cdef void* grown
@@ -373,8 +387,7 @@ cdef class Assembler:
             self.capacity_bytes = capacity
         memcpy(self.buffer + self.length_bytes, fragment.payload, fragment.length_bytes)
         self.length_bytes = needed
-        self.next_offset = (ordo_get_i32(fragment.header + TERM_OFFSET_OFFSET)
-                            + align_frame(<int32_t> fragment.length_bytes + HEADER_LENGTH))
+        self.next_offset = term_offset + align_frame(<int32_t> fragment.length_bytes + HEADER_LENGTH)
         return 0
 
     cdef void _finish(self, const Fragment* fragment, Fragment* out) noexcept nogil:

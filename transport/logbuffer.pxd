@@ -109,6 +109,7 @@ cdef class LogBuffers:
     cdef bint is_revoked(self) noexcept nogil
     cdef void set_revoked(self) noexcept nogil
     cdef uint8_t* at(self, int64_t position) noexcept nogil                     # address of the byte at a position
+    cdef int64_t rest_of_term(self, int64_t position) noexcept nogil            # bytes from there to the term's end
     cdef void rotate(self, int32_t term_count, int32_t term_id) noexcept nogil  # to the term after `term_id` (§5)
     # all of a header but the positive length: the frame stays invisible to readers (§3)
     cdef void write_header(self, uint8_t* frame, int32_t term_offset, int32_t term_id, uint32_t flags_and_type,

@@ -145,6 +145,9 @@ cdef class LogBuffers:
         return self.terms[(<uint64_t> position >> self.term_shift) % PARTITION_COUNT] \
             + (position & (self.term_length - 1))
 
+    cdef int64_t rest_of_term(self, int64_t position) noexcept nogil:
+        return self.term_length - (position & (self.term_length - 1))
+
     cdef void rotate(self, int32_t term_count, int32_t term_id) noexcept nogil:
         cdef int32_t next_term_id = wrap_i32(<uint32_t> term_id + 1)
         cdef int32_t next_count = wrap_i32(<uint32_t> term_count + 1)
@@ -180,8 +183,8 @@ cdef class LogBuffers:
         ordo_store_release_i32(frame, length)
 
     cdef int64_t clean(self, int64_t from_position, int64_t to_position) noexcept nogil:
-        cdef int64_t in_term = self.term_length - (from_position & (self.term_length - 1))
-        cdef int64_t length = to_position - from_position
+        cdef int64_t in_term = self.rest_of_term(from_position)
+        cdef int64_t length = (to_position & ~<int64_t> (FRAME_ALIGNMENT - 1)) - from_position
         cdef uint8_t* start = self.at(from_position)
         if length <= 0:
             return from_position

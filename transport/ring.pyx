@@ -145,7 +145,7 @@ cdef class ManyToOneRing:
                 length = ordo_load_acquire_i32(self.buffer + start + done)
                 if length <= 0:
                     break
-                step = align_record(length)
+                step = (<int64_t> length + RECORD_ALIGNMENT - 1) & ~<int64_t> (RECORD_ALIGNMENT - 1)
                 if length < RECORD_HEADER_LENGTH or step > contiguous - done:
                     raise TransportError(f"ring record at {start + done} has length={length}, 8 to {contiguous - done}")
                 type_id = ordo_get_i32(self.buffer + start + done + 4)

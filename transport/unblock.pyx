@@ -4,7 +4,7 @@ A writer may die before it rotated the term, after it wrote a negative length, o
 nothing. The hole becomes a PAD frame, which readers pass over.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from runtime.atomics cimport ordo_load_acquire_i32
 from transport.logbuffer cimport (FRAME_ALIGNMENT, LogBuffers, PARTITION_COUNT, compute_term_id, raw_term_id,
@@ -19,18 +19,24 @@ cdef bint unblock_log(LogBuffers log, int64_t blocked_position) noexcept nogil:
     cdef int64_t raw
     cdef int32_t length
     if active_count == blocked_count - 1 and offset == 0:
-        log.rotate(active_count, raw_term_id(log.raw_tail(active_count % PARTITION_COUNT)))
+        log.rotate(active_count, raw_term_id(log.raw_tail(<int> (<uint32_t> active_count % PARTITION_COUNT))))
         return True
     raw = log.raw_tail(index)
     if raw_term_id(raw) != compute_term_id(blocked_position, log.term_shift, log.initial_term_id):
         return False
     length = ordo_load_acquire_i32(log.terms[index] + offset)
     if length < 0:
-        log.write_padding(log.terms[index] + offset, offset, raw_term_id(raw), -length)
+        log.write_padding(log.terms[index] + offset, offset, raw_term_id(raw), hole_length(log, offset, length))
         return True
     if length > 0:
         return False
     return _fill_hole(log, index, offset, raw, active_count)
+
+
+cdef int32_t hole_length(LogBuffers log, int32_t offset, int32_t negative_length) noexcept nogil:
+    """What the writer had reserved; the rest of the term when that cannot be."""
+    cdef int64_t length = -<int64_t> negative_length
+    return <int32_t> (length if FRAME_ALIGNMENT <= length <= log.term_length - offset else log.term_length - offset)
 
 
 cdef bint _fill_hole(LogBuffers log, int index, int32_t offset, int64_t raw, int32_t active_count) noexcept nogil:

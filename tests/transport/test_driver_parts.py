@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import struct
+from itertools import pairwise
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -10,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.errors import TransportError
-from runtime.memory import HeapMemoryProvider
+from transport.driver.claims import SPANS_LIMIT, Claims
 from transport.driver.flow_control import FlowControl
 from transport.driver.loss import LossDetector
 from transport.driver.pointers import exercise_map
 from transport.driver.untethered import Tether
-from transport.logbuffer import LOG_TYPE_IMAGE, LogBuffers, create_log
 
 S = 1_000_000_000
 WINDOW = 1000
+TERM = 65536
 
 
 def flow(strategy: str, **options: int) -> FlowControl:
@@ -139,53 +140,44 @@ def detector(**options: object) -> LossDetector:
     return LossDetector(**settings)  # type: ignore[arg-type]
 
 
-def image_log() -> LogBuffers:
-    return create_log(
-        HeapMemoryProvider(), "/x", term_length=65536, mtu=1408, initial_term_id=3, session_id=1, stream_id=2,
-        correlation_id=9, log_type=LOG_TYPE_IMAGE,
-    )  # fmt: skip
-
-
-def put(log: LogBuffers, offset: int, length: int) -> None:
-    with log.view() as view:
-        struct.pack_into("<i", view, offset, length)
+def claims(*ranges: tuple[int, int], whole: int = 0) -> Claims:
+    made = Claims(whole)
+    assert all(made.claim(start, end) for start, end in ranges)
+    return made
 
 
 def test_the_first_gap_is_found_and_asked_for_again_until_it_is_filled() -> None:
-    log, loss = image_log(), detector()
-    put(log, 0, 100)
-    put(log, 256, 64)
-    put(log, 448, 32)
-    assert loss.scan_log(log, 0, 480, 1000) == (128, 128, 128)
+    taken, loss = claims((0, 128), (256, 320), (448, 480)), detector()
+    assert loss.scan_claims(taken, TERM, 480, 1000) == (128, 128)
     assert not loss.is_due(1009) and loss.is_due(1010)
     assert not loss.is_due(2009) and loss.is_due(2010)
-    put(log, 128, 128)
-    assert loss.scan_log(log, 128, 480, 3000) == (320, 320, 128), "then the next one"
+    assert taken.claim(128, 256)
+    assert loss.scan_claims(taken, TERM, 480, 3000) == (320, 128), "then the next one"
     assert loss.deadline_ns == 3010
-    put(log, 320, 100)
-    assert loss.scan_log(log, 320, 480, 4000) == (480, None, 0)
+    assert taken.claim(320, 448)
+    assert loss.scan_claims(taken, TERM, 480, 4000) == (None, 0)
     assert loss.deadline_ns is None
 
 
 def test_a_gap_reaches_to_the_high_water_mark_and_to_the_end_of_the_term() -> None:
-    log, loss = image_log(), detector()
-    assert loss.scan_log(log, 65536 - 256, 70_000, 0) == (65280, 65280, 256)
-    assert loss.scan_log(log, 0, 4096, 0) == (0, 0, 4096)
+    assert detector().scan_claims(claims(whole=TERM - 256), TERM, 70_000, 0) == (TERM - 256, 256)
+    assert detector().scan_claims(claims(whole=TERM), TERM, 70_000, 0) == (TERM, 70_000 - TERM)
+    assert detector().scan_claims(claims(), TERM, 4096, 0) == (0, 4096)
 
 
 def test_a_growing_gap_starts_anew() -> None:
-    log, loss = image_log(), detector()
-    loss.scan_log(log, 0, 64, 0)
+    loss = detector()
+    loss.scan_claims(claims(), TERM, 64, 0)
     assert loss.is_due(10)
-    loss.scan_log(log, 0, 128, 500)
+    loss.scan_claims(claims(), TERM, 128, 500)
     assert not loss.is_due(509) and loss.is_due(510)
 
 
 def test_multicast_delays_are_random_within_the_backoff() -> None:
-    log, delays = image_log(), []
+    delays = []
     for seed in range(1, 200):
         loss = detector(is_multicast=True, seed=seed * 7919)
-        loss.scan_log(log, 0, 64, 0)
+        loss.scan_claims(claims(), TERM, 64, 0)
         assert loss.deadline_ns is not None
         delays.append(loss.deadline_ns)
     assert all(0 <= d <= 10_000_000 for d in delays)
@@ -193,9 +185,38 @@ def test_multicast_delays_are_random_within_the_backoff() -> None:
 
 
 def test_unreliable_streams_wait_for_nothing() -> None:
-    log, loss = image_log(), detector(is_reliable=False)
-    loss.scan_log(log, 0, 64, 77)
+    loss = detector(is_reliable=False)
+    loss.scan_claims(claims(), TERM, 64, 77)
     assert loss.is_due(77)
+
+
+# --- claimed bytes ----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=80), st.integers(0, 5))
+def test_claims_are_a_set_of_bytes(ranges: list[tuple[int, int]], whole: int) -> None:
+    """Against a set of numbers: what is free is taken, what touches something is not, and nothing else changes."""
+    taken, model = Claims(whole), set(range(whole))
+    for start, length in ranges:
+        wanted = set(range(start, start + length))
+        assert taken.claimed(start, start + length) == (wanted <= model)
+        fits = start >= whole and not wanted & model
+        assert taken.claim(start, start + length) == fits
+        if fits:
+            model |= wanted
+        spans = [(0, taken.whole), *taken.spans_list()]
+        assert {n for low, high in spans for n in range(low, high)} == model
+        assert all(high < low for (_, high), (low, _) in pairwise(spans)), "in order, and none touches the next"
+
+
+def test_there_is_room_for_so_many_gaps_and_not_one_more() -> None:
+    taken = Claims(0)
+    places = list(range(SPANS_LIMIT))
+    Random(5).shuffle(places)
+    assert all(taken.claim(32 + 64 * place, 64 + 64 * place) for place in places)
+    assert not taken.claim(64 * SPANS_LIMIT + 64, 64 * SPANS_LIMIT + 96)
+    assert taken.claim(0, 32), "what fills a gap needs no room"
+    assert taken.whole == 64 and taken.count == SPANS_LIMIT - 1
 
 
 # --- the map of sessions ----------------------------------------------------------------------------------------------

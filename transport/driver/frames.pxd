@@ -78,6 +78,10 @@ cdef enum:
     COUNTER_PROTOCOL_VERSION = 43
     COUNTER_SM_REJECTED = 44
     SYSTEM_COUNTERS = 46
+    # Ordo's own, what was refused: the index beyond SYSTEM_COUNTERS is the key
+    COUNTER_OVERLAPS = 46
+    COUNTER_DAMAGED_LOGS = 47
+    ALL_COUNTERS = 48
 
 cdef inline int minimum_length(int frame_type) noexcept nogil:
     """Shortest datagram of a frame type, or 0 for a type that is invalid on the wire."""
@@ -115,7 +119,10 @@ cdef inline int classify(const uint8_t* datagram, uint32_t length) noexcept nogi
     return frame_type
 
 cdef inline int64_t payload_length(const uint8_t* datagram, uint32_t length, int32_t term_length) noexcept nogil:
-    """Bytes of the term that the frames of a data datagram cover (a PAD's whole hole included), or -1 if malformed."""
+    """Bytes of the term that the frames of a data datagram cover (a PAD's whole hole included), or -1 if malformed.
+
+    All frames must be of the first one's session, stream and term and stand where the one before ends.
+    """
     cdef int64_t offset = ordo_get_i32(datagram + 8)
     cdef int64_t running, covered = 0, aligned
     cdef int32_t frame_length
@@ -128,6 +135,8 @@ cdef inline int64_t payload_length(const uint8_t* datagram, uint32_t length, int
         frame_length = ordo_get_i32(datagram + covered)
         frame_type = ordo_get_u16(datagram + covered + 6)
         if frame_length < 32 or frame_type > FRAME_DATA or ordo_get_i32(datagram + covered + 8) != offset + covered:
+            return -1
+        if datagram[covered + 4] != 0 or memcmp(datagram + 12, datagram + covered + 12, 12) != 0:
             return -1
         aligned = (<int64_t> frame_length + 31) & ~31
         if offset + covered + aligned > term_length:

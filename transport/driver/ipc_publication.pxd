@@ -31,5 +31,6 @@ cdef class IpcPublication:
     cdef int64_t unblock_changed_ns
     cdef int64_t unblock_timeout_ns
     cdef int conduct(self, int64_t now_ns) noexcept nogil
+    cdef void _consumed(self, int64_t position) noexcept nogil
     cdef bint has_unread(self) noexcept nogil
     cdef bint has_moved(self) noexcept nogil

@@ -47,7 +47,7 @@ cdef class IpcPublication:
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
         """Moves the publisher's limit and cleans behind the slowest subscriber; 1 when the limit moved."""
-        cdef int64_t producer, least, most, position, limit
+        cdef int64_t producer, least, position, limit
         cdef int i, turns = 0
         if self.state != PUBLICATION_ACTIVE:
             return 0
@@ -60,13 +60,12 @@ cdef class IpcPublication:
                 self.trip_limit = self.consumer_position
                 return 1
             return 0
-        least = most = ordo_load_acquire_i64(self.subscribers[0])
-        for i in range(1, self.subscriber_count):
+        least = producer                               # nobody has read what was not written, whatever a counter says
+        for i in range(self.subscriber_count):
             position = ordo_load_acquire_i64(self.subscribers[i])
             least = position if position < least else least
-            most = position if position > most else most
-        if most > self.consumer_position:
-            self.consumer_position = most
+            self._consumed(position)
+        least &= ~<int64_t> 31
         limit = least + self.window
         if limit <= self.trip_limit:
             return 0
@@ -76,6 +75,12 @@ cdef class IpcPublication:
         ordo_store_release_i64(self.limit_cell, limit)
         self.trip_limit = limit + self.window / 8
         return 1
+
+    cdef void _consumed(self, int64_t position) noexcept nogil:
+        """A subscriber's counter says so; it is believed up to what was written."""
+        position &= ~<int64_t> 31
+        if position > self.consumer_position and position <= self.log.producer_position():
+            self.consumer_position = position
 
     cdef bint has_unread(self) noexcept nogil:
         """A subscriber is behind the publisher: its progress must be looked for."""
@@ -119,7 +124,7 @@ cdef class IpcPublication:
         cdef int64_t position = self.consumer_position
         for i in range(self.subscriber_count):
             position = min(position, ordo_load_acquire_i64(self.subscribers[i]))
-        return position
+        return max(position & ~31, self.clean_position)
 
     def add_subscriber(self, Counter position not None):
         cdef int64_t** grown
@@ -141,8 +146,7 @@ cdef class IpcPublication:
                 self.subscribers[kept] = self.subscribers[i]
                 kept += 1
         self.subscriber_count = kept
-        if gone > self.consumer_position:
-            self.consumer_position = gone
+        self._consumed(gone)
         if kept == 0:
             self.log.set_connected(False)
 
@@ -188,7 +192,7 @@ cdef class IpcPublication:
     def _track_consumer(self):
         cdef int i
         for i in range(self.subscriber_count):
-            self.consumer_position = max(self.consumer_position, ordo_load_acquire_i64(self.subscribers[i]))
+            self._consumed(ordo_load_acquire_i64(self.subscribers[i]))
 
     def _enter(self, int state, int64_t now_ns):
         self.state = state

@@ -1,7 +1,7 @@
-"""Finding a gap in a received log and deciding when to ask for it (transport-wire.md §6.1)."""
+"""Finding a gap in a received stream and deciding when to ask for it (transport-wire.md §6.1)."""
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from transport.logbuffer cimport LogBuffers
+from transport.driver.claims cimport Claims
 
 cdef struct Gap:
     int64_t position
@@ -18,6 +18,7 @@ cdef class LossDetector:
     cdef double group_size
     cdef uint64_t random_state
     cdef bint found                    # the last scan found a new or longer gap
-    cdef int64_t scan(self, LogBuffers log, int64_t position, int64_t high_water, int64_t now_ns) noexcept nogil
+    # the gap at `claims.whole`, up to the next span, the high water mark or the end of its term
+    cdef void scan(self, Claims claims, int32_t term_length, int64_t high_water, int64_t now_ns) noexcept nogil
     cdef bint due(self, int64_t now_ns) noexcept nogil
     cdef int64_t _delay(self, bint initial) noexcept nogil

@@ -1,4 +1,4 @@
-"""Finding a gap in a received log and deciding when to ask for it (transport-wire.md §6.1).
+"""Finding a gap in a received stream and deciding when to ask for it (transport-wire.md §6.1).
 
 Only the first gap is tracked, and only the term of the rebuild position is looked at. A gap that changes starts anew.
 """
@@ -6,9 +6,9 @@ Only the first gap is tracked, and only the term of the rebuild position is look
 from libc.math cimport exp, log as ln
 from libc.stdint cimport uint8_t
 
-from runtime.atomics cimport ordo_fetch_add_i64, ordo_load_acquire_i32, ordo_store_release_i64
+from runtime.atomics cimport ordo_fetch_add_i64, ordo_store_release_i64
 from runtime.memory cimport Memory
-from transport.logbuffer cimport LogBuffers
+from transport.driver.claims cimport Claims
 
 
 cdef class LossDetector:
@@ -39,33 +39,20 @@ cdef class LossDetector:
         shape = ln(self.group_size) + 1
         return <int64_t> (self.backoff_max_ns / shape * ln(1 + drawn * (exp(shape) - 1)))
 
-    cdef int64_t scan(self, LogBuffers log, int64_t position, int64_t high_water, int64_t now_ns) noexcept nogil:
-        """The position up to which the log is whole, from `position` to the high water mark or the end of the term."""
-        cdef int64_t offset = position & (log.term_length - 1)
-        cdef int64_t limit = high_water - position
-        cdef const uint8_t* term = log.at(position) - offset
-        cdef int64_t base = position - offset, start
-        cdef int32_t length
+    cdef void scan(self, Claims claims, int32_t term_length, int64_t high_water, int64_t now_ns) noexcept nogil:
+        cdef int64_t start = claims.whole
+        cdef int64_t end = claims.gap_end()
+        cdef int64_t term_end = (start | (term_length - 1)) + 1
         self.found = False
-        limit = log.term_length if limit > log.term_length - offset else offset + limit
-        while offset < limit:
-            length = ordo_load_acquire_i32(term + offset)
-            if length <= 0:
-                break
-            offset += (<int64_t> length + 31) & ~31
-        if offset >= limit:
+        if start >= high_water:
             self.active.length = 0
-            return base + offset
-        start = offset
-        offset += 32
-        while offset < limit and ordo_load_acquire_i32(term + offset) == 0:
-            offset += 32
-        if self.active.length != offset - start or self.active.position != base + start:
-            self.active.position = base + start
-            self.active.length = offset - start
+            return
+        end = min(end, high_water, term_end)
+        if self.active.length != end - start or self.active.position != start:
+            self.active.position = start
+            self.active.length = end - start
             self.active.deadline_ns = now_ns + self._delay(True)
             self.found = True
-        return base + start
 
     cdef bint due(self, int64_t now_ns) noexcept nogil:
         """The active gap shall be asked for (or filled) now; sets the time of the next try."""
@@ -76,10 +63,10 @@ cdef class LossDetector:
 
     # --- for tests ------------------------------------------------------------------------------------------------
 
-    def scan_log(self, LogBuffers log not None, int64_t position, int64_t high_water, int64_t now_ns):
-        """(whole up to, gap position or None, gap length) of a scan."""
-        cdef int64_t whole = self.scan(log, position, high_water, now_ns)
-        return whole, self.active.position if self.active.length else None, self.active.length
+    def scan_claims(self, Claims claims not None, int32_t term_length, int64_t high_water, int64_t now_ns):
+        """(gap position or None, gap length) of a scan."""
+        self.scan(claims, term_length, high_water, now_ns)
+        return self.active.position if self.active.length else None, self.active.length
 
     def is_due(self, int64_t now_ns):
         return self.due(now_ns)

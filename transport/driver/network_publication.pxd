@@ -70,6 +70,7 @@ cdef class NetworkPublication(Worked):
     cdef bint has_receivers
     cdef bint is_end_of_stream
     cdef bint is_revoked
+    cdef bint is_damaged                       # the client wrote what is no frame of the stream
     cdef bint received_unicast_eos
     cdef Liveness* receivers
     cdef readonly int receiver_count
@@ -103,6 +104,7 @@ cdef class NetworkPublication(Worked):
     cdef void on_nak(self, const uint8_t* frame, int64_t now_ns) noexcept nogil
     cdef void on_rttm(self, const uint8_t* frame) noexcept nogil
     cdef bint on_error(self, int64_t receiver_id) noexcept nogil
+    cdef bint _is_own(self, const uint8_t* frame, int64_t position) noexcept nogil
     cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
                       int capacity) noexcept nogil
     cdef int32_t _block(self, int64_t position, int64_t limit, int32_t* padding) noexcept nogil

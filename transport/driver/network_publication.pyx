@@ -111,7 +111,7 @@ cdef class NetworkPublication(Worked):
         if self.spy_count > 0 and self.state == PUBLICATION_ACTIVE \
                 and self.log.producer_position() != self.position_cell[0]:
             return True
-        return (self.sender_limit > self.sender_position
+        return (self.sender_limit > self.sender_position and not self.is_damaged
                 and ordo_load_acquire_i32(self.log.at(self.sender_position)) > 0)
 
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil:
@@ -149,7 +149,9 @@ cdef class NetworkPublication(Worked):
             if length <= 0:
                 break
             aligned = (<int64_t> length + 31) & ~31
-            if offset + block + aligned > self.term_length:
+            if length < HEADER_LENGTH or offset + block + aligned > self.term_length \
+                    or not self._is_own(frames + block, position + block):
+                self.is_damaged = self.is_damaged or position + block >= self.sender_position
                 break
             if ordo_get_u16(frames + block + 6) == TYPE_PAD:
                 if block + HEADER_LENGTH > room:
@@ -160,6 +162,12 @@ cdef class NetworkPublication(Worked):
                 return <int32_t> block if block > 0 else -1
             block += aligned
         return <int32_t> block
+
+    cdef bint _is_own(self, const uint8_t* frame, int64_t position) noexcept nogil:
+        """A frame of this stream that stands where it says. Its client may have written anything (log-buffer.md §3)."""
+        return (ordo_get_i32(frame + 8) == <int32_t> (position & (self.term_length - 1))
+                and ordo_get_i32(frame + 12) == self.session_id and ordo_get_i32(frame + 16) == self.stream_id
+                and ordo_get_i32(frame + 20) == compute_term_id(position, self.shift, self.initial_term_id))
 
     cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
                       int capacity) noexcept nogil:
@@ -271,7 +279,7 @@ cdef class NetworkPublication(Worked):
 
     cdef void _on_idle(self, int64_t now_ns) noexcept nogil:
         """Nothing was sent: heartbeat, silent receivers, and the limit of flow control."""
-        cdef int64_t limit
+        cdef int64_t limit, producer, spy
         cdef int i
         if self.has_initial_connection and now_ns - self.last_send_ns > HEARTBEAT_INTERVAL_NS:
             self._send_heartbeat(now_ns)
@@ -284,9 +292,11 @@ cdef class NetworkPublication(Worked):
                 ordo_store_release_i64(self.sender_limit_cell, limit)
         if self.spies_simulate_connection and self.spy_count > 0 and not self.has_receivers:
             limit = self.sender_position
+            producer = self.log.producer_position()
             for i in range(self.spy_count):
-                if ordo_load_acquire_i64(self.spies[i]) > limit:
-                    limit = ordo_load_acquire_i64(self.spies[i])
+                spy = ordo_load_acquire_i64(self.spies[i]) & ~<int64_t> 31
+                if limit < spy <= producer:              # a client's word, believed up to what was written
+                    limit = spy
             if limit > self.sender_position or self.sender_limit != limit:
                 self.sender_position = self.sender_limit = limit
                 ordo_store_release_i64(self.sender_limit_cell, limit)
@@ -607,12 +617,23 @@ cdef class NetworkPublication(Worked):
     def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
         """Moves the life on; answers the name of a state that was entered just now, or None."""
         self._check_unblock(now_ns)
+        if self.is_damaged and not self.is_revoked:
+            return self._drop_damaged(now_ns)
         if self.state == PUBLICATION_DRAINING:
             return self._drain(now_ns)
         if self.state == PUBLICATION_LINGER and (
                 self.received_unicast_eos or now_ns - self.state_changed_ns >= self.linger_timeout_ns):
             return self._enter(PUBLICATION_DONE, now_ns)
         return None
+
+    def _drop_damaged(self, int64_t now_ns):
+        """Its client wrote what cannot be a frame of the stream: nothing behind it can be found, so the stream ends."""
+        count_event(self.system, COUNTER_DAMAGED_LOGS, 1)
+        if self.state != PUBLICATION_ACTIVE:
+            self.is_revoked = True
+            return None
+        self.begin_draining(now_ns, revoke=True)
+        return STATE_NAMES[PUBLICATION_DRAINING]
 
     def _drain(self, int64_t now_ns):
         cdef int64_t producer = self.log.producer_position()

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SocketAddress
+from transport.driver.claims cimport Claims
 from transport.driver.loss cimport LossDetector
 from transport.driver.pointers cimport Worked
 from transport.driver.receive_endpoint cimport ReceiveEndpoint, ReceiveTransport
@@ -42,6 +43,7 @@ cdef class PublicationImage(Worked):
     cdef int64_t* high_water_cell              # rcv-hwm
     cdef int64_t* rebuild_cell                 # rcv-pos
     cdef int64_t* naks_cell                    # rcv-naks-sent
+    cdef readonly Claims claims                # what is in the log
     cdef readonly int64_t high_water
     cdef readonly int64_t rebuild_position
     cdef int64_t clean_position
@@ -81,7 +83,9 @@ cdef class PublicationImage(Worked):
                             int64_t now_ns) noexcept nogil
     cdef void _on_end_of_stream(self, const uint8_t* datagram, int64_t position, Connection* connection) noexcept nogil
     cdef void _insert(self, const uint8_t* datagram, uint32_t length, int64_t position, int64_t covered) noexcept nogil
-    cdef void _rebuild(self, int64_t most, int64_t now_ns) noexcept nogil
+    cdef void _insert_frames(self, const uint8_t* datagram, uint32_t length, int64_t position) noexcept nogil
+    cdef bint _is_there(self, const uint8_t* frame, int64_t position, int64_t aligned) noexcept nogil
+    cdef void _rebuild(self, int64_t now_ns) noexcept nogil
     cdef void _on_gap(self, int64_t now_ns) noexcept nogil
     cdef void _schedule_status(self, int64_t least) noexcept nogil
     cdef void _send_status(self, int64_t now_ns) noexcept nogil

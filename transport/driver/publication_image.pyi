@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from runtime.counters import Counter
+from transport.driver.claims import Claims
 from transport.driver.loss import LossDetector
 from transport.driver.receive_endpoint import ReceiveEndpoint, ReceiveTransport
 from transport.driver.system_counters import SystemCounters
@@ -21,6 +22,7 @@ class PublicationImage:
     window: int
     is_reliable: bool
     rejoins: bool
+    claims: Claims
     high_water: int
     rebuild_position: int
     subscriber_count: int

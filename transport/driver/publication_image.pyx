@@ -5,11 +5,12 @@ and tells the sender how far the slowest subscriber has read, which opens the se
 """
 
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_load_acquire_i64,
                               ordo_store_release_i64)
 from runtime.counters cimport Counter
+from transport.driver.claims cimport Claims
 from transport.driver.frames cimport *
 from transport.driver.system_counters cimport count_event
 from transport.logbuffer cimport compute_position, compute_term_id, FLAG_EOS, FLAG_REVOKED
@@ -18,6 +19,7 @@ cdef enum:
     ERROR_IMAGE_REJECTED = 13
     CONNECTIONS_MAX = 256
     DRAIN_STATUS_MULTIPLE = 5
+    IDENTITY_LENGTH = 24               # of a header, but for the reserved value
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
@@ -61,6 +63,7 @@ cdef class PublicationImage(Worked):
         self.rebuild_cell = (<Counter> counters["rcv-pos"]).address
         self.naks_cell = (<Counter> counters["rcv-naks-sent"]).address
         self.high_water = self.rebuild_position = self.clean_position = join_position
+        self.claims = Claims(join_position)
         self.sm_position = self.sm_sent_position = join_position
         self.sm_due = True
         self.sm_sent_ns = now_ns
@@ -123,7 +126,7 @@ cdef class PublicationImage(Worked):
             if term_offset < 0 or term_offset >= self.term_length or term_offset & 31:
                 covered = -1
         else:
-            covered = payload_length(datagram, length, self.term_length)
+            covered = payload_length(datagram, length, self.term_length) if length <= <uint32_t> self.log.mtu else -1
         position = compute_position(ordo_get_i32(datagram + 20), term_offset, self.shift, self.initial_term_id)
         if covered < 0 or position < 0:
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
@@ -146,20 +149,47 @@ cdef class PublicationImage(Worked):
         connection = self._track(transport, source, now_ns)
         hear(self, connection)
         self.last_packet_ns = now_ns
-        self._insert(datagram, length, position, covered)
+        if self.claims.is_free(position, position + covered):
+            self._insert(datagram, length, position, covered)
+        else:
+            self._insert_frames(datagram, length, position)
         return 1
 
     cdef void _insert(self, const uint8_t* datagram, uint32_t length, int64_t position, int64_t covered) noexcept nogil:
-        """Copies a datagram's frames in, the first word last, unless they are there already (log-buffer.md §7)."""
-        cdef uint8_t* target = self.log.at(position)
-        if ordo_load_acquire_i32(target) == 0:
-            memcpy(target + 8, datagram + 8, length - 8)
-            ordo_store_release_i64(target, ordo_get_i64(datagram))
-            if position == self.rebuild_position:
-                self.rebuild_position = position + covered
+        """Copies frames to where nothing is claimed, the first word last (log-buffer.md §7)."""
+        cdef uint8_t* target
+        if not self.claims.add(position, position + covered):
+            count_event(self.system, COUNTER_OVER_RUNS, 1)
+            return
+        target = self.log.at(position)
+        memcpy(target + 8, datagram + 8, length - 8)
+        ordo_store_release_i64(target, ordo_get_i64(datagram))
+        self.rebuild_position = self.claims.whole
         if position + covered > self.high_water:
             self.high_water = position + covered
             ordo_store_release_i64(self.high_water_cell, self.high_water)
+
+    cdef void _insert_frames(self, const uint8_t* datagram, uint32_t length, int64_t position) noexcept nogil:
+        """A datagram of which something came before: the frames that are missing, each whole or not at all.
+
+        A frame over bytes that only in part, or as another frame, are there already is refused: its payload would lie
+        where a reader looks for a header, or the other way round.
+        """
+        cdef uint32_t at = 0, taken
+        cdef int64_t aligned
+        while at < length:
+            aligned = (<int64_t> ordo_get_i32(datagram + at) + 31) & ~31
+            taken = <uint32_t> min(aligned, <int64_t> (length - at))
+            if self.claims.is_free(position + at, position + at + aligned):
+                self._insert(datagram + at, taken, position + at, aligned)
+            elif self.is_reliable and not self._is_there(datagram + at, position + at, aligned):
+                count_event(self.system, COUNTER_OVERLAPS, 1)
+            at += taken
+
+    cdef bint _is_there(self, const uint8_t* frame, int64_t position, int64_t aligned) noexcept nogil:
+        """Claimed from its first byte to its last with the same header there: the frame came twice."""
+        return (self.claims.holds(position, position + aligned)
+                and memcmp(self.log.at(position), frame, IDENTITY_LENGTH) == 0)
 
     cdef void _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,
                             int64_t now_ns) noexcept nogil:
@@ -196,19 +226,19 @@ cdef class PublicationImage(Worked):
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
         """One turn: rebuild, gap, status message; 1 when something was done."""
-        cdef int64_t least = NEVER, most = 0, position
+        cdef int64_t least, position
         cdef int i
         cdef int64_t rebuilt = self.rebuild_cell[0]
         if self.state > IMAGE_DRAINING:
             return 0
+        if self.state == IMAGE_ACTIVE or not self.is_revoked:
+            self._rebuild(now_ns)
+        least = self.claims.whole                      # a counter is a client's word: nobody has read what is not here
         for i in range(self.subscriber_count):
             position = ordo_load_acquire_i64(self.subscribers[i])
             if position < least:
                 least = position
-            if position > most:
-                most = position
-        if self.state == IMAGE_ACTIVE or not self.is_revoked:
-            self._rebuild(most, now_ns)
+        least &= ~<int64_t> 31
         if now_ns - self.sm_sent_ns > self.sm_timeout_ns:
             self.sm_due = True
         if self.subscriber_count > 0:
@@ -226,21 +256,15 @@ cdef class PublicationImage(Worked):
             return 1
         return self.rebuild_cell[0] != rebuilt
 
-    cdef void _rebuild(self, int64_t most, int64_t now_ns) noexcept nogil:
-        cdef int64_t position = self.rebuild_position
-        if most > position:
-            position = most
-        if position < self.high_water:
-            position = self.loss.scan(self.log, position, self.high_water, now_ns)
-            if self.loss.found:
-                self._record_loss(self.loss.active.length)
-            if self.loss.due(now_ns) and not self.is_revoked and not self.is_rejected:
-                self._on_gap(now_ns)
-        else:
-            self.loss.active.length = 0
-        self.rebuild_position = position
-        if position > self.rebuild_cell[0]:
-            ordo_store_release_i64(self.rebuild_cell, position)
+    cdef void _rebuild(self, int64_t now_ns) noexcept nogil:
+        self.loss.scan(self.claims, self.term_length, self.high_water, now_ns)
+        if self.loss.found:
+            self._record_loss(self.loss.active.length)
+        if self.loss.due(now_ns) and not self.is_revoked and not self.is_rejected:
+            self._on_gap(now_ns)
+        self.rebuild_position = self.claims.whole
+        if self.rebuild_position > self.rebuild_cell[0]:
+            ordo_store_release_i64(self.rebuild_cell, self.rebuild_position)
 
     cdef void _on_gap(self, int64_t now_ns) noexcept nogil:
         """Asks for the gap, or fills it with padding when the subscribers want no retransmission."""
@@ -251,6 +275,7 @@ cdef class PublicationImage(Worked):
         self.log.write_padding(self.log.at(position), <int32_t> (position & (self.term_length - 1)),
                                compute_term_id(position, self.shift, self.initial_term_id),
                                <int32_t> self.loss.active.length)
+        self.claims.add(position, position + self.loss.active.length)
         self.loss.active.length = 0
         count_event(self.system, COUNTER_GAP_FILLS, 1)
 
@@ -357,7 +382,7 @@ cdef class PublicationImage(Worked):
         cdef int64_t position = self.rebuild_position
         for i in range(self.subscriber_count):
             position = min(position, ordo_load_acquire_i64(self.subscribers[i]))
-        return position
+        return max(position & ~31, self.clean_position)
 
     @property
     def rejected(self):

@@ -499,7 +499,7 @@ class Publications:
             entered = publication.on_time_event(now_ns, epoch_ms)
             if entered == "LINGER":
                 subscriptions.on_publication_lingers(publication)
-            elif entered == "DONE" and publication.reference_count == 0:
+            elif publication.state_name == "DONE" and publication.reference_count == 0:
                 self._free(publication, subscriptions)
         for endpoint in self.endpoints:
             endpoint.expire_destinations(now_ns)

@@ -2,13 +2,13 @@
 
 from libc.stdint cimport int64_t
 from runtime.atomics cimport ordo_fetch_add_i64
-from transport.driver.frames cimport SYSTEM_COUNTERS
+from transport.driver.frames cimport ALL_COUNTERS
 
 cdef enum:
     CYCLE_THRESHOLD_NS = 100000000
 
 cdef class SystemCounters:
-    cdef int64_t* at[SYSTEM_COUNTERS]
+    cdef int64_t* at[ALL_COUNTERS]
     cdef readonly list counters
 
 cdef inline void count_event(SystemCounters system, int index, int64_t delta) noexcept nogil:

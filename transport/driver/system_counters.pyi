@@ -1,10 +1,12 @@
 from runtime.counters import Counter, CountersManager
 
 SYSTEM_TYPE_ID: int
+REFUSED_TYPE_ID: int
 OWNER_NONE: int
 PROTOCOL_VERSION: int
 SOFTWARE_VERSION: int
 LABELS: tuple[str, ...]
+REFUSED_LABELS: tuple[str, ...]
 
 class SystemCounters:
     counters: list[Counter]

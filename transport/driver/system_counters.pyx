@@ -1,4 +1,7 @@
-"""The driver's system counters (cnc-and-driver-protocol.md §5.4): type 0, id = key = place in this list."""
+"""The driver's system counters (cnc-and-driver-protocol.md §5.4): type 0, id = key = place in this list.
+
+Behind them, of a type of their own, what Ordo counts beyond Aeron: what was refused.
+"""
 
 import struct
 
@@ -6,6 +9,7 @@ from runtime.counters cimport Counter, CountersManager
 from transport.driver.frames cimport COUNTER_PROTOCOL_VERSION, COUNTER_SOFTWARE_VERSION
 
 SYSTEM_TYPE_ID = 0
+REFUSED_TYPE_ID = 1050
 OWNER_NONE = -1
 PROTOCOL_VERSION = 0x010000
 SOFTWARE_VERSION = 0x000100
@@ -59,6 +63,10 @@ LABELS = (
     "Status Messages rejected",
     "Failed offers to NativeResourceAgentProxy",
 )
+REFUSED_LABELS = (
+    "Refused: frames over bytes of other frames",
+    "Refused: frames of a client's log buffer that cannot be",
+)
 
 
 cdef class SystemCounters:
@@ -72,6 +80,11 @@ cdef class SystemCounters:
             counter = manager.allocate(SYSTEM_TYPE_ID, label, struct.pack("<i", index), registration_id=index,
                                        owner_id=OWNER_NONE)
             self.at[<int> index] = counter.address
+            self.counters.append(counter)
+        for index, label in enumerate(REFUSED_LABELS):
+            counter = manager.allocate(REFUSED_TYPE_ID, label, struct.pack("<i", index), registration_id=index,
+                                       owner_id=OWNER_NONE)
+            self.at[len(LABELS) + <int> index] = counter.address
             self.counters.append(counter)
         self.counters[COUNTER_SOFTWARE_VERSION].set(SOFTWARE_VERSION)
         self.counters[COUNTER_PROTOCOL_VERSION].set(PROTOCOL_VERSION)
