@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from runtime.counters import local_counter
 from tests.transport.driver_world import MS, Collector, Feeder, Node, S, World, transfer
 from tests.transport.logs import make_stream, read_all
-from transport.image import Image
+from transport.image import Header, Image
 
 HERE, ELSEWHERE = "10.0.0.2", "10.0.0.9"
 CHANNEL = f"aeron:udp?endpoint={HERE}:4000"
@@ -319,6 +320,10 @@ def test_a_driver_believes_no_position_of_a_client(subscriber: int, tail: int, c
     world.close()
 
 
+def keep_size(sizes: list[int], payload: bytes, _: Header) -> None:
+    sizes.append(len(payload))
+
+
 def check_another_stream(world: World, node: Node) -> None:
     fresh = Collector(node.client.add_subscription("aeron:ipc", 99))
     publication = node.client.add_publication("aeron:ipc", 99)
@@ -333,7 +338,7 @@ def test_whatever_is_in_a_log_is_read_within_it(junk: bytes, place: int, positio
     for start in (0, place * 32, position * 32):
         image = Image(stream.log, local_counter(start))
         sizes: list[int] = []
-        image.poll(lambda payload, _, sizes=sizes: sizes.append(len(payload)), 10_000)
+        image.poll(partial(keep_size, sizes), 10_000)
         read_all(Image(stream.log, local_counter(start)))
         Image(stream.log, local_counter(start)).block_poll(lambda *_: None, 1 << 30)
         assert sum(sizes) <= 3 * TERM_LENGTH
