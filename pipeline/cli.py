@@ -38,7 +38,7 @@ EXIT_NOT_CHECKED = 3
 Folders = Annotated[list[str], typer.Argument(help="archive folders of one node or several, such as data/0/archive")]
 Folder = Annotated[str, typer.Argument(help="archive folder of one node, such as data/0/archive")]
 ReportTo = Annotated[str, typer.Option("--report", help="folder for the report")]
-Master = Annotated[str | None, typer.Option(help="Spark master; default this machine")]
+Master = Annotated[str | None, typer.Option(help="Spark master, such as spark://host:7077; default this machine")]
 Cores = Annotated[int | None, typer.Option(help="cores of this machine to use; default all")]
 Commit = Annotated[str, typer.Option(help="auto, recorded, a position, or the node's aeron_dir")]
 RecordingOption = Annotated[str, typer.Option("--recording", help="log, all, or recording ids")]
@@ -59,10 +59,10 @@ class Job:
 
 def plain_error(error: Exception) -> Exception:
     """Our own error out of what Spark wraps around it, with many lines of stack; others as they are."""
-    own = re.findall(r"^(?:pipeline|runtime|archive)\.errors\.(\w+): (.+)$", str(error), re.MULTILINE)
+    own = re.findall(r"^(?:pipeline|runtime|archive)\.[\w.]+Error: (.+)$", str(error), re.MULTILINE)
     if isinstance(error, OrdoError) or not own:
         return error
-    return PipelineError(own[-1][1])
+    return PipelineError(own[-1])
 
 
 @contextmanager

@@ -1,28 +1,85 @@
-"""Numbered messages, so that one that is sent again is applied once. Needs no Spark: services use it, too.
+"""Numbered messages of a named write, so that a write that is tried again is gone on with exactly, or refused.
 
-     0        4     5       8          16          24          32
-    +--------+-----+-------+----------+-----------+-----------+---------
-    | "OSQ1" | kind| zero  | writer   | previous  | sequence  | payload        little endian, unsigned
-    +--------+-----+-------+----------+-----------+-----------+---------
+     0        4      5      8        16        24          28      32          40
+    +--------+------+------+--------+---------+-----------+-------+-----------+------
+    | "OSQ2" | kind | zero | write  | attempt | partition | batch | sequence  | body      little endian, unsigned
+    +--------+------+------+--------+---------+-----------+-------+-----------+------
 
-Each writer numbers what it sends; a message says which number it follows. The service applies it if that is the last
-one it applied of this writer, and drops it otherwise: it is a repetition, or something before it was lost and will come
-again. An acknowledgement carries the last number applied, and is sent when it is asked for.
+    OPEN      how far is this partition?                                       no body
+    CONFIRM   what I write begins with what is there: `sequence` messages      body: u64 rolling hash of them
+    ASK       how far is it now?                                               no body
+    DATA, DATA_ASKING  one message, number `sequence` of its partition         body: the payload
+    STATE     answer: sequence = last applied, attempt = who may write         body: u64 hash, u32 waiting, u32 batch
+
+A write is a frame, or one batch of a stream, in partitions; an attempt is one run of it. The service keeps, for each
+partition, how many messages it applied and the rolling hash of them. Nothing tells an attempt how many partitions an
+earlier one had, so this is what makes it safe:
+
+- a partition may write only after it has confirmed that its rows begin with those that are there, by their hash;
+- nobody of an attempt may write anything new before it has confirmed every partition that has anything written.
+
+Then what was written is exactly the beginnings of this attempt's partitions, and as those hold every row once, going on
+loses and doubles nothing, however the earlier attempt was cut. Where it was cut otherwise, some partition is not
+confirmed, and nothing is written. Messages of an earlier attempt that still arrive are not applied.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-HEADER = struct.Struct("<4sB3xQQQ")
-MAGIC = b"OSQ1"
-DATA, DATA_ASKING, QUERY, ACKNOWLEDGEMENT = 1, 2, 3, 4
-_ENTRY = struct.Struct("<QQ")
-BATCH_SHIFT = 32
+HEADER = struct.Struct("<4sB3xQQIIQ")
+MAGIC = b"OSQ2"
+OPEN, CONFIRM, ASK, DATA, DATA_ASKING, STATE = 1, 2, 3, 4, 5, 6
+STATE_BODY = struct.Struct("<QII")
+HASH = struct.Struct("<Q")
+WRITES_MAX = 4096
+PARTITIONS_MAX = 1 << 16
+_WRITE = struct.Struct("<QII")
+_PARTITION = struct.Struct("<IQQQ")
+
+
+class Envelope(NamedTuple):
+    """One message, taken apart."""
+
+    kind: int
+    write: int
+    attempt: int
+    partition: int
+    batch: int
+    sequence: int
+    body: bytes = b""
+
+    def encode(self) -> bytes:
+        return HEADER.pack(MAGIC, *self[:6]) + self.body
+
+
+def parse(message: bytes) -> Envelope | None:
+    """None when the message has no such header."""
+    if len(message) < HEADER.size or message[:4] != MAGIC:
+        return None
+    return Envelope(*HEADER.unpack_from(message)[1:], bytes(message[HEADER.size :]))
+
+
+def roll(before: int, payload: bytes) -> int:
+    """The rolling hash with one message more; that of none is 0."""
+    return int.from_bytes(blake2b(HASH.pack(before) + payload, digest_size=8).digest(), "little")
+
+
+def roll_all(payloads: Iterable[bytes]) -> int:
+    """The rolling hash of these messages."""
+    value = 0
+    for payload in payloads:
+        value = roll(value, payload)
+    return value
+
+
+def write_id(name: str) -> int:
+    """The number of a named write: the same whenever it is tried again."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 class Accepted(NamedTuple):
@@ -32,119 +89,110 @@ class Accepted(NamedTuple):
     answer: bytes | None
 
 
+@dataclass
+class Partition:
+    """What was applied of one partition, and the attempt that has confirmed it."""
+
+    attempt: int = 0
+    last: int = 0
+    hash: int = 0
+
+
+@dataclass
+class Write:
+    """The newest batch of a named write."""
+
+    batch: int = 0
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    clear_for: int | None = None
+    """The attempt for which `waiting` was found to be 0; forgotten with every confirmation."""
+
+    def waiting(self, attempt: int) -> int:
+        """How many partitions have something written that this attempt has not confirmed."""
+        return sum(entry.last > 0 and entry.attempt != attempt for entry in self.partitions.values())
+
+
 class SequenceFilter:
-    """For a service: the last number applied of each writer. Part of its state: `dump` it into snapshots.
+    """For a service: what was applied of each write. Part of its state: `dump` it into snapshots.
 
     accepted = self.filter.accept(payload)
     if accepted.payload is not None: ...apply it...
     if accepted.answer is not None: session.offer(accepted.answer)
+
+    It keeps the `writes_max` writes that began last; one that began before them is forgotten, and would be written
+    again.
     """
 
-    def __init__(self, dumped: bytes = b"") -> None:
-        self._last: dict[int, int] = dict(_ENTRY.iter_unpack(dumped))
+    def __init__(self, dumped: bytes = b"", *, writes_max: int = WRITES_MAX) -> None:
+        self._writes_max = writes_max
+        self._writes: dict[int, Write] = {}
+        offset = 0
+        while offset < len(dumped):
+            number, batch, count = _WRITE.unpack_from(dumped, offset)
+            offset += _WRITE.size
+            write = self._writes[number] = Write(batch)
+            for _ in range(count):
+                partition, *entry = _PARTITION.unpack_from(dumped, offset)
+                write.partitions[partition] = Partition(*entry)
+                offset += _PARTITION.size
 
     def accept(self, payload: bytes) -> Accepted:
         """Messages without a header pass as they are."""
-        if len(payload) < HEADER.size or payload[:4] != MAGIC:
+        message = parse(payload)
+        if message is None:
             return Accepted(payload, None)
-        _, kind, writer, previous, sequence = HEADER.unpack_from(payload)
+        write = self._write_of(message)
         applied = None
-        if kind in (DATA, DATA_ASKING) and previous == self._last.get(writer, 0) and sequence > previous:
-            self._last[writer] = sequence
-            applied = payload[HEADER.size :]
-        answers = kind in (DATA_ASKING, QUERY)
-        last = self._last.get(writer, 0)
-        return Accepted(applied, HEADER.pack(MAGIC, ACKNOWLEDGEMENT, writer, 0, last) if answers else None)
+        if write.batch == message.batch:
+            if message.kind == CONFIRM:
+                self._confirm(write, message)
+            elif message.kind in (DATA, DATA_ASKING) and self._is_next(write, message):
+                entry = write.partitions[message.partition]
+                entry.last, entry.hash = message.sequence, roll(entry.hash, message.body)
+                applied = message.body
+        return Accepted(applied, None if message.kind in (DATA, STATE) else self._state(write, message))
+
+    def _write_of(self, message: Envelope) -> Write:
+        write = self._writes.get(message.write)
+        if write is None:
+            write = Write(message.batch)
+            if message.kind in (OPEN, CONFIRM):
+                self._writes[message.write] = write
+            if len(self._writes) > self._writes_max:
+                del self._writes[next(iter(self._writes))]
+        if message.kind == OPEN and message.batch > write.batch:  # a stream begins a batch when the one before is done
+            write.batch, write.partitions, write.clear_for = message.batch, {}, None
+        return write
+
+    @staticmethod
+    def _confirm(write: Write, message: Envelope) -> None:
+        entry = write.partitions.get(message.partition, Partition())
+        is_same = (entry.last, HASH.pack(entry.hash)) == (message.sequence, message.body)
+        if is_same and (message.partition in write.partitions or len(write.partitions) < PARTITIONS_MAX):
+            entry.attempt, write.clear_for = message.attempt, None
+            write.partitions[message.partition] = entry
+
+    @staticmethod
+    def _is_next(write: Write, message: Envelope) -> bool:
+        entry = write.partitions.get(message.partition)
+        if entry is None or entry.attempt != message.attempt or message.sequence != entry.last + 1:
+            return False
+        if write.clear_for != message.attempt and not write.waiting(message.attempt):
+            write.clear_for = message.attempt
+        return write.clear_for == message.attempt
+
+    @staticmethod
+    def _state(write: Write, message: Envelope) -> bytes:
+        entry = write.partitions.get(message.partition, Partition())
+        body = STATE_BODY.pack(entry.hash, write.waiting(message.attempt), write.batch)
+        state = Envelope(STATE, message.write, entry.attempt, message.partition, message.batch, entry.last, body)
+        return state.encode()
 
     def dump(self) -> bytes:
         """The state, the same on every member; the constructor takes it back."""
-        return b"".join(_ENTRY.pack(*entry) for entry in sorted(self._last.items()))
-
-
-def writer_id(name: str, partition: int) -> int:
-    """The number of one partition of a named write: the same whenever it is tried again."""
-    return int.from_bytes(blake2b(f"{name}\0{partition}".encode(), digest_size=8).digest(), "little")
-
-
-class Channel(Protocol):
-    """What a writer needs of a cluster client."""
-
-    def send(self, payload: bytes) -> int: ...
-    def poll(self) -> int: ...
-    def park(self, timeout_s: float) -> None: ...
-
-
-class SequencedWriter:
-    """Sends messages of one writer and does not return before they are applied.
-
-    `now_ns` is a monotonic clock. At most `window` messages are on the way; when nothing is acknowledged for
-    `resend_ns`, all of them are sent again. `on_message` has to be called with what the service sends.
-    """
-
-    def __init__(
-        self, channel: Channel, writer: int, batch: int, now_ns: Callable[[], int], *, window: int = 256,
-        resend_ns: int = 1_000_000_000, timeout_ns: int = 60_000_000_000,
-    ) -> None:  # fmt: skip
-        self._channel = channel
-        self._writer = writer
-        self._first = (batch << BATCH_SHIFT) + 1
-        self._now_ns = now_ns
-        self._window, self._resend_ns, self._timeout_ns = window, resend_ns, timeout_ns
-        self._unacknowledged: deque[tuple[int, bytes]] = deque()
-        self._last: int | None = None
-
-    def on_message(self, payload: bytes) -> None:
-        """Takes an acknowledgement; passes over all else."""
-        if len(payload) < HEADER.size or payload[:4] != MAGIC:
-            return
-        _, kind, writer, _, last = HEADER.unpack_from(payload)
-        if kind == ACKNOWLEDGEMENT and writer == self._writer:
-            self._last = max(self._last or 0, last)
-            while self._unacknowledged and self._unacknowledged[0][0] <= last:
-                self._unacknowledged.popleft()
-
-    def write(self, payloads: Iterable[bytes]) -> int:
-        """How many messages were sent now, and not by an earlier try. Raises TimeoutError."""
-        self._await(lambda: self._last is not None, self._send_query)
-        previous, sent = self._last or 0, 0
-        for sequence, payload in enumerate(payloads, self._first):
-            if sequence <= previous:
-                continue
-            if len(self._unacknowledged) >= self._window:
-                self._await(lambda: len(self._unacknowledged) <= self._window // 2, self._send_again)
-            asks = sequence % max(1, self._window // 4) == 0 or len(self._unacknowledged) + 1 == self._window
-            kind = DATA_ASKING if asks else DATA
-            message = HEADER.pack(MAGIC, kind, self._writer, previous, sequence) + payload
-            self._unacknowledged.append((sequence, message))
-            self._channel.send(message)
-            previous, sent = sequence, sent + 1
-        self._send_query()
-        self._await(lambda: not self._unacknowledged, self._send_again)
-        return sent
-
-    def _await(self, done: Callable[[], bool], again: Callable[[], None]) -> None:
-        deadline_ns = self._now_ns() + self._timeout_ns
-        resend_at_ns = self._now_ns() + (self._resend_ns if self._unacknowledged else 0)
-        waiting = len(self._unacknowledged)
-        while not done():
-            now_ns = self._now_ns()
-            if now_ns > deadline_ns:
-                raise TimeoutError(
-                    f"the service acknowledged nothing for {self._timeout_ns // 10**9} s; it has to use SequenceFilter"
-                )
-            if len(self._unacknowledged) < waiting:
-                waiting = len(self._unacknowledged)
-                deadline_ns, resend_at_ns = now_ns + self._timeout_ns, now_ns + self._resend_ns
-            if now_ns >= resend_at_ns:
-                again()
-                resend_at_ns = now_ns + self._resend_ns
-            if self._channel.poll() == 0:
-                self._channel.park(0.001)
-
-    def _send_query(self) -> None:
-        self._channel.send(HEADER.pack(MAGIC, QUERY, self._writer, 0, 0))
-
-    def _send_again(self) -> None:
-        for _, message in list(self._unacknowledged):
-            self._channel.send(message)
-        self._send_query()
+        parts = []
+        for number, write in self._writes.items():
+            parts.append(_WRITE.pack(number, write.batch, len(write.partitions)))
+            for partition, entry in sorted(write.partitions.items()):
+                parts.append(_PARTITION.pack(partition, entry.attempt, entry.last, entry.hash))
+        return b"".join(parts)

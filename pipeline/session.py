@@ -6,13 +6,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from pipeline.addresses import address_towards
 from pipeline.errors import PipelineError
 from pipeline.source import register
 
@@ -48,6 +49,27 @@ def _errors_into(path: str | None) -> Iterator[None]:
         os.close(kept)
 
 
+def _is_elsewhere(master: str | None) -> bool:
+    return master is not None and not master.startswith("local")
+
+
+def driver_address(master: str | None) -> dict[str, str]:
+    """Spark's settings of where executors reach the driver, so far as `master` tells.
+
+    Here: loopback, whatever this machine is called. A standalone master: the address by which it is reached. Others
+    (YARN, Kubernetes) settle it themselves, or with `spark.driver.host`. Raises PipelineError for a master that is not
+    found.
+    """
+    if not _is_elsewhere(master):
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if master is None or not master.startswith("spark://"):
+        return {}
+    address = address_towards(master.removeprefix("spark://").split(","))
+    if address is None:
+        raise PipelineError(f"master {master!r}: no way there; give spark://host:port of a master that can be reached")
+    return {"spark.driver.host": address, "spark.driver.bindAddress": "0.0.0.0" if ":" not in address else "::"}
+
+
 def local_session(
     name: str,
     cores: int | None = None,
@@ -55,8 +77,9 @@ def local_session(
     memory: str = "2g",
     master: str | None = None,
     log: str | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session on this machine (or on `master`) with format `ordo`.
+    """A session on this machine (or on `master`) with format `ordo`; `settings` are Spark's own, and win.
 
     Its scratch files go below `folder`; with `log`, what Spark's processes say goes to that file and not to the
     terminal. Raises PipelineError without Java, or when Spark does not start.
@@ -73,14 +96,16 @@ def local_session(
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", memory)
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", str(2 * (cores or os.cpu_count() or 1)))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .config("spark.sql.warehouse.dir", os.path.join(scratch, "warehouse"))
-        .config("spark.local.dir", os.path.join(scratch, "local"))
     )
+    here = {} if _is_elsewhere(master) else {
+        "spark.sql.shuffle.partitions": str(2 * (cores or os.cpu_count() or 1)),
+        "spark.local.dir": os.path.join(scratch, "local"),
+    }  # fmt: skip
+    for key, value in {**here, **driver_address(master), **(settings or {})}.items():
+        builder = builder.config(key, value)
     try:
         with _errors_into(log):
             session = builder.getOrCreate()

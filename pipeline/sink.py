@@ -3,13 +3,14 @@
     frame.select("payload").write.format("ordo").mode("append")
         .option("endpoints", "0=host:9000,1=host:9010,2=host:9020").option("writer", "orders-2026-01-31").save()
 
-The service has to pass messages through `pipeline.envelope.SequenceFilter`. `writer` names the write: what was written
-under a name is not written again under it. A stream also numbers its batches. Partitions must give the same rows in the
-same order when they are tried again, as those read from files and recordings do.
+The service has to pass messages through `pipeline.envelope.SequenceFilter`. `writer` names the write. Who writes
+under a name again goes on where the earlier try ended, if the rows begin with what was written, partition by partition;
+otherwise it is refused, before anything is written. A stream also numbers its batches.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,15 +20,16 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StructType
 
-from pipeline.envelope import SequencedWriter, writer_id
+from pipeline.addresses import address_towards
 from pipeline.errors import PipelineError
+from pipeline.writer import Part, SequencedWriter, WriterSettings
 
 OPTIONS = {
     "endpoints": "ingress endpoints of the members, id=host:port with commas",
     "writer": "name of this write; the same name is written once",
     "window": "messages on the way at most, default 256",
     "timeout": "seconds without any acknowledgement after which a task fails, default 60",
-    "egress": "channel for answers, default aeron:udp?endpoint=127.0.0.1:0",
+    "egress": "channel for answers; default: the address of each executor by which it reaches the members, a free port",
 }
 BATCH_PROPERTY = "streaming.sql.batchId"
 
@@ -41,6 +43,8 @@ class WriteOptions:
     window: int
     timeout_ns: int
     egress: str | None
+    attempt: int
+    """Names this run of the write, for all its tasks and their tries."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> WriteOptions:
@@ -63,7 +67,14 @@ class WriteOptions:
             raise PipelineError("a write needs endpoints=0=host:port,1=host:port,... and whole numbers") from None
         if not values.get("writer") or window < 1 or timeout < 1:
             raise PipelineError("a write needs a writer, a window of 1 or more and a timeout of 1 or more")
-        return cls(endpoints, values["writer"], window, timeout * 10**9, values.get("egress"))
+        return cls(
+            endpoints,
+            values["writer"],
+            window,
+            timeout * 10**9,
+            values.get("egress"),
+            1 + int.from_bytes(os.urandom(7)),
+        )
 
 
 @dataclass
@@ -86,23 +97,24 @@ def write_partition(options: WriteOptions, batches: Iterator[pa.RecordBatch]) ->
         for writer in writers:
             writer.on_message(bytes(payload))
 
-    with ClusterClient(
-        options.endpoints,
-        options.egress,
-        on_message=on_message,
-    ) as client:
-        writers.append(
-            SequencedWriter(
-                client,
-                writer_id(options.writer, partition),
-                batch,
-                time.monotonic_ns,
-                window=options.window,
-                timeout_ns=options.timeout_ns,
-            )
-        )
+    part = Part(options.writer, options.attempt, partition, batch)
+    settings = WriterSettings(window=options.window, timeout_ns=options.timeout_ns)
+    egress = options.egress or local_egress(options.endpoints)
+    with ClusterClient(options.endpoints, egress, on_message=on_message) as client:
+        writers.append(SequencedWriter(client, part, time.monotonic_ns, settings))
         payloads = (payload for found in batches for payload in found["payload"].to_pylist())
         return Written(writers[0].write(payloads))
+
+
+def local_egress(endpoints: Mapping[int, str]) -> str:
+    """The channel for answers on the address by which this machine reaches the members; a port that is free.
+
+    Raises PipelineError when it reaches none of them.
+    """
+    address = address_towards(endpoints.values())
+    if address is None:
+        raise PipelineError(f"no way to any member from here: endpoints {dict(endpoints)}; give host:port of each")
+    return f"aeron:udp?endpoint={f'[{address}]' if ':' in address else address}:0"
 
 
 class ClusterWriter(DataSourceArrowWriter):

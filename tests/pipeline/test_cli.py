@@ -65,6 +65,10 @@ def test_our_error_is_taken_out_of_sparks() -> None:
         "An exception was thrown\n  File x\npipeline.errors.PipelineError: no archive in /x\n at java"
     )
     assert str(plain_error(wrapped)) == "no archive in /x"
+    refused = RuntimeError(
+        "job aborted\npipeline.writer.WriteRefusedError: write 'w', partition 0: other rows\n at java"
+    )
+    assert str(plain_error(refused)) == "write 'w', partition 0: other rows"
     other = RuntimeError("disk full")
     assert plain_error(other) is other
 

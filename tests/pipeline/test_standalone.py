@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,14 +27,19 @@ spark.stop()
 
 
 @contextmanager
-def process(folder: Path, name: str, *arguments: str) -> Iterator[str]:
-    """A Spark daemon; gives the first line that its log shows to match what it should become. Killed at the end."""
+def process(
+    folder: Path, name: str, *arguments: str, prefix: Sequence[str] = (), address: str = "127.0.0.1"
+) -> Iterator[str]:
+    """A Spark daemon, started by the words of `prefix`; killed at the end.
+
+    Gives the URL in the first line of its log that shows it is ready.
+    """
     environment = {
-        **os.environ, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / name),
+        **os.environ, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": address, "SPARK_WORKER_DIR": str(folder / name),
         "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "ORDO_INDEX_DIR": str(folder / "index"),
         "SPARK_WORKER_CORES": "1", "SPARK_WORKER_MEMORY": "1g", "SPARK_DAEMON_MEMORY": "256m",
     }  # fmt: skip
-    command = [str(HOME / "bin" / "spark-class"), *arguments]
+    command = [*prefix, str(HOME / "bin" / "spark-class"), *arguments]
     daemon = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert daemon.stdout is not None
     wanted = re.compile(r"Starting Spark master at (\S+)|Successfully registered with master")
