@@ -61,7 +61,7 @@ def parse(message: bytes) -> Envelope | None:
     """None when the message has no such header."""
     if len(message) < HEADER.size or message[:4] != MAGIC:
         return None
-    return Envelope(*HEADER.unpack_from(message)[1:], bytes(message[HEADER.size :]))
+    return Envelope._make([*HEADER.unpack_from(message)[1:], bytes(message[HEADER.size :])])
 
 
 def roll(before: int, payload: bytes) -> int:

@@ -164,7 +164,7 @@ def test_any_bytes_may_come(data: bytes) -> None:
     found = SequenceFilter()
     assert found.accept(data).payload in (data, None)
     accepted = found.accept(b"OSQ2" + data)
-    answer = accepted.answer and parse(accepted.answer)
+    answer = parse(accepted.answer) if accepted.answer is not None else None
     assert answer is None or answer.kind == STATE
 
 
