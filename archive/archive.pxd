@@ -14,13 +14,13 @@ cdef class Archive(Agent):
     """See archive.pyx. `record_work` and `replay_work` are cheap: call them every duty cycle; `do_work` does both, and
     the rare work (closing what ended), and may run on a slow tick."""
     cdef readonly str directory
+    cdef readonly object storage
     cdef readonly object catalog
     cdef readonly list recovered                   # RecoveredRecording of what a crash had left open
     cdef readonly bint is_closed
     cdef readonly int64_t archive_id
     cdef readonly int64_t segment_length
     cdef readonly str sync
-    cdef object _storage
     cdef object _client
     cdef Clock _clock
     cdef object _lock

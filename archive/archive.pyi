@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from archive.catalog import Catalog, RecordingDescriptor
+from archive.plans import ReplayPlan
 from archive.reader import RecordingReader
 from archive.recorder import Recording
 from archive.recovery import Damage, RecoveredRecording
@@ -11,6 +12,7 @@ from runtime.clock import Clock
 from runtime.counters import Counter
 from runtime.storage import Storage, SyncQueue
 from transport.image import Image
+from transport.publication import ExclusivePublication
 
 RECORDING_POSITION_TYPE_ID: int
 LOW_SPACE_BYTES_DEFAULT: int
@@ -35,6 +37,8 @@ class RecordingSubscription:
 class Archive(Agent):
     @property
     def directory(self) -> str: ...
+    @property
+    def storage(self) -> Storage: ...
     @property
     def catalog(self) -> Catalog: ...
     @property
@@ -67,6 +71,7 @@ class Archive(Agent):
         image: Image,
         *,
         recording_id: int | None = None,
+        channel: str | None = None,
         on_stop: Callable[[Recording, Exception | None], object] | None = None,
     ) -> Recording: ...
     def stop(self, recording: Recording) -> None: ...
@@ -91,6 +96,25 @@ class Archive(Agent):
         limit: Counter | None = None,
         on_end: Callable[[Replay, Exception | None], object] | None = None,
     ) -> Replay: ...
+    def plan_replay(
+        self,
+        recording_id: int,
+        position: int | None = None,
+        length: int | None = None,
+        *,
+        channel: str,
+        session_id: int | None = None,
+    ) -> ReplayPlan: ...
+    def begin_replay(
+        self,
+        plan: ReplayPlan,
+        publication: ExclusivePublication,
+        *,
+        limit: Counter | None = None,
+        block_length_bytes: int | None = None,
+        revokes: bool = False,
+        on_end: Callable[[Replay, Exception | None], object] | None = None,
+    ) -> Replay: ...
     def stop_replay(self, replay: Replay) -> None: ...
     def replays(self, recording_id: int | None = None) -> list[Replay]: ...
     def reader(self, recording_id: int, position: int | None = None) -> RecordingReader: ...
@@ -99,6 +123,9 @@ class Archive(Agent):
     def truncate(self, recording_id: int, position: int) -> int: ...
     def find_damage(self, recording_id: int, from_position: int | None = None) -> Damage | None: ...
     def condemn(self, recording_id: int, position: int) -> None: ...
+    def check_space(self) -> None: ...
+    def detach_segments(self, recording_id: int, new_start_position: int) -> None: ...
+    def delete_detached_segments(self, recording_id: int) -> int: ...
     def purge_segments(self, recording_id: int, new_start_position: int) -> int: ...
     def segment_base(self, recording_id: int, position: int) -> int: ...
     def purge(self, recording_id: int) -> int: ...

@@ -19,10 +19,12 @@ from runtime.counters cimport Counter
 from runtime.storage cimport SegmentFile, SyncQueue
 from transport.image cimport Image
 from transport.logbuffer cimport HEADER_LENGTH
+from transport.publication cimport ExclusivePublication
 
 from archive.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDescriptor, RecordingState
 from archive.checkpoints import CHECKPOINTS_NAME, Checkpoints
 from archive.channels import replay_channel, strip_channel
+from archive.plans import ReplayPlan
 from archive.positions import (
     check_detachment,
     check_extension,
@@ -102,7 +104,7 @@ cdef class Archive(Agent):
         self.directory = directory
         self.segment_length = length
         self.sync = sync
-        self._storage = storage
+        self.storage = storage
         self._client = client
         self._clock = clock
         self._low_space_bytes = low_space_bytes
@@ -195,20 +197,18 @@ cdef class Archive(Agent):
 
     # Recording.
 
-    def record(self, Image image not None, *, recording_id=None, on_stop=None):
+    def record(self, Image image not None, *, recording_id=None, channel=None, on_stop=None):
         """Records an image from its position on: a new recording, or more of one that is stopped.
 
+        `channel`: what the catalog says of a new one, default the subscription's.
         To extend, the image must be at the stop position and have the recording's initial term id, term length, MTU
         and stream id. `on_stop(recording, error or None)` is called once. Raises ArchiveError, StorageError.
         """
         if self._recording_count == SESSIONS_MAX:
             raise ArchiveError(f"{SESSIONS_MAX} recordings are active already; stop one", code=ERROR_MAX_RECORDINGS)
-        usable = self._storage.usable_bytes(self.directory)
-        if usable <= self._low_space_bytes:
-            raise StorageFullError(f"cannot record: path={self.directory} has usable={usable} bytes, needs more than "
-                                   f"{self._low_space_bytes}; free some space")
+        self.check_space()
         if recording_id is None:
-            descriptor = self.catalog.add(self._describe(image))
+            descriptor = self.catalog.add(self._describe(image, channel or image.subscription.channel))
         else:
             descriptor = self._extend(recording_id, image)
         try:
@@ -220,9 +220,15 @@ cdef class Archive(Agent):
         self._index()
         return recording
 
-    def _describe(self, Image image):
+    def check_space(self):
+        """Raises StorageFullError when there is too little room to begin a recording."""
+        usable = self.storage.usable_bytes(self.directory)
+        if usable <= self._low_space_bytes:
+            raise StorageFullError(f"cannot record: path={self.directory} has usable={usable} bytes, needs more than "
+                                   f"{self._low_space_bytes}; free some space")
+
+    def _describe(self, Image image, channel):
         """The descriptor of a new recording; the catalog gives the id."""
-        channel = image.subscription.channel
         return RecordingDescriptor(
             recording_id=-1, start_position=image.position, stop_position=NULL_POSITION,
             start_timestamp=self._now_ms(), stop_timestamp=NULL_TIMESTAMP, initial_term_id=image.log.initial_term_id,
@@ -239,7 +245,7 @@ cdef class Archive(Agent):
             raise CorruptFrameError(
                 f"recording {recording_id} is damaged at position={position}, which had been acknowledged; truncate it "
                 "there to accept the loss, or restore the segment", recording_id=recording_id, position=position)
-        clear_from(self._storage, self.directory, descriptor, descriptor.stop_position,
+        clear_from(self.storage, self.directory, descriptor, descriptor.stop_position,
                    is_durable=self.sync == "commit")
         return self.catalog.update(recording_id, session_id=image.session_id, stop_position=NULL_POSITION,
                                    stop_timestamp=NULL_TIMESTAMP)
@@ -247,11 +253,11 @@ cdef class Archive(Agent):
     def _open(self, descriptor, Image image, is_new, on_stop):
         position = image.position
         path = f"{self.directory}/{segment_name(descriptor.recording_id, base_of(descriptor, position))}"
-        file = self._storage.open_segment(path, descriptor.segment_length,
-                                          create=is_new or not self._storage.exists(path))
-        folder = self._storage.open_segment(self.directory, 0, writable=False)
+        file = self.storage.open_segment(path, descriptor.segment_length,
+                                          create=is_new or not self.storage.exists(path))
+        folder = self.storage.open_segment(self.directory, 0, writable=False)
         counter = self._add_counter(descriptor)
-        return Recording(self._storage, self.directory, descriptor, position, image, file, folder, self._queue,
+        return Recording(self.storage, self.directory, descriptor, position, image, file, folder, self._queue,
                          counter, on_stop)
 
     def _add_counter(self, descriptor):
@@ -314,6 +320,12 @@ cdef class Archive(Agent):
         at or above the value of `limit` (a Counter) is published. A subscriber that goes away ends it.
         `on_end(replay, error or None)` is called once. Raises UnknownRecordingError, ArchiveError.
         """
+        plan = self.plan_replay(recording_id, position, length, channel=channel, session_id=session_id)
+        publication = self._client.add_exclusive_publication(plan.channel, stream_id)
+        return self.begin_replay(plan, publication, limit=limit, on_end=on_end)
+
+    def plan_replay(self, recording_id, position=None, length=None, *, channel, session_id=None):
+        """Checks what `replay` is asked for: a ReplayPlan. Changes nothing. Raises as `replay`."""
         if self._replay_count == SESSIONS_MAX:
             raise ArchiveError(f"{SESSIONS_MAX} replays are active already; stop one", code=ERROR_MAX_REPLAYS)
         descriptor = self.descriptor(recording_id)
@@ -321,15 +333,34 @@ cdef class Archive(Agent):
         stop = live.written_position if live is not None else descriptor.stop_position
         start = descriptor.start_position if position is None else position
         check_replay(descriptor, start, length, stop, is_live=live is not None)
-        cursor = SegmentCursor(self._storage, self.directory, descriptor)
         if start < stop:
-            self._check_boundary(cursor, start)
-        publication = self._client.add_exclusive_publication(
-            replay_channel(channel, position=start, initial_term_id=descriptor.initial_term_id,
-                           term_length=descriptor.term_length, mtu=descriptor.mtu, session_id=session_id), stream_id)
-        end = INT64_MAX if length is None else start + length
-        replay = Replay(self._next_replay_id, cursor, publication, start, end, stop, live, limit,
-                        self._connect_timeout_ns, on_end)
+            self._check_boundary(SegmentCursor(self.storage, self.directory, descriptor), start)
+        return ReplayPlan(recording_id, start, length, replay_channel(
+            channel, position=start, initial_term_id=descriptor.initial_term_id, term_length=descriptor.term_length,
+            mtu=descriptor.mtu, session_id=session_id))
+
+    def begin_replay(self, plan, ExclusivePublication publication not None, *, Counter limit=None,
+                     block_length_bytes=None, revokes=False, on_end=None):
+        """Replays a plan into a publication of its channel: a Replay. Checks the recording again, for it may have
+        changed since; the publication is closed when that fails.
+
+        `block_length_bytes`: at most so much is read at a time. `revokes`: a replay that ends before its time revokes
+        its publication, so that subscribers can tell. The rest is as for `replay`.
+        """
+        try:
+            self.plan_replay(plan.recording_id, plan.position, plan.length_bytes, channel=plan.channel)
+        except BaseException:
+            publication.close()
+            raise
+        descriptor = self.descriptor(plan.recording_id)
+        live = self.recording(plan.recording_id)
+        stop = live.written_position if live is not None else descriptor.stop_position
+        end = INT64_MAX if plan.length_bytes is None else min(plan.position + plan.length_bytes, INT64_MAX)
+        replay = Replay(self._next_replay_id, SegmentCursor(self.storage, self.directory, descriptor), publication,
+                        plan.position, end, stop, live, limit, self._connect_timeout_ns, on_end)
+        replay.revokes = revokes
+        if block_length_bytes is not None:
+            replay.limit_block(block_length_bytes)
         self._next_replay_id += 1
         self._replays.append(replay)
         self._index()
@@ -361,7 +392,7 @@ cdef class Archive(Agent):
 
     def reader(self, recording_id, position=None):
         """A RecordingReader on a recording of this archive, live or stopped."""
-        return RecordingReader(self._storage, self.directory, self.descriptor(recording_id), position)
+        return RecordingReader(self.storage, self.directory, self.descriptor(recording_id), position)
 
     # The catalog.
 
@@ -390,22 +421,22 @@ cdef class Archive(Agent):
         of segment files removed. Raises UnknownRecordingError, ArchiveError, StorageError.
         """
         descriptor = self._stopped(recording_id)
-        check_truncation(self._storage, self.directory, descriptor, position)
+        check_truncation(self.storage, self.directory, descriptor, position)
         for replay in self.replays(recording_id):
             self.stop_replay(replay)
         if self._checkpoints is not None:
             self._checkpoints.forget(recording_id)
         self.catalog.update(recording_id, stop_position=position, state=RecordingState.VALID)
         if position == descriptor.start_position:
-            return remove_files(self._storage, self.directory, recording_id)
-        return clear_from(self._storage, self.directory, descriptor, position, is_durable=self.sync == "commit")
+            return remove_files(self.storage, self.directory, recording_id)
+        return clear_from(self.storage, self.directory, descriptor, position, is_durable=self.sync == "commit")
 
     def find_damage(self, recording_id, from_position=None):
         """The first Damage of a stopped recording, None when it is whole: every message from `from_position` (default
         the start; a message begins there) on is checked, what is before only for segment files that are missing."""
         descriptor = self._stopped(recording_id)
         start = descriptor.start_position if from_position is None else from_position
-        return find_damage(self._storage, self.directory, descriptor, start)
+        return find_damage(self.storage, self.directory, descriptor, start)
 
     def condemn(self, recording_id, position):
         """What a stopped recording has from `position` on is damaged: it is INVALID and ends there, until it is
@@ -413,12 +444,11 @@ cdef class Archive(Agent):
         self._stopped(recording_id)
         self.catalog.update(recording_id, stop_position=position, state=RecordingState.INVALID)
 
-    def purge_segments(self, recording_id, new_start_position):
-        """Deletes the segments of a recording, live or stopped, below a position: the count of files.
+    def detach_segments(self, recording_id, new_start_position):
+        """Moves the start of a recording, live or stopped, to the base of a segment above its first one, and at most
+        that of its last (`segment_base(recording_id, position)` gives one). The files below stay.
 
-        The position is the base of a segment (`segment_base(recording_id, position)` gives one) above the first, and
-        at most that of the last; it becomes the start. No replay may be below it. Raises UnknownRecordingError,
-        ArchiveError.
+        No replay may be below it. Raises UnknownRecordingError, ArchiveError.
         """
         descriptor = self.descriptor(recording_id)
         live = self.recording(recording_id)
@@ -428,7 +458,18 @@ cdef class Archive(Agent):
             raise ArchiveError(f"recording {recording_id} is being replayed below position={new_start_position}; stop "
                                "that first", code=ERROR_ACTIVE_RECORDING)
         self.catalog.update(recording_id, start_position=new_start_position)
-        return remove_below(self._storage, self.directory, recording_id, new_start_position)
+
+    def delete_detached_segments(self, recording_id):
+        """Deletes the segment files below the start of a recording: the count of files. Raises
+        UnknownRecordingError."""
+        descriptor = self.descriptor(recording_id)
+        return remove_below(self.storage, self.directory, recording_id,
+                            base_of(descriptor, descriptor.start_position))
+
+    def purge_segments(self, recording_id, new_start_position):
+        """As `detach_segments` and `delete_detached_segments` together: the count of files."""
+        self.detach_segments(recording_id, new_start_position)
+        return self.delete_detached_segments(recording_id)
 
     def segment_base(self, recording_id, position):
         """Base position of the segment file that holds a position of a recording."""
@@ -441,7 +482,7 @@ cdef class Archive(Agent):
             raise ArchiveError(f"recording {recording_id} is being replayed; stop that first",
                                code=ERROR_ACTIVE_RECORDING)
         self.catalog.update(recording_id, state=RecordingState.DELETED)
-        count = remove_files(self._storage, self.directory, recording_id)
+        count = remove_files(self.storage, self.directory, recording_id)
         self.catalog.remove(recording_id)
         return count
 

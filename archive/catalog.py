@@ -134,8 +134,7 @@ class Catalog:
 
     def add(self, template: RecordingDescriptor) -> RecordingDescriptor:
         """A new entry like `template` but with an id of its own."""
-        stored = self._store.get(_NEXT_KEY)
-        recording_id = 0 if stored is None else int.from_bytes(stored, "little")
+        recording_id = self.next_recording_id
         descriptor = template._replace(recording_id=recording_id)
         with self._store.transaction() as txn:
             txn.put(_NEXT_KEY, (recording_id + 1).to_bytes(8, "little"))
@@ -162,6 +161,18 @@ class Catalog:
                 f"no recording {recording_id}; `ordo archive list` names those there are", code=ERROR_UNKNOWN_RECORDING
             )
         return decode_descriptor(bytes(value))
+
+    @property
+    def next_recording_id(self) -> int:
+        """The id that the next recording gets: all there are have smaller ones."""
+        stored = self._store.get(_NEXT_KEY)
+        return 0 if stored is None else int.from_bytes(stored, "little")
+
+    def find(self, recording_id: int) -> RecordingDescriptor | None:
+        """The descriptor of a recording that is not purged, None when there is none."""
+        value = self._store.get(_key(recording_id)) if recording_id >= 0 else None
+        descriptor = None if value is None else decode_descriptor(bytes(value))
+        return None if descriptor is None or descriptor.state is RecordingState.DELETED else descriptor
 
     def __iter__(self) -> Iterator[RecordingDescriptor]:
         """Every descriptor, in any state, by ascending id."""

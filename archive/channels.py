@@ -36,3 +36,12 @@ def replay_channel(
         mtu=mtu,
     )
     return str(uri if session_id is None else uri.with_params(session_id=session_id))
+
+
+def recording_key(channel: str, stream_id: int) -> str:
+    """What two requests must have in common to mean the same stream (archive.md A4). Raises ChannelError."""
+    uri = ChannelUri.parse(channel)
+    parts = [
+        f"{key}={uri.get(key)}" for key in ("endpoint", "interface", "control", "session-id", "tags") if uri.has(key)
+    ]
+    return f"{stream_id}:{uri.media}?{'|'.join(parts)}"

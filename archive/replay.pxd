@@ -22,6 +22,7 @@ cdef class Replay:
     cdef readonly bint needs_attention             # over: the archive must close it
     cdef readonly object error                     # why it ended, None when in order
     cdef public object on_end                      # called once: on_end(replay, error or None)
+    cdef public bint revokes                       # ended before its time: revokes the publication
     cdef SegmentCursor _cursor
     cdef Recording _live                           # None: the recording was stopped when the replay began
     cdef Counter _limit                            # None: no other bound
@@ -31,6 +32,7 @@ cdef class Replay:
     cdef int _fault
     cdef int64_t _refusal                          # result code of the publication that ended the replay, 0: none
     cdef uint8_t* _block
+    cdef int32_t _block_length_max                 # of one read
     cdef int32_t _ready_length                     # checked data frames from `position` on, in the block
     cdef int32_t _padding_length                   # of a PAD at `position`, 0: none
     cdef int work(self, int64_t now_ns) noexcept nogil

@@ -64,6 +64,12 @@ cdef class Replay:
         self._limit = limit
         self._stop_position = stop_position
         self._connect_timeout_ns = connect_timeout_ns
+        self._block_length_max = _BLOCK_LENGTH
+
+    def limit_block(self, int64_t length_bytes):
+        """Reads at most so many bytes at a time, but always a whole MTU."""
+        self._block_length_max = <int32_t> max(min(length_bytes, <int64_t> _BLOCK_LENGTH),
+                                               <int64_t> self.publication.mtu)
 
     cdef int work(self, int64_t now_ns) noexcept nogil:
         """Publishes what may be published, at most 512 KiB: blocks published."""
@@ -126,7 +132,7 @@ cdef class Replay:
         cdef int32_t offset = 0
         cdef int32_t aligned
         cdef uint8_t* frame
-        length = min(length, min(<int64_t> _BLOCK_LENGTH, bound - self.position))
+        length = min(length, min(<int64_t> self._block_length_max, bound - self.position))
         length = self._cursor.read(self._block, length, self.position)
         if length < HEADER_LENGTH:
             self._fault = fault_of_read(length)
@@ -199,5 +205,8 @@ cdef class Replay:
         elif self._refusal not in (0, NOT_CONNECTED, CLOSED):
             self.error = ArchiveError(f"replay of recording {self.recording_id} was refused by its publication at "
                                       f"position={self.position}: result={self._refusal}")
-        self.publication.close()
+        if self.revokes and (self.error is not None or not self._is_done()):
+            self.publication.revoke()
+        else:
+            self.publication.close()
         self._cursor.forget()

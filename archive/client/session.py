@@ -1,0 +1,348 @@
+"""A control session with an archive, from the client's side (archive.md A1.1): requests out, replies in, no waiting."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+from archive.client.settings import ArchiveClientSettings
+from archive.control import codecs
+from archive.control.codes import PROTOCOL_VERSION, ErrorCode, RecordingSignal, ResponseCode
+from archive.control.driver_requests import DriverRequests
+from runtime.errors import ArchiveError, ArchiveTimeoutError, DecodeError, OrdoError, UnknownRecordingError
+from runtime.sbe import Message, decode_one_of
+from transport.client import TransportClient
+from transport.image import Header
+from transport.publication import (
+    RESULT_ADMIN_ACTION,
+    RESULT_BACK_PRESSURED,
+    ExclusivePublication,
+    describe_result,
+)
+from transport.subscription import Subscription
+from transport.uri import ChannelUri
+
+KEEP_ALIVE_ID = -1
+RESPONSES_PER_CYCLE_MAX = 64
+QUEUED_ERRORS_MAX = 64
+ARCHIVE_ID_VERSION = 0x010B00
+CLIENT_NAME = "ordo"
+
+
+class ClientState(Enum):
+    """How far a session is."""
+
+    ADDING = "the driver is asked for publication and subscription"
+    CONNECTING = "the archive's side of the request stream is waited for"
+    AWAITING_RESPONSE = "the archive was asked for a session"
+    AWAITING_ARCHIVE_ID = "the archive was asked who it is"
+    CONNECTED = "requests are taken"
+    CLOSED = "over"
+
+
+class SignalEvent(NamedTuple):
+    """What has happened to a recording. `correlation_id` is that of the request that began it. Position in bytes."""
+
+    correlation_id: int
+    recording_id: int
+    subscription_id: int
+    position: int
+    signal: RecordingSignal
+
+
+@dataclass
+class Reply:
+    """What an archive answers to one request. `is_done` with `error`, or with `relevant_id` and `items`."""
+
+    correlation_id: int
+    deadline_ns: int
+    what: str
+    item_count_max: int = 0
+    """How many descriptors a listing asks for; it may end with fewer."""
+    is_done: bool = False
+    relevant_id: int = 0
+    error: OrdoError | None = None
+    items: list[Any] = field(default_factory=list)
+
+    def fail(self, error: OrdoError) -> None:
+        self.error = error
+        self.is_done = True
+
+
+class ArchiveSession:
+    """One client's session. `work` every duty cycle; `request` once `is_connected`.
+
+    `on_signal(event)` hears of recordings; errors of requests that were confirmed before, such as a replay that fails
+    half way, wait in `late_errors` as (correlation id, error). Raises TransportError, ChannelError.
+    """
+
+    def __init__(
+        self,
+        client: TransportClient,
+        settings: ArchiveClientSettings,
+        now_ns: int,
+        on_signal: Callable[[SignalEvent], object] | None = None,
+    ) -> None:
+        self.client = client
+        self.settings = settings
+        self.state = ClientState.ADDING
+        self.error: OrdoError | None = None
+        self.control_session_id = -1
+        self.archive_id = -1
+        self.late_errors: deque[tuple[int, OrdoError]] = deque(maxlen=QUEUED_ERRORS_MAX)
+        self.on_signal = on_signal
+        self._now_ns = now_ns
+        self._deadline_ns = now_ns + settings.message_timeout_ns
+        self._replies: dict[int, Reply] = {}
+        self._publication: ExclusivePublication | None = None
+        self._subscription: Subscription | None = None
+        self._connect_id = 0
+        self._driver = DriverRequests(client)
+        session_id = client.next_available_session_id(settings.control_stream_id)
+        request_channel, response_channel = settings.channels(session_id)
+        self._open = [
+            self._driver.add_subscription(
+                response_channel, settings.response_stream_id, self._on_subscription, self._fail, lambda _: None
+            ),
+            self._driver.add_exclusive_publication(
+                request_channel, settings.control_stream_id, self._on_publication, self._fail
+            ),
+        ]
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_connected(self) -> bool:
+        return self.state is ClientState.CONNECTED
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state is ClientState.CLOSED
+
+    def _on_subscription(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+
+    def _on_publication(self, publication: ExclusivePublication) -> None:
+        self._publication = publication
+
+    def _fail(self, error: OrdoError) -> None:
+        """Ends the session; every open request fails with the same reason."""
+        if self.is_closed:
+            return
+        self.error = error
+        for reply in self._replies.values():
+            reply.fail(error)
+        self.close()
+
+    def close(self) -> None:
+        """Says goodbye, as far as that can be sent, and gives up what the session has. Idempotent."""
+        if self.is_closed:
+            return
+        if self._publication is not None and self.control_session_id >= 0 and not self._publication.is_closed:
+            self._publication.offer(codecs.CLOSE_SESSION_REQUEST.encode(control_session_id=self.control_session_id))
+        self.state = ClientState.CLOSED
+        for request in self._open:
+            request.abandon()
+        for resource in (self._publication, self._subscription):
+            if resource is not None:
+                resource.close()
+        closed = ArchiveError("the session with the archive is closed; connect again")
+        for reply in self._replies.values():
+            if not reply.is_done:
+                reply.fail(self.error or closed)
+        self._replies.clear()
+
+    # --- duty cycle ---------------------------------------------------------------------------------------------------
+
+    def work(self, now_ns: int) -> int:
+        """One duty cycle; the count of things done."""
+        self._now_ns = now_ns
+        work_count = self._driver.work()
+        if self.is_closed:
+            return work_count
+        if self.state is ClientState.ADDING:
+            work_count += self._leave_adding()
+        if self.state is ClientState.CONNECTING:
+            work_count += self._connect()
+        elif self._subscription is not None:
+            work_count += self._subscription.poll_messages(self._on_message, RESPONSES_PER_CYCLE_MAX)
+        self._check_time(now_ns)
+        return work_count
+
+    def _leave_adding(self) -> int:
+        if self._publication is None or self._subscription is None:
+            return 0
+        if ChannelUri.parse(self._subscription.channel).is_udp and self._subscription.resolved_endpoint is None:
+            return 0
+        self.state = ClientState.CONNECTING
+        return 1
+
+    def _connect(self) -> int:
+        """Asks for a session once the archive listens."""
+        assert self._publication is not None
+        assert self._subscription is not None
+        if not self._publication.is_connected:
+            return 0
+        self._connect_id = self.client.next_correlation_id()
+        message = codecs.AUTH_CONNECT_REQUEST.encode(
+            correlation_id=self._connect_id,
+            response_stream_id=self.settings.response_stream_id,
+            version=PROTOCOL_VERSION,
+            response_channel=self._response_channel(self._subscription),
+            encoded_credentials=self.settings.credentials,
+            client_info=f"name={self.settings.name} implementation={CLIENT_NAME}",
+        )
+        if self._publication.offer(message) <= 0:
+            return 0
+        self.state = ClientState.AWAITING_RESPONSE
+        return 1
+
+    @staticmethod
+    def _response_channel(subscription: Subscription) -> str:
+        """With the port that the system chose, when it was left to it."""
+        uri = ChannelUri.parse(subscription.channel)
+        endpoint = uri.endpoint
+        if endpoint is None or endpoint.port != 0 or subscription.resolved_endpoint is None:
+            return subscription.channel
+        port = int(subscription.resolved_endpoint.rpartition(":")[2])
+        return str(uri.with_params(endpoint=endpoint._replace(port=port)))
+
+    def _check_time(self, now_ns: int) -> None:
+        if self.state is ClientState.CONNECTED:
+            if self._publication is not None and not self._publication.is_connected:
+                self._fail(ArchiveError(f"the archive at {self.settings.control_channel} is gone; connect again"))
+            for reply in [reply for reply in self._replies.values() if now_ns >= reply.deadline_ns]:
+                del self._replies[reply.correlation_id]
+                reply.fail(
+                    ArchiveTimeoutError(
+                        f"{reply.what}: the archive at {self.settings.control_channel} gave no answer within "
+                        f"{self.settings.message_timeout_ns // 1_000_000} ms"
+                    )
+                )
+        elif not self.is_closed and now_ns >= self._deadline_ns:
+            self._fail(
+                ArchiveTimeoutError(
+                    f"no session with the archive at {self.settings.control_channel} stream "
+                    f"{self.settings.control_stream_id} within {self.settings.message_timeout_ns // 1_000_000} ms "
+                    f"(state {self.state.name}); is it running, and can it reach {self.settings.response_channel}?"
+                )
+            )
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def request(self, message: Message, *, item_count_max: int = 0, **fields: Any) -> Reply:
+        """Sends a request; what comes back is in the returned Reply. Raises ArchiveError when it cannot be sent."""
+        if not self.is_connected or self._publication is None:
+            raise self.error or ArchiveError("there is no session with the archive; connect first")
+        correlation_id = self.client.next_correlation_id()
+        payload = message.encode(control_session_id=self.control_session_id, correlation_id=correlation_id, **fields)
+        reply = Reply(correlation_id, self._now_ns + self.settings.message_timeout_ns, message.name, item_count_max)
+        self._offer(payload, message.name)
+        self._replies[correlation_id] = reply
+        return reply
+
+    def keep_alive(self) -> None:
+        """Lets the archive see that this client is there; it answers nothing."""
+        payload = codecs.KEEP_ALIVE_REQUEST.encode(
+            control_session_id=self.control_session_id, correlation_id=KEEP_ALIVE_ID
+        )
+        self._offer(payload, "KeepAliveRequest")
+
+    def _offer(self, payload: bytes, what: str) -> None:
+        """Requests are small and rare: a stream without room for one says that the archive does not keep up."""
+        assert self._publication is not None
+        result = RESULT_ADMIN_ACTION
+        while result == RESULT_ADMIN_ACTION:
+            result = self._publication.offer(payload)
+        if result == RESULT_BACK_PRESSURED:
+            raise ArchiveError(f"{what} was not sent: the archive takes no requests now; try again")
+        if result <= 0:
+            raise ArchiveError(f"{what} was not sent: {describe_result(result)}; connect again")
+
+    # --- replies ------------------------------------------------------------------------------------------------------
+
+    def _on_message(self, payload: bytes, _: Header) -> None:
+        found = decode_one_of(codecs.SCHEMAS, payload)
+        if found is None:
+            return
+        message, value = found
+        if message is codecs.CONTROL_RESPONSE and self.state is ClientState.AWAITING_RESPONSE:
+            self._on_connect_response(value)
+        elif getattr(value, "control_session_id", None) != self.control_session_id:
+            return
+        elif message is codecs.CONTROL_RESPONSE:
+            self._on_response(value)
+        elif message in (codecs.RECORDING_DESCRIPTOR, codecs.RECORDING_SUBSCRIPTION_DESCRIPTOR):
+            self._on_item(value)
+        elif message is codecs.RECORDING_SIGNAL_EVENT:
+            self._on_signal_event(value)
+
+    def _on_connect_response(self, response: Any) -> None:
+        if response.correlation_id != self._connect_id:
+            return
+        if response.code != ResponseCode.OK:
+            self._fail(
+                ArchiveError(
+                    f"the archive at {self.settings.control_channel} refused the session: {response.error_message}",
+                    code=response.relevant_id,
+                )
+            )
+            return
+        self.control_session_id = response.control_session_id
+        self.state = ClientState.CONNECTED
+        if response.version >= ARCHIVE_ID_VERSION:
+            self._connect_id = self.request(codecs.ARCHIVE_ID_REQUEST).correlation_id
+            self.state = ClientState.AWAITING_ARCHIVE_ID
+        else:
+            self.keep_alive()
+
+    def _on_response(self, response: Any) -> None:
+        reply = self._replies.get(response.correlation_id)
+        if reply is None:
+            if response.code == ResponseCode.ERROR:
+                self.late_errors.append((response.correlation_id, _error_of(response, "")))
+            return
+        del self._replies[response.correlation_id]
+        if response.code == ResponseCode.ERROR:
+            reply.fail(_error_of(response, f"{reply.what}: "))
+        elif response.code == ResponseCode.RECORDING_UNKNOWN and reply.item_count_max == 0:
+            reply.fail(
+                UnknownRecordingError(
+                    f"{reply.what}: no recording {response.relevant_id}", code=ErrorCode.UNKNOWN_RECORDING
+                )
+            )
+        reply.relevant_id = response.relevant_id
+        reply.is_done = True
+        if self.state is ClientState.AWAITING_ARCHIVE_ID and response.correlation_id == self._connect_id:
+            self.archive_id = response.relevant_id
+            self.state = ClientState.CONNECTED
+            self.keep_alive()
+
+    def _on_item(self, value: Any) -> None:
+        reply = self._replies.get(value.correlation_id)
+        if reply is None:
+            return
+        reply.items.append(value)
+        reply.deadline_ns = self._now_ns + self.settings.message_timeout_ns
+        if len(reply.items) >= reply.item_count_max:
+            reply.is_done = True
+            del self._replies[value.correlation_id]
+
+    def _on_signal_event(self, value: Any) -> None:
+        try:
+            signal = RecordingSignal(value.signal)
+        except ValueError:
+            raise DecodeError(f"recording signal {value.signal} is not known") from None
+        if self.on_signal is not None:
+            self.on_signal(
+                SignalEvent(value.correlation_id, value.recording_id, value.subscription_id, value.position, signal)
+            )
+
+
+def _error_of(response: Any, prefix: str) -> ArchiveError:
+    """The archive's own words under the code it gave."""
+    kind = UnknownRecordingError if response.relevant_id == ErrorCode.UNKNOWN_RECORDING else ArchiveError
+    return kind(f"{prefix}{response.error_message or 'the archive refused'}", code=response.relevant_id)

@@ -1,0 +1,192 @@
+"""Serves the control protocol of an archive: takes requests, and hands them to who carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from archive.archive import Archive
+from archive.control import codecs
+from archive.control.access import AccessPolicy, FullAccess
+from archive.control.config import ControlConfig
+from archive.control.driver_requests import DriverRequests
+from archive.control.queries import QueryRequests
+from archive.control.recordings import RecordingRequests
+from archive.control.replays import ReplayRequests
+from archive.control.session import ControlSession
+from archive.control.storage_requests import StorageRequests
+from runtime.agent import Agent
+from runtime.errors import ArchiveError, Category, DecodeError, OrdoError
+from runtime.sbe import Message, decode_one_of, read_header
+from transport.client import TransportClient
+from transport.image import Header, Image
+from transport.subscription import Subscription
+
+CONTROL_SESSION_ID_MAX = (1 << 31) - 1
+UNSUPPORTED_REQUESTS = frozenset({50, 51, 62, 66, 105})
+"""Template ids of replication and of replays by token."""
+
+
+class ControlConductor(Agent):
+    """The agent that serves one archive; the archive itself works elsewhere, on the same thread.
+
+    `client`: the one that the archive publishes through. `on_error(error)` hears of requests that could not be served,
+    and of sessions that ended badly. Raises RegistrationError at its start when a control channel is taken.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        client: TransportClient,
+        random: Random,
+        config: ControlConfig | None = None,
+        *,
+        access: AccessPolicy | None = None,
+        on_error: Callable[[Exception], object] = lambda _: None,
+    ) -> None:
+        self.config = config or ControlConfig()
+        self.sessions: dict[int, ControlSession] = {}
+        self._client = client
+        self._access = access or FullAccess()
+        self._on_error = on_error
+        self._next_session_id = random.randrange(CONTROL_SESSION_ID_MAX)
+        self._driver = DriverRequests(client)
+        self._subscriptions: list[Subscription] = []
+        self._now_ns = 0
+        self.recordings = RecordingRequests(archive, self._driver, self.config)
+        self.replays = ReplayRequests(archive, self._driver, client.counters, self.config, self._access)
+        self._handlers: Mapping[int, Callable[[ControlSession, Any], None]] = {
+            **self.recordings.handlers,
+            **self.replays.handlers,
+            **QueryRequests(archive, self.recordings).handlers,
+            **StorageRequests(archive).handlers,
+        }
+
+    @property
+    def role_name(self) -> str:
+        return "archive-conductor"
+
+    def on_start(self) -> None:
+        config = self.config
+        channels = (
+            (config.control_channel, config.control_stream_id),
+            (config.local_control_channel, config.local_control_stream_id),
+        )
+        for channel, stream_id in channels:
+            if channel is not None:
+                self._subscriptions.append(
+                    self._client.add_subscription(channel, stream_id, on_unavailable_image=self._on_image_gone)
+                )
+
+    @property
+    def control_endpoint(self) -> str | None:
+        """`host:port` of the bound control channel, None when clients elsewhere are not served."""
+        return self._subscriptions[0].resolved_endpoint if self.config.control_channel is not None else None
+
+    def do_work(self, now_ns: int) -> int:
+        self._now_ns = now_ns
+        work_count = self._driver.work()
+        for subscription in self._subscriptions:
+            work_count += subscription.poll_messages(self._on_message, self.config.requests_per_cycle_max)
+        for session in list(self.sessions.values()):
+            work_count += session.work(now_ns)
+            if session.is_done:
+                self._remove(session)
+        return work_count
+
+    def on_close(self) -> None:
+        for session in self.sessions.values():
+            session.abort("the archive ends")
+        self.sessions.clear()
+        self.recordings.close()
+        for subscription in self._subscriptions:
+            subscription.close()
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    def _on_image_gone(self, image: Image) -> None:
+        for session in self.sessions.values():
+            if session.image.correlation_id == image.correlation_id:
+                session.abort("its client is gone")
+
+    def _remove(self, session: ControlSession) -> None:
+        del self.sessions[session.session_id]
+        if session.reason not in ("", "its client is gone"):
+            self._warn(f"control session {session.session_id} of {session.client_info!r}: {session.reason}")
+
+    def _warn(self, text: str) -> None:
+        self._on_error(ArchiveError(text, category=Category.WARN))
+
+    def _connect(self, request: Any, image: Image) -> None:
+        if len(self.sessions) >= self.config.sessions_max:
+            self._warn(f"a client was turned away: {len(self.sessions)} control sessions are open, the most allowed")
+            return
+        self._access.check_channel(request.response_channel)
+        session_id = self._next_session_id
+        self._next_session_id = (session_id + 1) & CONTROL_SESSION_ID_MAX
+        if session_id in self.sessions:
+            return
+        self.sessions[session_id] = ControlSession(session_id, image, request, self.config, self._driver, self._now_ns)
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _on_message(self, payload: bytes, header: Header) -> None:
+        """Whatever a stranger sends, the agent goes on."""
+        try:
+            if len(payload) > self.config.request_length_bytes_max:
+                raise DecodeError(f"a request of {len(payload)} bytes, at most {self.config.request_length_bytes_max}")
+            found = decode_one_of(codecs.SCHEMAS, payload)
+            if found is None:
+                self._on_unknown(payload, header.image)
+            else:
+                self._on_request(*found, header.image)
+        except OrdoError as error:
+            self._on_error(error)
+
+    def _on_unknown(self, payload: bytes, image: Image) -> None:
+        """A request that this archive does not have is refused; anything else is ignored."""
+        header = read_header(payload)
+        if header.schema_id != codecs.SCHEMA_ID or header.template_id not in UNSUPPORTED_REQUESTS:
+            return
+        request = codecs.KEEP_ALIVE_REQUEST.decode_body(payload, 8, header.block_length, header.version)
+        session = self._session_of(request.control_session_id, image)
+        if session is not None and session.activate():
+            session.responses.send_error(
+                request.correlation_id, ArchiveError(f"request {header.template_id} is not supported by this archive")
+            )
+
+    def _session_of(self, session_id: int, image: Image) -> ControlSession | None:
+        session = self.sessions.get(session_id)
+        if session is None or session.image.correlation_id != image.correlation_id or session.is_done:
+            self._warn(f"a request of control session {session_id}, which its sender has not")
+            return None
+        return session
+
+    def _on_request(self, message: Message, request: Any, image: Image) -> None:
+        if message is codecs.AUTH_CONNECT_REQUEST:
+            self._connect(request, image)
+            return
+        handler = self._handlers.get(message.template_id)
+        is_session_message = message in (codecs.KEEP_ALIVE_REQUEST, codecs.CLOSE_SESSION_REQUEST)
+        if handler is None and not is_session_message:
+            return
+        session = self._session_of(request.control_session_id, image)
+        if session is None:
+            return
+        if message is codecs.CLOSE_SESSION_REQUEST:
+            session.abort("")
+        elif session.activate() and handler is not None:
+            self._carry_out(handler, session, message, request)
+
+    def _carry_out(
+        self, handler: Callable[[ControlSession, Any], None], session: ControlSession, message: Message, request: Any
+    ) -> None:
+        try:
+            self._access.check_request(message)
+            handler(session, request)
+        except OrdoError as error:
+            session.responses.send_error(request.correlation_id, error)
+        except Exception as error:  # a mistake of ours must not end the archive
+            session.responses.send_error(request.correlation_id, error)
+            self._on_error(error)

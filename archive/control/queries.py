@@ -1,0 +1,156 @@
+"""Requests that look into the catalog (archive.md A6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from archive.archive import Archive
+from archive.catalog import RecordingDescriptor
+from archive.control import codecs
+from archive.control.codes import NULL_POSITION, NULL_VALUE, ErrorCode, ResponseCode
+from archive.control.recordings import RecordingRequests
+from archive.control.session import ControlSession, Listing
+from runtime.errors import ArchiveError, UnknownRecordingError
+
+Handler = Callable[[ControlSession, Any], None]
+
+
+class QueryRequests:
+    """Listings, positions, and what is recorded now."""
+
+    def __init__(self, archive: Archive, recordings: RecordingRequests) -> None:
+        self._archive = archive
+        self._recordings = recordings
+        self.handlers: dict[int, Handler] = {
+            codecs.ARCHIVE_ID_REQUEST.template_id: self._archive_id,
+            codecs.LIST_RECORDINGS_REQUEST.template_id: self._list_all,
+            codecs.LIST_RECORDINGS_FOR_URI_REQUEST.template_id: self._list_for_uri,
+            codecs.LIST_RECORDING_REQUEST.template_id: self._list_one,
+            codecs.FIND_LAST_MATCHING_RECORDING_REQUEST.template_id: self._find_last,
+            codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST.template_id: self._list_subscriptions,
+            codecs.RECORDING_POSITION_REQUEST.template_id: self._recording_position,
+            codecs.START_POSITION_REQUEST.template_id: self._start_position,
+            codecs.STOP_POSITION_REQUEST.template_id: self._stop_position,
+            codecs.MAX_RECORDED_POSITION_REQUEST.template_id: self._max_recorded_position,
+        }
+
+    def _archive_id(self, session: ControlSession, request: Any) -> None:
+        session.responses.send_ok(request.correlation_id, self._archive.archive_id)
+
+    # --- listings -----------------------------------------------------------------------------------------------------
+
+    def _list_all(self, session: ControlSession, request: Any) -> None:
+        session.begin_listing(self._listing(session, request, lambda _: True))
+
+    def _list_for_uri(self, session: ControlSession, request: Any) -> None:
+        def matches(descriptor: RecordingDescriptor) -> bool:
+            return descriptor.stream_id == request.stream_id and request.channel in descriptor.original_channel
+
+        session.begin_listing(self._listing(session, request, matches))
+
+    def _listing(
+        self, session: ControlSession, request: Any, matches: Callable[[RecordingDescriptor], bool]
+    ) -> Listing:
+        """Descriptors in ascending order until there are enough, or RECORDING_UNKNOWN where they run out."""
+        _check_count(request.record_count)
+
+        def steps() -> Listing:
+            count = 0
+            recording_id = max(0, request.from_recording_id)
+            while recording_id < self._archive.catalog.next_recording_id:
+                descriptor = self._archive.catalog.find(recording_id)
+                recording_id += 1
+                if descriptor is None or not matches(descriptor):
+                    yield None
+                    continue
+                yield session.responses.recording_descriptor(request.correlation_id, descriptor)
+                count += 1
+                if count == request.record_count:
+                    return
+            yield session.responses.recording_unknown(request.correlation_id, recording_id)
+
+        return steps()
+
+    def _list_one(self, session: ControlSession, request: Any) -> None:
+        session.check_no_listing()
+        responses = session.responses
+        descriptor = self._archive.catalog.find(request.recording_id)
+        if descriptor is None:
+            responses.send(responses.recording_unknown(request.correlation_id, request.recording_id))
+        else:
+            responses.send(responses.recording_descriptor(request.correlation_id, descriptor))
+
+    def _find_last(self, session: ControlSession, request: Any) -> None:
+        """Runs as a listing: the catalog may be long."""
+        if request.min_recording_id < 0:
+            raise UnknownRecordingError(
+                f"min_recording_id={request.min_recording_id}, must be 0 or more", code=ErrorCode.UNKNOWN_RECORDING
+            )
+
+        def steps() -> Listing:
+            found = NULL_VALUE
+            for recording_id in range(self._archive.catalog.next_recording_id - 1, request.min_recording_id - 1, -1):
+                descriptor = self._archive.catalog.find(recording_id)
+                if (
+                    descriptor is not None
+                    and (descriptor.session_id, descriptor.stream_id) == (request.session_id, request.stream_id)
+                    and request.channel in descriptor.original_channel
+                ):
+                    found = recording_id
+                    break
+                yield None
+            yield session.responses.control_response(request.correlation_id, found)
+
+        session.begin_listing(steps())
+
+    def _list_subscriptions(self, session: ControlSession, request: Any) -> None:
+        session.check_no_listing()
+        _check_count(request.subscription_count)
+        entries = self._recordings.subscriptions()
+        chosen = [
+            entry
+            for entry in entries[max(0, request.pseudo_index) :]
+            if request.channel in entry.channel
+            and (request.apply_stream_id != 1 or entry.stream_id == request.stream_id)
+        ][: request.subscription_count]
+        responses = session.responses
+        for entry in chosen:
+            responses.send(
+                codecs.RECORDING_SUBSCRIPTION_DESCRIPTOR.encode(
+                    control_session_id=session.session_id,
+                    correlation_id=request.correlation_id,
+                    subscription_id=entry.subscription_id,
+                    stream_id=entry.stream_id,
+                    stripped_channel=entry.channel,
+                )
+            )
+        if len(chosen) < request.subscription_count:
+            responses.send(responses.control_response(request.correlation_id, 0, ResponseCode.SUBSCRIPTION_UNKNOWN))
+
+    # --- positions ----------------------------------------------------------------------------------------------------
+
+    def _recording_position(self, session: ControlSession, request: Any) -> None:
+        self._archive.descriptor(request.recording_id)
+        live = self._archive.recording(request.recording_id)
+        position = NULL_POSITION if live is None else live.durable_position
+        session.responses.send_ok(request.correlation_id, position)
+
+    def _start_position(self, session: ControlSession, request: Any) -> None:
+        descriptor = self._archive.descriptor(request.recording_id)
+        session.responses.send_ok(request.correlation_id, descriptor.start_position)
+
+    def _stop_position(self, session: ControlSession, request: Any) -> None:
+        descriptor = self._archive.descriptor(request.recording_id)
+        session.responses.send_ok(request.correlation_id, descriptor.stop_position)
+
+    def _max_recorded_position(self, session: ControlSession, request: Any) -> None:
+        descriptor = self._archive.descriptor(request.recording_id)
+        live = self._archive.recording(request.recording_id)
+        position = descriptor.stop_position if live is None else live.durable_position
+        session.responses.send_ok(request.correlation_id, position)
+
+
+def _check_count(count: int) -> None:
+    if count < 1:
+        raise ArchiveError(f"count={count} of a listing, must be 1 or more")

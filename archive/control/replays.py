@@ -1,0 +1,198 @@
+"""Requests that replay recordings (archive.md A8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from archive.archive import Archive
+from archive.catalog import RecordingDescriptor
+from archive.control import codecs
+from archive.control.access import AccessPolicy
+from archive.control.codes import (
+    NULL_LENGTH,
+    NULL_POSITION,
+    NULL_VALUE,
+    REPLAY_ALL_AND_FOLLOW,
+    REPLAY_ALL_AND_STOP,
+    ErrorCode,
+)
+from archive.control.config import ControlConfig
+from archive.control.driver_requests import DriverRequests
+from archive.control.session import ControlSession
+from archive.plans import ReplayPlan
+from archive.replay import Replay
+from runtime.counters import Counter, CountersReader
+from runtime.errors import ArchiveError, OrdoError
+from transport.publication import ExclusivePublication
+from transport.uri import ChannelUri
+
+FRAME_ALIGNMENT = 32
+
+
+class ClientReplay:
+    """One replay for a client: its publication is on its way, or it runs."""
+
+    def __init__(self, owner: ReplayRequests, session: ControlSession, request: Any) -> None:
+        self.session = session
+        self.recording_id: int = request.recording_id
+        self.replay_session_id = NULL_VALUE
+        self.replay: Replay | None = None
+        self._owner = owner
+        self._correlation_id: int = request.correlation_id
+        self._block_length: int | None = request.file_io_length_max if request.file_io_length_max > 0 else None
+        self._limit: Counter | None = None
+        self._plan: ReplayPlan | None = None
+
+    def open(self, plan: ReplayPlan, limit: Counter | None) -> None:
+        self._plan, self._limit = plan, limit
+
+    def on_publication(self, publication: ExclusivePublication) -> None:
+        assert self._plan is not None
+        try:
+            self.replay = self._owner.archive.begin_replay(
+                self._plan,
+                publication,
+                limit=self._limit,
+                block_length_bytes=self._block_length,
+                revokes=True,
+                on_end=self._on_end,
+            )
+        except OrdoError as error:
+            self.on_failure(error)
+            return
+        self.replay_session_id = (self.replay.replay_id << 32) | (publication.session_id & 0xFFFFFFFF)
+        self.session.responses.send_ok(self._correlation_id, self.replay_session_id)
+
+    def on_failure(self, error: OrdoError) -> None:
+        self._owner.remove(self)
+        self.session.responses.send_error(self._correlation_id, error)
+
+    def _on_end(self, replay: Replay, error: Exception | None) -> None:
+        self._owner.remove(self)
+        if error is not None:
+            self.session.responses.send_error(self._correlation_id, error)
+
+    def stop(self) -> None:
+        if self.replay is not None:
+            self._owner.archive.stop_replay(self.replay)
+
+
+class ReplayRequests:
+    """The replays that clients asked for; those of the archive's owner are none of theirs."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        driver: DriverRequests,
+        counters: CountersReader,
+        config: ControlConfig,
+        access: AccessPolicy,
+    ) -> None:
+        self.archive = archive
+        self._driver = driver
+        self._counters = counters
+        self._config = config
+        self._access = access
+        self._replays: list[ClientReplay] = []
+        self.handlers: dict[int, Callable[[ControlSession, Any], None]] = {
+            codecs.REPLAY_REQUEST.template_id: self._replay,
+            codecs.BOUNDED_REPLAY_REQUEST.template_id: self._replay,
+            codecs.STOP_REPLAY_REQUEST.template_id: self._stop,
+            codecs.STOP_ALL_REPLAYS_REQUEST.template_id: self._stop_all,
+        }
+
+    def remove(self, replay: ClientReplay) -> None:
+        if replay in self._replays:
+            self._replays.remove(replay)
+
+    def _replay(self, session: ControlSession, request: Any) -> None:
+        if len(self._replays) >= self._config.replays_max:
+            raise ArchiveError(
+                f"{len(self._replays)} replays are active, the most this archive allows; stop one",
+                code=ErrorCode.MAX_REPLAYS,
+            )
+        descriptor = self.archive.descriptor(request.recording_id)
+        if request.replay_token != NULL_VALUE:
+            raise ArchiveError("replay tokens are not supported: use a response channel of its own")
+        limit = self._limit(request)
+        position, length = self._range(descriptor, request, limit)
+        if 0 < request.file_io_length_max < descriptor.mtu:
+            raise ArchiveError(f"file_io_length_max={request.file_io_length_max} is below mtu={descriptor.mtu}")
+        self._check_channel(request.replay_channel)
+        uri = ChannelUri.parse(request.replay_channel)
+        plan = self.archive.plan_replay(
+            request.recording_id, position, length, channel=request.replay_channel, session_id=uri.session_id
+        )
+        replay = ClientReplay(self, session, request)
+        replay.open(plan, limit)
+        self._driver.add_exclusive_publication(
+            plan.channel, request.replay_stream_id, replay.on_publication, replay.on_failure
+        )
+        self._replays.append(replay)
+
+    def _check_channel(self, channel: str) -> None:
+        self._access.check_channel(channel)
+        linger_ns = ChannelUri.parse(channel).integer("linger", 0)
+        if linger_ns > self._config.linger_ns_max:
+            raise ArchiveError(f"channel {channel!r} has linger={linger_ns} ns, at most {self._config.linger_ns_max}")
+
+    def _limit(self, request: Any) -> Counter | None:
+        """The counter that bounds a replay: the client's, or one that the archive's owner put on the recording."""
+        owned = self._access.replay_limit(request.recording_id)
+        counter_id: int | None = getattr(request, "limit_counter_id", None)
+        if counter_id is None:
+            return owned
+        if owned is not None and counter_id != owned.counter_id:
+            raise ArchiveError(
+                f"limit_counter_id={counter_id} is refused: replays of this recording are bounded by "
+                f"counter {owned.counter_id}",
+                code=ErrorCode.UNAUTHORISED_ACTION,
+            )
+        if not 0 <= counter_id <= self._counters.max_counter_id or not self._counters.is_active(counter_id):
+            raise ArchiveError(f"limit_counter_id={counter_id} is no counter of the archive's driver")
+        return owned or self._counters.counter(counter_id)
+
+    def _range(self, descriptor: RecordingDescriptor, request: Any, limit: Counter | None) -> tuple[int, int | None]:
+        """Position and length of a replay; a length of None follows a live recording, or goes to its stop."""
+        position = descriptor.start_position if request.position == NULL_POSITION else request.position
+        if position % FRAME_ALIGNMENT:
+            raise ArchiveError(f"position={position} of a replay is not a multiple of {FRAME_ALIGNMENT}")
+        live = self.archive.recording(request.recording_id)
+        stop = descriptor.stop_position if live is None else live.durable_position
+        if limit is not None:
+            if position > limit.value:
+                raise ArchiveError(
+                    f"position={position} of a replay is beyond its limit={limit.value}",
+                    code=ErrorCode.INVALID_POSITION,
+                )
+            stop = min(stop, limit.value)
+        length: int = request.length
+        if length in (REPLAY_ALL_AND_FOLLOW, NULL_LENGTH):
+            return position, None
+        if length == REPLAY_ALL_AND_STOP:
+            length = stop - position
+            if length == 0:
+                raise ArchiveError(
+                    f"recording {descriptor.recording_id} has nothing from position={position} on",
+                    code=ErrorCode.EMPTY_RECORDING,
+                )
+        if length < 0:
+            raise ArchiveError(f"length={request.length} of a replay from position={position} is not allowed")
+        return position, length if position + length < 1 << 62 else None
+
+    def _stop(self, session: ControlSession, request: Any) -> None:
+        """Always confirmed: a replay may have ended by itself."""
+        for replay in list(self._replays):
+            if replay.replay_session_id == request.replay_session_id and self._may_stop(session, replay):
+                replay.stop()
+        session.responses.send_ok(request.correlation_id)
+
+    def _stop_all(self, session: ControlSession, request: Any) -> None:
+        for replay in list(self._replays):
+            if request.recording_id in (NULL_VALUE, replay.recording_id) and self._may_stop(session, replay):
+                replay.stop()
+        session.responses.send_ok(request.correlation_id)
+
+    def _may_stop(self, session: ControlSession, replay: ClientReplay) -> bool:
+        return replay.session is session or not self._access.owns_replays

@@ -1,0 +1,182 @@
+"""One client's session with the archive (archive.md A3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from archive.channels import strip_channel
+from archive.control.codes import PROTOCOL_MAJOR_VERSION, ErrorCode, ResponseCode
+from archive.control.config import ControlConfig
+from archive.control.driver_requests import DriverRequest, DriverRequests
+from archive.control.responses import ResponsePublisher, error_text
+from runtime.errors import ArchiveError
+from transport.image import Image
+from transport.publication import ExclusivePublication
+from transport.uri import ChannelUri
+
+RESEND_INTERVAL_NS = 200_000_000
+TERM_LENGTH_DEFAULT = 64 * 1024
+LISTING_STEPS_PER_CYCLE_MAX = 64
+
+Listing = Iterator[bytes | None]
+"""One step each: a message to send, or None for a step that found nothing. Ends after its last message."""
+
+
+class SessionState(Enum):
+    """How far a session is."""
+
+    INIT = "the driver is asked for the response publication"
+    CONNECTING = "the client's response subscription is waited for"
+    CONNECTED = "the client's version is checked"
+    AUTHENTICATED = "the client is told its session until it is heard"
+    ACTIVE = "requests are served"
+    DONE = "over; is removed"
+
+
+def response_channel(text: str, config: ControlConfig) -> str:
+    """The channel of the response publication for what a client asks for. Raises ChannelError."""
+    given = ChannelUri.parse(text)
+    uri = ChannelUri.parse(strip_channel(text))
+    term_length = min(given.integer("term-length", TERM_LENGTH_DEFAULT), config.response_term_length_max)
+    uri = uri.with_params(term_length=term_length, sparse=given.get("sparse", "true"), mtu=given.get("mtu"))
+    return str(uri.check_publication())
+
+
+class ControlSession:
+    """Made for an AuthConnectRequest; bound to the image it came on."""
+
+    def __init__(
+        self, session_id: int, image: Image, request: Any, config: ControlConfig, driver: DriverRequests, now_ns: int
+    ) -> None:
+        """Raises ChannelError when the client's response channel cannot be used, TransportError."""
+        self.session_id = session_id
+        self.image = image
+        self.client_info: str = request.client_info
+        self.state = SessionState.INIT
+        self.reason = ""
+        self.responses = ResponsePublisher(session_id, config.queued_responses_max)
+        self._config = config
+        self._correlation_id: int = request.correlation_id
+        self._major_version: int = (request.version >> 16) & 0xFF
+        self._deadline_ns: int | None = now_ns + config.connect_timeout_ns
+        self._next_resend_ns = now_ns
+        self._next_ping_ns = now_ns
+        self._listing: Listing | None = None
+        self._publication_request: DriverRequest | None = driver.add_exclusive_publication(
+            response_channel(request.response_channel, config),
+            request.response_stream_id,
+            self._on_publication,
+            lambda error: self.abort(f"the driver refused its response channel: {error_text(error)}"),
+        )
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    def _on_publication(self, publication: ExclusivePublication) -> None:
+        self._publication_request = None
+        self.responses.attach(publication)
+        self.state = SessionState.CONNECTING
+
+    @property
+    def is_done(self) -> bool:
+        return self.state is SessionState.DONE
+
+    def activate(self) -> bool:
+        """The client was heard; whether its requests are served."""
+        if self.state is SessionState.AUTHENTICATED:
+            self.state = SessionState.ACTIVE
+        return self.state is SessionState.ACTIVE
+
+    def abort(self, reason: str) -> None:
+        """Ends the session and its listing. Recordings and replays that it started go on. Idempotent."""
+        if self.is_done:
+            return
+        self.state = SessionState.DONE
+        self.reason = reason
+        self._listing = None
+        if self._publication_request is not None:
+            self._publication_request.abandon()
+            self._publication_request = None
+        self.responses.close()
+
+    def work(self, now_ns: int) -> int:
+        """One duty cycle; the count of things done."""
+        work_count = 0
+        if self.state is SessionState.CONNECTING and self.responses.is_connected:
+            self.state = SessionState.CONNECTED
+            self._deadline_ns = now_ns + self._config.connect_timeout_ns
+        if self.state is SessionState.CONNECTED:
+            work_count += self._check_version(now_ns)
+        elif self.state is SessionState.AUTHENTICATED:
+            work_count += self._resend_connected(now_ns)
+        elif self.state is SessionState.ACTIVE:
+            work_count += self._serve(now_ns)
+        self._check_end(now_ns)
+        return work_count
+
+    def _check_version(self, now_ns: int) -> int:
+        """A client of another major version is told so until its time is up."""
+        if self._major_version == PROTOCOL_MAJOR_VERSION:
+            self.state = SessionState.AUTHENTICATED
+            self._deadline_ns = now_ns + self._config.connect_timeout_ns
+            return self._resend_connected(now_ns)
+        if now_ns < self._next_resend_ns:
+            return 0
+        self._next_resend_ns = now_ns + RESEND_INTERVAL_NS
+        text = f"client version {self._major_version} is not supported, this archive has {PROTOCOL_MAJOR_VERSION}"
+        message = self.responses.control_response(self._correlation_id, self.session_id, ResponseCode.ERROR, text)
+        return int(self.responses.try_send(message))
+
+    def _resend_connected(self, now_ns: int) -> int:
+        """The first response may be lost to a client whose image is not there yet: it is repeated until heard."""
+        if now_ns < self._next_resend_ns:
+            return 0
+        self._next_resend_ns = now_ns + RESEND_INTERVAL_NS
+        return int(self.responses.try_send(self.responses.control_response(self._correlation_id, self.session_id)))
+
+    def _serve(self, now_ns: int) -> int:
+        work_count = self.responses.work(now_ns)
+        blocked_since_ns = self.responses.blocked_since_ns
+        self._deadline_ns = None if blocked_since_ns is None else blocked_since_ns + self._config.connect_timeout_ns
+        if now_ns >= self._next_ping_ns:
+            self._next_ping_ns = now_ns + self._config.ping_interval_ns
+            self.responses.try_ping()
+        if self._listing is not None:
+            work_count += self._list()
+        return work_count
+
+    def _check_end(self, now_ns: int) -> None:
+        if self.is_done:
+            return
+        if self.responses.failure is not None:
+            self.abort(self.responses.failure)
+        elif self._deadline_ns is not None and now_ns >= self._deadline_ns:
+            self.abort(f"was given up in state {self.state.name}: the client did not take part in time")
+        elif self.state is SessionState.ACTIVE and not self.responses.is_connected:
+            self.abort("its client is gone")
+
+    # --- listings -----------------------------------------------------------------------------------------------------
+
+    def begin_listing(self, listing: Listing) -> None:
+        """Runs a listing, a few steps a duty cycle. Raises ArchiveError while another one runs."""
+        self.check_no_listing()
+        self._listing = listing
+
+    def check_no_listing(self) -> None:
+        """Raises ArchiveError while a listing runs."""
+        if self._listing is not None:
+            raise ArchiveError(
+                "a listing is under way in this session; wait for its end", code=ErrorCode.ACTIVE_LISTING
+            )
+
+    def _list(self) -> int:
+        for step in range(LISTING_STEPS_PER_CYCLE_MAX):
+            if not self.responses.is_free or self._listing is None:
+                return step
+            message = next(self._listing, b"")
+            if message == b"":
+                self._listing = None
+            elif message is not None:
+                self.responses.send(message)
+        return LISTING_STEPS_PER_CYCLE_MAX
