@@ -4,6 +4,12 @@ Everything a user imports is here: the base class of a service and what its call
 `ordo.testing` tests services and starts clusters on one machine; `ordo.errors` has the whole tree of exceptions.
 """
 
+from archive.catalog import RecordingDescriptor
+from archive.client.client import ArchiveClient
+from archive.client.replay import RecordedMessage, ReplayStream
+from archive.client.session import SignalEvent
+from archive.client.settings import ArchiveClientSettings
+from archive.control.codes import RecordingSignal
 from cluster.client import AsyncClusterClient, ClientSettings, ClientState, ClusterClient, PendingQuery, QueryReply
 from cluster.client.async_client import ServiceMessage
 from cluster.wire.codecs import EventCode
@@ -24,6 +30,8 @@ from service_api.service import (
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 __all__ = [
+    "ArchiveClient",
+    "ArchiveClientSettings",
     "AsyncClusterClient",
     "ClientSession",
     "ClientSettings",
@@ -42,8 +50,13 @@ __all__ = [
     "Payload",
     "PendingQuery",
     "QueryReply",
+    "RecordedMessage",
+    "RecordingDescriptor",
+    "RecordingSignal",
+    "ReplayStream",
     "Role",
     "ServiceMessage",
+    "SignalEvent",
     "SnapshotReader",
     "SnapshotWriter",
     "TimeUnit",

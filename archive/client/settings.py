@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
+from typing import Any
 
 from archive.control.codes import CONTROL_STREAM_ID_DEFAULT, RESPONSE_STREAM_ID_DEFAULT
 from runtime.errors import ConfigurationError
 from transport.uri import ChannelUri
 
-MESSAGE_TIMEOUT_NS_DEFAULT = 10_000_000_000
+SECOND_NS = 1_000_000_000
 CONTROL_TERM_LENGTH = "64k"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ArchiveClientSettings:
-    """Settings of one client session. Checked when made: ConfigurationError, ChannelError."""
+    """Settings of one client session. Raises ConfigurationError and ChannelError for a value that is not allowed."""
 
     control_channel: str
     """Where the archive listens: `aeron:udp?endpoint=host:port`, or `aeron:ipc` for one on the same driver."""
@@ -22,17 +24,33 @@ class ArchiveClientSettings:
     """Where it answers: a UDP channel at an address of this host that it can reach (port 0 for any), or `aeron:ipc`."""
     control_stream_id: int = CONTROL_STREAM_ID_DEFAULT
     response_stream_id: int = RESPONSE_STREAM_ID_DEFAULT
-    message_timeout_ns: int = MESSAGE_TIMEOUT_NS_DEFAULT
+    message_timeout_s: float = 10.0
+    """How long the session, and then each request, may take."""
     credentials: bytes = b""
     name: str = ""
 
     def __post_init__(self) -> None:
         for channel in (self.control_channel, self.response_channel):
             ChannelUri.parse(channel)
-        if self.message_timeout_ns <= 0:
-            raise ConfigurationError(f"message_timeout_ns={self.message_timeout_ns}, must be above 0")
+        if not 0 < self.message_timeout_s < float("inf"):
+            raise ConfigurationError(f"message_timeout_s={self.message_timeout_s!r}: must be a number above 0")
         if len(self.name) > 100:
             raise ConfigurationError(f"name has {len(self.name)} characters, at most 100")
+
+    @property
+    def message_timeout_ns(self) -> int:
+        return round(self.message_timeout_s * SECOND_NS)
+
+    @classmethod
+    def at(cls, address: str, **settings: Any) -> ArchiveClientSettings:
+        """For the archive at `host:port`, or at a channel such as `aeron:ipc`; answers come to this host.
+
+        Raises ConfigurationError when the host is not known, ChannelError.
+        """
+        channel = address if address.startswith(("aeron:", "aeron-spy:")) else str(_udp(address))
+        if "response_channel" not in settings:
+            settings["response_channel"] = _response_channel(ChannelUri.parse(channel))
+        return cls(control_channel=channel, **settings)
 
     def channels(self, session_id: int) -> tuple[str, str]:
         """Request and response channel of a session: small terms, and a session id of their own."""
@@ -47,3 +65,22 @@ class ArchiveClientSettings:
             )
             for uri in (request, response)
         )
+
+
+def _udp(address: str) -> ChannelUri:
+    return ChannelUri.parse(f"aeron:udp?endpoint={address}")
+
+
+def _response_channel(control: ChannelUri) -> str:
+    """At the address of this host from which the archive is reached."""
+    endpoint = control.endpoint
+    if not control.is_udp or endpoint is None:
+        return "aeron:ipc"
+    try:
+        family, kind, protocol, _, target = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(target)
+            host = probe.getsockname()[0]
+    except OSError as error:
+        raise ConfigurationError(f"the archive's address {endpoint} cannot be reached: {error.strerror}") from None
+    return str(_udp(str(endpoint._replace(host=host, port=0))))

@@ -115,7 +115,9 @@ def subscribed_channel(channel: str, source: int) -> str:
     uri = ChannelUri.parse(channel)
     if source not in (SourceLocation.LOCAL, SourceLocation.REMOTE):
         raise ArchiveError(f"source_location={source}, must be 0 (LOCAL) or 1 (REMOTE)")
-    return spy(channel) if source == SourceLocation.LOCAL and uri.is_udp else channel
+    subscribed = spy(channel) if source == SourceLocation.LOCAL and uri.is_udp else channel
+    ChannelUri.parse(subscribed).check_subscription()
+    return subscribed
 
 
 class RecordingRequests:

@@ -7,6 +7,7 @@ from typing import Any
 
 from archive.archive import Archive
 from archive.catalog import RecordingDescriptor
+from archive.channels import strip_channel
 from archive.control import codecs
 from archive.control.access import AccessPolicy
 from archive.control.codes import (
@@ -24,6 +25,7 @@ from archive.plans import ReplayPlan
 from archive.replay import Replay
 from runtime.counters import Counter, CountersReader
 from runtime.errors import ArchiveError, OrdoError
+from runtime.sbe import NULL_VALUES
 from transport.publication import ExclusivePublication
 from transport.uri import ChannelUri
 
@@ -113,8 +115,8 @@ class ReplayRequests:
                 code=ErrorCode.MAX_REPLAYS,
             )
         descriptor = self.archive.descriptor(request.recording_id)
-        if request.replay_token != NULL_VALUE:
-            raise ArchiveError("replay tokens are not supported: use a response channel of its own")
+        if request.replay_token not in (NULL_VALUE, NULL_VALUES["i64"]):
+            raise ArchiveError("replays by token are not supported by this archive")
         limit = self._limit(request)
         position, length = self._range(descriptor, request, limit)
         if 0 < request.file_io_length_max < descriptor.mtu:
@@ -133,6 +135,7 @@ class ReplayRequests:
 
     def _check_channel(self, channel: str) -> None:
         self._access.check_channel(channel)
+        ChannelUri.parse(strip_channel(channel)).check_publication()
         linger_ns = ChannelUri.parse(channel).integer("linger", 0)
         if linger_ns > self._config.linger_ns_max:
             raise ArchiveError(f"channel {channel!r} has linger={linger_ns} ns, at most {self._config.linger_ns_max}")

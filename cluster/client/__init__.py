@@ -4,7 +4,7 @@ from cluster.client.async_client import AsyncClusterClient
 from cluster.client.query import PendingQuery, QueryReply
 from cluster.client.session import ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
-from cluster.client.transport import ClientTransport
+from transport.client_transport import ClientTransport
 
 __all__ = [
     "AsyncClusterClient",

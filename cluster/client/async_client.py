@@ -15,8 +15,8 @@ from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError
 from service_api.service import OfferResult
 
 if TYPE_CHECKING:
-    from cluster.client.transport import ClientTransport
     from service_api.service import Payload
+    from transport.client_transport import ClientTransport
 
 CYCLE_INTERVAL_S = 0.010
 BUSY_INTERVAL_S = 0.001

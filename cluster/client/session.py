@@ -23,12 +23,12 @@ from cluster.client.ingress import IngressPublications, parse_endpoints
 from cluster.client.loop import ClientLoop
 from cluster.client.query import ClientQueries, PendingQuery, QueryReply
 from cluster.client.settings import ClientSettings, to_ns
-from cluster.client.transport import ClientTransport
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, SessionClosedError
 from runtime.version import VERSION
 from service_api.service import OfferResult
+from transport.client_transport import ClientTransport
 
 if TYPE_CHECKING:
     from service_api.service import Payload

@@ -15,7 +15,6 @@ from zlib import crc32
 
 from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
-from cluster.client.transport import ClientTransport
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
 from runtime.clock import SystemClock, VirtualClock
@@ -24,6 +23,7 @@ from runtime.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvide
 from runtime.random import RandomSource
 from tests.simulation.network import SimulatedNetwork
 from transport.client import TransportClient
+from transport.client_transport import ClientTransport
 from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
 from transport.udp import UdpNetwork

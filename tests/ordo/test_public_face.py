@@ -14,6 +14,8 @@ from cluster.container.service_loader import load_service
 from runtime.errors import ConfigurationError, OrdoError
 
 PUBLIC = {
+    *("ArchiveClient", "ArchiveClientSettings", "RecordedMessage", "RecordingDescriptor", "RecordingSignal"),
+    *("ReplayStream", "SignalEvent"),
     *("AsyncClusterClient", "ClientSession", "ClientSettings", "ClientState", "CloseReason", "Cluster"),
     *("ClusterClient", "ClusteredService", "EventCode", "Header", "NativeClusteredService", "NativeSession"),
     *("NewLeadershipTermEvent", "OfferResult", "OrdoError", "Payload", "PendingQuery", "QueryReply", "Role"),

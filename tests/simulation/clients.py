@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from cluster.client.session import ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
-from cluster.client.transport import ClientTransport
 from runtime.clock import VirtualClock
 from runtime.errors import OrdoError
 from runtime.memory import HeapMemoryProvider
@@ -16,6 +15,7 @@ from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply
 from tests.simulation.queries import Asking
 from tests.simulation.timeline import NEVER_NS, Actor
 from transport.client import TransportClient
+from transport.client_transport import ClientTransport
 from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster.client.folders import ClientFolder, remove_abandoned
+from transport.client_folders import ClientFolder, remove_abandoned
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def test_the_folder_of_a_live_client_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_folder_of_a_killed_client_goes_when_the_next_one_starts(tmp_path: Path) -> None:
     script = (
-        "import os, sys\nfrom cluster.client.folders import ClientFolder\n"
+        "import os, sys\nfrom transport.client_folders import ClientFolder\n"
         f"folder = ClientFolder({str(tmp_path)!r})\nos.makedirs(folder.path + '/images')\n"
         "print(folder.path, flush=True)\nsys.stdin.read()\n"
     )

@@ -1,15 +1,15 @@
-"""The transport under a cluster client: a media driver of its own, or the one of another process."""
+"""The transport under a client of a cluster or an archive: a media driver of its own, or the one of another process."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from cluster.client.folders import ClientFolder
 from runtime.clock import Clock, SystemClock
 from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
 from transport.client import TransportClient
+from transport.client_folders import ClientFolder
 
 if TYPE_CHECKING:
     from transport.driver.media_driver import MediaDriver
@@ -42,14 +42,14 @@ class ClientTransport:
         self._folder: ClientFolder | None = None
 
     @classmethod
-    def connect(cls, aeron_dir: str) -> ClientTransport:
+    def connect(cls, aeron_dir: str, name: str = "cluster-client") -> ClientTransport:
         """To the driver of another process. Raises DriverTimeoutError when there is none in the folder."""
         clock = SystemClock()
-        client = TransportClient(aeron_dir, clock=clock, memory=FileMemoryProvider(), name="cluster-client")
+        client = TransportClient(aeron_dir, clock=clock, memory=FileMemoryProvider(), name=name)
         return cls(client, clock)
 
     @classmethod
-    def embedded(cls) -> ClientTransport:
+    def embedded(cls, name: str = "cluster-client") -> ClientTransport:
         """With a driver of its own in a new folder below /dev/shm, which goes when it is closed."""
         from transport.driver.config import MediaDriverConfig
         from transport.driver.media_driver import MediaDriver
@@ -85,7 +85,7 @@ class ClientTransport:
                 clock=clock,
                 memory=memory,
                 invoker=lambda: driver.do_work(clock.now()),
-                name="cluster-client",
+                name=name,
             )
         except BaseException:
             driver.on_close()

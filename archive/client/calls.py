@@ -1,0 +1,226 @@
+"""What can be asked of an archive: one function for each request, for plain and asyncio clients alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from archive.catalog import RecordingDescriptor
+from archive.client.session import Reply
+from archive.control import codecs
+from archive.control.codes import NULL_VALUE, REPLAY_ALL_AND_FOLLOW, SourceLocation
+from runtime.sbe import Message
+
+ResultT = TypeVar("ResultT")
+LIST_COUNT_MAX = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Call(Generic[ResultT]):
+    """One request, and how its reply is read."""
+
+    message: Message
+    fields: dict[str, Any]
+    convert: Callable[[Reply], ResultT]
+    item_count_max: int = 0
+
+
+class RecordedStream(NamedTuple):
+    """A stream that is being recorded for a client."""
+
+    subscription_id: int
+    stream_id: int
+    channel: str
+
+
+def _id(reply: Reply) -> int:
+    return reply.relevant_id
+
+
+def _optional_position(reply: Reply) -> int | None:
+    return None if reply.relevant_id == NULL_VALUE else reply.relevant_id
+
+
+def _nothing(reply: Reply) -> None:
+    return None
+
+
+def _descriptors(reply: Reply) -> list[RecordingDescriptor]:
+    return [descriptor_of(item) for item in reply.items]
+
+
+def descriptor_of(item: Any) -> RecordingDescriptor:
+    """A recording as the archive tells of it."""
+    names = [name for name in RecordingDescriptor._fields if name != "state"]
+    return RecordingDescriptor(**{name: getattr(item, name) for name in names})
+
+
+# --- recording --------------------------------------------------------------------------------------------------------
+
+
+def start_recording(channel: str, stream_id: int, *, local: bool, auto_stop: bool) -> Call[int]:
+    fields = {"channel": channel, "stream_id": stream_id, "auto_stop": int(auto_stop)}
+    return Call(codecs.START_RECORDING_REQUEST_2, fields | {"source_location": _location(local)}, _id)
+
+
+def extend_recording(recording_id: int, channel: str, stream_id: int, *, local: bool, auto_stop: bool) -> Call[int]:
+    fields = {"recording_id": recording_id, "channel": channel, "stream_id": stream_id, "auto_stop": int(auto_stop)}
+    return Call(codecs.EXTEND_RECORDING_REQUEST_2, fields | {"source_location": _location(local)}, _id)
+
+
+def _location(local: bool) -> SourceLocation:
+    return SourceLocation.LOCAL if local else SourceLocation.REMOTE
+
+
+def stop_recording(channel: str, stream_id: int) -> Call[None]:
+    return Call(codecs.STOP_RECORDING_REQUEST, {"channel": channel, "stream_id": stream_id}, _nothing)
+
+
+def stop_recording_subscription(subscription_id: int) -> Call[None]:
+    return Call(codecs.STOP_RECORDING_SUBSCRIPTION_REQUEST, {"subscription_id": subscription_id}, _nothing)
+
+
+def stop_recording_by_id(recording_id: int) -> Call[bool]:
+    return Call(
+        codecs.STOP_RECORDING_BY_IDENTITY_REQUEST, {"recording_id": recording_id}, lambda reply: reply.relevant_id == 1
+    )
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def list_recordings(
+    from_recording_id: int, count: int | None, channel: str | None, stream_id: int | None
+) -> Call[list[RecordingDescriptor]]:
+    count = LIST_COUNT_MAX if count is None else count
+    fields: dict[str, Any] = {"from_recording_id": from_recording_id, "record_count": count}
+    if stream_id is None:
+        return Call(codecs.LIST_RECORDINGS_REQUEST, fields, _descriptors, count)
+    fields |= {"channel": channel or "", "stream_id": stream_id}
+    return Call(codecs.LIST_RECORDINGS_FOR_URI_REQUEST, fields, _descriptors, count)
+
+
+def describe_recording(recording_id: int) -> Call[RecordingDescriptor | None]:
+    return Call(
+        codecs.LIST_RECORDING_REQUEST,
+        {"recording_id": recording_id},
+        lambda reply: descriptor_of(reply.items[0]) if reply.items else None,
+        1,
+    )
+
+
+def find_last_recording(channel: str, stream_id: int, session_id: int, min_recording_id: int) -> Call[int | None]:
+    fields = {
+        "min_recording_id": min_recording_id,
+        "session_id": session_id,
+        "stream_id": stream_id,
+        "channel": channel,
+    }
+    return Call(codecs.FIND_LAST_MATCHING_RECORDING_REQUEST, fields, _optional_position)
+
+
+def list_recorded_streams(
+    channel: str, stream_id: int | None, from_index: int, count: int
+) -> Call[list[RecordedStream]]:
+    fields = {
+        "pseudo_index": from_index,
+        "subscription_count": count,
+        "apply_stream_id": int(stream_id is not None),
+        "stream_id": stream_id or 0,
+        "channel": channel,
+    }
+
+    def convert(reply: Reply) -> list[RecordedStream]:
+        return [RecordedStream(item.subscription_id, item.stream_id, item.stripped_channel) for item in reply.items]
+
+    return Call(codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST, fields, convert, count)
+
+
+def recording_position(recording_id: int) -> Call[int | None]:
+    return Call(codecs.RECORDING_POSITION_REQUEST, {"recording_id": recording_id}, _optional_position)
+
+
+def start_position(recording_id: int) -> Call[int]:
+    return Call(codecs.START_POSITION_REQUEST, {"recording_id": recording_id}, _id)
+
+
+def stop_position(recording_id: int) -> Call[int | None]:
+    return Call(codecs.STOP_POSITION_REQUEST, {"recording_id": recording_id}, _optional_position)
+
+
+def max_recorded_position(recording_id: int) -> Call[int]:
+    return Call(codecs.MAX_RECORDED_POSITION_REQUEST, {"recording_id": recording_id}, _id)
+
+
+# --- replaying --------------------------------------------------------------------------------------------------------
+
+
+def start_replay(
+    recording_id: int,
+    channel: str,
+    stream_id: int,
+    *,
+    position: int | None,
+    length: int | None,
+    limit_counter_id: int | None,
+) -> Call[int]:
+    fields = {
+        "recording_id": recording_id,
+        "position": NULL_VALUE if position is None else position,
+        "length": REPLAY_ALL_AND_FOLLOW if length is None else length,
+        "replay_stream_id": stream_id,
+        "replay_channel": channel,
+        "file_io_length_max": NULL_VALUE,
+        "replay_token": NULL_VALUE,
+    }
+    if limit_counter_id is None:
+        return Call(codecs.REPLAY_REQUEST, fields, _id)
+    return Call(codecs.BOUNDED_REPLAY_REQUEST, fields | {"limit_counter_id": limit_counter_id}, _id)
+
+
+def stop_replay(replay_session_id: int) -> Call[None]:
+    return Call(codecs.STOP_REPLAY_REQUEST, {"replay_session_id": replay_session_id}, _nothing)
+
+
+def stop_all_replays(recording_id: int | None) -> Call[None]:
+    fields = {"recording_id": NULL_VALUE if recording_id is None else recording_id}
+    return Call(codecs.STOP_ALL_REPLAYS_REQUEST, fields, _nothing)
+
+
+# --- taking apart -----------------------------------------------------------------------------------------------------
+
+
+def truncate_recording(recording_id: int, position: int) -> Call[int]:
+    return Call(codecs.TRUNCATE_RECORDING_REQUEST, {"recording_id": recording_id, "position": position}, _id)
+
+
+def purge_recording(recording_id: int) -> Call[int]:
+    return Call(codecs.PURGE_RECORDING_REQUEST, {"recording_id": recording_id}, _id)
+
+
+def detach_segments(recording_id: int, new_start_position: int) -> Call[None]:
+    fields = {"recording_id": recording_id, "new_start_position": new_start_position}
+    return Call(codecs.DETACH_SEGMENTS_REQUEST, fields, _nothing)
+
+
+def delete_detached_segments(recording_id: int) -> Call[int]:
+    return Call(codecs.DELETE_DETACHED_SEGMENTS_REQUEST, {"recording_id": recording_id}, _id)
+
+
+def purge_segments(recording_id: int, new_start_position: int) -> Call[int]:
+    fields = {"recording_id": recording_id, "new_start_position": new_start_position}
+    return Call(codecs.PURGE_SEGMENTS_REQUEST, fields, _id)
+
+
+def attach_segments(recording_id: int) -> Call[int]:
+    return Call(codecs.ATTACH_SEGMENTS_REQUEST, {"recording_id": recording_id}, _id)
+
+
+def migrate_segments(source_recording_id: int, target_recording_id: int) -> Call[int]:
+    fields = {"source_recording_id": source_recording_id, "target_recording_id": target_recording_id}
+    return Call(codecs.MIGRATE_SEGMENTS_REQUEST, fields, _id)
+
+
+def update_channel(recording_id: int, channel: str) -> Call[None]:
+    return Call(codecs.UPDATE_CHANNEL_REQUEST, {"recording_id": recording_id, "channel": channel}, _nothing)

@@ -1,0 +1,396 @@
+"""Replays and the taking apart of recordings through the control protocol, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.client import calls
+from archive.control import codecs
+from archive.control.access import ReadOnlyAccess
+from archive.control.codes import REPLAY_ALL_AND_STOP, ErrorCode, RecordingSignal
+from archive.segments import segment_name
+from runtime.counters import Counter
+from runtime.errors import ArchiveError
+from tests.archive.control_world import SEGMENT_LENGTH, Caller, ControlWorld, Server
+from tests.archive.test_control import CHANNEL, STREAM, record
+from tests.archive.test_with_driver import payloads
+from tests.transport.driver_world import MS, S
+
+REPLAY_CHANNEL = "aeron:udp?endpoint=10.0.0.9:9100"
+REPLAY_STREAM = 88
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[ControlWorld]:
+    world = ControlWorld(tmp_path)
+    yield world
+    world.close()
+    for server in world.servers:
+        assert server.node.errors == []
+        assert server.node.client_errors == []
+
+
+def replay(
+    position: int | None = None, length: int | None = None, limit: int | None = None, channel: str = REPLAY_CHANNEL
+) -> calls.Call[int]:
+    return calls.start_replay(0, channel, REPLAY_STREAM, position=position, length=length, limit_counter_id=limit)
+
+
+def content(server: Server, recording_id: int = 0) -> list[bytes]:
+    return [message.payload for message in server.archive.reader(recording_id).messages()]
+
+
+def segments(server: Server, recording_id: int = 0) -> list[str]:
+    names = server.archive.storage.list_files(server.archive.directory)
+    return sorted(name for name in names if name.startswith(f"{recording_id}-"))
+
+
+def refused_with(caller: Caller, call: calls.Call[Any]) -> int:
+    with pytest.raises(ArchiveError) as refused:
+        caller.call(call)
+    return refused.value.code
+
+
+# --- replays ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_is_replayed_whole_from_the_middle_and_in_part(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    sent = payloads(60)
+    record(world, server, caller, sent)
+    positions = [message.position for message in server.archive.reader(0).messages()]
+    subscription = caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
+    session_id = caller.call(replay())
+    assert world.collect(subscription, lambda got: len(got) == 60) == sent
+    assert (session_id & 0xFFFFFFFF) == subscription.images[0].session_id & 0xFFFFFFFF
+    world.until(lambda: not server.archive.replays(), timeout_ns=30 * S)
+    caller.call(replay(positions[29], REPLAY_ALL_AND_STOP))
+    assert world.collect(subscription, lambda got: len(got) == 30) == sent[30:]
+    caller.call(replay(positions[9], positions[19] - positions[9]))
+    assert world.collect(subscription, lambda got: len(got) == 10) == sent[10:20]
+    world.run(100 * MS)
+    assert subscription.poll_messages(lambda *_: None, 10) == 0
+
+
+def test_a_replay_follows_a_live_recording_to_its_end(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    caller.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
+    publication = server.node.client.add_exclusive_publication(CHANNEL, STREAM)
+    world.until(lambda: publication.is_connected)
+    sent = payloads(80)
+    subscription = caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
+    world.until(lambda: caller.signals)
+    caller.call(replay())
+    got: list[bytes] = []
+
+    def poll() -> int:
+        subscription.poll_messages(lambda payload, _: got.append(payload), 100)
+        return len(got)
+
+    for number, payload in enumerate(sent):
+        world.send(publication, [payload])
+        if number % 10 == 0:
+            world.until(lambda: poll() == number + 1)  # noqa: B023
+    publication.close()
+    world.until(lambda: poll() == len(sent) and subscription.images[0].is_end_of_stream, timeout_ns=30 * S)
+    assert got == sent
+
+
+def test_replays_that_cannot_start(world: ControlWorld) -> None:
+    server = world.server(replays_max=1)
+    caller = world.remote_caller(server)
+    record(world, server, caller, payloads(10))
+    stop = caller.call(calls.stop_position(0)) or 0
+    assert refused_with(caller, replay(31)) == ErrorCode.GENERIC
+    assert refused_with(caller, replay(stop)) == ErrorCode.INVALID_POSITION
+    assert refused_with(caller, replay(stop + 32)) == ErrorCode.INVALID_POSITION
+    assert refused_with(caller, replay(-32)) == ErrorCode.INVALID_POSITION
+    assert refused_with(caller, replay(0, -7)) == ErrorCode.GENERIC
+    assert refused_with(caller, replay(limit=1 << 20)) == ErrorCode.GENERIC
+    assert refused_with(caller, replay(limit=-1)) == ErrorCode.GENERIC
+    assert refused_with(caller, replay(channel="aeron:udp")) == ErrorCode.GENERIC
+    assert refused_with(caller, replay(channel=REPLAY_CHANNEL + "|linger=1000s")) == ErrorCode.GENERIC
+    caller.call(replay())
+    assert refused_with(caller, replay()) == ErrorCode.MAX_REPLAYS
+
+
+def test_an_empty_recording_has_nothing_to_replay_up_to_its_end(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    caller.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
+    server.node.client.add_exclusive_publication(CHANNEL, STREAM)
+    world.until(lambda: caller.signals)
+    assert refused_with(caller, replay(length=REPLAY_ALL_AND_STOP)) == ErrorCode.EMPTY_RECORDING
+
+
+def test_a_replay_nobody_listens_to_ends_with_an_error(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    record(world, server, caller, payloads(10))
+    caller.call(replay())
+    world.until(lambda: caller.session.late_errors, timeout_ns=30 * S, step_ns=1 * MS)
+    assert "found no subscriber" in str(caller.session.late_errors[0][1])
+
+
+def test_a_bounded_replay_never_passes_its_counter(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    sent = payloads(60)
+    record(world, server, caller, sent)
+    positions = [message.position for message in server.archive.reader(0).messages()]
+    counter = server.node.client.add_counter(1999, "limit")
+    counter.set(positions[24])
+    subscription = caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
+    caller.call(replay(limit=counter.counter_id))
+    assert world.collect(subscription, lambda got: len(got) == 25) == sent[:25]
+    world.run(200 * MS)
+    assert subscription.poll_messages(lambda *_: None, 10) == 0
+    counter.set(positions[59])
+    assert world.collect(subscription, lambda got: len(got) == 35) == sent[25:]
+    assert refused_with(caller, replay(positions[59] + 32, limit=counter.counter_id)) == ErrorCode.INVALID_POSITION
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_a_stopped_replay_is_seen_to_be_cut_short(world: ControlWorld, everything: bool) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    record(world, server, caller, payloads(200))
+    subscription = caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
+    replay_session_id = caller.call(replay())
+    world.until(lambda: subscription.images)
+    image = subscription.images[0]
+    caller.call(calls.stop_all_replays(0) if everything else calls.stop_replay(replay_session_id))
+    assert server.archive.replays() == []
+    world.until(lambda: image.is_revoked or image.is_closed)
+    assert image.position < (caller.call(calls.stop_position(0)) or 0)
+    caller.call(calls.stop_replay(replay_session_id))
+
+
+def test_replays_of_the_archives_owner_are_not_the_clients(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    record(world, server, caller, payloads(200))
+    caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
+    own = server.archive.replay(0, channel=REPLAY_CHANNEL, stream_id=REPLAY_STREAM)
+    caller.call(calls.stop_all_replays(None))
+    assert own.is_active
+    server.archive.stop_replay(own)
+
+
+# --- access -----------------------------------------------------------------------------------------------------------
+
+
+class BoundedAccess(ReadOnlyAccess):
+    """What a node gives strangers: its recordings up to a counter."""
+
+    limit: Counter | None = None
+
+    def replay_limit(self, recording_id: int) -> Counter | None:
+        return self.limit
+
+
+def test_strangers_of_an_owned_archive_only_read_and_only_up_to_its_bound(world: ControlWorld) -> None:
+    access = BoundedAccess()
+    server = world.server(access=access)
+    sent = payloads(60)
+    owned = server.archive.record_subscription(CHANNEL, STREAM)
+    publication = server.node.client.add_exclusive_publication(CHANNEL, STREAM)
+    world.until(lambda: publication.is_connected)
+    world.send(publication, sent)
+    world.until(lambda: owned.recordings and owned.recordings[0].durable_position == publication.position)
+    positions = [message.position for message in server.archive.reader(0).messages()]
+    access.limit = server.node.client.add_counter(1998, "commit")
+    access.limit.set(positions[19])
+    caller = world.remote_caller(server)
+    for call in (
+        calls.start_recording(CHANNEL, 1, local=True, auto_stop=False),
+        calls.extend_recording(0, CHANNEL, STREAM, local=True, auto_stop=False),
+        calls.stop_recording(CHANNEL, STREAM),
+        calls.stop_recording_by_id(0),
+        calls.truncate_recording(0, 0),
+        calls.purge_recording(0),
+        calls.detach_segments(0, SEGMENT_LENGTH),
+        calls.delete_detached_segments(0),
+        calls.purge_segments(0, SEGMENT_LENGTH),
+        calls.attach_segments(0),
+        calls.migrate_segments(0, 1),
+        calls.update_channel(0, "aeron:ipc"),
+        calls.stop_all_replays(None),
+    ):
+        assert refused_with(caller, call) == ErrorCode.UNAUTHORISED_ACTION
+    assert refused_with(caller, replay(channel="aeron:ipc")) == ErrorCode.UNAUTHORISED_ACTION
+    other = server.node.client.add_counter(1997, "not the bound")
+    other.set(1 << 40)
+    assert refused_with(caller, replay(limit=other.counter_id)) == ErrorCode.UNAUTHORISED_ACTION
+    subscription = caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
+    caller.call(replay(limit=access.limit.counter_id))
+    assert world.collect(subscription, lambda got: len(got) == 20) == sent[:20]
+    thief = world.remote_caller(server)
+    thief.call(calls.stop_replay(1 << 32 | subscription.images[0].session_id & 0xFFFFFFFF))
+    assert len(server.archive.replays()) == 1
+    assert caller.call(calls.recording_position(0)) == publication.position
+
+
+def test_a_local_stranger_of_an_owned_archive_gets_no_session_over_ipc(world: ControlWorld) -> None:
+    server = world.server(access=ReadOnlyAccess())
+    world.caller(server.node.new_client(), "aeron:ipc", "aeron:ipc")
+    world.until(lambda: server.errors)
+    assert "aeron:udp channels only" in str(server.errors[0])
+    assert server.conductor.sessions == {}
+
+
+# --- taking apart -----------------------------------------------------------------------------------------------------
+
+
+def long_recording(world: ControlWorld, server: Server, caller: Caller) -> tuple[list[bytes], list[int]]:
+    """A recording of several segments: what was sent, and the position after each."""
+    sent = payloads(400)
+    record(world, server, caller, sent)
+    positions = [message.position for message in server.archive.reader(0).messages()]
+    assert positions[-1] > 5 * SEGMENT_LENGTH
+    return sent, positions
+
+
+def test_a_truncated_recording_ends_where_it_was_cut(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    sent, positions = long_recording(world, server, caller)
+    kept = next(number for number, position in enumerate(positions) if position > 2 * SEGMENT_LENGTH + 5000)
+    assert refused_with(caller, calls.truncate_recording(0, positions[-1] + 32)) == ErrorCode.INVALID_POSITION
+    assert refused_with(caller, calls.truncate_recording(0, positions[3] + 1)) == ErrorCode.INVALID_POSITION
+    before = len(segments(server))
+    caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
+    caller.call(replay())
+    count = caller.call(calls.truncate_recording(0, positions[kept]))
+    assert count == before - len(segments(server)) > 0
+    assert server.archive.replays() == []
+    world.until(lambda: caller.signals[-1].signal is RecordingSignal.DELETE)
+    assert content(server) == sent[: kept + 1]
+    assert caller.call(calls.truncate_recording(0, 0)) == len(segments(server)) + 3
+    assert segments(server) == []
+    assert caller.call(calls.stop_position(0)) == 0
+
+
+def test_a_purged_recording_is_gone(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    record(world, server, caller, payloads(100))
+    caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
+    caller.call(replay())
+    assert refused_with(caller, calls.purge_recording(0)) == ErrorCode.ACTIVE_RECORDING
+    caller.call(calls.stop_all_replays(None))
+    assert caller.call(calls.purge_recording(0)) > 0
+    assert segments(server) == []
+    assert caller.call(calls.list_recordings(0, None, None, None)) == []
+    world.until(lambda: caller.signals[-1].signal is RecordingSignal.DELETE)
+
+
+def test_what_is_being_recorded_cannot_be_taken_apart(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    caller.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
+    server.node.client.add_exclusive_publication(CHANNEL, STREAM)
+    world.until(lambda: caller.signals)
+    assert refused_with(caller, calls.truncate_recording(0, 0)) == ErrorCode.ACTIVE_RECORDING
+    assert refused_with(caller, calls.purge_recording(0)) == ErrorCode.ACTIVE_RECORDING
+    assert refused_with(caller, calls.migrate_segments(0, 0)) == ErrorCode.GENERIC
+
+
+def test_segments_are_detached_attached_and_deleted(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    sent, _ = long_recording(world, server, caller)
+    count = len(segments(server))
+    for bad in (SEGMENT_LENGTH + 32, 0, 100 * SEGMENT_LENGTH):
+        assert refused_with(caller, calls.detach_segments(0, bad)) == ErrorCode.GENERIC
+    caller.call(calls.detach_segments(0, 3 * SEGMENT_LENGTH))
+    assert caller.call(calls.start_position(0)) == 3 * SEGMENT_LENGTH
+    assert len(segments(server)) == count
+    assert caller.call(calls.attach_segments(0)) == 3
+    assert caller.call(calls.start_position(0)) == 0
+    assert content(server) == sent
+    caller.call(calls.detach_segments(0, 2 * SEGMENT_LENGTH))
+    assert caller.call(calls.delete_detached_segments(0)) == 2
+    assert caller.call(calls.delete_detached_segments(0)) == 0
+    assert caller.call(calls.attach_segments(0)) == 0
+    assert caller.call(calls.purge_segments(0, 3 * SEGMENT_LENGTH)) == 1
+    assert len(segments(server)) == count - 3
+    assert caller.call(calls.start_position(0)) == 3 * SEGMENT_LENGTH
+
+
+def test_a_file_that_is_not_of_the_recording_is_not_attached(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    long_recording(world, server, caller)
+    caller.call(calls.detach_segments(0, 2 * SEGMENT_LENGTH))
+    folder = Path(server.archive.directory)
+    wrong = folder / segment_name(0, 2 * SEGMENT_LENGTH)
+    (folder / segment_name(0, SEGMENT_LENGTH)).write_bytes(wrong.read_bytes())
+    assert refused_with(caller, calls.attach_segments(0)) == ErrorCode.GENERIC
+    (folder / segment_name(0, SEGMENT_LENGTH)).write_bytes(b"short")
+    assert refused_with(caller, calls.attach_segments(0)) == ErrorCode.GENERIC
+    (folder / segment_name(0, SEGMENT_LENGTH)).write_bytes(bytes(SEGMENT_LENGTH))
+    assert refused_with(caller, calls.attach_segments(0)) == ErrorCode.GENERIC
+    assert caller.call(calls.start_position(0)) == 2 * SEGMENT_LENGTH
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["prepended", "appended"])
+def test_segments_migrate_to_the_recording_that_they_meet(world: ControlWorld, before: bool) -> None:
+    """One stream in two recordings that meet at the base of a segment."""
+    server = world.server()
+    caller = world.remote_caller(server)
+    channel = f"{CHANNEL}|init-term-id=3|term-id=3|term-offset=0"
+    sent = payloads(400)
+    record(world, server, caller, sent, channel)
+    stop = caller.call(calls.stop_position(0)) or 0
+    join = 3 * SEGMENT_LENGTH
+    descriptor = server.archive.descriptor(0)
+    other = server.archive.catalog.add(descriptor._replace(start_position=join, stop_position=stop)).recording_id
+    folder = Path(server.archive.directory)
+    for name in segments(server):
+        base = int(name.partition("-")[2].removesuffix(".rec"))
+        if base >= join:
+            (folder / name).rename(folder / segment_name(other, base))
+    server.archive.catalog.update(0, stop_position=join)
+    source, target = (0, other) if before else (other, 0)
+    moved = caller.call(calls.migrate_segments(source, target))
+    assert moved == (3 if before else (stop - join + SEGMENT_LENGTH - 1) // SEGMENT_LENGTH)
+    assert content(server, target) == sent
+    assert segments(server, source) == []
+    emptied = server.archive.descriptor(source)
+    assert emptied.start_position == emptied.stop_position
+    world.until(lambda: caller.signals[-1].signal is RecordingSignal.DELETE)
+    assert refused_with(caller, calls.migrate_segments(target, target)) == ErrorCode.GENERIC
+
+
+def test_recordings_that_do_not_meet_are_not_migrated(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    for _ in range(2):
+        record(world, server, caller, payloads(100))
+    before = segments(server), segments(server, 1)
+    assert refused_with(caller, calls.migrate_segments(0, 1)) == ErrorCode.GENERIC
+    assert (segments(server), segments(server, 1)) == before
+
+
+def test_an_old_replay_request_without_its_later_fields_is_served(world: ControlWorld) -> None:
+    """A client of schema version 6 sends neither file_io_length_max nor replay_token."""
+    server = world.server()
+    caller = world.remote_caller(server)
+    sent = payloads(10)
+    record(world, server, caller, sent)
+    subscription = caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
+    call = replay()
+    whole = codecs.REPLAY_REQUEST.encode(
+        control_session_id=caller.session.control_session_id, correlation_id=caller.client.next_correlation_id(),
+        **call.fields,
+    )  # fmt: skip
+    old = (44).to_bytes(2, "little") + whole[2:6] + (6).to_bytes(2, "little") + whole[8:52] + whole[64:]
+    caller.session._offer(old, "an old request")
+    assert world.collect(subscription, lambda got: len(got) == 10) == sent
