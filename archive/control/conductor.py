@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archive.archive import Archive
 from archive.control import codecs
@@ -22,6 +21,9 @@ from runtime.sbe import Message, decode_one_of, read_header
 from transport.client import TransportClient
 from transport.image import Header, Image
 from transport.subscription import Subscription
+
+if TYPE_CHECKING:
+    from random import Random
 
 CONTROL_SESSION_ID_MAX = (1 << 31) - 1
 UNSUPPORTED_REQUESTS = frozenset({50, 51, 62, 66, 105})
