@@ -9,17 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from cluster.module.config import MEBIBYTE, MILLISECOND_NS, SECOND_NS, ModuleConfig
+from cluster.module.config import ClusterSettings, ModuleConfig
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
-from runtime.config import DurationNs, Settings, SizeBytes
+from runtime.config import Settings
 from runtime.errors import ConfigurationError
-
-TERM_LENGTH_MIN, TERM_LENGTH_MAX = 64 * 1024, 1024 * MEBIBYTE
-
-
-def _power_of_two(value: int, name: str) -> None:
-    if not TERM_LENGTH_MIN <= value <= TERM_LENGTH_MAX or value & (value - 1):
-        raise ValueError(f"{name}={value}: allowed is a power of two from 64k to 1g")
 
 
 class MemberSection(Settings):
@@ -78,41 +71,6 @@ class NodeSection(Settings):
     check_log: bool = False
 
 
-class ClusterSection(Settings):
-    """`[cluster]`: what all members must agree on."""
-
-    id: int = 0
-    leader_heartbeat_timeout: DurationNs = 500 * MILLISECOND_NS
-    leader_heartbeat_interval: DurationNs = 50 * MILLISECOND_NS
-    election_timeout: DurationNs = 250 * MILLISECOND_NS
-    election_status_interval: DurationNs = 20 * MILLISECOND_NS
-    startup_canvass_timeout: DurationNs = 5 * SECOND_NS
-    termination_timeout: DurationNs = 10 * SECOND_NS
-    session_timeout: DurationNs = 10 * SECOND_NS
-    max_sessions: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
-    max_queries: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
-    appointed_leader_id: int = -1
-    log_term_length: SizeBytes = 16 * MEBIBYTE
-    mtu: SizeBytes = 1408
-    segment_length: SizeBytes = 64 * MEBIBYTE
-    receiver_window: SizeBytes = 2 * MEBIBYTE
-    socket_buffer: SizeBytes = 4 * MEBIBYTE
-    admin_requests: bool = False
-    app_version: Annotated[int, Field(ge=1)] = 1
-
-    @model_validator(mode="after")
-    def _lengths(self) -> ClusterSection:
-        _power_of_two(self.log_term_length, "log_term_length")
-        _power_of_two(self.segment_length, "segment_length")
-        if self.segment_length < self.log_term_length:
-            raise ValueError(f"segment_length={self.segment_length}: must be at least log_term_length")
-        if not 32 < self.mtu <= 65504 or self.mtu % 32:
-            raise ValueError(f"mtu={self.mtu}: allowed is a multiple of 32 from 64 to 65504")
-        if self.receiver_window < self.mtu:
-            raise ValueError(f"receiver_window={self.receiver_window}: must be at least mtu={self.mtu}")
-        return self
-
-
 class ServiceSection(Settings):
     """`[service]`: the ClusteredService, as `module:Class`; `--service` overrides it."""
 
@@ -124,7 +82,7 @@ class NodeConfig(Settings):
 
     node: NodeSection
     members: Annotated[list[MemberSection], Field(min_length=1, max_length=7)]
-    cluster: ClusterSection = ClusterSection()
+    cluster: ClusterSettings = ClusterSettings()
     service: ServiceSection = ServiceSection()
 
     @model_validator(mode="after")
@@ -157,30 +115,14 @@ class NodeConfig(Settings):
         if self.node.aeron_dir is not None:
             return self.node.aeron_dir
         digest = hashlib.sha256(str(self.node.data_dir.resolve()).encode()).hexdigest()[:8]
-        return Path(f"/dev/shm/ordo-{getpass.getuser()}-{self.cluster.id}-{self.node.member_id}-{digest}")
+        return Path(f"/dev/shm/ordo-{getpass.getuser()}-{self.cluster.cluster_id}-{self.node.member_id}-{digest}")
 
     def module_config(self) -> ModuleConfig:
-        cluster = self.cluster
+        """What the consensus module of this node is told."""
         return ModuleConfig(
+            **dict(self.cluster),
             member_id=self.node.member_id,
             is_learner=self.node.learner,
-            cluster_id=cluster.id,
-            leader_heartbeat_timeout_ns=cluster.leader_heartbeat_timeout,
-            leader_heartbeat_interval_ns=cluster.leader_heartbeat_interval,
-            election_timeout_ns=cluster.election_timeout,
-            election_status_interval_ns=cluster.election_status_interval,
-            startup_canvass_timeout_ns=cluster.startup_canvass_timeout,
-            termination_timeout_ns=cluster.termination_timeout,
-            session_timeout_ns=cluster.session_timeout,
-            sessions_max=cluster.max_sessions,
-            queries_max=cluster.max_queries,
-            appointed_leader_id=cluster.appointed_leader_id,
-            log_term_length_bytes=cluster.log_term_length,
-            mtu_bytes=cluster.mtu,
-            receiver_window_bytes=cluster.receiver_window,
-            socket_buffer_bytes=cluster.socket_buffer,
-            admin_requests_allowed=cluster.admin_requests,
-            app_version=cluster.app_version,
             rejoin=self.node.rejoin,
             check_log=self.node.check_log,
         )

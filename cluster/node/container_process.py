@@ -35,7 +35,7 @@ class ContainerProcess:
             "--member-id",
             str(config.node.member_id),
             "--queries-max",
-            str(config.cluster.max_queries),
+            str(config.cluster.queries_max),
             "--service",
             service_name,
             "--parent-pid",

@@ -122,7 +122,7 @@ class Node:
             clock=seams.clock,
             client=self.client,
             sync=config.node.sync,
-            segment_length_bytes=config.cluster.segment_length,
+            segment_length_bytes=config.cluster.segment_length_bytes,
             sync_queue=sync_queue,
         )
         self._closers.append(self.archive.close)
@@ -161,7 +161,7 @@ class Node:
             ingress_stream_id=INGRESS_STREAM_ID,
             member_id=config.node.member_id,
             service_id=NULL_VALUE,
-            cluster_id=config.cluster.id,
+            cluster_id=config.cluster.cluster_id,
             aeron_directory=str(config.aeron_dir),
             control_channel=CONTROL_CHANNEL,
             ingress_channel=f"aeron:udp?endpoint={config.own_member.ingress}",
@@ -210,7 +210,7 @@ class Node:
             open_recording=self.archive.reader,
             member_id=config.node.member_id,
             memory=self._seams.memory,
-            queries_max=config.cluster.max_queries,
+            queries_max=config.cluster.queries_max,
         )
 
     def start(self) -> None:
