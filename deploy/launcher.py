@@ -25,6 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar
 
+import tomlkit
+
 from cluster.node.counters import counter_value, leader_progress
 from cluster.wire.counter_types import CounterType
 from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
@@ -314,17 +316,12 @@ class LocalCluster:
             **({"learner": True} if is_learner else {}),
             **self._node_options,
         }
-        lines = ["[node]", *_settings(node)]
-        for other_id in self.member_ids:
-            member: dict[str, Value] = {"id": other_id, "host": self._hosts[other_id], "port": self._ports[other_id]}
-            lines += ["", "[[members]]", *_settings(member)]
-        lines += ["", "[cluster]", *_settings(self._options)]
-        self.config_path(member_id).write_text("\n".join(lines) + "\n")
-
-
-def _settings(table: Mapping[str, Value]) -> list[str]:
-    """Lines of one TOML table; JSON's strings, numbers and booleans are TOML's."""
-    return [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+        members = [
+            {"id": other_id, "host": self._hosts[other_id], "port": self._ports[other_id]}
+            for other_id in self.member_ids
+        ]
+        content = {"node": node, "members": members, "cluster": dict(self._options)}
+        self.config_path(member_id).write_text(tomlkit.dumps(content))
 
 
 _given_ports: set[int] = set()  # to clusters of this process, which may not have bound them yet

@@ -7,11 +7,11 @@ The files are `configs/node0.toml` and so on: equal but for the member id. Nothi
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import tomlkit
 import typer
 
 EXIT_USAGE = 2
@@ -21,12 +21,11 @@ MEMBERS_MAX = 7
 
 def render(member_id: int, hosts: list[str], port: int, data_dir: str, service: str | None) -> str:
     """node.toml of one member; all members listen on `port` and the four after it."""
-    lines = ["[node]", f"member_id = {member_id}", f"data_dir = {json.dumps(data_dir)}"]
-    for other_id, host in enumerate(hosts):
-        lines += ["", "[[members]]", f"id = {other_id}", f"host = {json.dumps(host)}", f"port = {port}"]
+    members = [{"id": other_id, "host": host, "port": port} for other_id, host in enumerate(hosts)]
+    content: dict[str, Any] = {"node": {"member_id": member_id, "data_dir": data_dir}, "members": members}
     if service is not None:
-        lines += ["", "[service]", f"class = {json.dumps(service)}"]
-    return "\n".join(lines) + "\n"
+        content["service"] = {"class": service}
+    return tomlkit.dumps(content)
 
 
 def main(

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from runtime.agent import AgentRunner
 from runtime.clock import SystemClock
 from runtime.errors import OrdoError
-from runtime.idle import BackoffIdle
 from runtime.memory import FileMemoryProvider
 from transport.client import TransportClient
 from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
+from transport.driver.threads import DriverThreads
 from transport.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, Publication, describe_result
 from transport.subscription import Subscription
 
@@ -28,26 +27,31 @@ class OrdoDriver:
     """A media driver on a thread of its own, as a foreign client needs it."""
 
     def __init__(self, directory: str, **settings: Any) -> None:
-        defaults = {"term_length": 1 << 20, "ipc_term_length": 1 << 20, "timer_interval_ns": TIMER_INTERVAL_NS}
+        defaults = {
+            "term_length": 1 << 20,
+            "ipc_term_length": 1 << 20,
+            "timer_interval_ns": TIMER_INTERVAL_NS,
+            "threading_mode": "shared",
+            "idle_park_max_ns": PARK_NS_MAX,
+        }
         self.clock = clock = SystemClock()
         self.directory = directory
         self.errors: list[BaseException | str] = []
         config = MediaDriverConfig(directory=directory, **{**defaults, **settings})
         self.driver = MediaDriver(config, clock=clock, error_handler=self.errors.append)
-        idle = BackoffIdle(lambda timeout_ns: self.driver.park(clock.now(), timeout_ns), park_ns_max=PARK_NS_MAX)
-        self._runner = AgentRunner(self.driver, idle, clock, self.errors.append)
 
     def connect(self, name: str = "ordo") -> TransportClient:
         return connect(self.directory, name)
 
     def __enter__(self) -> Self:
-        self._runner.start()
+        self.driver.on_start()
+        DriverThreads(self.driver).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._runner.close()
+        self.driver.on_close()
 
 
 def connect(directory: str, name: str = "ordo") -> TransportClient:
