@@ -245,6 +245,11 @@ class TransportClient(ClientCore):
         return self._closed_because is not None
 
     @property
+    def client_liveness_timeout_ns(self) -> int:
+        """After so long a silence the driver takes a client for dead, and frees what it had."""
+        return int(self._link.cnc.client_liveness_timeout_ns)
+
+    @property
     def role_name(self) -> str:
         return f"transport-client {self.name}".rstrip()
 

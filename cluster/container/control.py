@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.wire import codecs
-from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 
 if TYPE_CHECKING:
     from transport.client import TransportClient
@@ -28,13 +28,15 @@ class ContainerControl:
     The container executes no further record while something waits, so what waits is what one callback asked for.
     """
 
-    def __init__(self, client: TransportClient, service_id: int, handler: ControlHandler) -> None:
+    def __init__(self, client: TransportClient, service_id: int, handler: ControlHandler, cluster_id: int = 0) -> None:
         self._service_id = service_id
         self._handler = handler
         self._next_ack_id = 0
         self._waiting: deque[bytes] = deque()
-        self._publication = client.add_exclusive_publication(CONTROL_CHANNEL, TO_MODULE_STREAM_ID)
-        self._subscription = client.add_subscription(CONTROL_CHANNEL, TO_SERVICE_STREAM_ID)
+        self._publication = client.add_exclusive_publication(
+            CONTROL_CHANNEL, local_stream(TO_MODULE_STREAM_ID, cluster_id)
+        )
+        self._subscription = client.add_subscription(CONTROL_CHANNEL, local_stream(TO_SERVICE_STREAM_ID, cluster_id))
 
     @property
     def blocked(self) -> bool:

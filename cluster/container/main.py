@@ -16,7 +16,7 @@ from functools import partial
 from archive.lmdb_store import open_lmdb
 from cluster.container.service_container import QUERIES_MAX_DEFAULT, ServiceContainer, open_recording_in
 from cluster.container.service_loader import load_service
-from cluster.wire.counter_types import CounterType
+from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
 from runtime.clock import SystemClock
 from runtime.errors import (
@@ -65,10 +65,13 @@ def die_with_parent(parent_pid: int) -> None:
 class ContainerRunner:
     """Runs a container on this thread until it has terminated or `stop` is called."""
 
-    def __init__(self, container: ServiceContainer, client: TransportClient, clock: SystemClock) -> None:
+    def __init__(
+        self, container: ServiceContainer, client: TransportClient, clock: SystemClock, cluster_id: int = 0
+    ) -> None:
         self._container = container
         self._client = client
         self._clock = clock
+        self._cluster_id = cluster_id
         self._stopping = False
 
     def stop(self) -> None:
@@ -93,7 +96,7 @@ class ContainerRunner:
         deadline_ns = self._clock.now() + NODE_TIMEOUT_NS
         idle = BackoffIdle()
         while not self._stopping:
-            counter_id = self._client.counters.find(CounterType.CONTAINER_PARK_FLAG)
+            counter_id = find_counter(self._client.counters, CounterType.CONTAINER_PARK_FLAG, self._cluster_id)
             if counter_id >= 0:
                 return ParkFlag(self._client.counters.counter(counter_id))
             if self._clock.now() > deadline_ns:
@@ -110,6 +113,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--aeron-dir", required=True, help="folder of the node's media driver")
     parser.add_argument("--service", required=True, help="module:Class")
     parser.add_argument("--member-id", type=int, default=0)
+    parser.add_argument("--cluster-id", type=int, default=0)
     parser.add_argument("--service-id", type=int, default=0)
     parser.add_argument("--queries-max", type=int, default=QUERIES_MAX_DEFAULT, help="queries at a time")
     parser.add_argument("--parent-pid", type=int, default=os.getppid(), help="end when this process ends")
@@ -175,10 +179,11 @@ def run_container(options: argparse.Namespace) -> None:
                 service_id=options.service_id,
                 memory=memory,
                 queries_max=options.queries_max,
+                cluster_id=options.cluster_id,
             ),
             clock,
         )
-        runner = ContainerRunner(container, client, clock)
+        runner = ContainerRunner(container, client, clock, options.cluster_id)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: runner.stop())
         runner.run()

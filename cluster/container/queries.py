@@ -16,7 +16,7 @@ from cluster.container.loop import NO_QUERY
 from cluster.container.responses import Response, ResponsePublications
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import QueryStatus
-from cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID
+from cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID, local_stream
 from runtime.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ class QueryHost(Protocol):
 class ContainerQueries:
     """At most `queries_max` at a time, answers that could not be sent yet included."""
 
-    def __init__(self, container: QueryHost, client: TransportClient, queries_max: int) -> None:
+    def __init__(self, container: QueryHost, client: TransportClient, queries_max: int, cluster_id: int = 0) -> None:
         self._container = container
-        self._subscription = client.add_subscription(QUERY_CHANNEL, QUERY_STREAM_ID)
+        self._subscription = client.add_subscription(QUERY_CHANNEL, local_stream(QUERY_STREAM_ID, cluster_id))
         self._responses = ResponsePublications(client, container.record_error)
         self._queries_max = queries_max
         self._queries: dict[tuple[int, int], WaitingQuery] = {}

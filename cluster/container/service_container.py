@@ -26,10 +26,10 @@ from cluster.wire import codecs, container_snapshot, ordo_codecs
 from cluster.wire.codecs import ClusterAction
 from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
-from cluster.wire.counter_types import CounterType
+from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.mark_file import ComponentType, container_mark_file_name
 from cluster.wire.snapshot_writer import SnapshotWriter
-from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
@@ -104,6 +104,7 @@ class ServiceContainer(ContainerLoop):
         memory: MemoryProvider | None = None,
         app_version: int = APP_VERSION_DEFAULT,
         queries_max: int = QUERIES_MAX_DEFAULT,
+        cluster_id: int = 0,
     ) -> None:
         super().__init__(service)
         self.cluster = ContainerCluster(self, member_id)
@@ -119,15 +120,16 @@ class ServiceContainer(ContainerLoop):
             f"{cluster_dir}/{container_mark_file_name(service_id)}",
             clock,
             component_type=ComponentType.CONTAINER,
-            service_stream_id=TO_SERVICE_STREAM_ID,
-            consensus_module_stream_id=TO_MODULE_STREAM_ID,
+            service_stream_id=local_stream(TO_SERVICE_STREAM_ID, cluster_id),
+            consensus_module_stream_id=local_stream(TO_MODULE_STREAM_ID, cluster_id),
             member_id=member_id,
             service_id=service_id,
-            cluster_id=0,
+            cluster_id=cluster_id,
             service_name=type(service).__qualname__,
         )
         self._app_version = app_version
         self._queries_max = queries_max
+        self._cluster_id = cluster_id
         self._now_ns = 0
         self._egress = EgressPublications(client, self.record_error)
         self._egress_deadline_ns = 0
@@ -160,8 +162,8 @@ class ServiceContainer(ContainerLoop):
 
     def on_start(self) -> None:
         self._started = True
-        self.control = ContainerControl(self._client, self.service_id, self)
-        self.queries = ContainerQueries(self, self._client, self._queries_max)
+        self.control = ContainerControl(self._client, self.service_id, self, self._cluster_id)
+        self.queries = ContainerQueries(self, self._client, self._queries_max, self._cluster_id)
 
     def on_close(self) -> None:
         """Ends the service (`on_terminate`) and gives back what the container has in the driver. Again is harmless."""
@@ -236,7 +238,7 @@ class ServiceContainer(ContainerLoop):
     def _recover(self) -> int:
         """Starts the service once the node has said where: 1 when it did."""
         counters = self._client.counters
-        ids = [counters.find(kind) for kind in NODE_COUNTERS]
+        ids = [find_counter(counters, kind, self._cluster_id) for kind in NODE_COUNTERS]
         if min(ids) < 0:
             return 0
         recovery = counters.describe(ids[0])
@@ -446,7 +448,9 @@ class ServiceContainer(ContainerLoop):
             self.control.send_ack(position, self.time, codecs.NULL_VALUE)
             self.on_control_sent()
             return
-        self._snapshot = SnapshotWriter(self._client, SERVICE_SNAPSHOT_STREAM_ID, messages)
+        self._snapshot = SnapshotWriter(
+            self._client, local_stream(SERVICE_SNAPSHOT_STREAM_ID, self._cluster_id), messages
+        )
         self.hold |= HOLD_SNAPSHOT
         self.ask_for_tick()
 

@@ -131,14 +131,16 @@ class ConsensusModule:
         )
         self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
         self.queries = self._make_queries()
-        self.snapshots = SnapshotTaker(seams.client, seams.archive, seams.store, self, core, sequencer, counters)
+        self.snapshots = SnapshotTaker(
+            seams.client, seams.archive, seams.store, self, core, sequencer, counters, config.cluster_id
+        )
         self.trust = TrustWatch(core, self.record_error)
 
     def _make_queries(self) -> Queries:
         seams, config = self._seams, self.config
         return Queries(
             self.core,
-            QueryLink(seams.client, self.counters.container_park_flag),
+            QueryLink(seams.client, self.counters.container_park_flag, config.cluster_id),
             send=self._send,
             broadcast=self.broadcast,
             first_round_id=seams.random.stream("queries").getrandbits(FIRST_ROUND_ID_BITS),
@@ -182,7 +184,7 @@ class ConsensusModule:
             on_available_image=self.sequencer.add_ingress_image,
             on_unavailable_image=self._on_ingress_gone,
         )
-        self._link = ServiceLink(client, self.sequencer, self)
+        self._link = ServiceLink(client, self.sequencer, self, self.config.cluster_id)
         self.log.open(self._recovery)
         self.membership.tell_difference()
         self.counters.set_state(ModuleState.ACTIVE)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import Consistency, QueryStatus
-from cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID
+from cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID, local_stream
 from consensus.messages import NULL_MEMBER, Message, ReadMessage
 from consensus.read_index import ReadIndex
 from runtime.wake import Waker
@@ -44,8 +44,8 @@ class Query(NamedTuple):
 class QueryLink:
     """The stream to the service. What it cannot take at once waits in order."""
 
-    def __init__(self, client: TransportClient, park_flag: ParkFlag) -> None:
-        self._publication = client.add_exclusive_publication(QUERY_CHANNEL, QUERY_STREAM_ID)
+    def __init__(self, client: TransportClient, park_flag: ParkFlag, cluster_id: int = 0) -> None:
+        self._publication = client.add_exclusive_publication(QUERY_CHANNEL, local_stream(QUERY_STREAM_ID, cluster_id))
         self._waker = Waker(park_flag)
         self._waiting: deque[bytes] = deque()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.wire import codecs, ordo_codecs
-from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 from runtime.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -42,13 +42,17 @@ class ServiceHandler(Protocol):
 class ServiceLink:
     """One service (id 0). Acks are numbered by the service; a gap or a repetition is an error."""
 
-    def __init__(self, client: TransportClient, sequencer: Sequencer, handler: ServiceHandler) -> None:
+    def __init__(
+        self, client: TransportClient, sequencer: Sequencer, handler: ServiceHandler, cluster_id: int = 0
+    ) -> None:
         self._handler = handler
         self._next_ack_id = 0
-        self._publication = client.add_exclusive_publication(CONTROL_CHANNEL, TO_SERVICE_STREAM_ID)
+        self._publication = client.add_exclusive_publication(
+            CONTROL_CHANNEL, local_stream(TO_SERVICE_STREAM_ID, cluster_id)
+        )
         self._subscription = client.add_subscription(
             CONTROL_CHANNEL,
-            TO_MODULE_STREAM_ID,
+            local_stream(TO_MODULE_STREAM_ID, cluster_id),
             on_available_image=sequencer.add_service_image,
             on_unavailable_image=sequencer.remove_service_image,
         )

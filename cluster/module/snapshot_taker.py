@@ -8,7 +8,7 @@ from cluster.module import snapshots
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.state_store import SnapshotEntry, StateStore
 from cluster.wire.snapshot_writer import SnapshotWriter
-from cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, SNAPSHOT_CHANNEL
+from cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, SNAPSHOT_CHANNEL, local_stream
 
 if TYPE_CHECKING:
     from archive.archive import Archive
@@ -49,6 +49,7 @@ class SnapshotTaker:
         core: ConsensusCore,
         sequencer: Sequencer,
         counters: ModuleCounters,
+        cluster_id: int = 0,
     ) -> None:
         self._client = client
         self._store = store
@@ -61,8 +62,9 @@ class SnapshotTaker:
         self._service_recording_id = NULL_VALUE
         self._writer: SnapshotWriter | None = None
         self._early_ack: tuple[int, int] | None = None  # (log position, recording id): the service was quicker
-        archive.record_subscription(SNAPSHOT_CHANNEL, SERVICE_SNAPSHOT_STREAM_ID)
-        archive.record_subscription(SNAPSHOT_CHANNEL, MODULE_SNAPSHOT_STREAM_ID)
+        self._stream_id = local_stream(MODULE_SNAPSHOT_STREAM_ID, cluster_id)
+        archive.record_subscription(SNAPSHOT_CHANNEL, local_stream(SERVICE_SNAPSHOT_STREAM_ID, cluster_id))
+        archive.record_subscription(SNAPSHOT_CHANNEL, self._stream_id)
 
     @property
     def is_under_way(self) -> bool:
@@ -92,7 +94,7 @@ class SnapshotTaker:
             return
         self._service_recording_id = recording_id
         contents = self._host.capture_snapshot(self._point)
-        self._writer = SnapshotWriter(self._client, MODULE_SNAPSHOT_STREAM_ID, snapshots.encode(contents))
+        self._writer = SnapshotWriter(self._client, self._stream_id, snapshots.encode(contents))
 
     def work(self) -> None:
         if self._writer is None or not self._writer.work():

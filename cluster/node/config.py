@@ -64,11 +64,18 @@ class NodeSection(Settings):
     data_dir: Path
     learner: bool = False
     aeron_dir: Path | None = None
+    own_driver: bool = True
     service_mode: Literal["process", "inline"] = "process"
     sync: Literal["commit", "none"] = "commit"
     spins: Annotated[int, Field(ge=0)] = 3
     rejoin: bool = False
     check_log: bool = False
+
+    @model_validator(mode="after")
+    def _has_driver(self) -> NodeSection:
+        if not self.own_driver and self.aeron_dir is None:
+            raise ValueError("own_driver = false: give aeron_dir, the folder of the running driver (`ordo driver`)")
+        return self
 
 
 class ServiceSection(Settings):

@@ -34,6 +34,8 @@ class ContainerProcess:
             str(config.aeron_dir),
             "--member-id",
             str(config.node.member_id),
+            "--cluster-id",
+            str(config.cluster.id),
             "--queries-max",
             str(config.cluster.queries_max),
             "--service",

@@ -6,6 +6,7 @@ from archive.archive cimport Archive
 from cluster.module.sequencer cimport Sequencer
 from runtime.agent cimport Agent
 from runtime.clock cimport Clock
+from runtime.wake cimport ParkFlag
 from transport.driver.media_driver cimport MediaDriver
 
 cdef class NodeCycle(Agent):
@@ -13,7 +14,9 @@ cdef class NodeCycle(Agent):
 
     `module` is the ConsensusModule; `tick` is called after its slow tick with the time (children, activity stamps).
     """
-    cdef MediaDriver driver
+    cdef MediaDriver driver                # None: the node uses one of another process
+    cdef ParkFlag park_flag                # for that case
+    cdef int64_t park_ns
     cdef Archive archive
     cdef Sequencer sequencer
     cdef Agent container
@@ -27,4 +30,5 @@ cdef class NodeCycle(Agent):
     cdef bint is_selected                  # the last park has marked the channels that are ready
     cdef readonly int64_t spins_max
     cdef readonly int64_t max_cycle_ns
+    cdef int _rest(self, int64_t timeout_ns) except -1
     cdef int _slow_tick(self, int64_t now_ns) except -1

@@ -4,6 +4,7 @@ from archive.archive import Archive
 from cluster.module.consensus_module import ConsensusModule
 from runtime.agent import Agent
 from runtime.clock import Clock
+from runtime.wake import ParkFlag
 from transport.client import TransportClient
 from transport.driver.media_driver import MediaDriver
 
@@ -16,7 +17,7 @@ class NodeCycle(Agent):
     def next_tick_ns(self) -> int: ...
     def __init__(
         self,
-        driver: MediaDriver,
+        driver: MediaDriver | None,
         archive: Archive,
         module: ConsensusModule,
         client: TransportClient,
@@ -24,6 +25,7 @@ class NodeCycle(Agent):
         clock: Clock,
         tick: Callable[[int], None],
         spins_max: int,
+        park_flag: ParkFlag | None = None,
     ) -> None: ...
     def do_work(self, now_ns: int) -> int: ...
     def run(self) -> None: ...

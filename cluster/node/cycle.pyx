@@ -1,16 +1,20 @@
 """The duty cycle of a node: driver, archive, consensus module and an inline service on one thread."""
 
+from runtime.wake cimport PARK_FUTEX
+
 cdef enum:
     MILLISECOND_NS = 1000000
     SLOW_TICK_NS = 10000000
     HEARTBEAT_WORK_MAX = 512           # bytes and messages that heartbeats of members may make in a duty cycle
     IDLE_TICK_NS = 25000000            # a follower, or a leader to which nothing came since the last tick
     QUICK_TICK_NS = 1000000            # while an election or a join is under way
+    SHARED_PARK_NS_MIN = 50000         # beside a driver of its own process, which wakes nobody
+    SHARED_PARK_NS_MAX = 1000000
 
 
 cdef class NodeCycle(Agent):
     def __init__(self, MediaDriver driver, Archive archive, module, client, Agent container, Clock clock, tick,
-                 int64_t spins_max):
+                 int64_t spins_max, ParkFlag park_flag=None):
         self.driver = driver
         self.archive = archive
         self.sequencer = module.sequencer
@@ -20,6 +24,8 @@ cdef class NodeCycle(Agent):
         self.clock = clock
         self.tick = tick
         self.spins_max = spins_max
+        self.park_flag = park_flag
+        self.park_ns = SHARED_PARK_NS_MIN
 
     @property
     def role_name(self):
@@ -30,15 +36,17 @@ cdef class NodeCycle(Agent):
         cdef MediaDriver driver = self.driver
         cdef int64_t cluster_time = self.clock.epoch_time_ns() // MILLISECOND_NS
         cdef int work = 0, sent
-        if self.is_selected:
-            self.is_selected = False
-        else:
-            driver.select(0)
-        work += driver.receive_work(now_ns)
+        if driver is not None:
+            if self.is_selected:
+                self.is_selected = False
+            else:
+                driver.select(0)
+            work += driver.receive_work(now_ns)
         work += sequencer.poll_consensus(now_ns)
         work += sequencer.poll_ingress(now_ns, cluster_time)
-        driver.conduct_work(now_ns)
-        work += driver.send_work(now_ns)
+        if driver is not None:
+            driver.conduct_work(now_ns)
+            work += driver.send_work(now_ns)
         work += self.archive.record_work(now_ns)
         work += self.archive.replay_work(now_ns)
         work += sequencer.update_positions(now_ns)
@@ -46,7 +54,10 @@ cdef class NodeCycle(Agent):
         if self.container is not None:
             work += self.container.do_work(now_ns)
         if work or sequencer.send_commit(now_ns):
-            work += driver.send_work(now_ns)
+            if driver is not None:
+                work += driver.send_work(now_ns)
+            else:
+                self.client.wake_driver()
         if work > HEARTBEAT_WORK_MAX:
             self.has_worked = True
         if not sequencer.is_steady and self.next_tick_ns > now_ns + QUICK_TICK_NS:
@@ -77,11 +88,26 @@ cdef class NodeCycle(Agent):
             now_ns = self.clock.nano_time()
             if self.do_work(now_ns):
                 self.spins = 0
+                self.park_ns = SHARED_PARK_NS_MIN
                 continue
             self.spins += 1
             if self.spins <= self.spins_max:
                 continue
             timeout_ns = self.next_tick_ns - now_ns
-            if timeout_ns > 0:
+            if timeout_ns > 0 and self.driver is not None:
                 with nogil:
                     self.is_selected = self.driver.park_until(now_ns, timeout_ns) > 0
+            elif timeout_ns > 0:
+                self._rest(timeout_ns)
+
+    cdef int _rest(self, int64_t timeout_ns) except -1:
+        """Beside a driver elsewhere: sleeps, longer each time, unless a sync completes."""
+        self.client.wake_driver()
+        if self.park_ns < timeout_ns:
+            timeout_ns = self.park_ns
+        with nogil:
+            self.park_flag.announce(PARK_FUTEX)
+            self.park_flag.wait_futex(timeout_ns)
+            self.park_flag.awake()
+        self.park_ns = min(2 * self.park_ns, SHARED_PARK_NS_MAX)
+        return 0

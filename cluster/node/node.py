@@ -21,11 +21,19 @@ from cluster.module.state_store import open_state_store
 from cluster.node.config import NodeConfig
 from cluster.node.container_process import ContainerProcess
 from cluster.node.cycle import NodeCycle
+from cluster.node.shared_driver import connect_shared_driver
 from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.counter_types import CounterType
 from cluster.wire.mark_file import MODULE_MARK_FILE_NAME, ComponentType
-from cluster.wire.streams import CONTROL_CHANNEL, INGRESS_STREAM_ID, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+from cluster.wire.streams import (
+    CONTROL_CHANNEL,
+    INGRESS_STREAM_ID,
+    TO_MODULE_STREAM_ID,
+    TO_SERVICE_STREAM_ID,
+    local_stream,
+)
 from runtime.clock import Clock, SystemClock
+from runtime.counters import local_counter
 from runtime.errors import ClusterError, ConfigurationError, OrdoError
 from runtime.logging import get_logger
 from runtime.memory import FileMemoryProvider, MemoryProvider
@@ -109,11 +117,10 @@ class Node:
         has_run = seams.storage.exists(str(config.archive_dir / CATALOG_NAME))
         store, lost_state = open_state_store(seams.storage, path, seams.clock.epoch_ms(), is_expected=has_run)
         self._closers.append(store.close)
-        self.driver = self._start_driver()
-        self.client = TransportClient(
-            str(config.aeron_dir), clock=seams.clock, memory=seams.memory, invoker=self._invoke_driver, name="node"
-        )
+        self.driver = self._start_driver() if config.node.own_driver else None
+        self.client = self._connect()
         self._closers.append(self.client.close)
+        self._park_flag = self._find_park_flag()
         sync_queue = self._make_sync_queue()
         self._closers.append(sync_queue.close)
         self.archive = Archive(
@@ -140,6 +147,7 @@ class Node:
             seams.clock,
             self._on_tick,
             config.node.spins,
+            self._park_flag,
         )
         self.container = container
         self._watch = on_tick
@@ -156,8 +164,8 @@ class Node:
             str(config.cluster_dir / MODULE_MARK_FILE_NAME),
             self._seams.clock,
             component_type=ComponentType.CONSENSUS_MODULE,
-            service_stream_id=TO_SERVICE_STREAM_ID,
-            consensus_module_stream_id=TO_MODULE_STREAM_ID,
+            service_stream_id=local_stream(TO_SERVICE_STREAM_ID, config.cluster.id),
+            consensus_module_stream_id=local_stream(TO_MODULE_STREAM_ID, config.cluster.id),
             ingress_stream_id=INGRESS_STREAM_ID,
             member_id=config.node.member_id,
             service_id=NULL_VALUE,
@@ -186,19 +194,33 @@ class Node:
         self._closers.append(driver.on_close)
         return driver
 
-    def _invoke_driver(self) -> None:
-        self.driver.do_work(self._seams.clock.now())
+    def _connect(self) -> TransportClient:
+        config, seams, driver = self.config, self._seams, self.driver
+        if driver is None:
+            return connect_shared_driver(config, seams.clock, seams.memory)
+        return TransportClient(
+            str(config.aeron_dir),
+            clock=seams.clock,
+            memory=seams.memory,
+            invoker=lambda: driver.do_work(seams.clock.now()),
+            name="node",
+        )
+
+    def _find_park_flag(self) -> ParkFlag:
+        """The flag of the node's own driver, which says that this thread is parked; else one for this process alone."""
+        counters = self.client.counters
+        is_own = self.driver is not None
+        return ParkFlag(counters.counter(counters.find(CounterType.DRIVER_PARK_FLAG)) if is_own else local_counter())
 
     def _make_sync_queue(self) -> SyncQueue:
         """A completed sync wakes the parked node through the driver's wake socket, as any process does."""
-        park_flag = ParkFlag(self.client.counters.counter(self.client.counters.find(CounterType.DRIVER_PARK_FLAG)))
         path = f"{self.config.aeron_dir}/{WAKE_SOCKET_NAME}"
-        if not os.path.exists(path):
-            return self._seams.storage.sync_queue(park_flag, -1)
+        if self.driver is None or not os.path.exists(path):
+            return self._seams.storage.sync_queue(self._park_flag, -1)
         waker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         waker.connect(path)
         self._closers.append(waker.close)
-        return self._seams.storage.sync_queue(park_flag, waker.fileno())
+        return self._seams.storage.sync_queue(self._park_flag, waker.fileno())
 
     def _inline_container(self, service: Service) -> ServiceContainer:
         config = self.config
@@ -211,6 +233,7 @@ class Node:
             member_id=config.node.member_id,
             memory=self._seams.memory,
             queries_max=config.cluster.queries_max,
+            cluster_id=config.cluster.id,
         )
 
     def start(self) -> None:
@@ -234,7 +257,7 @@ class Node:
         is_leading = self.module.sequencer.leading_term_id >= 0
         self.module.on_close()
         deadline_ns = self._seams.clock.now() + FAREWELL_NS
-        while is_leading and (now_ns := self._seams.clock.now()) < deadline_ns:
+        while is_leading and self.driver is not None and (now_ns := self._seams.clock.now()) < deadline_ns:
             if self.driver.do_work(now_ns) == 0:
                 self.driver.park(now_ns, FAREWELL_PARK_NS)
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive, open_cnc, read_counters
 from cluster.wire import codecs, ordo_codecs
-from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, is_transfer, transfer_value
+from cluster.wire.counter_types import (
+    ControlToggle,
+    CounterType,
+    ModuleState,
+    NodeRole,
+    find_counter,
+    is_of_cluster,
+    is_transfer,
+    transfer_value,
+)
 from cluster.wire.ordo_codecs import MembershipChange
-from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID
+from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 from consensus.distrust import Distrust
 from consensus.states import ElectionState
 from runtime.clock import SystemClock
@@ -30,6 +38,7 @@ SUSPEND_TIMEOUT_S = 10.0
 MEMBERSHIP_TIMEOUT_S = 10.0
 QUERY_TIMEOUT_S = 5.0
 NOT_THERE = -1
+_NODE_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
 
 
 class NodeStatus(NamedTuple):
@@ -75,8 +84,8 @@ def node_status(config: NodeConfig) -> NodeStatus:
 
 def running_counters(config: NodeConfig) -> list[CounterDescriptor]:
     """All counters of a node that is alive; raises StorageMissingError when it is not."""
-    _require_alive(config.aeron_dir, config.node.member_id)
-    return read_counters(config.aeron_dir)
+    _require_alive(config)
+    return _counters_of(config)
 
 
 def request_snapshot(config: NodeConfig, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
@@ -87,7 +96,7 @@ def request_snapshot(config: NodeConfig, timeout_s: float = SNAPSHOT_TIMEOUT_S) 
     _toggle(config, ControlToggle.SNAPSHOT)
 
     def done() -> bool:
-        return _counter(config.aeron_dir, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL
+        return _counter(config, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL
 
     _await(done, f"the snapshot of member {config.node.member_id} did not end", timeout_s)
 
@@ -118,7 +127,7 @@ def request_shutdown(config: NodeConfig, *, with_snapshot: bool = True, timeout_
     _toggle(config, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
 
     def gone() -> bool:
-        return not is_alive(config.aeron_dir, _now_ms(), ALIVE_TIMEOUT_MS)
+        return not _is_running(config)
 
     _await(gone, f"member {config.node.member_id} did not end", timeout_s)
 
@@ -138,10 +147,10 @@ def request_transfer(
     _toggle(config, transfer_value(target_member_id))
 
     def done() -> bool:
-        return not is_transfer(_counter(config.aeron_dir, CounterType.CONTROL_TOGGLE))
+        return not is_transfer(_counter(config, CounterType.CONTROL_TOGGLE))
 
     _await(done, f"member {own_id} did not hand over", timeout_s)
-    if _counter(config.aeron_dir, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL:
+    if _counter(config, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL:
         raise ClusterError(
             f"member {own_id} still leads: no member that was asked could take over; see whether they are running and"
             " have caught up (`ordo cluster status`)"
@@ -207,7 +216,7 @@ def request_membership(
 def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
     """One question over the control streams of a running node; the values of its answer."""
     member_id = config.node.member_id
-    _require_alive(config.aeron_dir, member_id)
+    _require_alive(config)
     answers: list[Any] = []
     clock = SystemClock()
     with TransportClient(str(config.aeron_dir), clock=clock, memory=FileMemoryProvider(), name="ordo") as client:
@@ -218,8 +227,10 @@ def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: 
             if found is not None and found[0] is answer and found[1].correlation_id == correlation_id:
                 answers.append(found[1])
 
-        subscription = client.add_subscription(CONTROL_CHANNEL, TO_SERVICE_STREAM_ID)
-        publication = client.add_exclusive_publication(CONTROL_CHANNEL, TO_MODULE_STREAM_ID)
+        subscription = client.add_subscription(CONTROL_CHANNEL, local_stream(TO_SERVICE_STREAM_ID, config.cluster.id))
+        publication = client.add_exclusive_publication(
+            CONTROL_CHANNEL, local_stream(TO_MODULE_STREAM_ID, config.cluster.id)
+        )
         encoded = question.encode(correlation_id=correlation_id, **values)
 
         def is_sent() -> bool:
@@ -239,10 +250,10 @@ def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: 
 def _toggle(config: NodeConfig, wanted: int, expected: ControlToggle = ControlToggle.NEUTRAL) -> None:
     """Sets counter 202, which the leader reads (cluster-consensus.md §19)."""
     member_id = config.node.member_id
-    _require_alive(config.aeron_dir, member_id)
+    _require_alive(config)
     with open_cnc(config.aeron_dir, writable=True) as cnc:
         counters = CountersReader(cnc.counters_metadata, cnc.counters_values)
-        counter_id = counters.find(CounterType.CONTROL_TOGGLE)
+        counter_id = find_counter(counters, CounterType.CONTROL_TOGGLE, config.cluster.id)
         if counter_id < 0:
             raise ClusterError(f"member {member_id} is still starting; try again")
         toggle = counters.counter(counter_id)
@@ -262,18 +273,35 @@ def _toggle(config: NodeConfig, wanted: int, expected: ControlToggle = ControlTo
 
 def _await_state(config: NodeConfig, state: ModuleState, timeout_s: float) -> None:
     def reached() -> bool:
-        return _counter(config.aeron_dir, CounterType.MODULE_STATE) == state
+        return _counter(config, CounterType.MODULE_STATE) == state
 
     _await(reached, f"member {config.node.member_id} did not become {state.name}", timeout_s)
 
 
-def _counter(aeron_dir: Path, counter_type: CounterType) -> int:
-    return next((one.value for one in read_counters(aeron_dir) if one.type_id == counter_type), NOT_THERE)
+def _counter(config: NodeConfig, counter_type: CounterType) -> int:
+    return next((one.value for one in _counters_of(config) if one.type_id == counter_type), NOT_THERE)
 
 
-def _require_alive(aeron_dir: Path, member_id: int) -> None:
-    if not is_alive(aeron_dir, _now_ms(), ALIVE_TIMEOUT_MS):
-        raise StorageMissingError(f"member {member_id} is not running on this machine: no live node in {aeron_dir}")
+def _counters_of(config: NodeConfig) -> list[CounterDescriptor]:
+    """Of the node's own driver all, of a shared one those of the node's cluster."""
+    counters = read_counters(config.aeron_dir)
+    if config.node.own_driver:
+        return counters
+    return [one for one in counters if one.type_id in _NODE_TYPES and is_of_cluster(one, config.cluster.id)]
+
+
+def _require_alive(config: NodeConfig) -> None:
+    if not _is_running(config):
+        raise StorageMissingError(
+            f"member {config.node.member_id} is not running on this machine: no live node in {config.aeron_dir}"
+        )
+
+
+def _is_running(config: NodeConfig) -> bool:
+    """The driver shows its heartbeat; one that is shared also holds the node's counters, until it misses the node."""
+    if not is_alive(config.aeron_dir, _now_ms(), ALIVE_TIMEOUT_MS):
+        return False
+    return config.node.own_driver or _counter(config, CounterType.MODULE_STATE) != NOT_THERE
 
 
 def _await(done: Callable[[], bool], what: str, timeout_s: float) -> None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runtime.counters import CounterDescriptor, CountersReader
+
+_RECOVERY_CLUSTER_ID_OFFSET = 24
 
 
 class CounterType(IntEnum):
@@ -81,3 +88,19 @@ class NodeRole(IntEnum):
     FOLLOWER = 0
     CANDIDATE = 1
     LEADER = 2
+
+
+def is_of_cluster(counter: CounterDescriptor, cluster_id: int) -> bool:
+    """Whether a counter of one of these types is a certain cluster's: its key says so (cluster-consensus.md §18)."""
+    offset = _RECOVERY_CLUSTER_ID_OFFSET if counter.type_id == CounterType.RECOVERY_STATE else 0
+    (found,) = struct.unpack_from("<i", counter.key, offset)
+    return bool(found == cluster_id)
+
+
+def find_counter(counters: CountersReader, counter_type: CounterType, cluster_id: int) -> int:
+    """The id of a cluster's counter on a driver that several may share, -1 when it is not there."""
+    if counter_type != CounterType.RECOVERY_STATE:
+        return counters.find(counter_type, struct.pack("<i", cluster_id))
+    return next(
+        (one.counter_id for one in counters if one.type_id == counter_type and is_of_cluster(one, cluster_id)), -1
+    )

@@ -13,6 +13,17 @@ CONSENSUS_STREAM_ID = 108
 QUERY_STREAM_ID = 109
 """Ordo's own: queries from the consensus module to its service container."""
 
+LOCAL_STREAMS_STEP = 16
+
+
+def local_stream(stream_id: int, cluster_id: int) -> int:
+    """The id of a stream over shared memory in a cluster: the plain one in cluster 0.
+
+    A driver tells streams over shared memory by their ids alone, so that clusters which share one need different ids.
+    """
+    return (stream_id + LOCAL_STREAMS_STEP * cluster_id + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
 CONTROL_CHANNEL = "aeron:ipc?term-length=128k|alias=service-control"
 QUERY_CHANNEL = "aeron:ipc?term-length=1m|alias=queries"
 SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m"

@@ -1,0 +1,40 @@
+"""A node beside a media driver of another process: it needs one that lives, and no other node of its cluster there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cluster.wire.counter_types import CounterType, find_counter
+from runtime.errors import ClusterError
+from transport.client import TransportClient
+
+if TYPE_CHECKING:
+    from cluster.node.config import NodeConfig
+    from runtime.clock import Clock
+    from runtime.memory import MemoryProvider
+
+GRACE_NS = 2_000_000_000
+"""Beyond the time in which a driver gives up on a client that died."""
+
+
+def connect_shared_driver(config: NodeConfig, clock: Clock, memory: MemoryProvider) -> TransportClient:
+    """A client of the running driver in the configuration's `aeron_dir`.
+
+    What a predecessor that was killed has left there is waited for. Raises DriverTimeoutError when no driver lives
+    there, ClusterError when another node of the same cluster id uses it.
+    """
+    client = TransportClient(str(config.aeron_dir), clock=clock, memory=memory, name=f"node-{config.node.member_id}")
+    try:
+        deadline_ns = clock.now() + client.client_liveness_timeout_ns + GRACE_NS
+        while find_counter(client.counters, CounterType.MODULE_STATE, config.cluster.id) >= 0:
+            if clock.now() > deadline_ns:
+                raise ClusterError(
+                    f"another node of cluster id={config.cluster.id} uses the driver in {config.aeron_dir}: members of "
+                    "one cluster need a driver each, clusters that share one need different ids"
+                )
+            client.do_work(clock.now())
+            client.idle()
+    except BaseException:
+        client.close()
+        raise
+    return client
