@@ -35,7 +35,7 @@ class ContainerProcess:
             "--member-id",
             str(config.node.member_id),
             "--cluster-id",
-            str(config.cluster.id),
+            str(config.cluster.cluster_id),
             "--queries-max",
             str(config.cluster.queries_max),
             "--service",

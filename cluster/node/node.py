@@ -164,8 +164,8 @@ class Node:
             str(config.cluster_dir / MODULE_MARK_FILE_NAME),
             self._seams.clock,
             component_type=ComponentType.CONSENSUS_MODULE,
-            service_stream_id=local_stream(TO_SERVICE_STREAM_ID, config.cluster.id),
-            consensus_module_stream_id=local_stream(TO_MODULE_STREAM_ID, config.cluster.id),
+            service_stream_id=local_stream(TO_SERVICE_STREAM_ID, config.cluster.cluster_id),
+            consensus_module_stream_id=local_stream(TO_MODULE_STREAM_ID, config.cluster.cluster_id),
             ingress_stream_id=INGRESS_STREAM_ID,
             member_id=config.node.member_id,
             service_id=NULL_VALUE,
@@ -233,7 +233,7 @@ class Node:
             member_id=config.node.member_id,
             memory=self._seams.memory,
             queries_max=config.cluster.queries_max,
-            cluster_id=config.cluster.id,
+            cluster_id=config.cluster.cluster_id,
         )
 
     def start(self) -> None:

@@ -26,10 +26,10 @@ def connect_shared_driver(config: NodeConfig, clock: Clock, memory: MemoryProvid
     client = TransportClient(str(config.aeron_dir), clock=clock, memory=memory, name=f"node-{config.node.member_id}")
     try:
         deadline_ns = clock.now() + client.client_liveness_timeout_ns + GRACE_NS
-        while find_counter(client.counters, CounterType.MODULE_STATE, config.cluster.id) >= 0:
+        while find_counter(client.counters, CounterType.MODULE_STATE, config.cluster.cluster_id) >= 0:
             if clock.now() > deadline_ns:
                 raise ClusterError(
-                    f"another node of cluster id={config.cluster.id} uses the driver in {config.aeron_dir}: members of "
+                    f"another node of cluster id={config.cluster.cluster_id} uses the driver in {config.aeron_dir}: members of "
                     "one cluster need a driver each, clusters that share one need different ids"
                 )
             client.do_work(clock.now())

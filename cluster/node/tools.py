@@ -227,9 +227,11 @@ def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: 
             if found is not None and found[0] is answer and found[1].correlation_id == correlation_id:
                 answers.append(found[1])
 
-        subscription = client.add_subscription(CONTROL_CHANNEL, local_stream(TO_SERVICE_STREAM_ID, config.cluster.id))
+        subscription = client.add_subscription(
+            CONTROL_CHANNEL, local_stream(TO_SERVICE_STREAM_ID, config.cluster.cluster_id)
+        )
         publication = client.add_exclusive_publication(
-            CONTROL_CHANNEL, local_stream(TO_MODULE_STREAM_ID, config.cluster.id)
+            CONTROL_CHANNEL, local_stream(TO_MODULE_STREAM_ID, config.cluster.cluster_id)
         )
         encoded = question.encode(correlation_id=correlation_id, **values)
 
@@ -253,7 +255,7 @@ def _toggle(config: NodeConfig, wanted: int, expected: ControlToggle = ControlTo
     _require_alive(config)
     with open_cnc(config.aeron_dir, writable=True) as cnc:
         counters = CountersReader(cnc.counters_metadata, cnc.counters_values)
-        counter_id = find_counter(counters, CounterType.CONTROL_TOGGLE, config.cluster.id)
+        counter_id = find_counter(counters, CounterType.CONTROL_TOGGLE, config.cluster.cluster_id)
         if counter_id < 0:
             raise ClusterError(f"member {member_id} is still starting; try again")
         toggle = counters.counter(counter_id)
@@ -287,7 +289,7 @@ def _counters_of(config: NodeConfig) -> list[CounterDescriptor]:
     counters = read_counters(config.aeron_dir)
     if config.node.own_driver:
         return counters
-    return [one for one in counters if one.type_id in _NODE_TYPES and is_of_cluster(one, config.cluster.id)]
+    return [one for one in counters if one.type_id in _NODE_TYPES and is_of_cluster(one, config.cluster.cluster_id)]
 
 
 def _require_alive(config: NodeConfig) -> None:
