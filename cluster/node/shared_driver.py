@@ -29,8 +29,8 @@ def connect_shared_driver(config: NodeConfig, clock: Clock, memory: MemoryProvid
         while find_counter(client.counters, CounterType.MODULE_STATE, config.cluster.cluster_id) >= 0:
             if clock.now() > deadline_ns:
                 raise ClusterError(
-                    f"another node of cluster id={config.cluster.cluster_id} uses the driver in {config.aeron_dir}: members of "
-                    "one cluster need a driver each, clusters that share one need different ids"
+                    f"another node of cluster id={config.cluster.cluster_id} uses the driver in {config.aeron_dir}: "
+                    "members of one cluster need a driver each, clusters that share one need different ids"
                 )
             client.do_work(clock.now())
             client.idle()
