@@ -34,7 +34,7 @@ class PersistCandidateTerm(NamedTuple):
 class PersistTerm(NamedTuple):
     """Add a row to the durable term table, in place of any row with a term or a base at or above it."""
 
-    term_id: int
+    leadership_term_id: int
     base_position: int
 
 
@@ -48,7 +48,7 @@ class PrepareLog(NamedTuple):
     """This member was elected: open the log publication at `base_position`, record it, append NewLeadershipTermEvent
     as its first record, then call `on_log_ready`."""
 
-    term_id: int
+    leadership_term_id: int
     base_position: int
 
 
@@ -57,7 +57,7 @@ class JoinLog(NamedTuple):
     `on_joined`. `leader_position` is where the leader's log ended when it announced itself, never below
     `from_position`."""
 
-    term_id: int
+    leadership_term_id: int
     leader_member_id: int
     log_session_id: int
     from_position: int

@@ -269,22 +269,22 @@ class Context:
             self.members[member_id] = Member(member_id)
             self.strangers.add(member_id)
 
-    def raise_candidate_term(self, term_id: int) -> None:
+    def raise_candidate_term(self, candidate_term_id: int) -> None:
         """Bind this member to a term, durably, before anything is said in it (Raft §5.1)."""
-        if term_id > self.candidate_term_id:
-            self.candidate_term_id = term_id
+        if candidate_term_id > self.candidate_term_id:
+            self.candidate_term_id = candidate_term_id
             self.voted_for = NULL_MEMBER
-            self.note_term(term_id)
-            self.emit(commands.PersistCandidateTerm(term_id, self.append_position))
+            self.note_term(candidate_term_id)
+            self.emit(commands.PersistCandidateTerm(candidate_term_id, self.append_position))
 
     def open_term(self) -> None:
         """Bind this member to a term of its own, higher than any it knows, with its vote for itself (Raft §5.2)."""
         self.raise_candidate_term(max(self.candidate_term_id, self.term_seen) + 1)
         self.voted_for = self.own.member_id
 
-    def note_term(self, term_id: int) -> None:
+    def note_term(self, leadership_term_id: int) -> None:
         """Remember the highest term met."""
-        self.term_seen = max(self.term_seen, term_id)
+        self.term_seen = max(self.term_seen, leadership_term_id)
 
     def refresh_own(self) -> None:
         """Let the own row of the members' table show the end of the own log."""
@@ -309,9 +309,9 @@ class Context:
         """The leader is known to lead no longer: nothing has to be waited for."""
         self.last_leader_activity_ns = NEVER_NS
 
-    def can_begin_term(self, term_id: int, base_position: int) -> bool:
+    def can_begin_term(self, leadership_term_id: int, base_position: int) -> bool:
         """Whether a term's first record may stand at `base_position` of the own log, as things are."""
-        if term_id <= self.terms.last_term_id or base_position < self.append_position:
+        if leadership_term_id <= self.terms.last_term_id or base_position < self.append_position:
             return False
         if base_position <= self.terms.last_base_position:
             return False
@@ -320,8 +320,8 @@ class Context:
         if not self.log_is_writable:
             return False
         if base_position == self.term_base_position:
-            return term_id == self.leadership_term_id
-        return base_position < self.term_base_position and term_id < self.leadership_term_id
+            return leadership_term_id == self.leadership_term_id
+        return base_position < self.term_base_position and leadership_term_id < self.leadership_term_id
 
     def grow_to(self, position: int) -> None:
         """Take a new end of the own durable log. Raises ConsensusError where the log cannot have grown so."""

@@ -52,18 +52,19 @@ class ConsensusCore:
         """A message from another member. Strangers, echoes, and everything during INIT are ignored."""
         dispatch.on_message(self._at(now_ns), message)
 
-    def on_new_term(self, term_id: int, base_position: int) -> None:
+    def on_new_term(self, leadership_term_id: int, base_position: int) -> None:
         """The first record of a term was found in the own log at `base_position`; report it before any `on_appended`
         beyond. Emits PersistTerm."""
         ctx = self._ctx
-        if not ctx.can_begin_term(term_id, base_position):
+        if not ctx.can_begin_term(leadership_term_id, base_position):
             raise ConsensusError(
-                f"a record of term_id={term_id} begins at {base_position} in state {ctx.state.name} of term"
-                f" {ctx.leadership_term_id}, after terms {ctx.terms.rows} and append_position={ctx.append_position}"
+                f"a record of leadership_term_id={leadership_term_id} begins at {base_position}, in state"
+                f" {ctx.state.name} of term {ctx.leadership_term_id}, after terms {ctx.terms.rows} and"
+                f" append_position={ctx.append_position}"
             )
-        ctx.terms.append(term_id, base_position)
-        ctx.raise_candidate_term(term_id)
-        ctx.emit(PersistTerm(term_id, base_position))
+        ctx.terms.append(leadership_term_id, base_position)
+        ctx.raise_candidate_term(leadership_term_id)
+        ctx.emit(PersistTerm(leadership_term_id, base_position))
 
     def on_configuration(self, position: int, configuration: Configuration) -> None:
         """A configuration was found in the own durable log, its record ends at `position`: it is in force from now on.
@@ -185,11 +186,11 @@ class ConsensusCore:
         """Whether this member leads a term whose first record is committed."""
         return self._ctx.is_leading and self._ctx.is_closed
 
-    def is_bound_to(self, term_id: int, leader_member_id: int) -> bool:
+    def is_bound_to(self, leadership_term_id: int, leader_member_id: int) -> bool:
         """Whether this member follows a leader, and has given its word to no later one."""
         ctx = self._ctx
         is_follower = ctx.is_following and self.leader_member_id == leader_member_id
-        return is_follower and ctx.leadership_term_id == ctx.candidate_term_id == term_id
+        return is_follower and ctx.leadership_term_id == ctx.candidate_term_id == leadership_term_id
 
     def is_quorum(self, member_ids: Collection[int]) -> bool:
         """Whether the voters among these members are enough for a decision."""

@@ -128,14 +128,14 @@ def on_canvass(ctx: Context, message: CanvassPosition) -> None:
 def tick_candidate_ballot(ctx: Context) -> None:
     """Ask whoever has not answered; lead with all votes of those that canvassed at once, with a quorum when the ballot
     ends."""
-    threshold, term_id = ctx.quorum_threshold, ctx.candidate_term_id
+    threshold, candidate_term_id = ctx.quorum_threshold, ctx.candidate_term_id
     is_over = ctx.now_ns >= ctx.state_since_ns + ctx.config.election_timeout_ns
-    if is_unanimous_leader(ctx.ballot, term_id, threshold, ctx.graceful_leader_id):
-        transitions.become_leader(ctx, f"unanimous vote for term {term_id}")
-    elif (is_over or ctx.is_transfer_ballot) and is_quorum_leader(ctx.voters(), term_id, threshold):
-        transitions.become_leader(ctx, f"quorum vote for term {term_id}")
+    if is_unanimous_leader(ctx.ballot, candidate_term_id, threshold, ctx.graceful_leader_id):
+        transitions.become_leader(ctx, f"unanimous vote for term {candidate_term_id}")
+    elif (is_over or ctx.is_transfer_ballot) and is_quorum_leader(ctx.voters(), candidate_term_id, threshold):
+        transitions.become_leader(ctx, f"quorum vote for term {candidate_term_id}")
     elif is_over:
-        transitions.canvass(ctx, f"no quorum for term {term_id}")
+        transitions.canvass(ctx, f"no quorum for term {candidate_term_id}")
     elif ctx.now_ns >= ctx.next_send_ns:
         ctx.next_send_ns = ctx.now_ns + ctx.config.election_status_interval_ns
         for member in ctx.voters():
@@ -184,23 +184,23 @@ def on_request_vote(ctx: Context, message: RequestVote) -> None:
     is_disturbance = ctx.leader_was_heard_lately() and not message.is_transfer
     if not ctx.may_vote or ctx.state not in ELECTING_STATES or is_disturbance:
         return
-    candidate_id, term_id = message.candidate_member_id, message.candidate_term_id
-    ctx.note_term(term_id)
+    candidate_id, candidate_term_id = message.candidate_member_id, message.candidate_term_id
+    ctx.note_term(candidate_term_id)
     ctx.refresh_own()
-    if term_id == ctx.candidate_term_id and candidate_id == ctx.voted_for:
+    if candidate_term_id == ctx.candidate_term_id and candidate_id == ctx.voted_for:
         send_vote(ctx, message, True)
         return
-    if term_id <= ctx.candidate_term_id:
+    if candidate_term_id <= ctx.candidate_term_id:
         send_vote(ctx, message, False)
         return
-    ctx.raise_candidate_term(term_id)
+    ctx.raise_candidate_term(candidate_term_id)
     own_is_newer = compare_log(
         ctx.own.log_leadership_term_id, ctx.own.log_position, message.log_leadership_term_id, message.log_position
     )
     if own_is_newer > 0:
         send_vote(ctx, message, False)
         if ctx.state is ElectionState.CANDIDATE_BALLOT:
-            transitions.canvass(ctx, f"term {term_id} overtook the ballot")
+            transitions.canvass(ctx, f"term {candidate_term_id} overtook the ballot")
         return
     ctx.voted_for = candidate_id
     send_vote(ctx, message, True)

@@ -22,22 +22,22 @@ def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
 
     One that may be bound to a term it has forgotten acknowledges to nobody.
     """
-    term_id = message.leadership_term_id
-    if term_id < ctx.candidate_term_id or Distrust.VOTE in ctx.distrust:
+    leadership_term_id = message.leadership_term_id
+    if leadership_term_id < ctx.candidate_term_id or Distrust.VOTE in ctx.distrust:
         return
     check_app_version(ctx, message)
     if ctx.state in ELECTING_STATES:
         accept_leader(ctx, message)
-    elif term_id > ctx.leadership_term_id:
-        ctx.note_term(term_id)
-        transitions.enter_election(ctx, f"member {message.leader_member_id} leads term {term_id}")
+    elif leadership_term_id > ctx.leadership_term_id:
+        ctx.note_term(leadership_term_id)
+        transitions.enter_election(ctx, f"member {message.leader_member_id} leads term {leadership_term_id}")
     elif message.leader_member_id != ctx.progress.leader_member_id:
         raise ConsensusError(
-            f"members {message.leader_member_id} and {ctx.progress.leader_member_id} both lead term {term_id}:"
-            " a member lost its durable vote; stop the cluster and compare the logs"
+            f"members {message.leader_member_id} and {ctx.progress.leader_member_id} both lead term"
+            f" {leadership_term_id}: a member lost its durable vote; stop the cluster and compare the logs"
         )
     else:
-        ctx.progress.commit_notified(term_id, message.commit_position, message.leader_member_id, ctx.now_ns)
+        ctx.progress.commit_notified(leadership_term_id, message.commit_position, message.leader_member_id, ctx.now_ns)
 
 
 def check_app_version(ctx: Context, message: NewLeadershipTerm) -> None:

@@ -81,12 +81,12 @@ def send_commit_position(ctx: Context) -> None:
         progress.sent(progress.commit_position, ctx.now_ns)
 
 
-def own_bracket(ctx: Context, term_id: int) -> Bracket:
+def own_bracket(ctx: Context, leadership_term_id: int) -> Bracket:
     """The rows of the leader's table around a term; the current term counts from its base on, durable or not."""
     terms = TermTable(ctx.terms.rows)
     if terms.last_term_id != ctx.leadership_term_id:
         terms.append(ctx.leadership_term_id, ctx.term_base_position)
-    return terms.bracket(term_id)
+    return terms.bracket(leadership_term_id)
 
 
 def own_announcement(ctx: Context, member: Member) -> NewLeadershipTerm:
@@ -95,7 +95,7 @@ def own_announcement(ctx: Context, member: Member) -> NewLeadershipTerm:
     asked_term_id = ctx.terms.term_before(ctx.term_base_position) if told is None else told
     bracket = own_bracket(ctx, min(asked_term_id, ctx.leadership_term_id))
     return NewLeadershipTerm(
-        log_leadership_term_id=bracket.term_id,
+        log_leadership_term_id=bracket.leadership_term_id,
         next_leadership_term_id=bracket.next_term_id,
         next_term_base_log_position=bracket.next_base_position,
         next_log_position=bracket.end_position,

@@ -48,19 +48,19 @@ cdef class Progress:
             self._positions[index] = NULL_VALUE
             self._activity_ns[index] = NULL_VALUE
 
-    def lead(self, int64_t term_id, int64_t now_ns):
+    def lead(self, int64_t leadership_term_id, int64_t now_ns):
         """Count for a new term of this member; every member counts as heard now, with nothing acknowledged."""
         self.stop()
-        self.leadership_term_id = term_id
+        self.leadership_term_id = leadership_term_id
         self.leader_member_id = self.member_id
         self.is_leader = True
         for index in range(self.member_count):
             self._activity_ns[index] = now_ns
 
-    def follow(self, int64_t term_id, int32_t leader_member_id, int64_t now_ns):
+    def follow(self, int64_t leadership_term_id, int32_t leader_member_id, int64_t now_ns):
         """Take commit positions from the leader of a term whose log begins with the own log."""
         self.stop()
-        self.leadership_term_id = term_id
+        self.leadership_term_id = leadership_term_id
         self.leader_member_id = leader_member_id
         self.is_following = True
         self.last_leader_activity_ns = now_ns

@@ -71,11 +71,13 @@ class ReadIndex(Generic[Read]):
         """A message from another member."""
         self._look_for_office()
         match message:
-            case ReadHeartbeat(term_id, round_id, leader_id):
-                if self._core.is_bound_to(term_id, leader_id):
-                    self._messages.append((leader_id, ReadHeartbeatAck(term_id, round_id, self._core.member_id)))
-            case ReadHeartbeatAck(term_id, round_id, member_id):
-                if self._leads and term_id == self._core.leadership_term_id and round_id == self._round_id:
+            case ReadHeartbeat(leadership_term_id, round_id, leader_id):
+                if self._core.is_bound_to(leadership_term_id, leader_id):
+                    self._messages.append(
+                        (leader_id, ReadHeartbeatAck(leadership_term_id, round_id, self._core.member_id))
+                    )
+            case ReadHeartbeatAck(leadership_term_id, round_id, member_id):
+                if self._leads and leadership_term_id == self._core.leadership_term_id and round_id == self._round_id:
                     self._acknowledged.add(member_id)
                     self._confirm_by_quorum()
             case ReadIndexRequest():
@@ -174,11 +176,11 @@ class ReadIndex(Generic[Read]):
 
     def _send(self, now_ns: int) -> None:
         self._sent_ns = now_ns
-        own_id, term_id = self._core.member_id, self._core.leadership_term_id
+        own_id, leadership_term_id = self._core.member_id, self._core.leadership_term_id
         if self._leads:
-            self._messages.append((NULL_MEMBER, ReadHeartbeat(term_id, self._round_id, own_id)))
+            self._messages.append((NULL_MEMBER, ReadHeartbeat(leadership_term_id, self._round_id, own_id)))
         else:
-            self._messages.append((self._leader_id, ReadIndexRequest(term_id, self._round_id, own_id)))
+            self._messages.append((self._leader_id, ReadIndexRequest(leadership_term_id, self._round_id, own_id)))
 
     def _confirm_by_quorum(self) -> None:
         if self._under_way and self._core.is_quorum(self._acknowledged):

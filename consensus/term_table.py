@@ -19,7 +19,7 @@ class Bracket(NamedTuple):
     Null where there is no such row; `end_position` is where the second row's term ends, null while it is open.
     """
 
-    term_id: int
+    leadership_term_id: int
     next_term_id: int
     next_base_position: int
     end_position: int
@@ -31,8 +31,8 @@ class TermTable:
     def __init__(self, rows: Iterable[tuple[int, int]] = ()) -> None:
         self._terms: list[int] = []
         self._bases: list[int] = []
-        for term_id, base_position in rows:
-            self.append(term_id, base_position)
+        for leadership_term_id, base_position in rows:
+            self.append(leadership_term_id, base_position)
 
     @property
     def rows(self) -> list[tuple[int, int]]:
@@ -49,12 +49,12 @@ class TermTable:
         """Where the last term begins, or NULL_POSITION."""
         return self._bases[-1] if self._bases else NULL_POSITION
 
-    def append(self, term_id: int, base_position: int) -> None:
+    def append(self, leadership_term_id: int, base_position: int) -> None:
         """Add a row for a new last term."""
-        assert term_id >= 0, f"term_id={term_id}"
-        assert term_id > self.last_term_id, f"term_id={term_id} after {self.rows}"
+        assert leadership_term_id >= 0, f"leadership_term_id={leadership_term_id}"
+        assert leadership_term_id > self.last_term_id, f"leadership_term_id={leadership_term_id} after {self.rows}"
         assert base_position > self.last_base_position, f"base_position={base_position} after {self.rows}"
-        self._terms.append(term_id)
+        self._terms.append(leadership_term_id)
         self._bases.append(base_position)
 
     def truncate(self, position: int) -> None:
@@ -70,11 +70,11 @@ class TermTable:
         index = bisect_left(self._bases, position)
         return self._terms[index - 1] if index > 0 else NULL_TERM
 
-    def bracket(self, term_id: int) -> Bracket:
+    def bracket(self, leadership_term_id: int) -> Bracket:
         """The rows around a term."""
-        index = bisect_right(self._terms, term_id)
+        index = bisect_right(self._terms, leadership_term_id)
         return Bracket(
-            term_id=self._terms[index - 1] if index > 0 else NULL_TERM,
+            leadership_term_id=self._terms[index - 1] if index > 0 else NULL_TERM,
             next_term_id=self._terms[index] if index < len(self._terms) else NULL_TERM,
             next_base_position=self._bases[index] if index < len(self._bases) else NULL_POSITION,
             end_position=self._bases[index + 1] if index + 1 < len(self._bases) else NULL_POSITION,

@@ -162,18 +162,18 @@ def join(ctx: Context, message: NewLeadershipTerm, reason: str) -> None:
     """The own log is a prefix of the leader's: have the rest of it copied."""
     assert not ctx.log_is_open
     assert not ctx.has_unwritten_term
-    term_id, leader_id = message.leadership_term_id, message.leader_member_id
-    ctx.leadership_term_id = term_id
+    leadership_term_id, leader_id = message.leadership_term_id, message.leader_member_id
+    ctx.leadership_term_id = leadership_term_id
     ctx.term_base_position = message.term_base_log_position
     ctx.log_session_id = message.log_session_id
     ctx.is_leader_startup = message.is_startup
-    ctx.progress.follow(term_id, leader_id, ctx.now_ns)
-    ctx.progress.commit_notified(term_id, message.commit_position, leader_id, ctx.now_ns)
+    ctx.progress.follow(leadership_term_id, leader_id, ctx.now_ns)
+    ctx.progress.commit_notified(leadership_term_id, message.commit_position, leader_id, ctx.now_ns)
     ctx.log_is_open = True
     transition(ctx, ElectionState.FOLLOWER_CATCHUP_INIT, reason)
     become(ctx, Role.FOLLOWER)
     leader_position = ctx.joined_end_position = max(message.log_position, ctx.append_position)
-    ctx.emit(JoinLog(term_id, leader_id, message.log_session_id, ctx.append_position, leader_position))
+    ctx.emit(JoinLog(leadership_term_id, leader_id, message.log_session_id, ctx.append_position, leader_position))
     transition(ctx, ElectionState.FOLLOWER_CATCHUP_AWAIT, f"from position {ctx.append_position}")
 
 

@@ -100,7 +100,7 @@ class ClusterClient:
         self.ingress_endpoints = _endpoint_table(ingress_endpoints, self.settings.ingress_channel)
         named_endpoints = dict(ingress_endpoints) if isinstance(ingress_endpoints, Mapping) else {}
         self._on_session_event = on_session_event or (lambda code, detail: None)
-        self._on_new_leader = on_new_leader or (lambda term_id, member_id, endpoints: None)
+        self._on_new_leader = on_new_leader or (lambda leadership_term_id, member_id, endpoints: None)
         self._on_challenge = on_challenge or (lambda challenge: self.settings.credentials)
         self.state = ClientState.CONNECTING
         self.session_id = NULL_VALUE

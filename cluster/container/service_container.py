@@ -246,12 +246,12 @@ class ServiceContainer(ContainerLoop):
         key = recovery.key
         self._log_recording = counters.counter(ids[1])
         self._positions = [counters.counter(counter_id) for counter_id in ids[2:]]
-        term_id, log_position, timestamp, _, service_count = _RECOVERY_KEY.unpack_from(key)
-        if term_id < 0 or service_count == 0:
+        leadership_term_id, log_position, timestamp, _, service_count = _RECOVERY_KEY.unpack_from(key)
+        if leadership_term_id < 0 or service_count == 0:
             self._start(None)
         else:
             (recording_id,) = struct.unpack_from("<q", key, _RECOVERY_KEY.size + 8 * self.service_id)
-            self.set_log_state(log_position, timestamp, term_id)
+            self.set_log_state(log_position, timestamp, leadership_term_id)
             self._start(recording_id)
         self.state = ContainerState.RUNNING
         self.executes = True

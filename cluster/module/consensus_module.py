@@ -92,7 +92,7 @@ class ConsensusModule:
         self.config = config
         self.member_id = config.member_id
         self.heartbeat_timeout_ns = config.leader_heartbeat_timeout_ns
-        self.term_id = NULL_VALUE
+        self.leadership_term_id = NULL_VALUE
         self.has_ended = False
         self._seams = seams
         self._serving_term = NULL_VALUE
@@ -272,7 +272,7 @@ class ConsensusModule:
     def _on_session_control(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
         if table is codecs.CHALLENGE_RESPONSE:
             self.requests.on_challenge_response(values, cluster_time)
-        elif getattr(values, "leadership_term_id", NULL_VALUE) != self.term_id:
+        elif getattr(values, "leadership_term_id", NULL_VALUE) != self.leadership_term_id:
             return
         elif table is codecs.SESSION_KEEP_ALIVE:
             self.sessions.keep_alive(values.cluster_session_id, image, cluster_time)
@@ -304,7 +304,7 @@ class ConsensusModule:
         if message is None or self._is_from_stranger(message):
             return
         if isinstance(message, messages.CatchupPosition):
-            self.log.on_catchup_position(message, self.term_id)
+            self.log.on_catchup_position(message, self.leadership_term_id)
         elif isinstance(message, messages.StopCatchup):
             if message.follower_member_id == self.member_id and self.log.stop_catchup(message.leadership_term_id):
                 self.core.on_live(now_ns)
@@ -334,7 +334,7 @@ class ConsensusModule:
         return any(getattr(message, name) not in self.contacts for name in names if hasattr(message, name))
 
     def _check_catchup(self, message: messages.AppendPosition) -> None:
-        stop = self.log.on_append_position(message, self.term_id)
+        stop = self.log.on_append_position(message, self.leadership_term_id)
         if stop is not None:
             self._send(message.follower_member_id, stop)
 
@@ -389,7 +389,9 @@ class ConsensusModule:
         return self.service_messages.append_pending(
             lambda session_id, payload: self.append(
                 codecs.SESSION_MESSAGE_HEADER.encode(
-                    leadership_term_id=self.term_id, cluster_session_id=session_id, timestamp=self.cluster_time
+                    leadership_term_id=self.leadership_term_id,
+                    cluster_session_id=session_id,
+                    timestamp=self.cluster_time,
                 )
                 + payload
             )
@@ -488,9 +490,9 @@ class ConsensusModule:
 
     # -- leading ---------------------------------------------------------------------------------------------------
 
-    def _serve(self, term_id: int) -> None:
+    def _serve(self, leadership_term_id: int) -> None:
         """The first record of our own term is committed and executed: this member is the serving leader."""
-        self._serving_term = self.term_id = term_id
+        self._serving_term = self.leadership_term_id = leadership_term_id
         self.sessions.lead(self, self.cluster_time)
         self.control.lead()
         self.update_ingress()
@@ -510,7 +512,7 @@ class ConsensusModule:
         now = self.cluster_time
         while (correlation_id := self.timers.pop_due(now)) is not None:
             record = codecs.TIMER_EVENT.encode(
-                leadership_term_id=self.term_id, correlation_id=correlation_id, timestamp=now
+                leadership_term_id=self.leadership_term_id, correlation_id=correlation_id, timestamp=now
             )
             if not self.append(record):
                 self.timers.put_back(correlation_id)
@@ -601,16 +603,16 @@ class ConsensusModule:
                 self.broadcast(message)
             case commands.PersistCandidateTerm(candidate_term_id, log_position):
                 store.put_candidate_term(candidate_term_id, log_position, self.cluster_time)
-            case commands.PersistTerm(term_id, base_position):
-                store.put_term(term_id, base_position)
+            case commands.PersistTerm(leadership_term_id, base_position):
+                store.put_term(leadership_term_id, base_position)
             case commands.PersistDistrust(distrust):
                 store.put_distrust(distrust)
                 self.counters.distrust.set(int(distrust))
                 self._seams.events("cluster.trust", member_id=self.member_id, distrust=distrust.name or "NONE")
-            case commands.PrepareLog(term_id, base_position):
-                self._prepare_log(term_id, base_position, now_ns)
+            case commands.PrepareLog(leadership_term_id, base_position):
+                self._prepare_log(leadership_term_id, base_position, now_ns)
             case commands.JoinLog():
-                self.term_id = command.term_id
+                self.leadership_term_id = command.leadership_term_id
                 self.log.join(command)
                 self.update_ingress()
             case commands.LeaveLog():
@@ -638,18 +640,18 @@ class ConsensusModule:
             case _:
                 assert_never(command)
 
-    def _prepare_log(self, term_id: int, base_position: int, now_ns: int) -> None:
-        self.term_id = term_id
+    def _prepare_log(self, leadership_term_id: int, base_position: int, now_ns: int) -> None:
+        self.leadership_term_id = leadership_term_id
         try:
-            session_id = self.log.lead(term_id, base_position, self.membership.others, now_ns)
-            end = self.log.append_first_record(term_id, base_position, self.cluster_time)
+            session_id = self.log.lead(leadership_term_id, base_position, self.membership.others, now_ns)
+            end = self.log.append_first_record(leadership_term_id, base_position, self.cluster_time)
         except StorageError:
             raise
         except OrdoError as error:
-            self.record_error(f"cannot lead term {term_id}: {error.message}")
+            self.record_error(f"cannot lead term {leadership_term_id}: {error.message}")
             self.core.on_log_lost(error.message, False, now_ns)
             return
-        self.counters.leader_term.set(term_id)
+        self.counters.leader_term.set(leadership_term_id)
         self.core.on_log_ready(session_id, end, now_ns)
 
     def _leave_log(self, now_ns: int) -> None:

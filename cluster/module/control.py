@@ -23,7 +23,7 @@ class ControlHost(Protocol):
     @property
     def is_leader(self) -> bool: ...
     @property
-    def term_id(self) -> int: ...
+    def leadership_term_id(self) -> int: ...
     @property
     def cluster_time(self) -> int: ...
     def begin_snapshot(self, record: LogRecord) -> None:
@@ -140,7 +140,7 @@ class ClusterControl:
         """A ClusterActionRequest; the log position after it, or a negative result code."""
         length_bytes = codecs.CLUSTER_ACTION_REQUEST.block_length + codecs.HEADER_LENGTH_BYTES
         record = codecs.CLUSTER_ACTION_REQUEST.encode(
-            leadership_term_id=self._host.term_id,
+            leadership_term_id=self._host.leadership_term_id,
             log_position=self._sequencer.position_after(length_bytes),
             timestamp=self._host.cluster_time,
             action=action,

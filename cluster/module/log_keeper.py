@@ -83,7 +83,7 @@ class LogKeeper:
 
     # -- leading
 
-    def lead(self, term_id: int, base_position: int, others: list[Member], now_ns: int) -> int:
+    def lead(self, leadership_term_id: int, base_position: int, others: list[Member], now_ns: int) -> int:
         """Opens the log publication at `base_position`, to these members, and records it; its session id."""
         self._leader_log = LeaderLog(
             self._archive,
@@ -97,15 +97,15 @@ class LogKeeper:
             now_ns,
         )
         self._attach(self._leader_log.recording)
-        self._sequencer.lead(term_id, self._leader_log.publication)
+        self._sequencer.lead(leadership_term_id, self._leader_log.publication)
         return int(self._leader_log.publication.session_id)
 
-    def append_first_record(self, term_id: int, base_position: int, cluster_time: int) -> int:
+    def append_first_record(self, leadership_term_id: int, base_position: int, cluster_time: int) -> int:
         """Appends the NewLeadershipTermEvent; the position after it."""
         assert self._leader_log is not None
         end = self._sequencer.position_after(codecs.NEW_LEADERSHIP_TERM_EVENT.block_length + codecs.HEADER_LENGTH_BYTES)
         record = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
-            leadership_term_id=term_id,
+            leadership_term_id=leadership_term_id,
             log_position=end,
             timestamp=cluster_time,
             term_base_log_position=base_position,
@@ -119,11 +119,11 @@ class LogKeeper:
             if position > 0:
                 return position
             self._client.invoke()
-        raise ClusterError(f"the first record of term {term_id} found no room in the log: result={position}")
+        raise ClusterError(f"the first record of term {leadership_term_id} found no room in the log: result={position}")
 
-    def on_catchup_position(self, message: messages.CatchupPosition, term_id: int) -> None:
+    def on_catchup_position(self, message: messages.CatchupPosition, leadership_term_id: int) -> None:
         leader_log = self._leader_log
-        if leader_log is None or message.leadership_term_id != term_id:
+        if leader_log is None or message.leadership_term_id != leadership_term_id:
             return
         (member,) = self._contacts.find([message.follower_member_id])
         if not leader_log.needs_replay(member.id, message.log_position):
@@ -136,15 +136,21 @@ class LogKeeper:
         except OrdoError as error:
             self._on_failure(ClusterError(f"no replay of the log to member {member.id}: {error.message}"))
 
-    def on_append_position(self, message: messages.AppendPosition, term_id: int) -> messages.StopCatchup | None:
+    def on_append_position(
+        self, message: messages.AppendPosition, leadership_term_id: int
+    ) -> messages.StopCatchup | None:
         """Ends a member's catch-up when it is live and near; the message that tells it so."""
         leader_log = self._leader_log
-        if leader_log is None or message.leadership_term_id != term_id or not message.flags & APPEND_FLAG_LIVE:
+        if (
+            leader_log is None
+            or message.leadership_term_id != leadership_term_id
+            or not message.flags & APPEND_FLAG_LIVE
+        ):
             return None
         if message.log_position < leader_log.near_position:
             return None
         leader_log.stop_replay(message.follower_member_id)
-        return messages.StopCatchup(term_id, message.follower_member_id)
+        return messages.StopCatchup(leadership_term_id, message.follower_member_id)
 
     def send_to(self, others: list[Member], is_final: bool, now_ns: int) -> None:
         """The members are others now; those that are gone still get the live log until that is final."""
@@ -169,7 +175,7 @@ class LogKeeper:
                 self._archive.truncate(self.recording_id, descriptor.stop_position)
         self._join = command
         self._next_catchup_request_ns = 0
-        self._sequencer.follow(command.term_id, command.leader_member_id)
+        self._sequencer.follow(command.leadership_term_id, command.leader_member_id)
         self._sequencer.append_flags = APPEND_FLAG_CATCHUP
 
     def advance_join(self, now_ns: int, send: Callable[[int, messages.Message], None]) -> int | None:
@@ -215,12 +221,14 @@ class LogKeeper:
         self._next_catchup_request_ns = now_ns + CATCHUP_RETRY_INTERVAL_NS
         send(
             self._join.leader_member_id,
-            messages.CatchupPosition(self._join.term_id, self._join.from_position, self._own.id, self._own.catchup),
+            messages.CatchupPosition(
+                self._join.leadership_term_id, self._join.from_position, self._own.id, self._own.catchup
+            ),
         )
 
-    def stop_catchup(self, term_id: int) -> bool:
+    def stop_catchup(self, leadership_term_id: int) -> bool:
         """The leader has ended the replay: the log is live. False when that is not about this join."""
-        if self._join is None or self._join.term_id != term_id or self._follower_log is None:
+        if self._join is None or self._join.leadership_term_id != leadership_term_id or self._follower_log is None:
             return False
         self._follower_log.stop_catchup()
         self._sequencer.append_flags = 0

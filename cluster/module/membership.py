@@ -40,7 +40,7 @@ class MembershipHost(Protocol):
     @property
     def is_leader(self) -> bool: ...
     @property
-    def term_id(self) -> int: ...
+    def leadership_term_id(self) -> int: ...
     @property
     def cluster_time(self) -> int: ...
     def announce(self, event: str, text: str) -> None:
@@ -196,7 +196,7 @@ class Membership:
                 return f"{request.member!r} cannot be reached; see `ordo errors`"
         find = self._contacts.find
         named = NamedConfiguration(tuple(find(wanted.voter_ids)), tuple(find(wanted.learner_ids)))
-        position = int(self._sequencer.append(named.encode(host.term_id, host.cluster_time)))
+        position = int(self._sequencer.append(named.encode(host.leadership_term_id, host.cluster_time)))
         if position <= 0:
             return "the log has no room at the moment; try again"
         self._is_in_flight = True

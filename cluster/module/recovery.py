@@ -188,10 +188,10 @@ class Recovery:
         """
         base = max(self.terms[-1][1] if self.terms else 0, self.log_position)
         reader = self._archive.reader(self.log_recording_id, base)
-        for term_id, base_position in find_terms(reader, self.append_position):
-            if not self.terms or term_id > self.terms[-1][0]:
-                self._store.put_term(term_id, base_position)
-                self.terms.append((term_id, base_position))
+        for leadership_term_id, base_position in find_terms(reader, self.append_position):
+            if not self.terms or leadership_term_id > self.terms[-1][0]:
+                self._store.put_term(leadership_term_id, base_position)
+                self.terms.append((leadership_term_id, base_position))
 
     # -- what follows --------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ cdef class Sequencer:
     cdef public bint takes_ingress
     cdef public bint is_steady            # no election is running: positions go past Python
     cdef public bint holds_service        # the service is ahead of the module: its requests wait
-    cdef int64_t _term_id
+    cdef int64_t _leadership_term_id
     cdef int32_t _leader_id
     cdef int32_t _member_id
     cdef ExclusivePublication _log

@@ -12,19 +12,19 @@ from cluster.wire.layout cimport (
     APPEND_POSITION_LENGTH,
     APPEND_POSITION_LOG_POSITION,
     APPEND_POSITION_MEMBER_ID,
-    APPEND_POSITION_TERM_ID,
+    APPEND_POSITION_LEADERSHIP_TERM_ID,
     COMMIT_POSITION_BLOCK,
     COMMIT_POSITION_ID,
     COMMIT_POSITION_LENGTH,
     COMMIT_POSITION_LOG_POSITION,
     COMMIT_POSITION_MEMBER_ID,
-    COMMIT_POSITION_TERM_ID,
+    COMMIT_POSITION_LEADERSHIP_TERM_ID,
     NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION,
     NEW_LEADERSHIP_TERM_EVENT_ID,
     NEW_LEADERSHIP_TERM_EVENT_TERM_ID,
     SESSION_HEADER_LENGTH,
     SESSION_HEADER_SESSION_ID,
-    SESSION_HEADER_TERM_ID,
+    SESSION_HEADER_LEADERSHIP_TERM_ID,
     SESSION_MESSAGE_HEADER_ID,
     is_query,
     put_sbe_header,
@@ -203,15 +203,15 @@ cdef class Sequencer:
             self._reader.seek(min(self._reader.position, position))
         self.append_position = min(self.append_position, position)
 
-    def lead(self, int64_t term_id, ExclusivePublication log):
+    def lead(self, int64_t leadership_term_id, ExclusivePublication log):
         self._mode = LEADING
-        self._term_id = term_id
+        self._leadership_term_id = leadership_term_id
         self._leader_id = self._member_id
         self._log = log
 
-    def follow(self, int64_t term_id, int32_t leader_id):
+    def follow(self, int64_t leadership_term_id, int32_t leader_id):
         self._mode = FOLLOWING
-        self._term_id = term_id
+        self._leadership_term_id = leadership_term_id
         self._leader_id = leader_id
         self._log = None
 
@@ -239,7 +239,7 @@ cdef class Sequencer:
         return self.leading_term()
 
     cdef int64_t leading_term(self) noexcept nogil:
-        return self._term_id if self._mode == LEADING else NULL_POSITION
+        return self._leadership_term_id if self._mode == LEADING else NULL_POSITION
 
     @property
     def notified_position(self):
@@ -297,18 +297,18 @@ cdef class Sequencer:
         if template == APPEND_POSITION_ID and self._mode == LEADING:
             if fragment.length_bytes < APPEND_POSITION_LENGTH or data[APPEND_POSITION_FLAGS] & FLAG_LIVE_OR_CATCHUP:
                 return False
-            if ordo_get_i64(data + APPEND_POSITION_TERM_ID) != self._term_id:
+            if ordo_get_i64(data + APPEND_POSITION_LEADERSHIP_TERM_ID) != self._leadership_term_id:
                 return False
             self.progress.on_append_position(
-                ordo_get_i32(data + APPEND_POSITION_MEMBER_ID), self._term_id,
+                ordo_get_i32(data + APPEND_POSITION_MEMBER_ID), self._leadership_term_id,
                 ordo_get_i64(data + APPEND_POSITION_LOG_POSITION), now_ns)
             return True
         if template == COMMIT_POSITION_ID and self._mode == FOLLOWING:
-            if ordo_get_i64(data + COMMIT_POSITION_TERM_ID) != self._term_id \
+            if ordo_get_i64(data + COMMIT_POSITION_LEADERSHIP_TERM_ID) != self._leadership_term_id \
                     or ordo_get_i32(data + COMMIT_POSITION_MEMBER_ID) != self._leader_id:
                 return False
             self.progress.on_commit_notified(
-                self._term_id, ordo_get_i64(data + COMMIT_POSITION_LOG_POSITION), self._leader_id, now_ns)
+                self._leadership_term_id, ordo_get_i64(data + COMMIT_POSITION_LOG_POSITION), self._leader_id, now_ns)
             return True
         return False
 
@@ -361,7 +361,7 @@ cdef class Sequencer:
     cdef int _sequence(self, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1:
         cdef int64_t session_id, slot, position
         cdef int attempt
-        if self._mode != LEADING or ordo_get_i64(message + SESSION_HEADER_TERM_ID) != self._term_id:
+        if self._mode != LEADING or ordo_get_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID) != self._leadership_term_id:
             return 1
         session_id = ordo_get_i64(message + SESSION_HEADER_SESSION_ID)
         slot = self.sessions.find(session_id)
@@ -372,7 +372,7 @@ cdef class Sequencer:
                 f"ingress: a message of {length_bytes} bytes, the log takes {self._log.max_message_length}: "
                 "raise log_term_length (8 times the longest message)")
             return 1
-        put_session_header(self._header, self._term_id, session_id, cluster_time)
+        put_session_header(self._header, self._leadership_term_id, session_id, cluster_time)
         for attempt in range(2):
             position = self._log.append(self._header, SESSION_HEADER_LENGTH, message + SESSION_HEADER_LENGTH,
                                         length_bytes - SESSION_HEADER_LENGTH)
@@ -480,7 +480,7 @@ cdef class Sequencer:
             put_sbe_header(message, COMMIT_POSITION_BLOCK, COMMIT_POSITION_ID)
         else:
             put_sbe_header(message, APPEND_POSITION_BLOCK, APPEND_POSITION_ID)
-        ordo_put_i64(message + APPEND_POSITION_TERM_ID, self._term_id)
+        ordo_put_i64(message + APPEND_POSITION_LEADERSHIP_TERM_ID, self._leadership_term_id)
         ordo_put_i64(message + APPEND_POSITION_LOG_POSITION, position)
         ordo_put_i32(message + APPEND_POSITION_MEMBER_ID, self._member_id)
         message[APPEND_POSITION_FLAGS] = self.append_flags

@@ -234,7 +234,7 @@ class SessionRequests:
             # taken before this leader had executed what its log has of earlier terms, where it may be (seed 7611)
             request.session_id = self._take_session_id()
         record = codecs.SESSION_OPEN_EVENT.encode(
-            leadership_term_id=leadership.term_id,
+            leadership_term_id=leadership.leadership_term_id,
             correlation_id=request.correlation_id,
             cluster_session_id=request.session_id,
             timestamp=cluster_time,

@@ -31,7 +31,7 @@ class Leadership(Protocol):
     """What sessions need to know of, and have done by, the serving leader."""
 
     member_id: int
-    term_id: int
+    leadership_term_id: int
     heartbeat_timeout_ns: int
 
     def append(self, record: bytes) -> bool:
@@ -71,7 +71,7 @@ def session_event(
     return codecs.SESSION_EVENT.encode(
         cluster_session_id=session_id,
         correlation_id=correlation_id,
-        leadership_term_id=leadership.term_id,
+        leadership_term_id=leadership.leadership_term_id,
         leader_member_id=leader_id,
         code=code,
         version=codecs.CLIENT_PROTOCOL_VERSION,
@@ -154,7 +154,7 @@ class OpenSessions:
             )
             session.events.append(
                 codecs.NEW_LEADER_EVENT.encode(
-                    leadership_term_id=leadership.term_id,
+                    leadership_term_id=leadership.leadership_term_id,
                     cluster_session_id=session.id,
                     leader_member_id=leadership.member_id,
                     ingress_endpoints=leadership.ingress_endpoints,
@@ -253,7 +253,7 @@ class OpenSessions:
         assert session.close_reason is not None
         session.close_appended = leadership.append(
             codecs.SESSION_CLOSE_EVENT.encode(
-                leadership_term_id=leadership.term_id,
+                leadership_term_id=leadership.leadership_term_id,
                 cluster_session_id=session.id,
                 timestamp=cluster_time,
                 close_reason=session.close_reason,

@@ -108,17 +108,17 @@ class StateStore:
         with self._store.transaction() as txn:
             txn.put(_CHECK_LOG, bytes([check_log]))
 
-    def put_term(self, term_id: int, base_position: int) -> None:
+    def put_term(self, leadership_term_id: int, base_position: int) -> None:
         """Adds a row in place of any with a term or a base at or above its own."""
         doomed = [
             key
             for key, value in self._store.items(_TERM)
-            if _I64.unpack(key[len(_TERM) :])[0] >= term_id or _I64.unpack(value)[0] >= base_position
+            if _I64.unpack(key[len(_TERM) :])[0] >= leadership_term_id or _I64.unpack(value)[0] >= base_position
         ]
         with self._store.transaction() as txn:
             for key in doomed:
                 txn.delete(key)
-            txn.put(_TERM + _I64.pack(term_id), _I64.pack(base_position))
+            txn.put(_TERM + _I64.pack(leadership_term_id), _I64.pack(base_position))
 
     def truncate_terms(self, position: int) -> None:
         """Forgets every term whose base is at or past `position`: its records are gone from the log."""

@@ -56,7 +56,7 @@ cdef enum:  # template ids
 cdef enum:  # SessionMessageHeader: every application message's prefix
     SESSION_MESSAGE_HEADER_BLOCK = 24
     SESSION_HEADER_LENGTH = 32
-    SESSION_HEADER_TERM_ID = 8             # i64
+    SESSION_HEADER_LEADERSHIP_TERM_ID = 8             # i64
     SESSION_HEADER_SESSION_ID = 16         # i64; negative in the log: a message from a service
     SESSION_HEADER_TIMESTAMP = 24          # i64, cluster time
 
@@ -69,7 +69,7 @@ cdef enum:  # SessionKeepAlive and SessionCloseRequest
 cdef enum:  # AppendPosition
     APPEND_POSITION_BLOCK = 21
     APPEND_POSITION_LENGTH = 29
-    APPEND_POSITION_TERM_ID = 8            # i64
+    APPEND_POSITION_LEADERSHIP_TERM_ID = 8            # i64
     APPEND_POSITION_LOG_POSITION = 16      # i64
     APPEND_POSITION_MEMBER_ID = 24         # i32, the follower
     APPEND_POSITION_FLAGS = 28             # u8; 1: catching up; since version 8
@@ -77,7 +77,7 @@ cdef enum:  # AppendPosition
 cdef enum:  # CommitPosition
     COMMIT_POSITION_BLOCK = 20
     COMMIT_POSITION_LENGTH = 28
-    COMMIT_POSITION_TERM_ID = 8            # i64
+    COMMIT_POSITION_LEADERSHIP_TERM_ID = 8            # i64
     COMMIT_POSITION_LOG_POSITION = 16      # i64
     COMMIT_POSITION_MEMBER_ID = 24         # i32, the leader
 
@@ -142,9 +142,9 @@ cdef inline void put_sbe_header(uint8_t* message, int block_length, int template
     ordo_put_i64(message, <int64_t> (<uint64_t> block_length | (<uint64_t> template << 16)
                                      | (<uint64_t> SCHEMA_ID << 32) | (<uint64_t> SCHEMA_VERSION << 48)))
 
-cdef inline void put_session_header(uint8_t* message, int64_t term_id, int64_t session_id,
+cdef inline void put_session_header(uint8_t* message, int64_t leadership_term_id, int64_t session_id,
                                     int64_t timestamp) noexcept nogil:
     put_sbe_header(message, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
-    ordo_put_i64(message + SESSION_HEADER_TERM_ID, term_id)
+    ordo_put_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID, leadership_term_id)
     ordo_put_i64(message + SESSION_HEADER_SESSION_ID, session_id)
     ordo_put_i64(message + SESSION_HEADER_TIMESTAMP, timestamp)

@@ -46,16 +46,16 @@ TEMPLATES = {
 }
 
 OFFSETS = {
-    ("SessionMessageHeader", "leadership_term_id"): layout.SESSION_HEADER_TERM_ID,
+    ("SessionMessageHeader", "leadership_term_id"): layout.SESSION_HEADER_LEADERSHIP_TERM_ID,
     ("SessionMessageHeader", "cluster_session_id"): layout.SESSION_HEADER_SESSION_ID,
     ("SessionMessageHeader", "timestamp"): layout.SESSION_HEADER_TIMESTAMP,
     ("SessionKeepAlive", "leadership_term_id"): layout.SESSION_KEEP_ALIVE_TERM_ID,
     ("SessionKeepAlive", "cluster_session_id"): layout.SESSION_KEEP_ALIVE_SESSION_ID,
-    ("AppendPosition", "leadership_term_id"): layout.APPEND_POSITION_TERM_ID,
+    ("AppendPosition", "leadership_term_id"): layout.APPEND_POSITION_LEADERSHIP_TERM_ID,
     ("AppendPosition", "log_position"): layout.APPEND_POSITION_LOG_POSITION,
     ("AppendPosition", "follower_member_id"): layout.APPEND_POSITION_MEMBER_ID,
     ("AppendPosition", "flags"): layout.APPEND_POSITION_FLAGS,
-    ("CommitPosition", "leadership_term_id"): layout.COMMIT_POSITION_TERM_ID,
+    ("CommitPosition", "leadership_term_id"): layout.COMMIT_POSITION_LEADERSHIP_TERM_ID,
     ("CommitPosition", "log_position"): layout.COMMIT_POSITION_LOG_POSITION,
     ("CommitPosition", "leader_member_id"): layout.COMMIT_POSITION_MEMBER_ID,
     ("NewLeadershipTermEvent", "leadership_term_id"): layout.NEW_LEADERSHIP_TERM_EVENT_TERM_ID,
@@ -86,9 +86,9 @@ OFFSETS = {
 }
 
 
-def session_header(int64_t term_id, int64_t session_id, int64_t timestamp):
+def session_header(int64_t leadership_term_id, int64_t session_id, int64_t timestamp):
     cdef uint8_t header[32]
-    layout.put_session_header(header, term_id, session_id, timestamp)
+    layout.put_session_header(header, leadership_term_id, session_id, timestamp)
     return (<char*> header)[:layout.SESSION_HEADER_LENGTH]
 
 

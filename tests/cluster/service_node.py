@@ -112,7 +112,7 @@ class ServiceNode:
         )
         self.log = Stream(stream_id=100, initial_term_id=0, term_length=1 << 20)
         self.recording = self.archive.record(self.log.image)
-        self.term_id = 0
+        self.leadership_term_id = 0
         self.time = 1000
         self.leader_term = self._counter(CounterType.LEADER_TERM, -1)
         self.log_recording = self._counter(CounterType.LOG_RECORDING, self.recording.recording_id)
@@ -126,12 +126,12 @@ class ServiceNode:
         return counter
 
     def set_recovery(
-        self, term_id: int = -1, position: int = 0, timestamp: int = 0, recording_id: int | None = None
+        self, leadership_term_id: int = -1, position: int = 0, timestamp: int = 0, recording_id: int | None = None
     ) -> None:
         """Counter 204, without which no service starts."""
         if self.recovery is not None:
             self.client.counters.free(self.recovery.counter_id)
-        key = struct.pack("<qqqii", term_id, position, timestamp, 0, 0 if recording_id is None else 1)
+        key = struct.pack("<qqqii", leadership_term_id, position, timestamp, 0, 0 if recording_id is None else 1)
         key += b"" if recording_id is None else struct.pack("<q", recording_id)
         self.recovery = self._counter(CounterType.RECOVERY_STATE, 0, key)
 
@@ -152,13 +152,13 @@ class ServiceNode:
         self.commit_position.set(self.log.position if position is None else position)
 
     def begin_term(
-        self, term_id: int, *, leads: bool, time_unit: int = ClusterTimeUnit.MILLIS, app_version: int = 1
+        self, leadership_term_id: int, *, leads: bool, time_unit: int = ClusterTimeUnit.MILLIS, app_version: int = 1
     ) -> int:
-        self.term_id = term_id
+        self.leadership_term_id = leadership_term_id
         base = self.log.position
         position = self.append(
             codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
-                leadership_term_id=term_id,
+                leadership_term_id=leadership_term_id,
                 log_position=base + 96,
                 timestamp=self.time,
                 term_base_log_position=base,
@@ -169,13 +169,13 @@ class ServiceNode:
             )
         )
         if leads:
-            self.leader_term.set(term_id)
+            self.leader_term.set(leadership_term_id)
         return position
 
     def open_session(self, session_id: int, channel: str = "aeron:udp?endpoint=client:1", stream_id: int = 102) -> int:
         return self.append(
             codecs.SESSION_OPEN_EVENT.encode(
-                leadership_term_id=self.term_id,
+                leadership_term_id=self.leadership_term_id,
                 correlation_id=session_id + 100,
                 cluster_session_id=session_id,
                 timestamp=self.time,
@@ -188,7 +188,7 @@ class ServiceNode:
     def close_session(self, session_id: int, reason: int = 0) -> int:
         return self.append(
             codecs.SESSION_CLOSE_EVENT.encode(
-                leadership_term_id=self.term_id,
+                leadership_term_id=self.leadership_term_id,
                 cluster_session_id=session_id,
                 timestamp=self.time,
                 close_reason=reason,
@@ -197,7 +197,7 @@ class ServiceNode:
 
     def message(self, session_id: int, payload: bytes, timestamp: int | None = None) -> int:
         header = codecs.SESSION_MESSAGE_HEADER.encode(
-            leadership_term_id=self.term_id,
+            leadership_term_id=self.leadership_term_id,
             cluster_session_id=session_id,
             timestamp=self.time if timestamp is None else timestamp,
         )
@@ -206,14 +206,14 @@ class ServiceNode:
     def timer(self, correlation_id: int) -> int:
         return self.append(
             codecs.TIMER_EVENT.encode(
-                leadership_term_id=self.term_id, correlation_id=correlation_id, timestamp=self.time
+                leadership_term_id=self.leadership_term_id, correlation_id=correlation_id, timestamp=self.time
             )
         )
 
     def snapshot_action(self, flags: int = 0) -> int:
         return self.append(
             codecs.CLUSTER_ACTION_REQUEST.encode(
-                leadership_term_id=self.term_id,
+                leadership_term_id=self.leadership_term_id,
                 log_position=self.log.position + 96,
                 timestamp=self.time,
                 action=codecs.ClusterAction.SNAPSHOT,

@@ -118,7 +118,11 @@ class Member(SimulatedProcess):
             self.world.on_challenge_response(self, values)
         elif table is ordo_codecs.QUERY:
             self.world.on_query(self, values)
-        elif table is codecs.SESSION_MESSAGE_HEADER and self.echoes and values.leadership_term_id == self.world.term_id:
+        elif (
+            table is codecs.SESSION_MESSAGE_HEADER
+            and self.echoes
+            and values.leadership_term_id == self.world.leadership_term_id
+        ):
             self.send_message(values.cluster_session_id, message[32:])
 
     def connect(self, channel: str, stream_id: int) -> None:
@@ -130,7 +134,7 @@ class Member(SimulatedProcess):
 
     def send_message(self, session_id: int, payload: bytes) -> None:
         header = codecs.SESSION_MESSAGE_HEADER.encode(
-            leadership_term_id=self.world.term_id, cluster_session_id=session_id, timestamp=77
+            leadership_term_id=self.world.leadership_term_id, cluster_session_id=session_id, timestamp=77
         )
         self.send(self.world.sessions[session_id].response_channel, header + payload)
 
@@ -140,7 +144,7 @@ class Member(SimulatedProcess):
             codecs.SESSION_EVENT.encode(
                 cluster_session_id=session_id,
                 correlation_id=correlation_id,
-                leadership_term_id=self.world.term_id,
+                leadership_term_id=self.world.leadership_term_id,
                 leader_member_id=self.world.leader_id,
                 code=code,
                 version=codecs.CLIENT_PROTOCOL_VERSION,
@@ -154,7 +158,7 @@ class Member(SimulatedProcess):
 
 
 class SessionWorld:
-    """`size` members, of which `leader_id` leads in `term_id`; every step lets 50 us pass."""
+    """`size` members, of which `leader_id` leads in `leadership_term_id`; every step lets 50 us pass."""
 
     clock: Any
     directory: Any = ""
@@ -163,7 +167,7 @@ class SessionWorld:
     def __init__(self, size: int = 3, seed: int = 1) -> None:
         self._make_seams(seed)
         self.leader_id = 0
-        self.term_id = 4
+        self.leadership_term_id = 4
         self.members = [Member(self, member_id) for member_id in range(size)]
         self.down: set[int] = set()
         self.learners: set[int] = set()
@@ -256,7 +260,7 @@ class SessionWorld:
         if stop:
             self.down.add(self.leader_id)
         self.leader_id = leader_id
-        self.term_id += 1
+        self.leadership_term_id += 1
         if announce:
             self.announce()
 
@@ -267,7 +271,7 @@ class SessionWorld:
             self.leader.send(
                 request.response_channel,
                 codecs.NEW_LEADER_EVENT.encode(
-                    leadership_term_id=self.term_id,
+                    leadership_term_id=self.leadership_term_id,
                     cluster_session_id=session_id,
                     leader_member_id=self.leader_id,
                     ingress_endpoints=self.endpoint_text,

@@ -44,7 +44,9 @@ class Inbox:
         return {
             "on_message": lambda session_id, timestamp, payload: self.messages.append((session_id, timestamp, payload)),
             "on_session_event": lambda code, detail: self.events.append((code, detail)),
-            "on_new_leader": lambda term_id, member_id, endpoints: self.leaders.append((term_id, member_id, endpoints)),
+            "on_new_leader": lambda leadership_term_id, member_id, endpoints: self.leaders.append(
+                (leadership_term_id, member_id, endpoints)
+            ),
         }
 
 

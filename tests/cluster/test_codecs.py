@@ -283,11 +283,11 @@ def test_native_offsets_agree_with_the_tables(field: tuple[str, str], offset: in
 
 
 @given(*[st.integers(-(2**63), 2**63 - 1)] * 3)
-def test_the_native_session_header_is_the_table_s(term_id: int, session_id: int, timestamp: int) -> None:
+def test_the_native_session_header_is_the_table_s(leadership_term_id: int, session_id: int, timestamp: int) -> None:
     expected = codecs.SESSION_MESSAGE_HEADER.encode(
-        leadership_term_id=term_id, cluster_session_id=session_id, timestamp=timestamp
+        leadership_term_id=leadership_term_id, cluster_session_id=session_id, timestamp=timestamp
     )
-    assert layout_values.session_header(term_id, session_id, timestamp) == expected
+    assert layout_values.session_header(leadership_term_id, session_id, timestamp) == expected
 
 
 @pytest.mark.parametrize("length", range(40))

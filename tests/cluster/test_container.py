@@ -519,7 +519,7 @@ def test_a_snapshot_restores_state_and_sessions_and_the_log_goes_on(node: Servic
     node.run(container)
     container.on_close()
 
-    node.set_recovery(term_id=3, position=position, timestamp=1000, recording_id=recording_id)
+    node.set_recovery(leadership_term_id=3, position=position, timestamp=1000, recording_id=recording_id)
     restarted = start(again := Recorder())
     node.run(restarted, lambda: restarted.state is ContainerState.RUNNING)
     assert again.calls[0] == ("start", position, [1, 2])
@@ -567,7 +567,7 @@ def test_a_large_snapshot_goes_over_many_duty_cycles(node: ServiceNode, start: S
     node.run(container)
     position, recording_id, _ = take_snapshot(node, container)
     container.on_close()
-    node.set_recovery(term_id=0, position=position, timestamp=1000, recording_id=recording_id)
+    node.set_recovery(leadership_term_id=0, position=position, timestamp=1000, recording_id=recording_id)
     restarted = start(again := Large())
     node.run(restarted, lambda: restarted.state is ContainerState.RUNNING)
     assert again.restored == bytes(range(250)) * (Large.size // 250)
@@ -607,7 +607,7 @@ def test_a_snapshot_of_another_position_is_refused(node: ServiceNode, start: Sta
     node.run(container)
     position, recording_id, _ = take_snapshot(node, container)
     container.on_close()
-    node.set_recovery(term_id=0, position=position + 32, timestamp=1000, recording_id=recording_id)
+    node.set_recovery(leadership_term_id=0, position=position + 32, timestamp=1000, recording_id=recording_id)
     restarted = start()
     with pytest.raises(SnapshotError, match=f"snapshot at position {position}, the node recovers from {position + 32}"):
         node.run(restarted, lambda: restarted.state is ContainerState.RUNNING)

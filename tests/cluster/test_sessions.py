@@ -19,7 +19,7 @@ class Term:
 
     heartbeat_timeout_ns: int
     member_id: int = 2
-    term_id: int = 7
+    leadership_term_id: int = 7
     ingress_endpoints: str = ""
 
     def append(self, record: bytes) -> bool:

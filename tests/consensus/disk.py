@@ -10,7 +10,7 @@ from consensus.distrust import Distrust
 class Entry(NamedTuple):
     """One record of a log; `identity` is unique over the whole run."""
 
-    term_id: int
+    leadership_term_id: int
     start: int
     end: int
     identity: int
@@ -47,9 +47,9 @@ class Disk:
                 high = middle
         return low
 
-    def put_row(self, term_id: int, base_position: int) -> None:
-        self.rows = [row for row in self.rows if row[0] < term_id and row[1] < base_position]
-        self.rows.append((term_id, base_position))
+    def put_row(self, leadership_term_id: int, base_position: int) -> None:
+        self.rows = [row for row in self.rows if row[0] < leadership_term_id and row[1] < base_position]
+        self.rows.append((leadership_term_id, base_position))
 
     def truncate(self, position: int) -> None:
         del self.entries[self.index_at(position) :]
@@ -75,5 +75,5 @@ class Disk:
         self.durable_position = self.end_position
         known = {row[0] for row in self.rows}
         for entry in self.entries:
-            if entry.opens_term and entry.term_id not in known:
-                self.put_row(entry.term_id, entry.start)
+            if entry.opens_term and entry.leadership_term_id not in known:
+                self.put_row(entry.leadership_term_id, entry.start)

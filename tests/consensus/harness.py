@@ -140,19 +140,23 @@ class Harness:
             self.receive(Vote(self.term, -1, 0, self.config.member_id, member_id, vote))
         return self
 
-    def request_from(self, member_id: int, term_id: int, log_term: int = -1, position: int = 0) -> "Harness":
-        return self.receive(RequestVote(log_term, position, term_id, member_id))
+    def request_from(self, member_id: int, leadership_term_id: int, log_term: int = -1, position: int = 0) -> "Harness":
+        return self.receive(RequestVote(log_term, position, leadership_term_id, member_id))
 
-    def ack_from(self, member_id: int, position: int, term_id: int | None = None) -> "Harness":
-        return self.receive(AppendPosition(self.term if term_id is None else term_id, position, member_id))
+    def ack_from(self, member_id: int, position: int, leadership_term_id: int | None = None) -> "Harness":
+        return self.receive(
+            AppendPosition(self.term if leadership_term_id is None else leadership_term_id, position, member_id)
+        )
 
-    def commit_from(self, member_id: int, position: int, term_id: int | None = None) -> "Harness":
-        return self.receive(CommitPosition(self.term if term_id is None else term_id, position, member_id))
+    def commit_from(self, member_id: int, position: int, leadership_term_id: int | None = None) -> "Harness":
+        return self.receive(
+            CommitPosition(self.term if leadership_term_id is None else leadership_term_id, position, member_id)
+        )
 
     def announce(
         self,
         leader_id: int,
-        term_id: int,
+        leadership_term_id: int,
         base: int,
         log_term: int = -1,
         next_term: int | None = None,
@@ -166,10 +170,10 @@ class Harness:
         return self.receive(
             NewLeadershipTerm(
                 log_leadership_term_id=log_term,
-                next_leadership_term_id=term_id if next_term is None else next_term,
+                next_leadership_term_id=leadership_term_id if next_term is None else next_term,
                 next_term_base_log_position=base if next_base is None else next_base,
                 next_log_position=next_end,
-                leadership_term_id=term_id,
+                leadership_term_id=leadership_term_id,
                 term_base_log_position=base,
                 log_position=base if position is None else position,
                 leader_recording_id=-1,
@@ -216,14 +220,14 @@ class Harness:
         assert self.core.role is Role.LEADER
         return self
 
-    def following(self, leader_id: int = 1, term_id: int = 0) -> "Harness":
+    def following(self, leader_id: int = 1, leadership_term_id: int = 0) -> "Harness":
         """Follower of a leader whose log began with the own, joined and live; the term's first record is durable."""
         self.canvassing()
         base, log_term = self.core.append_position, self.core.log_term_id
-        self.announce(leader_id, term_id, base, log_term=log_term)
+        self.announce(leader_id, leadership_term_id, base, log_term=log_term)
         self.expect(ElectionState.FOLLOWER_CATCHUP_AWAIT)
         self.core.on_joined(base, self.now_ns)
-        self.core.on_new_term(term_id, base)
+        self.core.on_new_term(leadership_term_id, base)
         self.core.on_appended(base + FIRST_RECORD, self.now_ns)
         self.core.on_live(self.now_ns)
         self.after()

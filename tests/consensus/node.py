@@ -195,10 +195,12 @@ class SimulatedNode:
         return True
 
     def append_own(
-        self, term_id: int, length: int, opens_term: bool, configuration: Configuration | None = None
+        self, leadership_term_id: int, length: int, opens_term: bool, configuration: Configuration | None = None
     ) -> None:
         start = self.disk.end_position
-        self.disk.append(Entry(term_id, start, start + length, self.world.new_identity(), opens_term, configuration))
+        self.disk.append(
+            Entry(leadership_term_id, start, start + length, self.world.new_identity(), opens_term, configuration)
+        )
         self.begin_sync()
 
     # -- durability -----------------------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ class SimulatedNode:
                 break
             self.scanned_count += 1
             if entry.opens_term:
-                self.core.on_new_term(entry.term_id, entry.start)
+                self.core.on_new_term(entry.leadership_term_id, entry.start)
 
     def configure(self, position: int) -> None:
         """Tell the core of the configurations up to a durable position that it was not told of yet."""
@@ -359,19 +361,21 @@ class SimulatedNode:
         self.disk.candidate_term_id = command.candidate_term_id
 
     def do_PersistTerm(self, command: commands.PersistTerm) -> None:
-        self.disk.put_row(command.term_id, command.base_position)
+        self.disk.put_row(command.leadership_term_id, command.base_position)
 
     def do_PersistDistrust(self, command: commands.PersistDistrust) -> None:
         self.disk.distrust = command.distrust
 
     def do_PrepareLog(self, command: commands.PrepareLog) -> None:
         assert command.base_position == self.disk.durable_position == self.disk.end_position
-        self.world.note_elected(command.term_id, self)
+        self.world.note_elected(command.leadership_term_id, self)
         self.session_id = self.world.new_identity()
         self.leader_id = self.member_id
         session_id, base = self.session_id, command.base_position
         self.disk.append(
-            Entry(command.term_id, base, base + FIRST_RECORD_LENGTH, self.world.new_identity(), opens_term=True)
+            Entry(
+                command.leadership_term_id, base, base + FIRST_RECORD_LENGTH, self.world.new_identity(), opens_term=True
+            )
         )
 
         def ready() -> None:

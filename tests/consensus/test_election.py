@@ -123,7 +123,9 @@ def test_a_leader_that_canvasses_has_given_up() -> None:
     node = Harness().following().canvass_from(1, bound=0)
     node.expect(ElectionState.INIT)
     assert node.of(LeaveLog)[0].reason == "leader member 1 looks for a leader"
-    assert Harness().following(term_id=4).canvass_from(1, bound=3).state is ElectionState.CLOSED, "from before its term"
+    assert Harness().following(leadership_term_id=4).canvass_from(1, bound=3).state is ElectionState.CLOSED, (
+        "from before its term"
+    )
 
 
 def test_only_the_appointed_leader_stands() -> None:
@@ -398,12 +400,14 @@ def test_position_in_a_term_without_a_row_is_refused() -> None:
         node.core.on_appended(FIRST_RECORD, node.now_ns)
 
 
-@pytest.mark.parametrize(("term_id", "base"), [(1, 800), (5, 700), (5, 1300), (3, 1200), (6, 1200), (3, 1300)])
-def test_terms_that_cannot_be_in_the_leaders_log_are_refused(term_id: int, base: int) -> None:
+@pytest.mark.parametrize(
+    ("leadership_term_id", "base"), [(1, 800), (5, 700), (5, 1300), (3, 1200), (6, 1200), (3, 1300)]
+)
+def test_terms_that_cannot_be_in_the_leaders_log_are_refused(leadership_term_id: int, base: int) -> None:
     node = Harness(terms=LOG, append_position=800).canvassing().announce(1, 5, 1200, log_term=2)
     node.core.on_joined(800, node.now_ns)
-    with pytest.raises(ConsensusError, match=f"record of term_id={term_id}"):
-        node.core.on_new_term(term_id, base)
+    with pytest.raises(ConsensusError, match=f"record of leadership_term_id={leadership_term_id}"):
+        node.core.on_new_term(leadership_term_id, base)
 
 
 def test_position_that_goes_back_is_refused() -> None:
@@ -476,9 +480,9 @@ def test_follower_several_terms_behind_takes_over_every_term_on_the_way() -> Non
     node.announce(1, 5, 1200, log_term=0, next_term=2, next_base=400, next_end=900, position=1500)
     assert node.of(JoinLog) == [JoinLog(5, 1, 77, 300, 1500)]
     node.core.on_joined(300, node.now_ns)
-    for term_id, base in ((2, 400), (4, 900), (5, 1200)):
-        node.core.on_new_term(term_id, base)
-        assert node.appended(base + FIRST_RECORD).of(PersistTerm) == [PersistTerm(term_id, base)]
+    for leadership_term_id, base in ((2, 400), (4, 900), (5, 1200)):
+        node.core.on_new_term(leadership_term_id, base)
+        assert node.appended(base + FIRST_RECORD).of(PersistTerm) == [PersistTerm(leadership_term_id, base)]
     node.core.on_live(node.now_ns)
     assert node.after().core.terms == [(0, 0), (2, 400), (4, 900), (5, 1200)]
     assert node.core.log_term_id == 5

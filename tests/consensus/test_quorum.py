@@ -249,12 +249,12 @@ def test_exchange_leaves_a_prefix_of_the_leaders_log(pair: tuple[Log, Log], is_t
 
 
 @given(st.lists(st.integers(1, 9), max_size=6), st.integers(-1, 30))
-def test_term_table_bracket_against_a_model(gaps: list[int], term_id: int) -> None:
+def test_term_table_bracket_against_a_model(gaps: list[int], leadership_term_id: int) -> None:
     rows = [(sum(gaps[: index + 1]), 100 * index) for index in range(len(gaps))]
-    below = [row for row in rows if row[0] <= term_id]
-    above = [row for row in rows if row[0] > term_id]
-    bracket = TermTable(rows).bracket(term_id)
-    assert bracket.term_id == (below[-1][0] if below else NULL_TERM)
+    below = [row for row in rows if row[0] <= leadership_term_id]
+    above = [row for row in rows if row[0] > leadership_term_id]
+    bracket = TermTable(rows).bracket(leadership_term_id)
+    assert bracket.leadership_term_id == (below[-1][0] if below else NULL_TERM)
     assert (bracket.next_term_id, bracket.next_base_position) == (above[0] if above else (NULL_TERM, NULL_POSITION))
     assert bracket.end_position == (above[1][1] if len(above) > 1 else NULL_POSITION)
 

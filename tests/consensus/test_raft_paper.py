@@ -45,8 +45,8 @@ def test_5_1_leaders_of_lower_terms_are_refused_in_every_electing_state() -> Non
 
 
 def test_5_1_follower_ignores_a_leader_of_a_lower_term() -> None:
-    node = Harness(terms=LOG, append_position=800).following(term_id=5)
-    node.announce(2, 4, 0).commit_from(2, 5000, term_id=4)
+    node = Harness(terms=LOG, append_position=800).following(leadership_term_id=5)
+    node.announce(2, 4, 0).commit_from(2, 5000, leadership_term_id=4)
     assert node.core.leader_member_id == 1
     assert node.core.commit_position == 0
 
@@ -181,7 +181,7 @@ def test_5_3_leader_never_commits_beyond_its_own_durable_log() -> None:
 def test_5_3_acknowledgements_of_other_terms_do_not_count() -> None:
     node = Harness(terms=LOG, append_position=800).serving()
     node.appended(2000)
-    node.ack_from(1, 2000, term_id=2).ack_from(2, 2000, term_id=0)
+    node.ack_from(1, 2000, leadership_term_id=2).ack_from(2, 2000, leadership_term_id=0)
     assert node.core.commit_position == 800 + FIRST_RECORD
 
 

@@ -37,8 +37,8 @@ class Reader:
             self.reads.on_message(message, self.node.now_ns)
         return self
 
-    def ack(self, *member_ids: int, round_id: int = FIRST_ROUND, term_id: int = 0) -> Reader:
-        return self.receive(*[ReadHeartbeatAck(term_id, round_id, member_id) for member_id in member_ids])
+    def ack(self, *member_ids: int, round_id: int = FIRST_ROUND, leadership_term_id: int = 0) -> Reader:
+        return self.receive(*[ReadHeartbeatAck(leadership_term_id, round_id, member_id) for member_id in member_ids])
 
     def tick(self, ms: float = 0) -> Reader:
         self.node.now_ns += int(ms * MS)
@@ -120,8 +120,8 @@ def test_reads_that_come_during_a_round_join_the_next() -> None:
 
 def test_only_acknowledgements_of_the_own_term_count() -> None:
     reader = leader().ask("a")
-    assert reader.ack(1, term_id=1).confirmed() == []
-    assert reader.ack(1, term_id=-1).confirmed() == []
+    assert reader.ack(1, leadership_term_id=1).confirmed() == []
+    assert reader.ack(1, leadership_term_id=-1).confirmed() == []
     assert reader.ack(1).confirmed() == [("a", FIRST_RECORD)]
 
 

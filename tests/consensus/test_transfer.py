@@ -18,8 +18,8 @@ def transferring(target_id: int | None = 1) -> Harness:
     return node.after()
 
 
-def flagged(term_id: int = 1, position: int = FIRST_RECORD, candidate_id: int = 2) -> RequestVote:
-    return RequestVote(0, position, term_id, candidate_id, is_transfer=True)
+def flagged(leadership_term_id: int = 1, position: int = FIRST_RECORD, candidate_id: int = 2) -> RequestVote:
+    return RequestVote(0, position, leadership_term_id, candidate_id, is_transfer=True)
 
 
 # -- the leader --------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_follower_that_hears_its_leader_votes_for_a_flagged_candidate_only() -> 
 def test_flag_does_not_make_up_for_an_older_log_or_term() -> None:
     node = Harness().following()
     node.receive(flagged(position=FIRST_RECORD - 32)).expect(ElectionState.CLOSED)
-    node.receive(flagged(term_id=0)).expect(ElectionState.CLOSED)
+    node.receive(flagged(leadership_term_id=0)).expect(ElectionState.CLOSED)
     assert not node.sent(Vote)
 
 

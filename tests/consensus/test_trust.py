@@ -33,12 +33,14 @@ def answer(node: Harness, member_id: int, bound: int = 1, leads: int = -1, end: 
     return node.receive(TrustAnswer(request_id, member_id, bound, leads, end))
 
 
-def joined(node: Harness, leader_id: int = 1, term_id: int = 1) -> Harness:
+def joined(node: Harness, leader_id: int = 1, leadership_term_id: int = 1) -> Harness:
     """Follows the leader of a term that begins where the own log ends."""
     base = node.core.append_position
-    node.announce(leader_id, term_id, base, log_term=node.core.log_term_id).expect(ElectionState.FOLLOWER_CATCHUP_AWAIT)
+    node.announce(leader_id, leadership_term_id, base, log_term=node.core.log_term_id).expect(
+        ElectionState.FOLLOWER_CATCHUP_AWAIT
+    )
     node.core.on_joined(base, node.now_ns)
-    node.core.on_new_term(term_id, base)
+    node.core.on_new_term(leadership_term_id, base)
     return node.after()
 
 
@@ -118,7 +120,7 @@ def test_a_leader_answers_with_its_term_and_the_end_of_its_log() -> None:
 
 
 def test_other_members_answer_with_the_term_they_are_bound_to() -> None:
-    for node in (Harness(candidate_term_id=7).canvassing(), Harness().following(term_id=7)):
+    for node in (Harness(candidate_term_id=7).canvassing(), Harness().following(leadership_term_id=7)):
         assert node.receive(TrustRequest(9, 2)).sent(TrustAnswer) == [(2, TrustAnswer(9, 0, 7, -1, -1))]
 
 

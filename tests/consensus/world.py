@@ -248,11 +248,17 @@ class World:
 
     # -- safety ---------------------------------------------------------------------------------------------------
 
-    def note_elected(self, term_id: int, node: SimulatedNode) -> None:
+    def note_elected(self, leadership_term_id: int, node: SimulatedNode) -> None:
         """Election safety (Raft figure 3) and leader completeness (§5.4)."""
-        assert self.leaders.setdefault(term_id, node.member_id) == node.member_id, f"two leaders in term {term_id}"
-        earlier = [entry for entry, term in zip(self.committed, self.committed_in, strict=True) if term < term_id]
-        assert node.disk.entries[: len(earlier)] == earlier, f"leader of term {term_id} lacks committed entries"
+        assert self.leaders.setdefault(leadership_term_id, node.member_id) == node.member_id, (
+            f"two leaders in term {leadership_term_id}"
+        )
+        earlier = [
+            entry for entry, term in zip(self.committed, self.committed_in, strict=True) if term < leadership_term_id
+        ]
+        assert node.disk.entries[: len(earlier)] == earlier, (
+            f"leader of term {leadership_term_id} lacks committed entries"
+        )
 
     def note_committed(self, node: SimulatedNode, position: int) -> None:
         """State-machine safety (§5.4.3): everybody executes the same entries at the same positions."""

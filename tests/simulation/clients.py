@@ -152,20 +152,20 @@ class SimulatedClient(Actor):
                 assert self._transport is not None
                 self._transport.drive()
             return
-        state, term_id = self.session.state, self.session.leadership_term_id
+        state, leadership_term_id = self.session.state, self.session.leadership_term_id
         try:
             self.session.poll()
         except OrdoError as error:
             self._lose_session(now_ns, str(error))
             return
-        if self.session.state is not state or self.session.leadership_term_id != term_id:
-            self._note_state(self.session, term_id)
+        if self.session.state is not state or self.session.leadership_term_id != leadership_term_id:
+            self._note_state(self.session, leadership_term_id)
 
     def _note_state(self, session: ClusterClient, term_id_before: int) -> None:
-        term_id = session.leadership_term_id
-        if term_id != term_id_before:
+        leadership_term_id = session.leadership_term_id
+        if leadership_term_id != term_id_before:
             self._unanswered.clear()  # what went to the old leader may never be answered, and must not stop the rest
-        self.world.note(f"{self.name} {session.state.name} session={session.session_id} term={term_id}")
+        self.world.note(f"{self.name} {session.state.name} session={session.session_id} term={leadership_term_id}")
 
     def _lose_session(self, now_ns: int, why: str) -> None:
         self.world.note(f"{self.name} session over: {why}")

@@ -62,15 +62,15 @@ def test_a_follower_that_stood_still_goes_on(start_cluster: StartCluster) -> Non
         writer.write(500)
         leader = cluster.await_leader()
         follower = next(one for one in cluster.member_ids if one != leader)
-        term_id = cluster.leader_term(leader)
+        leadership_term_id = cluster.leader_term(leader)
         cluster.send_signal(follower, signal.SIGSTOP)
         stopped_s = time.monotonic()
         writer.run(lambda: time.monotonic() > stopped_s + STOPPED_S)
         cluster.send_signal(follower, signal.SIGCONT)
         writer.write(1000)
         demand_agreement(cluster, [writer])
-        assert cluster.leader() == leader and cluster.leader_term(leader) == term_id
-        assert counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID) == term_id
+        assert cluster.leader() == leader and cluster.leader_term(leader) == leadership_term_id
+        assert counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID) == leadership_term_id
 
 
 def test_a_follower_left_far_behind_does_not_wait_for_its_image_to_die(start_cluster: StartCluster) -> None:
@@ -80,7 +80,7 @@ def test_a_follower_left_far_behind_does_not_wait_for_its_image_to_die(start_clu
         writer.write(500)
         leader = cluster.await_leader()
         follower = next(one for one in cluster.member_ids if one != leader)
-        term_id = cluster.leader_term(leader)
+        leadership_term_id = cluster.leader_term(leader)
         cluster.send_signal(follower, signal.SIGSTOP)
         target = writer.acked + 4000
         writer.run(lambda: writer.acked > target)
@@ -88,4 +88,4 @@ def test_a_follower_left_far_behind_does_not_wait_for_its_image_to_die(start_clu
         continued_s = time.monotonic()
         demand_agreement(cluster, [writer])
         assert time.monotonic() - continued_s < IMAGE_LIVENESS_S - 2
-        assert cluster.leader_term(leader) == term_id
+        assert cluster.leader_term(leader) == leadership_term_id

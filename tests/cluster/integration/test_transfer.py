@@ -58,7 +58,7 @@ def test_a_leader_told_to_end_hands_over_first(start_cluster: StartCluster) -> N
         writer.write(1000)
         while not gaps_s or (min(gaps_s) >= GAP_MAX_S and len(gaps_s) < 3):
             old = cluster.await_leader()
-            term_id = cluster.leader_term(old)
+            leadership_term_id = cluster.leader_term(old)
             goal = writer.acked + 500
             writer.run(has_acked(writer, goal))
             writer.longest_gap_s = 0.0
@@ -67,7 +67,7 @@ def test_a_leader_told_to_end_hands_over_first(start_cluster: StartCluster) -> N
             gaps_s.append(writer.longest_gap_s)
             assert cluster.wait(old) == 0, cluster.logs(old)
             new = cluster.await_leader()
-            assert cluster.leader_term(new) == term_id + 1, "one ballot, no failed election"
+            assert cluster.leader_term(new) == leadership_term_id + 1, "one ballot, no failed election"
             cluster.start_member(old)
             demand_agreement(cluster, [writer])
     print("\ngaps seen by the client after SIGTERM of the leader:", " ".join(f"{gap_s:.3f}" for gap_s in gaps_s), "s")

@@ -175,7 +175,7 @@ class Writer:
         self._resent_s = time.monotonic()
         self._gap_seen = False
 
-    def _on_new_leader(self, term_id: int, member_id: int, endpoints: dict[int, str]) -> None:
+    def _on_new_leader(self, leadership_term_id: int, member_id: int, endpoints: dict[int, str]) -> None:
         self.new_leaders.append(member_id)
         self._begin_resend()
 

@@ -26,9 +26,9 @@ class CommitIsOnAQuorum(Invariant):
         self.position = 0
         self._by_term: dict[int, int] = {}
 
-    def before_term(self, term_id: int) -> int:
+    def before_term(self, leadership_term_id: int) -> int:
         """What was committed by leaders of earlier terms."""
-        return max((position for term, position in self._by_term.items() if term < term_id), default=0)
+        return max((position for term, position in self._by_term.items() if term < leadership_term_id), default=0)
 
     def on_step(self, node: SimulatedNode) -> None:
         self.on_moved(node)

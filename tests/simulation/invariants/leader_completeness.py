@@ -28,16 +28,18 @@ class LeaderCompleteness(Invariant):
         self._chains: list[int] = []
 
     def on_step(self, node: SimulatedNode) -> None:
-        term_id = node.leads_term
-        if term_id == self._terms.get(node.member_id, -1):
+        leadership_term_id = node.leads_term
+        if leadership_term_id == self._terms.get(node.member_id, -1):
             return
-        self._terms[node.member_id] = term_id
-        if term_id < 0:
+        self._terms[node.member_id] = leadership_term_id
+        if leadership_term_id < 0:
             return
         base = node.module.core.term_base_position
-        committed = self._committed.before_term(term_id)
+        committed = self._committed.before_term(leadership_term_id)
         if base < committed:
-            self.fail(f"{node.name} leads term {term_id} from {base} on, earlier terms committed {committed}")
+            self.fail(
+                f"{node.name} leads term {leadership_term_id} from {base} on, earlier terms committed {committed}"
+            )
         self._check(node.member_id)
 
     def on_checkpoint(self) -> None:

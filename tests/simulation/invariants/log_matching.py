@@ -35,10 +35,10 @@ class LogMatching(Invariant):
         i, j = len(a.entries) - 1, len(b.entries) - 1
         while i >= 0 and j >= 0:
             first, second = a.entries[i], b.entries[j]
-            if first.position == second.position and first.term_id == second.term_id:
+            if first.position == second.position and first.leadership_term_id == second.leadership_term_id:
                 if first.chain != second.chain:
                     self.fail(
-                        f"node{id_a} and node{id_b} hold an entry of term {first.term_id} at position "
+                        f"node{id_a} and node{id_b} hold an entry of term {first.leadership_term_id} at position "
                         f"{first.position}, and differ before it"
                     )
                 return

@@ -30,7 +30,7 @@ class Entry(NamedTuple):
     """`position` is after the record; `chain` is a hash over the log up to here, of this process alone."""
 
     position: int
-    term_id: int
+    leadership_term_id: int
     chain: int
 
 
@@ -105,8 +105,8 @@ class LogCopy:
         for message in self._reader.messages(end):
             position, payload = message.position, message.payload
             chain = hash((chain, payload))
-            template_id, schema_id, term_id = _HEAD.unpack_from(payload)
-            self.entries.append(Entry(position, term_id, chain))
+            template_id, schema_id, leadership_term_id = _HEAD.unpack_from(payload)
+            self.entries.append(Entry(position, leadership_term_id, chain))
             self.positions.append(position)
             if schema_id == ordo_codecs.SCHEMA_ID:
                 self._look_for_configuration(position, payload)

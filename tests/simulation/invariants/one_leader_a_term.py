@@ -21,10 +21,10 @@ class OneLeaderATerm(Invariant):
         self._leaders: dict[int, tuple[int, int]] = {}
 
     def on_step(self, node: SimulatedNode) -> None:
-        term_id = node.leads_term
-        if term_id < 0:
+        leadership_term_id = node.leads_term
+        if leadership_term_id < 0:
             return
-        leader = self._leaders.setdefault(term_id, (node.member_id, node.boots))
+        leader = self._leaders.setdefault(leadership_term_id, (node.member_id, node.boots))
         if leader != (node.member_id, node.boots):
             first = f"node{leader[0]} (life {leader[1]})"
-            self.fail(f"term {term_id} is led by {first} and {node.name} (life {node.boots})")
+            self.fail(f"term {leadership_term_id} is led by {first} and {node.name} (life {node.boots})")

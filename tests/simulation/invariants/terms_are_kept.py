@@ -30,8 +30,8 @@ class TermsAreKept(Invariant):
         self._terms.pop(node.member_id, None)
 
     def _check(self, node: SimulatedNode) -> None:
-        term_id = node.module.core.candidate_term_id
+        leadership_term_id = node.module.core.candidate_term_id
         known = self._terms.get(node.member_id, -1)
-        if term_id < known:
-            self.fail(f"{node.name} was bound to term {known} and is back in term {term_id}")
-        self._terms[node.member_id] = max(term_id, known)
+        if leadership_term_id < known:
+            self.fail(f"{node.name} was bound to term {known} and is back in term {leadership_term_id}")
+        self._terms[node.member_id] = max(leadership_term_id, known)
