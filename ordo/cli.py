@@ -23,7 +23,7 @@ from ordo.bench.cli import bench_app
 from runtime.errors import ConfigurationError, OrdoError
 from runtime.logging import configure_logging
 from runtime.version import VERSION
-from transport.cli import driver_app
+from transport.cli import backlog, driver_app, log_inspect, loss, streams
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -44,6 +44,8 @@ app.add_typer(bench_app)
 app.add_typer(driver_app)
 app.command()(stat)
 app.command()(errors)
+for command in (streams, backlog, loss, log_inspect):
+    app.command()(command)
 
 
 def _show_version(is_asked: bool) -> None:

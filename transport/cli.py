@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
+from runtime.console import output_console
 from runtime.errors import ConfigurationError
 from runtime.logging import configure_logging, get_logger
 from transport import tools
 from transport.driver.config import default_directory
+from transport.log_inspector import LogInspector
+from transport.stream_positions import UNKNOWN, backlogs
 
 DEFAULT_DIRECTORY = Path(default_directory())
 
@@ -75,6 +80,67 @@ def terminate(
 ) -> None:
     """Ask a driver to end, and wait until it has."""
     tools.terminate_driver(directory, token.encode(), timeout)
+
+
+def streams(directory: DirOption = DEFAULT_DIRECTORY) -> None:
+    """Every stream of a driver, and every counter of it: positions, limits, events."""
+    table = Table("stream", "session", "counter", "of", "value", "channel", box=None)
+    for one in tools.read_streams(directory):
+        table.add_row(
+            *(str(one.stream_id), str(one.session_id), one.name, str(one.registration_id)),
+            *(f"{one.value:,}", one.channel),
+        )
+    output_console().print(table)
+
+
+def backlog(directory: DirOption = DEFAULT_DIRECTORY) -> None:
+    """How far publishers, senders, receivers and subscribers of every stream are behind, and from their limits."""
+    table = Table("stream", "session", "who", "of", "position", "behind", "room", "channel", box=None)
+    for one in backlogs(tools.read_streams(directory)):
+        numbers = ("-" if value == UNKNOWN else f"{value:,}" for value in one[4:7])
+        table.add_row(
+            *(str(one.stream_id), str(one.session_id), one.party, str(one.registration_id)), *numbers, one.channel
+        )
+    output_console().print(table)
+
+
+def loss(directory: DirOption = DEFAULT_DIRECTORY) -> None:
+    """What each image of a driver has lost, and was sent again."""
+    table = Table("times", "bytes", "first", "last", "session", "stream", "channel", "source", box=None)
+    for one in tools.read_loss_report(directory):
+        table.add_row(
+            *(f"{one.observation_count:,}", f"{one.total_bytes_lost:,}"),
+            *(_time(one.first_observation_ms), _time(one.last_observation_ms)),
+            *(str(one.session_id), str(one.stream_id), one.channel, one.source),
+        )
+    output_console().print(table)
+
+
+def log_inspect(
+    file: Annotated[Path, typer.Argument(help="a .logbuffer file below a driver's publications or images")],
+    payload: Annotated[int, typer.Option(min=0, help="bytes of each payload to print")] = 0,
+    frames: Annotated[bool, typer.Option("--frames/--no-frames", help="print the frames")] = True,
+) -> None:
+    """The metadata of a log buffer, the tails of its terms, and its frames."""
+    inspector = LogInspector(str(file))
+    try:
+        for name, value in inspector.describe():
+            print(f"{name:>16}: {value}")
+        for term in inspector.terms():
+            print(f"term {term.number}: id={term.term_id} tail={term.tail_offset} position={term.position}")
+            for one in inspector.frames(term.number, payload) if frames else ():
+                print(
+                    f"  {one.offset}: {one.type_name} frame_length={one.frame_length} flags={one.flags:08b} "
+                    f"term_offset={one.term_offset} session_id={one.session_id} stream_id={one.stream_id} "
+                    f"term_id={one.term_id} reserved_value={one.reserved_value}"
+                    + (f" {one.payload.hex()}" if one.payload else "")
+                )
+    finally:
+        inspector.close()
+
+
+def _time(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _cores(text: str | None, threads: str | None) -> dict[str, int]:

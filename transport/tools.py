@@ -7,11 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runtime.clock import SystemClock
+from runtime.counters import CountersReader
 from runtime.errors import StorageMissingError, TransportError
 from runtime.memory import FileMemoryProvider
 from transport.cnc import FILE_NAME, CncFile, map_cnc
 from transport.commands import TerminateDriver
+from transport.driver.loss_report import FILE_NAME as LOSS_FILE_NAME
+from transport.driver.loss_report import LossEntry, read_losses
 from transport.driver_link import DriverLink
+from transport.stream_positions import StreamCounter, stream_counters
 
 _LINK_TIMEOUT_NS = 2_000_000_000
 
@@ -26,6 +30,21 @@ def open_folder(directory: Path) -> Iterator[CncFile]:
         yield cnc
     finally:
         cnc.close()
+
+
+def read_streams(directory: Path) -> list[StreamCounter]:
+    """The stream counters of a driver, by stream and session."""
+    with open_folder(directory) as cnc:
+        return stream_counters(CountersReader(cnc.counters_metadata, cnc.counters_values))
+
+
+def read_loss_report(directory: Path) -> list[LossEntry]:
+    """What each image of a driver has lost, in the order of first losses. Raises StorageMissingError without a file."""
+    memory = FileMemoryProvider().open(str(directory / LOSS_FILE_NAME), False)
+    try:
+        return read_losses(memory)
+    finally:
+        memory.close()
 
 
 def driver_pid(directory: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,13 @@ from cluster.node.counters import counter_value, read_counters
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from ordo.cli import app
+from runtime.clock import SystemClock
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
 from tests.peers.relay import LossyRelay
+from tests.transport.test_driver_threads import program
+from transport import tools
+from transport.log_inspector import LogInspector
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 SAMPLES = "io.aeron.samples"
@@ -117,3 +122,95 @@ def test_ordo_stat_of_a_java_driver(java: JavaPeers, shm_path: Path, free_port: 
     assert errors.exit_code == 0 and "no errors" in errors.stdout
     peer.tell("end")
     peer.finish()
+
+
+@pytest.mark.parametrize("media_driver", ["ordo", "java"])
+def test_ordo_tools_agree_with_aerons(
+    java: JavaPeers, shm_path: Path, free_port: Callable[[], int], media_driver: str
+) -> None:
+    """Streams, backlogs, losses, frames and the pid: the same numbers of one driver, and when it is dead."""
+    folder = shm_path / "driver"
+    with ExitStack() as stack:
+        if media_driver == "ordo":
+            process = stack.enter_context(program(folder, "--threads", "dedicated"))
+        else:
+            unused = f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
+            peer = java.start("EchoStream", folder, "launch", unused, 1, "aeron:ipc", 2, "exclusive")
+            peer.await_line("ready")
+        port = free_port()
+        relay = stack.enter_context(LossyRelay(port, loss=0.02))
+        client = stack.enter_context(connect(str(folder)))
+        subscription = client.add_subscription(f"aeron:udp?endpoint=127.0.0.1:{port}", STREAM_ID)
+        publication = client.add_exclusive_publication(
+            f"aeron:udp?endpoint=127.0.0.1:{relay.port}|term-length=1m", STREAM_ID
+        )
+        await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
+        exchange(client, publication, subscription, [10_000] * 200)
+
+        def run(tool: str, *arguments: object) -> list[str]:
+            options = {"aeron_dir": folder, "aeron_log_inspector_scanOverZeroes": "true"}
+            lines = java.run(f"{SAMPLES}.{tool}", *arguments, **options)
+            client.do_work(SystemClock().now())
+            return lines
+
+        compare_streams(run("StreamStat"), folder)
+        compare_losses(run("LossStat"), folder)
+        log = folder / "publications" / f"{publication.registration_id}.logbuffer"
+        compare_frames(run("LogInspector", log), log)
+        image = next((folder / "images").iterdir())
+        compare_frames(run("LogInspector", image), image)
+        assert run("DriverTool", "pid")[-1].strip() == str(tools.driver_pid(folder))
+        if media_driver == "ordo":
+            process.kill()
+        else:
+            peer.kill()
+        compare_streams(run("StreamStat"), folder)
+        compare_losses(run("LossStat"), folder)
+
+
+def compare_streams(theirs: list[str], folder: Path) -> None:
+    """`sessionId=1 streamId=2 channel=c : snd-pos:registration:value ...`, one line a session, stream and channel."""
+    found = set()
+    for line in theirs:
+        head = re.match(r"sessionId=(-?\d+) streamId=(-?\d+) channel=(.*) : ", line)
+        for name, registration_id, value in re.findall(
+            r"([\w-]+)(?: \(sampled\))?:(-?\d+):(-?\d+)", line[head.end() :] if head else ""
+        ):
+            assert head
+            found.add((int(head[1]), int(head[2]), head[3], name, int(registration_id), int(value)))
+    names = {name for *_, name, _, _ in found}
+    assert {"snd-pos", "snd-lmt", "pub-pos", "pub-lmt", "rcv-hwm", "rcv-pos", "sub-pos"} <= names
+    ours = {
+        (one.session_id, one.stream_id, one.channel, one.name.partition(" ")[0], one.registration_id, one.value)
+        for one in tools.read_streams(folder)
+    }
+    assert found <= ours
+    assert {one for one in ours if one[3] in names} == found
+
+
+def compare_losses(theirs: list[str], folder: Path) -> None:
+    rows = [line.split(",") for line in theirs if line and line[0].isdigit() and "entries" not in line]
+    ours = tools.read_loss_report(folder)
+    assert ours and len(rows) == len(ours)
+    for row, one in zip(rows, ours, strict=True):
+        assert [int(row[0]), int(row[1]), int(row[4]), int(row[5])] == [
+            one.observation_count, one.total_bytes_lost, one.session_id, one.stream_id,
+        ]  # fmt: skip
+        assert row[6:] == [one.channel, one.source]
+
+
+def compare_frames(theirs: list[str], log: Path) -> None:
+    """`offset: DATA Header{frame-length=1 ... }`, term after term."""
+    pattern = re.compile(
+        r"(\d+): DATA Header\{frame-length=(\d+) version=0 flags=(\d+) type=(\d+) term-offset=(\d+) "
+        r"session-id=(-?\d+) stream-id=(-?\d+) term-id=(-?\d+) reserved-value=(-?\d+)"
+    )
+    found = [match.groups() for line in theirs if (match := pattern.match(line)) and match[2] != "0"]
+    inspector = LogInspector(str(log))
+    ours = [
+        tuple(map(str, (one.offset, one.frame_length, f"{one.flags:08b}", int(one.type_name == "DATA"), *one[5:10])))
+        for number in range(3)
+        for one in inspector.frames(number, 0)
+    ]
+    inspector.close()
+    assert len(ours) > 100 and ours == found
