@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from random import Random
+from random import Random, SystemRandom
 
 
 class RandomSource:
@@ -13,6 +13,7 @@ class RandomSource:
     """
 
     def __init__(self, seed: int | None = None) -> None:
+        self._is_seeded = seed is not None
         self.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed
         self._streams: dict[str, Random] = {}
 
@@ -22,6 +23,10 @@ class RandomSource:
             digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
             self._streams[name] = Random(int.from_bytes(digest, "little"))
         return self._streams[name]
+
+    def secret(self, name: str) -> Random:
+        """Numbers that nobody can tell from earlier ones: the operating system's, or those of a seeded source."""
+        return self.stream(name) if self._is_seeded else SystemRandom()
 
     def child(self, name: str) -> "RandomSource":
         """A source of its own, e.g. for one node of a simulated cluster."""

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from transport.image import Image
 
 MILLISECOND_NS = 1_000_000
+SESSION_ID_MAX = 2**62
+SESSION_REQUESTS = (codecs.SESSION_KEEP_ALIVE, codecs.SESSION_CLOSE_REQUEST, codecs.ADMIN_REQUEST)
+"""What a client asks of its session; each names it, and the term of the leader that it was sent to."""
 
 
 class UniformDraws:
@@ -152,6 +155,7 @@ class ConsensusModule:
         """What is a function of the committed log, and its executor; restored from the newest snapshot."""
         config, client, recovery = self.config, self._seams.client, self._recovery
         session_timeout = config.session_timeout_ns // MILLISECOND_NS
+        session_ids = self._seams.random.secret("session ids")
         self.sessions = OpenSessions(client, self.sequencer.sessions, session_timeout)
         self.requests = SessionRequests(
             client,
@@ -159,6 +163,7 @@ class ConsensusModule:
             authenticator,
             session_timeout=session_timeout,
             sessions_max=config.sessions_max,
+            draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
         )
         self.timers = TimerService()
         self.service_messages = PendingServiceMessages()
@@ -272,12 +277,19 @@ class ConsensusModule:
     def _on_session_control(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
         if table is codecs.CHALLENGE_RESPONSE:
             self.requests.on_challenge_response(values, cluster_time)
-        elif getattr(values, "leadership_term_id", NULL_VALUE) != self.leadership_term_id:
+        elif table in SESSION_REQUESTS and values.leadership_term_id == self.leadership_term_id:
+            self._on_session_request(table, values, image, cluster_time)
+
+    def _on_session_request(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
+        session_id = values.cluster_session_id
+        if self.sessions.get(session_id) is None:
             return
+        if not self.sessions.is_owner(session_id, image):
+            self.on_invalid_request("ingress: a request for the session of another client")
         elif table is codecs.SESSION_KEEP_ALIVE:
-            self.sessions.keep_alive(values.cluster_session_id, image, cluster_time)
+            self.sessions.keep_alive(session_id, image, cluster_time)
         elif table is codecs.SESSION_CLOSE_REQUEST:
-            self.sessions.close(values.cluster_session_id, codecs.CloseReason.CLIENT_ACTION)
+            self.sessions.close(session_id, codecs.CloseReason.CLIENT_ACTION)
         elif table is codecs.ADMIN_REQUEST:
             self.sessions.on_admin_request(
                 values, self.control.ask_snapshot if self.config.admin_requests_allowed else None

@@ -10,11 +10,16 @@ from transport.image cimport Assembler, Fragment, Image
 from transport.publication cimport ExclusivePublication
 
 cdef class SessionTable:
-    """Open sessions by id with their last activity (cluster time): open addressing, power-of-two capacity."""
+    """Open sessions by id with their last activity (cluster time) and the image that they are bound to.
+
+    Open addressing, capacities are powers of two.
+    """
     cdef int64_t* ids
     cdef int64_t* activity
+    cdef int64_t* owners                  # correlation id of the image that a session's messages come from
     cdef int64_t mask
     cdef readonly int64_t count
+    cdef int64_t used                     # slots that are not empty, removed ones included
     cdef int64_t find(self, int64_t session_id) noexcept nogil       # slot, or -1
     cpdef void put(self, int64_t session_id, int64_t activity)
     cpdef void remove(self, int64_t session_id)
@@ -64,7 +69,7 @@ cdef class Sequencer:
     cdef int update_positions(self, int64_t now_ns) except -1
     cdef int _poll_ingress_image(self, Image image, Assembler assembler, int64_t cluster_time) except -1
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
-    cdef int _sequence(self, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1
+    cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1
     cdef bint _take_positions(self, const Fragment* fragment, int64_t now_ns) noexcept nogil
     cdef int send_commit(self, int64_t now_ns) except -1
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1

@@ -60,6 +60,7 @@ cdef enum:
     FIRST_CAPACITY = 1024
 
 cdef int64_t NULL_POSITION = -1
+cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
 
 
@@ -70,12 +71,14 @@ cdef class SessionTable:
     def __dealloc__(self):
         free(self.ids)
         free(self.activity)
+        free(self.owners)
 
     def _allocate(self, int64_t capacity):
         cdef int64_t slot
         self.ids = <int64_t*> calloc(capacity, sizeof(int64_t))
         self.activity = <int64_t*> calloc(capacity, sizeof(int64_t))
-        if self.ids == NULL or self.activity == NULL:
+        self.owners = <int64_t*> calloc(capacity, sizeof(int64_t))
+        if self.ids == NULL or self.activity == NULL or self.owners == NULL:
             raise MemoryError("no memory for the session table")
         for slot in range(capacity):
             self.ids[slot] = EMPTY_SLOT
@@ -84,6 +87,8 @@ cdef class SessionTable:
     cdef int64_t find(self, int64_t session_id) noexcept nogil:
         cdef int64_t slot = session_id & self.mask
         cdef int64_t probes = 0
+        if session_id < 0:             # no session's: a message from outside may name one all the same
+            return -1
         while probes <= self.mask:
             if self.ids[slot] == session_id:
                 return slot
@@ -96,12 +101,14 @@ cdef class SessionTable:
     cpdef void put(self, int64_t session_id, int64_t activity):
         cdef int64_t slot = self.find(session_id)
         if slot < 0:
-            if (self.count + 1) * 2 > self.mask:
-                self._grow()
+            if (self.used + 1) * 2 > self.mask:
+                self._rebuild()
             slot = session_id & self.mask
             while self.ids[slot] >= 0:
                 slot = (slot + 1) & self.mask
+            self.used += self.ids[slot] == EMPTY_SLOT
             self.ids[slot] = session_id
+            self.owners[slot] = UNCLAIMED
             self.count += 1
         self.activity[slot] = activity
 
@@ -111,18 +118,34 @@ cdef class SessionTable:
             self.ids[slot] = REMOVED_SLOT
             self.count -= 1
 
-    def _grow(self):
+    def _rebuild(self):
+        """Room for more, and no removed slots, which every search would have to pass."""
         cdef int64_t* ids = self.ids
         cdef int64_t* activity = self.activity
+        cdef int64_t* owners = self.owners
         cdef int64_t slot
         cdef int64_t capacity = self.mask + 1
-        self._allocate(capacity * 2)
+        self._allocate(capacity * 2 if (self.count + 1) * 4 > self.mask else capacity)
         self.count = 0
+        self.used = 0
         for slot in range(capacity):
             if ids[slot] >= 0:
                 self.put(ids[slot], activity[slot])
+                self.owners[self.find(ids[slot])] = owners[slot]
         free(ids)
         free(activity)
+        free(owners)
+
+    def claim(self, int64_t session_id, Image image not None):
+        """From now on messages of this session are taken from this image only."""
+        cdef int64_t slot = self.find(session_id)
+        if slot >= 0:
+            self.owners[slot] = image.correlation_id
+
+    def is_owner(self, int64_t session_id, Image image not None):
+        """True when the session's messages are taken from this image, or nobody has claimed it yet."""
+        cdef int64_t slot = self.find(session_id)
+        return slot >= 0 and self.owners[slot] in (UNCLAIMED, image.correlation_id)
 
     def get_activity(self, int64_t session_id):
         """Cluster time of the last ingress of a session, or None when it is not in the table."""
@@ -134,6 +157,7 @@ cdef class SessionTable:
         for slot in range(self.mask + 1):
             self.ids[slot] = EMPTY_SLOT
         self.count = 0
+        self.used = 0
 
 
 cdef class Sequencer:
@@ -346,7 +370,7 @@ cdef class Sequencer:
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
         if template == SESSION_MESSAGE_HEADER_ID:
-            return self._sequence(data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
+            return self._sequence(image, data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
         if is_query(data, fragment.length_bytes):
             self.module.on_query(PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
@@ -358,7 +382,8 @@ cdef class Sequencer:
         return self.module.on_ingress(
             image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes), cluster_time)
 
-    cdef int _sequence(self, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1:
+    cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,
+                       int64_t cluster_time) except -1:
         cdef int64_t session_id, slot, position
         cdef int attempt
         if self._mode != LEADING or ordo_get_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID) != self._leadership_term_id:
@@ -366,6 +391,11 @@ cdef class Sequencer:
         session_id = ordo_get_i64(message + SESSION_HEADER_SESSION_ID)
         slot = self.sessions.find(session_id)
         if slot < 0:
+            return 1
+        if self.sessions.owners[slot] == UNCLAIMED:
+            self.sessions.owners[slot] = image.correlation_id
+        elif self.sessions.owners[slot] != image.correlation_id:
+            self.module.on_invalid_request("ingress: a message for the session of another client")
             return 1
         if length_bytes > self._log.max_message_length:
             self.module.on_invalid_request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
@@ -79,8 +80,13 @@ class SessionRequests:
         *,
         session_timeout: int,
         sessions_max: int,
+        draw_session_id: Callable[[], int],
     ) -> None:
-        """`session_timeout` in cluster time units; `sessions_max` counts open and pending sessions."""
+        """`session_timeout` in cluster time units; `sessions_max` counts open and pending sessions.
+
+        `draw_session_id` gives random numbers, from 1 to 2^62: a session's id is what its client shows with each
+        message, and must not be guessed by another.
+        """
         self._client = client
         self._open = open_sessions
         self._authenticator = authenticator
@@ -88,7 +94,7 @@ class SessionRequests:
         self._sessions_max = sessions_max
         self._requests: list[SessionRequest] = []
         self._asked: PendingRegistrations[tuple[Any, Image]] = PendingRegistrations(client)
-        self._next_session_id = 1
+        self._draw_session_id = draw_session_id
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -148,9 +154,9 @@ class SessionRequests:
             self._authenticator.on_connect_request(session.session_id, request.encoded_credentials, cluster_time)
 
     def _take_session_id(self) -> int:
-        self._next_session_id = max(self._next_session_id, self._open.next_session_id)
-        session_id = self._next_session_id
-        self._next_session_id += 1
+        pending = {request.session_id for request in self._requests}
+        while (session_id := self._draw_session_id()) in pending or self._open.get(session_id) is not None:
+            pass
         return session_id
 
     def on_challenge_response(self, response: Any, cluster_time: int) -> None:
@@ -188,7 +194,6 @@ class SessionRequests:
                 )
             )
             self._drop(request)
-        self._next_session_id = 1
 
     def work(self, leadership: Leadership, leader_id: int, cluster_time: int) -> int:
         """One slow tick; returns the number of requests that timed out."""
@@ -230,8 +235,8 @@ class SessionRequests:
             request.challenge_bytes = None
 
     def _append_open(self, request: SessionRequest, leadership: Leadership, cluster_time: int) -> None:
-        if request.session_id < self._open.next_session_id:
-            # taken before this leader had executed what its log has of earlier terms, where it may be (seed 7611)
+        if self._open.get(request.session_id) is not None:
+            # Drawn before this leader had executed what its log has of earlier terms, where it is taken already.
             request.session_id = self._take_session_id()
         record = codecs.SESSION_OPEN_EVENT.encode(
             leadership_term_id=leadership.leadership_term_id,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cluster.wire import codecs
 from cluster.wire.codecs import CloseReason, EventCode
 from cluster.wire.counter_types import CounterType
+from cluster.wire.members import host_of
 from runtime.errors import OrdoError
 from transport.pending_registrations import PendingRegistrations
 
@@ -177,11 +178,23 @@ class OpenSessions:
         session.publication = publication
         session.ingress_image = image
         self._table.put(session.id, cluster_time)
+        self._table.claim(session.id, image)
+
+    def is_owner(self, session_id: int, image: Image) -> bool:
+        """Whether what comes on this image may speak for the session: it is the one that the session was opened on, or
+        spoke first after a change of the leader. Another of the same host is the client's that had to connect again."""
+        if self._table.is_owner(session_id, image):
+            return True
+        session = self._sessions.get(session_id)
+        if session is None or session.ingress_image is None:
+            return False
+        return host_of(session.ingress_image.source_identity) == host_of(image.source_identity)
 
     def keep_alive(self, session_id: int, image: Image, cluster_time: int) -> None:
         session = self._sessions.get(session_id)
         if session is not None and session.close_reason is None:
             self._table.put(session_id, cluster_time)
+            self._table.claim(session_id, image)
             session.ingress_image = image
 
     def close(self, session_id: int, reason: CloseReason) -> None:

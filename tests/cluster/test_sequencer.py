@@ -91,3 +91,20 @@ def test_a_message_cut_by_a_truncation_is_forgotten(archive: Archive, kept_fragm
 def make_sequencer(module: Module) -> Sequencer:
     progress = Progress(0, [0], 500_000_000)
     return Sequencer(module, progress, 0, local_counter(0), ParkFlag(local_counter(0)), 50_000_000)
+
+
+def test_a_session_table_under_many_sessions_that_come_and_go() -> None:
+    """Removed sessions make room; ids that are no session's are found nowhere."""
+    table = make_sequencer(Module()).sessions
+    for number in range(1, 100_000):
+        table.put(number, number)
+        if number > 500:
+            table.remove(number - 500)
+    assert table.count == 500
+    assert [table.get_activity(one) for one in (99_499, 99_500, 99_999)] == [None, 99_500, 99_999]
+    assert all(table.get_activity(nobody) is None for nobody in (-1, -2, 0, -(2**63), 2**63 - 1))
+    table.remove(-1)
+    table.remove(-2)
+    assert table.count == 500
+    table.clear()
+    assert (table.count, table.get_activity(99_999)) == (0, None)

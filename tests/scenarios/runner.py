@@ -95,6 +95,7 @@ class Scenario:
     def __init__(self) -> None:
         self._world: World | None = None
         self._names: dict[str, int] = {}
+        self._sessions: dict[int, int] = {}
         self._commands: dict[str, Callable[[list[str]], Iterator[str]]] = {
             name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
         }
@@ -441,11 +442,13 @@ class Scenario:
         yield from ()
 
     def do_client(self, words: list[str]) -> Iterator[str]:
-        """The state of the client's session."""
+        """The state of the client's session; sessions are numbered as they are first seen."""
         session = self.world.clients[0].session
-        yield (
-            "client has no session" if session is None else f"client {session.state.name} session={session.session_id}"
-        )
+        if session is None:
+            yield "client has no session"
+        else:
+            number = self._sessions.setdefault(session.session_id, len(self._sessions) + 1)
+            yield f"client {session.state.name} session={number}"
 
     def do_starts(self, words: list[str]) -> Iterator[str]:
         """`starts A`: where the last life of a member began to execute."""

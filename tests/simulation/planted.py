@@ -120,12 +120,11 @@ def acknowledgement_before_sync(patch: Patch) -> None:
 
 
 def session_ids_start_again(patch: Patch) -> None:
-    """A new leader counts session ids from what it admitted itself, not from the committed log."""
+    """A new leader numbers sessions by those it admitted itself, and does not look which ids the log has given."""
 
     def take_session_id(self: Any) -> int:
-        session_id = self._next_session_id
-        self._next_session_id += 1
-        return int(session_id)
+        self.taken = getattr(self, "taken", 0) + 1
+        return int(self.taken)
 
     patch(session_requests.SessionRequests, "_take_session_id", take_session_id)
 

@@ -1,0 +1,98 @@
+"""A stranger who can reach the ingress of the leader: whatever session it names, it speaks for nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from cluster.wire import codecs
+from cluster.wire.counter_types import CounterType
+from cluster.wire.streams import INGRESS_STREAM_ID
+from deploy.launcher import LocalCluster
+from tests.cluster.integration.agreement import counter_of, demand_agreement
+from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.cluster.integration.writer import Writer
+from transport.client_transport import ClientTransport
+
+__all__ = ["start_cluster"]
+GUESSES = (-1, -2, 0, 1, 2, 3, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1)
+"""Marks of empty slots, ids that were given one after another before they were random, ids of service messages."""
+
+
+@contextmanager
+def stranger(endpoint: str) -> Iterator[Callable[[bytes], None]]:
+    """Sends to a member's ingress without having a session."""
+    transport = ClientTransport.embedded()
+    try:
+        channel = f"aeron:udp?endpoint={endpoint}|term-length=64k"
+        publication = transport.client.add_exclusive_publication(channel, INGRESS_STREAM_ID)
+
+        def send(message: bytes) -> None:
+            while publication.offer(message) <= 0:
+                transport.drive()
+            for _ in range(10):
+                transport.drive()
+
+        yield send
+    finally:
+        transport.close()
+
+
+def session_message(term_id: int, session_id: int) -> bytes:
+    header = codecs.SESSION_MESSAGE_HEADER.encode(
+        leadership_term_id=term_id, cluster_session_id=session_id, timestamp=0
+    )
+    return header + b"from a stranger"
+
+
+def leader_endpoint(cluster: LocalCluster) -> tuple[int, str]:
+    leader = cluster.await_leader()
+    return leader, cluster.ingress_endpoints[leader]
+
+
+@pytest.mark.parametrize("mode", ["process", "inline"])
+def test_messages_and_requests_for_guessed_sessions_do_nothing(start_cluster: StartCluster, mode: str) -> None:
+    """One message for session -1 was once executed on every member as a service's, and deafened it to its own."""
+    cluster = start_cluster(service_mode=mode)
+    _, endpoint = leader_endpoint(cluster)
+    with Writer(cluster.ingress_endpoints) as writer, stranger(endpoint) as send:
+        writer.write(50)
+        term_id = writer.client.leadership_term_id
+        for session_id in GUESSES:
+            ids = {"leadership_term_id": term_id, "cluster_session_id": session_id}
+            send(session_message(term_id, session_id))
+            send(codecs.SESSION_KEEP_ALIVE.encode(**ids))
+            send(codecs.SESSION_CLOSE_REQUEST.encode(**ids))
+        writer.write(50)
+        demand_agreement(cluster, [writer])
+        assert writer.sessions == 1
+    cluster.check_running()
+
+
+def test_a_message_for_anothers_session_is_refused_and_counted(start_cluster: StartCluster) -> None:
+    """Also by one who has learnt its number: a session is bound to the image that it was opened on."""
+    cluster = start_cluster()
+    leader, endpoint = leader_endpoint(cluster)
+    with Writer(cluster.ingress_endpoints) as writer, stranger(endpoint) as send:
+        writer.write(50)
+        message = session_message(writer.client.leadership_term_id, writer.client.session_id)
+        refused = counter_of(cluster, leader, CounterType.INVALID_REQUESTS)
+        for _ in range(5):
+            send(message)
+        writer.run(lambda: counter_of(cluster, leader, CounterType.INVALID_REQUESTS) == refused + 5, timeout_s=30)
+        writer.write(50)
+        demand_agreement(cluster, [writer])
+        assert writer.sessions == 1
+    cluster.check_running()
+
+
+def test_numbers_of_sessions_cannot_be_guessed(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(member_count=1)
+    ids = set()
+    for _ in range(8):
+        with Writer(cluster.ingress_endpoints) as writer:
+            ids.add(writer.client.session_id)
+    assert len(ids) == 8
+    assert sum(session_id > 2**48 for session_id in ids) == 8
