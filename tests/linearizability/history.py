@@ -14,10 +14,11 @@ class History:
     def __init__(self) -> None:
         self._open: dict[int, tuple[Hashable, Hashable, str, Any, float]] = {}
         self._done: list[Operation] = []
+        self._places: dict[int, Any] = {}
         self._count = 0
 
     def call(self, process: Hashable, key: Hashable, kind: str, argument: Any, now: float) -> int:
-        """A client calls; answers a handle for `ok` or `refused`."""
+        """A client calls; returns a handle for `ok` or `refused`."""
         self._count += 1
         self._open[self._count] = (process, key, kind, argument, now)
         return self._count
@@ -25,7 +26,11 @@ class History:
     def ok(self, handle: int, output: Any, now: float) -> None:
         """The answer arrived."""
         process, key, kind, argument, called = self._open.pop(handle)
-        self._done.append(Operation(process, key, kind, argument, output, called, now))
+        self._done.append(Operation(process, key, kind, argument, output, called, now, self._places.get(handle)))
+
+    def took_effect(self, handle: int, place: Any) -> None:
+        """Where the operation stands in the order of effects, answered or not."""
+        self._places[handle] = place
 
     def refused(self, handle: int) -> None:
         """The operation is known to have had no effect."""
@@ -34,8 +39,8 @@ class History:
     def operations(self) -> list[Operation]:
         """All operations; those without an answer may take effect at any later time."""
         pending = [
-            Operation(process, key, kind, argument, UNKNOWN, called, inf)
-            for process, key, kind, argument, called in self._open.values()
+            Operation(process, key, kind, argument, UNKNOWN, called, inf, self._places.get(handle))
+            for handle, (process, key, kind, argument, called) in self._open.items()
         ]
         return self._done + pending
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import SHARED_DATA
-from tests.linearizability.checker import UNKNOWN, Model, Operation, Verdict, check
+from tests.linearizability.checker import UNKNOWN, Model, Operation, Verdict, check, is_explained_by_places
 from tests.linearizability.history import History, parse_jepsen, parse_kv
 from tests.linearizability.models import Register, Text
 
@@ -95,6 +95,28 @@ def test_refused_operations_do_not_count_and_open_ones_may() -> None:
     history.ok(history.call(2, "a", "get", None, 5), "2", 6)
     assert check(history.operations(), Text()).verdict is Verdict.LINEARIZABLE
     assert len(history.operations()) == 2
+
+
+def test_a_known_order_of_effects_decides_what_a_search_cannot() -> None:
+    """Forty writes whose outcome nobody learnt, and a reader that saw one in the middle."""
+    writes = [Operation(number, "a", "write", number, UNKNOWN, 0.0, inf, (number, 0)) for number in range(40)]
+    read = Operation(99, "a", "read", None, 20, 50.0, 60.0, (20, 1))
+    assert check([*writes, read], Register(), time_limit_s=0).verdict is Verdict.LINEARIZABLE
+    late = [Operation(1, "a", "write", 1, None, 0, 1, (2, 0)), Operation(2, "a", "write", 2, None, 5, 6, (1, 0))]
+    assert not is_explained_by_places(late, Register()), "the second was called after the first had returned"
+    assert is_explained_by_places([late[0]._replace(returned=5), late[1]], Register()), "they may have been concurrent"
+    wrong = read._replace(output=3)
+    assert not is_explained_by_places([*writes, wrong], Register())
+    assert not is_explained_by_places([*writes, read._replace(place=None)], Register())
+
+
+def test_a_wrong_order_of_effects_is_no_violation() -> None:
+    history = [
+        Operation(1, "a", "write", 1, None, 0, 5, (2, 0)),
+        Operation(2, "a", "read", None, 1, 1, 2, (1, 0)),
+    ]
+    assert not is_explained_by_places(history, Register())
+    assert check(history, Register()).verdict is Verdict.LINEARIZABLE
 
 
 def test_time_limit_gives_an_honest_answer() -> None:

@@ -119,7 +119,7 @@ class Scenario:
         self.world.check_all()
         if self.world.violation is not None:
             raise self.world.violation
-        check_histories(self.world)
+        assert check_histories(self.world), "too many operations to decide whether they are linearizable"
 
     def close(self) -> None:
         if self._world is not None:

@@ -9,6 +9,9 @@ from tests.linearizability.checker import UNKNOWN, Operation
 from tests.linearizability.history import History
 from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request
 
+REQUEST, QUERY = range(2)
+"""A query is answered after the record that ends at its position."""
+
 
 class Violation(AssertionError):
     """An invariant does not hold."""
@@ -70,14 +73,17 @@ class ClientHistory:
         self.seen_position = max(self.seen_position, self.executed[key])
         handle, request = self._handles.pop(key, (0, None))
         if request is not None:
+            self._operations.took_effect(handle, (self.executed[key], REQUEST))
             self._operations.ok(handle, _output(request, reply), float(now_ns))
 
     def asked(self, client: int, register: int, now_ns: int) -> int:
         """A linearizable query; a handle for `told` or `given_up`, where 0 stands for a query that is not kept."""
         return self._operations.call(client, register, "read", None, float(now_ns))
 
-    def told(self, handle: int, value: object, now_ns: int) -> None:
+    def told(self, handle: int, value: object, position: int, now_ns: int) -> None:
+        """The query was answered out of the state at `position`."""
         if handle:
+            self._operations.took_effect(handle, (position, QUERY))
             self._operations.ok(handle, value, float(now_ns))
 
     def given_up(self, handle: int) -> None:
@@ -90,6 +96,8 @@ class ClientHistory:
             if key not in self.executed:
                 self._operations.refused(handle)
                 del self._handles[key]
+            else:
+                self._operations.took_effect(handle, (self.executed[key], REQUEST))
         return [op for op in self._operations.operations() if op.kind != "read" or op.output is not UNKNOWN]
 
 

@@ -132,7 +132,8 @@ class Asking:
                 return
             answer = decode_answer(pending.reply.payload)
             self._check(answer, pending.reply, min_position)
-            history.told(handle, None if answer.value == NONE_VALUE else answer.value, self._world.now_ns)
+            value = None if answer.value == NONE_VALUE else answer.value
+            history.told(handle, value, pending.reply.log_position, self._world.now_ns)
 
         try:
             pending = session.start_query(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.random import RandomSource
+from tests.simulation import run
 from tests.simulation.__main__ import main
 from tests.simulation.options import Options, draw
 from tests.simulation.run import run_seed
@@ -133,6 +134,14 @@ def test_a_failing_seed_prints_how_to_replay_it(capsys: pytest.CaptureFixture[st
     assert status == 1
     assert "commit is on a quorum" in output
     assert "replay: python -m tests.simulation --seeds 1 --first 1 --plant commit_on_a_minority" in output
+
+
+def test_histories_that_stay_undecided_fail_a_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "check_histories", lambda world: False)
+    assert main(["--seeds", "1", "--first", "11"]) == 1
+    assert "linearizability undecided: 1 of 1 seeds: [11]" in capsys.readouterr().out
 
 
 def test_a_passing_run_tells_its_speed(capsys: pytest.CaptureFixture[str]) -> None:
