@@ -16,6 +16,7 @@ import lmdb
 
 from archive.lmdb_copy import LmdbCopy
 from runtime.errors import StorageDamagedError, StorageError, StorageFullError
+from runtime.file_access import file_mode
 from runtime.storage import MetadataStore, Transaction
 
 MAP_BYTES_DEFAULT = 16 * 1024 * 1024
@@ -61,7 +62,7 @@ class LmdbStore(MetadataStore):
         self.path = path
         map_bytes = max(map_bytes, os.path.getsize(path) if os.path.exists(path) else 0)
         try:
-            self._env: Any = lmdb.open(path, map_size=map_bytes, subdir=False, max_readers=126)
+            self._env: Any = lmdb.open(path, map_size=map_bytes, subdir=False, max_readers=126, mode=file_mode())
         except (lmdb.Error, OSError) as error:
             raise _failure("open", path, error) from error
 

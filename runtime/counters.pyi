@@ -41,6 +41,8 @@ class CountersReader:
 class CountersManager(CountersReader):
     reuse_timeout_ms: int
     high_water_mark: int
+    @property
+    def available(self) -> int: ...
     def __init__(self, metadata: Memory, values: Memory, clock: Clock, reuse_timeout_ms: int = 1000) -> None: ...
     def allocate(
         self,

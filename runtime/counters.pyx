@@ -236,6 +236,11 @@ cdef class CountersManager(CountersReader):
         (<int64_t*> (record + DEADLINE_OFFSET))[0] = self.clock.epoch_time_ns() // 1000000 + self.reuse_timeout_ms
         self._freed.append(counter_id)
 
+    @property
+    def available(self):
+        """Counters that are not allocated; some of them may wait for their reuse."""
+        return self.max_counter_id - self.high_water_mark + len(self._freed)
+
     def append_label(self, int32_t counter_id, str text):
         """Adds to a label as far as there is room."""
         descriptor = self.describe(counter_id)

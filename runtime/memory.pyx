@@ -13,6 +13,7 @@ from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, MAP_SHARED, PROT
 from posix.stdlib cimport posix_memalign
 
 from runtime.errors import MemoryInUseError, StorageError, StorageExistsError, StorageFullError, StorageMissingError
+from runtime.file_access import file_mode, make_folders
 
 cdef enum:
     CACHE_LINE_BYTES = 64
@@ -189,7 +190,7 @@ cdef class FileMemoryProvider(MemoryProvider):
         self.make_directory(directory)
         check_usable_bytes(directory, length_bytes, self.usable_bytes(directory))
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o664)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_mode())
         except FileExistsError:
             raise StorageExistsError(f"file exists already: path={path}; remove it or choose another name") from None
         except OSError as error:
@@ -246,7 +247,7 @@ cdef class FileMemoryProvider(MemoryProvider):
 
     cpdef void make_directory(self, str directory):
         try:
-            os.makedirs(directory, exist_ok=True)
+            make_folders(directory)
         except OSError as error:
             raise StorageError(f"cannot make folder: path={directory}: {error.strerror}") from error
 

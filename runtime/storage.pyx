@@ -20,6 +20,7 @@ from runtime.atomics cimport (
 from runtime.wake cimport PARK_AWAKE, PARK_FUTEX, PARK_SOCKETS
 
 from runtime.errors import StorageError, StorageExistsError, StorageFullError, StorageInUseError, StorageMissingError
+from runtime.file_access import file_mode, make_folders
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef unsigned long pthread_t
@@ -474,7 +475,7 @@ class FileDirectoryLock(DirectoryLock):
         self._descriptor = -1
         path = os.path.join(directory, LOCK_FILE_NAME)
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_mode())
         except OSError as error:
             raise storage_error(error.errno, "open lock file", path) from error
         try:
@@ -509,7 +510,7 @@ class FileStorage(Storage):
         if create:
             flags |= os.O_CREAT | os.O_EXCL
         try:
-            descriptor = os.open(path, flags, 0o664)
+            descriptor = os.open(path, flags, file_mode())
         except OSError as error:
             raise storage_error(error.errno, "create segment" if create else "open segment", path)
         if create:
@@ -577,7 +578,7 @@ class FileStorage(Storage):
 
     def make_directory(self, directory):
         try:
-            os.makedirs(directory, exist_ok=True)
+            make_folders(directory)
         except OSError as error:
             raise storage_error(error.errno, "make folder", directory)
 

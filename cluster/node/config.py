@@ -67,6 +67,7 @@ class NodeSection(Settings):
     own_driver: bool = True
     service_mode: Literal["process", "inline"] = "process"
     sync: Literal["commit", "none"] = "commit"
+    file_access: Literal["owner", "group", "all"] = "owner"
     spins: Annotated[int, Field(ge=0)] = 3
     rejoin: bool = False
     check_log: bool = False

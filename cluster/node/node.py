@@ -35,6 +35,7 @@ from cluster.wire.streams import (
 from runtime.clock import Clock, SystemClock
 from runtime.counters import local_counter
 from runtime.errors import ClusterError, ConfigurationError, OrdoError
+from runtime.file_access import choose_file_access
 from runtime.logging import get_logger
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from runtime.random import RandomSource
@@ -54,6 +55,8 @@ TIMER_INTERVAL_NS = 100_000_000
 FAREWELL_NS = 3 * TIMER_INTERVAL_NS
 """The publication drains at one driver timer, and says so with its next heartbeat."""
 FAREWELL_PARK_NS = 1_000_000
+LOG_IMAGES = 4
+"""Of the log there may be so many at a time: replays, live streams, and those of the leader before."""
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """The container's process is watched; a callback may sit at a breakpoint for hours."""
 
@@ -184,6 +187,7 @@ class Node:
                 client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
                 publication_unblock_timeout_ns=2 * CLIENT_LIVENESS_TIMEOUT_NS,
                 pid_is_local=True,
+                **_image_bounds(config.cluster.log_term_length),
             ),
             clock=seams.clock,
             network=seams.network,
@@ -273,6 +277,17 @@ class Node:
             raise failures[0]
 
 
+def _image_bounds(log_term_length: int) -> dict[str, Any]:
+    """What the driver allows anybody to cause must be enough for the log."""
+    return {
+        "image_term_length_max": max(MediaDriverConfig.image_term_length_max, log_term_length),
+        "image_memory_max": max(MediaDriverConfig.image_memory_max, 2 * LOG_IMAGES * (3 * log_term_length + (1 << 20))),
+        "image_memory_per_source_max": max(
+            MediaDriverConfig.image_memory_per_source_max, LOG_IMAGES * (3 * log_term_length + (1 << 20))
+        ),
+    }
+
+
 def run_node(config: NodeConfig, service_name: str) -> int:
     """Runs a node until it is told to end (SIGTERM, SIGINT, shutdown of the cluster); the exit status.
 
@@ -280,6 +295,7 @@ def run_node(config: NodeConfig, service_name: str) -> int:
     """
     if not __debug__:
         raise ConfigurationError("python -O removes the assertions that guard the log: run without it")
+    choose_file_access(config.node.file_access)
     service_class = load_service(service_name)
     inline = config.node.service_mode == "inline"
     child: ContainerProcess | None = None

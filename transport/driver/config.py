@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, fields
 
 from runtime.errors import ConfigurationError
+from runtime.file_access import ACCESSES
 from runtime.idle import IDLE_STRATEGIES
 
 _MS = 1_000_000
@@ -28,6 +29,8 @@ class MediaDriverConfig:
     """
 
     directory: str
+    file_access: str = "owner"
+    """Who may use the files of a driver that is a process of its own: owner, group or all."""
     delete_directory_on_start: bool = False
     delete_directory_on_shutdown: bool = True
     pid_is_local: bool = False
@@ -85,6 +88,20 @@ class MediaDriverConfig:
     destination_timeout_ns: int = 5 * _S
     reresolution_interval_ns: int = 1 * _S
     resource_free_limit: int = 16
+    image_term_length_max: int = 64 << 20
+    """A SETUP that names longer terms is refused. What follows bounds what strangers may cause; a source is a host."""
+    images_max: int = 4096
+    images_per_source_max: int = 1024
+    image_memory_max: int = 8 << 30
+    image_memory_per_source_max: int = 2 << 30
+    """Three terms an image, mapped; it takes memory as data comes."""
+    setups_per_source_rate: int = 200
+    """New images a second from one host, once `setups_per_source_burst` came at once."""
+    setups_per_source_burst: int = 512
+    pending_setups_max: int = 1024
+    """Sessions without an image that one endpoint asks for their SETUP at a time."""
+    counters_reserved: int | None = None
+    """Counters that images leave to the driver's own clients; a quarter of all unless set."""
     termination_allowed: bool = False
     termination_token: bytes = b""
     """What a client must say that asks the driver to end; empty: anything, if it is allowed at all."""
@@ -108,6 +125,7 @@ class MediaDriverConfig:
                 raise ConfigurationError(f"{field.name}={value}, must be above 0 ns")
         self._check_order()
         self._check_lengths()
+        self._check_bounds()
         self._check_choices()
 
     def _check_order(self) -> None:
@@ -143,6 +161,26 @@ class MediaDriverConfig:
                 f"receiver_window={self.receiver_window} is below mtu={self.mtu}: no frame would ever fit"
             )
 
+    def _check_bounds(self) -> None:
+        if not 1 << 16 <= self.image_term_length_max <= 1 << 30:
+            raise ConfigurationError(
+                f"image_term_length_max={self.image_term_length_max}, must be from 65536 to 1073741824"
+            )
+        for name in (
+            "images_max",
+            "images_per_source_max",
+            "image_memory_max",
+            "image_memory_per_source_max",
+            "setups_per_source_burst",
+            "pending_setups_max",
+        ):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name}={getattr(self, name)}, must be 1 or more")
+        if not 1 <= self.setups_per_source_rate <= 1_000_000:
+            raise ConfigurationError(f"setups_per_source_rate={self.setups_per_source_rate}, must be from 1 to 1000000")
+        if self.counters_reserved is not None and self.counters_reserved < 0:
+            raise ConfigurationError(f"counters_reserved={self.counters_reserved}, must be 0 or more")
+
     def _check_choices(self) -> None:
         if self.receiver_group_consideration not in ("true", "false", "infer"):
             raise ConfigurationError(
@@ -152,6 +190,8 @@ class MediaDriverConfig:
             raise ConfigurationError(
                 f"multicast_flow_control={self.multicast_flow_control!r}, must be max, min or tagged"
             )
+        if self.file_access not in ACCESSES:
+            raise ConfigurationError(f"file_access={self.file_access!r}, must be one of {', '.join(ACCESSES)}")
         self._check_threads()
         if not 1 <= self.max_resend <= 256:
             raise ConfigurationError(f"max_resend={self.max_resend}, must be from 1 to 256")

@@ -81,7 +81,13 @@ cdef enum:
     # Ordo's own, what was refused: the index beyond SYSTEM_COUNTERS is the key
     COUNTER_OVERLAPS = 46
     COUNTER_DAMAGED_LOGS = 47
-    ALL_COUNTERS = 48
+    COUNTER_TERMS_TOO_LONG = 48
+    COUNTER_IMAGES_OF_SOURCE_FULL = 49
+    COUNTER_IMAGES_FULL = 50
+    COUNTER_SETUPS_TOO_FAST = 51
+    COUNTER_PENDING_FULL = 52
+    COUNTER_SETUPS_CONTRADICTING = 53
+    ALL_COUNTERS = 54
 
 cdef inline int minimum_length(int frame_type) noexcept nogil:
     """Shortest datagram of a frame type, or 0 for a type that is invalid on the wire."""

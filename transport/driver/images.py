@@ -24,6 +24,8 @@ from transport.udp import unpack_address
 
 BYTES_MAPPED = 35
 TTL_ASYMMETRY = 21
+IMAGES_FULL = 50
+COUNTERS_OF_IMAGE = 3
 SETUP_GROUP_FLAG = 0x40
 SESSION_COOL_DOWN = 3
 
@@ -35,6 +37,8 @@ class Images:
         self.context = context
         self.subscriptions = subscriptions
         self.all: list[PublicationImage] = []
+        reserved = context.config.counters_reserved
+        self.counters_reserved = (context.counters.max_counter_id + 1) // 4 if reserved is None else reserved
 
     # --- building -------------------------------------------------------------------------------------------------
 
@@ -42,14 +46,17 @@ class Images:
         """Builds the images that SETUP frames asked for; how many were looked at."""
         setups = self.context.receiver.take_setups()
         for setup in setups:
+            is_built = False
             try:
-                self._build(setup)
+                is_built = self._build(setup)
             except Exception as error:
                 self.context.record_error(error)
+            if not is_built:
                 setup.transport.endpoint.unmark(setup.session_id, setup.stream_id)
+                self.context.receiver.release(setup)
         return len(setups)
 
-    def _build(self, setup: Setup) -> None:
+    def _build(self, setup: Setup) -> bool:
         endpoint = setup.transport.endpoint
         links = [
             link
@@ -57,17 +64,18 @@ class Images:
             if link.endpoint is endpoint and link.stream_id == setup.stream_id and link.wants_session(setup.session_id)
         ]
         if not links:
-            endpoint.unmark(setup.session_id, setup.stream_id)
-            return
+            return False
+        if self.context.counters.available < self.counters_reserved + COUNTERS_OF_IMAGE + len(links):
+            self.context.system.add(IMAGES_FULL)
+            return False
         parameters = links[0].parameters
         window = min(parameters.window_length, setup.term_length // 2)
         if window < setup.mtu:
-            endpoint.unmark(setup.session_id, setup.stream_id)
             self.context.record_error(
                 f"receiver window of {window} bytes is below the sender's mtu={setup.mtu}: raise rcv-wnd of "
                 f"{links[0].channel!r}"
             )
-            return
+            return False
         self._check_ttl(setup, links[0])
         for older in self.all:
             if older.endpoint is endpoint and (older.session_id, older.stream_id) == (
@@ -83,6 +91,7 @@ class Images:
             counter = self.subscriptions.position_counter(link, image, image.join_position)
             self.subscriptions.attach(link, image, counter)
             self.subscriptions.announce(link, image, counter)
+        return True
 
     def _check_ttl(self, setup: Setup, link: Any) -> None:
         own = link.endpoint.spec.uri.integer("ttl", self.context.config.multicast_ttl)
@@ -121,6 +130,7 @@ class Images:
         )
         image.loss_record = context.record_loss
         image.channel = links[0].channel
+        image.setup = setup
         image.add_connection(setup.transport, setup.source, context.clock.now())
         return image
 
@@ -239,6 +249,7 @@ class Images:
         for counter in image.counters.values():
             self.context.free_counter(counter)
         self._free_log(image.log)
+        self.context.receiver.release(image.setup)
 
     def on_endpoint_closing(self, endpoint: ReceiveEndpoint) -> None:
         """Its socket goes: the images say so at once and end."""

@@ -44,6 +44,7 @@ cdef class MediaDriver(Agent):
     cdef ParkFlag park_flag
     cdef PointerArray ipc
     cdef object _random
+    cdef object _secret                        # of the admission of images
     cdef int64_t _first_correlation_id
     cdef object _error_handler
     cdef object _on_termination

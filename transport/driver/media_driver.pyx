@@ -13,6 +13,7 @@ import os
 from runtime.counters cimport Counter, CountersManager
 from runtime.wake cimport PARK_SOCKETS
 from transport.driver.frames cimport COUNTER_CONDUCTOR_CYCLE, COUNTER_ERRORS, COUNTER_RECEIVER_CYCLE, COUNTER_SENDER_CYCLE
+from transport.driver.admission cimport Admission
 from transport.driver.ipc_publication cimport IpcPublication
 from transport.driver.system_counters cimport note_cycle
 
@@ -56,6 +57,7 @@ cdef class MediaDriver(Agent):
         self.memory = memory if memory is not None else FileMemoryProvider()
         source = random or RandomSource()
         self._random = source.stream("media driver")
+        self._secret = source.stream("admission").getrandbits(64)
         self._first_correlation_id = 1 + source.stream("correlation ids").getrandbits(CORRELATION_ID_BITS)
         self._error_handler = error_handler
         self._on_termination = on_termination
@@ -105,7 +107,7 @@ cdef class MediaDriver(Agent):
         self._memories.append(losses)
         self.losses = LossReport(losses, self.clock)
         self.sender = Sender(self.system)
-        self.receiver = Receiver(self.system)
+        self.receiver = Receiver(self.system, self._admission(), config.pending_setups_max)
         self.ring = cnc.to_driver
         self.ring.start_correlation_ids(self._first_correlation_id)
         self.park_flag = ParkFlag(counters.allocate(TYPE_PARK_FLAG, "ordo driver park flag", owner_id=OWNER_NONE))
@@ -122,6 +124,14 @@ cdef class MediaDriver(Agent):
         self.endpoint_deadline_ns = now_ns
         cnc.mark_ready(self.clock.epoch_ms())
         self.started = True
+
+    def _admission(self):
+        config = self.config
+        return Admission(
+            secret=self._secret, term_length_max=config.image_term_length_max,
+            images_max=config.images_max, images_per_source_max=config.images_per_source_max,
+            bytes_max=config.image_memory_max, bytes_per_source_max=config.image_memory_per_source_max,
+            rate_per_source=config.setups_per_source_rate, burst_per_source=config.setups_per_source_burst)
 
     def _open_networks(self):
         """Parts on threads of their own have sockets of their own, for a network's buffers and epoll are not shared."""

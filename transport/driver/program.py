@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+from runtime.file_access import choose_file_access
 from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
 from transport.driver.threads import DriverThreads
@@ -19,6 +20,7 @@ def run_driver(config: MediaDriverConfig, events: Callable[..., object]) -> None
     """
     if config.threading_mode == "invoker":
         config = replace(config, threading_mode="shared")
+    choose_file_access(config.file_access)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

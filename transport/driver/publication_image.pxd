@@ -38,6 +38,7 @@ cdef class PublicationImage(Worked):
     cdef int32_t shift
     cdef int32_t initial_term_id
     cdef readonly int32_t window
+    cdef int64_t reach                         # frames further ahead of the status message are refused
     cdef readonly bint is_reliable
     cdef readonly bint rejoins
     cdef int64_t* high_water_cell              # rcv-hwm
@@ -67,11 +68,13 @@ cdef class PublicationImage(Worked):
     cdef readonly bint is_superseded           # a later image of the session speaks now
     cdef readonly bytes rejection              # reason, or None
     cdef bint is_rejected
+    cdef public object setup                   # what it was built from
     cdef public str channel                    # of the first subscription
     cdef public object loss_record             # of the loss report, or None
 
     cdef int on_data(self, const uint8_t* datagram, uint32_t length, ReceiveTransport transport,
                      const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef bint is_of_setup(self, const uint8_t* frame) noexcept nogil
     cdef void on_setup(self, ReceiveTransport transport, const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil

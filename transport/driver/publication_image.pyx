@@ -19,6 +19,7 @@ cdef enum:
     ERROR_IMAGE_REJECTED = 13
     CONNECTIONS_MAX = 256
     DRAIN_STATUS_MULTIPLE = 5
+    WINDOWS_AHEAD = 4                  # a sender may follow a faster receiver than this one; no further
     IDENTITY_LENGTH = 24               # of a header, but for the reserved value
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
@@ -56,6 +57,7 @@ cdef class PublicationImage(Worked):
         self.shift = log.term_shift
         self.initial_term_id = log.initial_term_id
         self.window = window
+        self.reach = min(log.term_length // 2, WINDOWS_AHEAD * <int64_t> window)
         self.is_reliable = loss.is_reliable
         self.rejoins = rejoins
         self.counters = counters
@@ -105,6 +107,11 @@ cdef class PublicationImage(Worked):
         self.connection_count += 1
         return added
 
+    cdef bint is_of_setup(self, const uint8_t* frame) noexcept nogil:
+        """Whether a SETUP of this session describes this stream."""
+        return (ordo_get_i32(frame + 20) == self.initial_term_id and ordo_get_i32(frame + 28) == self.term_length
+                and ordo_get_i32(frame + 32) == self.log.mtu)
+
     cdef void on_setup(self, ReceiveTransport transport, const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """A SETUP for a known image: another path of it, or the publisher lost sight of us."""
         cdef int count = self.connection_count
@@ -149,6 +156,9 @@ cdef class PublicationImage(Worked):
         connection = self._track(transport, source, now_ns)
         hear(self, connection)
         self.last_packet_ns = now_ns
+        if position + covered > self.sm_sent_position + self.reach:
+            count_event(self.system, COUNTER_OVER_RUNS, 1)
+            return 0
         if self.claims.is_free(position, position + covered):
             self._insert(datagram, length, position, covered)
         else:

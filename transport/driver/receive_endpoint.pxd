@@ -37,6 +37,7 @@ cdef class ReceiveEndpoint:
     cdef PointerMap streams                    # stream -> number of subscriptions
     cdef readonly dict images                  # the same images, kept alive
     cdef readonly dict interests               # stream -> list of session ids (None: any), one a subscription
+    cdef int pending_count                     # len(pending), for native code
     cdef readonly dict pending                 # (session, stream) -> deadline of its PENDING_SETUP marker, ns
     cdef readonly int reference_count
     cdef public object status

@@ -140,15 +140,18 @@ cdef class ReceiveEndpoint:
             self.pending[(session_id, stream_id)] = deadline_ns
         else:
             self.pending.pop((session_id, stream_id), None)
+        self.pending_count = len(self.pending)
 
     def unmark(self, int32_t session_id, int32_t stream_id):
         if self.marker_of(session_id, stream_id) != SESSION_MARKERS:
             self.sessions.remove(pair_key(session_id, stream_id))
         self.pending.pop((session_id, stream_id), None)
+        self.pending_count = len(self.pending)
 
     def add_image(self, image, int32_t session_id, int32_t stream_id):
         self.images[(session_id, stream_id)] = image
         self.pending.pop((session_id, stream_id), None)
+        self.pending_count = len(self.pending)
         self.sessions.put(pair_key(session_id, stream_id), <void*> image)
 
     def remove_image(self, image, int32_t session_id, int32_t stream_id):

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SocketAddress
+from transport.driver.admission cimport Admission
 from transport.driver.pointers cimport PointerArray, WorkSet
 from transport.driver.publication_image cimport PublicationImage
 from transport.driver.receive_endpoint cimport ReceiveTransport
@@ -13,6 +14,8 @@ cdef class Receiver:
     cdef WorkSet images
     cdef int cursor
     cdef readonly list setups                  # for the conductor: images to build
+    cdef readonly Admission admission
+    cdef int pending_max
     cdef int setup_count
     cdef int receive(self, int64_t now_ns) noexcept nogil      # datagrams
     cdef int conduct(self, int64_t now_ns) noexcept nogil

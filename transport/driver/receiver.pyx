@@ -16,6 +16,7 @@ cdef enum:
     RECEIVE_TURNS = 8                  # batches of one socket in one duty cycle
     PENDING_SETUP_NS = 1000000000
     SETUPS_MAX = 1024
+    SETUPS_PER_TURN = 16
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
@@ -24,8 +25,12 @@ Setup = namedtuple("Setup", "transport source session_id stream_id initial_term_
 
 
 cdef class Receiver:
-    def __init__(self, SystemCounters system not None):
+    """`pending_max` is how many sessions without an image are asked for their SETUP at a time, on one endpoint."""
+
+    def __init__(self, SystemCounters system not None, Admission admission not None, int pending_max):
         self.system = system
+        self.admission = admission
+        self.pending_max = pending_max
         self.transports = PointerArray()
         self.images = WorkSet()
         self.setups = []
@@ -36,6 +41,9 @@ cdef class Receiver:
 
     def remove_transport(self, ReceiveTransport transport not None):
         self.transports.remove(<void*> transport)
+        for setup in self.setups:
+            if setup.transport is transport:
+                self.release(setup)
         self.setups = [setup for setup in self.setups if setup.transport is not transport]
         self.setup_count = len(self.setups)
 
@@ -47,11 +55,15 @@ cdef class Receiver:
         self.images.remove(image)
 
     def take_setups(self):
-        """The SETUP frames since last time that ask for an image, in order."""
-        taken = self.setups
-        self.setups = []
-        self.setup_count = 0
+        """The SETUP frames that ask for an image, in order; at most so many as one turn may spend its time on."""
+        taken = self.setups[:SETUPS_PER_TURN]
+        self.setups = self.setups[SETUPS_PER_TURN:]
+        self.setup_count = len(self.setups)
         return taken
+
+    def release(self, setup):
+        """The image of a SETUP is gone, or was not built."""
+        self.admission.release(setup.source, setup.term_length)
 
     cdef int receive(self, int64_t now_ns) noexcept nogil:
         """Datagrams of the sockets that are ready, into their images; datagrams taken."""
@@ -116,6 +128,9 @@ cdef class Receiver:
         cdef int32_t stream_id = ordo_get_i32(datagram + 16)
         if transport.endpoint.streams.get(stream_id) == NULL:
             return
+        if transport.endpoint.pending_count >= self.pending_max:
+            count_event(self.system, COUNTER_PENDING_FULL, 1)
+            return
         with gil:
             if not transport.endpoint.is_interested(session_id, stream_id):
                 transport.endpoint.mark(session_id, stream_id, SESSION_NO_INTEREST)
@@ -130,18 +145,27 @@ cdef class Receiver:
         cdef int32_t session_id = ordo_get_i32(frame + 12)
         cdef int32_t stream_id = ordo_get_i32(frame + 16)
         cdef void* found = transport.endpoint.sessions.get(pair_key(session_id, stream_id))
+        cdef int refused
         if <size_t> found >= SESSION_MARKERS:
+            if not (<PublicationImage> found).is_of_setup(frame):
+                count_event(self.system, COUNTER_SETUPS_CONTRADICTING, 1)
+                return
             (<PublicationImage> found).on_setup(transport, source, now_ns)
             self.images.wake(<PublicationImage> found, now_ns)
             return
         if (found != NULL and <size_t> found != SESSION_PENDING_SETUP) or transport.endpoint.streams.get(stream_id) == NULL:
             return
+        if self.setup_count >= SETUPS_MAX:
+            return                                  # the publisher repeats it
         with gil:
             if not transport.endpoint.is_interested(session_id, stream_id):
                 transport.endpoint.mark(session_id, stream_id, SESSION_NO_INTEREST)
                 return
-            if self.setup_count >= SETUPS_MAX:
-                return                              # the publisher repeats it
+        refused = self.admission.admit(source, ordo_get_i32(frame + 28), now_ns)
+        if refused:
+            count_event(self.system, refused, 1)
+            return
+        with gil:
             transport.endpoint.mark(session_id, stream_id, SESSION_INIT_IN_PROGRESS)
             self.setups.append(Setup(
                 transport, (<const char*> source.storage)[:source.length_bytes], session_id, stream_id,

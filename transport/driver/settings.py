@@ -17,7 +17,18 @@ from runtime.config import parse_duration_ns, parse_size_bytes, read_toml
 from runtime.errors import ConfigurationError
 from transport.driver.config import MediaDriverConfig, default_directory
 
-_LENGTH_ENDINGS = ("_length", "_capacity", "_window", "_size", "mtu", "_rcvbuf", "_sndbuf")
+_LENGTH_ENDINGS = (
+    "_length",
+    "_length_max",
+    "_memory_max",
+    "_memory_per_source_max",
+    "_capacity",
+    "_window",
+    "_size",
+    "mtu",
+    "_rcvbuf",
+    "_sndbuf",
+)
 _KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "str": (str,), "bytes": (str,)}
 
 

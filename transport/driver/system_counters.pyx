@@ -66,6 +66,12 @@ LABELS = (
 REFUSED_LABELS = (
     "Refused: frames over bytes of other frames",
     "Refused: frames of a client's log buffer that cannot be",
+    "Refused: set-ups with terms above image_term_length_max",
+    "Refused: set-ups above images_per_source_max or image_memory_per_source_max",
+    "Refused: set-ups above images_max, image_memory_max or counters_reserved",
+    "Refused: set-ups faster than setups_per_source_rate",
+    "Refused: unknown sessions above pending_setups_max",
+    "Refused: set-ups that contradict their image",
 )
 
 
