@@ -4,7 +4,7 @@ A reader stops at the first damaged frame; the audit goes on behind it: at the n
 still leads to one, otherwise at the next 32-byte step that holds a whole, correct frame.
 """
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memset
 
 from archive.frames cimport (FAULT_ABSENT, FAULT_FLAGS, FAULT_LENGTH, FAULT_NONE, FAULT_READ, FAULT_TERM_OFFSET,
@@ -19,11 +19,10 @@ from pipeline.cursor import FAULT_NAMES
 
 cdef enum:
     FINDINGS_MAX = 256
-    TERMS_MAX = 1024
+    TERM_RUNS_MAX = 1024
     COMPARE_LENGTH = 65536
     # beside the faults of archive/frames.pxd
     FINDING_RESERVED = 100
-    FINDING_TERM_ORDER = 101
     FINDING_TIME_ORDER = 102
     FINDING_RECORD_POSITION = 103
     FINDING_LOST = 104
@@ -34,7 +33,6 @@ cdef enum:
 FINDING_NAMES = {
     **FAULT_NAMES,
     FINDING_RESERVED: "reserved value",
-    FINDING_TERM_ORDER: "leadership term goes back",
     FINDING_TIME_ORDER: "time goes back",
     FINDING_RECORD_POSITION: "position inside the record",
     FINDING_LOST: "bytes that cannot be read",
@@ -49,9 +47,13 @@ cdef struct Finding:
     int64_t expected
     int64_t actual
 
-cdef struct Term:
+cdef struct TermRun:
+    # Records one after the other that name the same leadership term.
     int64_t leadership_term
-    int64_t position                    # of its new-term record
+    int64_t position                    # of the first
+    int64_t position_last
+    int64_t records
+    bint begins                         # the first is a new-term record; then also:
     int64_t cluster_time
     int64_t leader
 
@@ -61,12 +63,14 @@ cdef struct Tally:
     int64_t payload_bytes
     int64_t padding_bytes
     int64_t kinds[9]
-    int64_t time_first
+    int64_t timed_records
+    int64_t time_first                  # of the first record
+    int64_t time_first_position
+    int64_t time_before                 # of the last but one
     int64_t time_last
-    int64_t term_first
-    int64_t term_last
+    int64_t time_last_position
     int64_t finding_count
-    int64_t term_count
+    int64_t term_run_count
     int64_t fragment_position           # where the message in progress began, or -1
 
 
@@ -76,7 +80,7 @@ cdef class SegmentAudit:
     cdef MessageCursor cursor
     cdef Tally tally
     cdef Finding findings[FINDINGS_MAX]
-    cdef Term terms[TERMS_MAX]
+    cdef TermRun term_runs[TERM_RUNS_MAX]
     cdef bint is_log
 
     def __cinit__(self, MessageCursor cursor, bint is_log):
@@ -84,8 +88,6 @@ cdef class SegmentAudit:
         self.is_log = is_log
         memset(&self.tally, 0, sizeof(Tally))
         self.tally.fragment_position = -1
-        self.tally.time_first = self.tally.term_first = INT64_MAX
-        self.tally.time_last = self.tally.term_last = INT64_MIN
 
     def run(self):
         """Go through the segment."""
@@ -96,18 +98,23 @@ cdef class SegmentAudit:
     def result(self):
         """Counts and findings as a dict of plain values."""
         tally = self.tally
-        timed = tally.time_last != INT64_MIN
         return {
             "frames": tally.frames, "messages": tally.messages, "payload_bytes": tally.payload_bytes,
             "padding_bytes": tally.padding_bytes,
             "kinds": {name: tally.kinds[index] for index, name in enumerate(KIND_NAMES) if tally.kinds[index]},
-            "time_first": tally.time_first if timed else None, "time_last": tally.time_last if timed else None,
-            "term_first": tally.term_first if timed else None, "term_last": tally.term_last if timed else None,
-            "terms": [dict(self.terms[index]) for index in range(min(tally.term_count, TERMS_MAX))],
+            "times": self._times() if tally.timed_records else None,
+            "term_runs": [dict(self.term_runs[index]) for index in range(min(tally.term_run_count, TERM_RUNS_MAX))],
             "finding_count": tally.finding_count,
             "findings": [
                 self._described(&self.findings[index]) for index in range(min(tally.finding_count, FINDINGS_MAX))
             ],
+        }
+
+    cdef dict _times(self):
+        tally = self.tally
+        return {
+            "first": tally.time_first, "first_position": tally.time_first_position, "last": tally.time_last,
+            "last_position": tally.time_last_position, "before": tally.time_before if tally.timed_records > 1 else None,
         }
 
     cdef dict _described(self, const Finding* found):
@@ -230,26 +237,51 @@ cdef class SegmentAudit:
         tally.kinds[record.kind] += 1
         if not record.has_term:
             return
-        tally.time_first = min(tally.time_first, record.cluster_time)
-        tally.term_first = min(tally.term_first, record.leadership_term)
-        if record.leadership_term < tally.term_last:
-            self.add(FINDING_TERM_ORDER, position, tally.term_last, record.leadership_term)
-        if record.cluster_time < tally.time_last:
-            self.add(FINDING_TIME_ORDER, position, tally.time_last, record.cluster_time)
-        tally.term_last = max(tally.term_last, record.leadership_term)
-        tally.time_last = max(tally.time_last, record.cluster_time)
+        self._time(record.cluster_time, position)
+        self._term(record, message, position)
         if record.kind == KIND_NEW_TERM or record.kind == KIND_CLUSTER_ACTION:
             if ordo_get_i64(message + 16) != position + aligned:
                 self.add(FINDING_RECORD_POSITION, position, position + aligned, ordo_get_i64(message + 16))
         if record.kind == KIND_NEW_TERM:
             if ordo_get_i64(message + 32) != position:
                 self.add(FINDING_RECORD_POSITION, position, position, ordo_get_i64(message + 32))
-            if tally.term_count < TERMS_MAX:
-                self.terms[tally.term_count].leadership_term = record.leadership_term
-                self.terms[tally.term_count].position = position
-                self.terms[tally.term_count].cluster_time = record.cluster_time
-                self.terms[tally.term_count].leader = ordo_get_i32(message + 40)
-                tally.term_count += 1
+
+    cdef void _time(self, int64_t time, int64_t position) noexcept nogil:
+        """Of two neighbours that go back, the odd one is that which does not fit the record before both."""
+        cdef Tally* tally = &self.tally
+        cdef bint goes_back = tally.timed_records > 0 and time < tally.time_last
+        if tally.timed_records == 0:
+            tally.time_first = time
+            tally.time_first_position = position
+        if goes_back and tally.timed_records > 1 and time >= tally.time_before:
+            self.add(FINDING_TIME_ORDER, tally.time_last_position, time, tally.time_last)
+        elif goes_back:
+            self.add(FINDING_TIME_ORDER, position, tally.time_last, time)
+        tally.time_before = time if goes_back else tally.time_last
+        tally.time_last = time
+        tally.time_last_position = position
+        tally.timed_records += 1
+
+    cdef void _term(self, const Record* record, const uint8_t* message, int64_t position) noexcept nogil:
+        cdef TermRun* run
+        cdef int64_t count = self.tally.term_run_count
+        cdef bint begins = record.kind == KIND_NEW_TERM
+        if count > TERM_RUNS_MAX:
+            return
+        if count and not begins and self.term_runs[count - 1].leadership_term == record.leadership_term:
+            self.term_runs[count - 1].records += 1
+            self.term_runs[count - 1].position_last = position
+            return
+        self.tally.term_run_count += 1
+        if count == TERM_RUNS_MAX:
+            return
+        run = &self.term_runs[count]
+        run.leadership_term = record.leadership_term
+        run.position = run.position_last = position
+        run.records = 1
+        run.begins = begins
+        run.cluster_time = record.cluster_time
+        run.leader = ordo_get_i32(message + 40) if begins else -1
 
 
 cdef struct Difference:
@@ -315,7 +347,8 @@ cdef bint describe(MessageCursor left, MessageCursor right, int64_t byte_positio
 
 def compare_segments(MessageCursor left, MessageCursor right, int64_t start, int64_t end, int64_t differences_max=64):
     """Frames of [start, end) that differ, at most `differences_max`: list of (frame position, byte position, left byte,
-    right byte); a byte of -1 is beyond the end of its file. What lies in the hole of a padding frame does not count.
+    right byte, is the left frame padding); a byte of -1 is beyond the end of its file. What lies in the hole of a
+    padding frame does not count.
 
     `start` is where a frame begins on both sides.
     """
@@ -338,7 +371,7 @@ def compare_segments(MessageCursor left, MessageCursor right, int64_t start, int
             left.fault = FAULT_NONE
             both = describe(left, right, different, &found)
         if not padding or different - frame_position < HEADER_LENGTH:
-            differences.append((frame_position, found.byte_position, found.left, found.right))
+            differences.append((frame_position, found.byte_position, found.left, found.right, bool(padding)))
         if not both:
             break
         position = max(different + 1, frame_position + aligned)

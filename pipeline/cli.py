@@ -108,20 +108,25 @@ def audit(
     """Check every byte, and that all nodes' logs agree."""
     with running("audit", master, cores) as job:
         from pipeline.jobs import audit as audit_job
+        from pipeline.jobs import audit_report
 
         facts = audit_job.audit(job.spark, folders, recording, commit)
         violations = audit_job.session_violations(_load(job, folders, recording, commit)).collect() if (
             facts["status"] == "clean") else []  # fmt: skip
         facts["session_violations"] = [row.asDict() for row in violations]
-        page = audit_job.write_report(facts, report)
+        page = audit_report.write_report(facts, report)
     problem = facts["first_problem"]
     for node in facts["nodes"]:
         typer.echo(f"{node['node']}: {node['messages']:,} messages, positions {node['start']} to {node['limit']}, "
                    f"{node['finding_count']} findings")  # fmt: skip
     for end in facts["uncommitted"]:
-        typer.echo(audit_job.describe_end(end))
+        typer.echo(audit_report.describe_end(end))
+    for member in facts["shorter"]:
+        typer.echo(audit_report.describe_shorter(member))
+    for sentence in facts["not_proven"]:
+        typer.echo(f"not proven: {sentence}")
     if problem is not None:
-        typer.echo(f"first problem at position {problem['position']}: {audit_job.describe(problem)}")
+        typer.echo(f"first problem at position {problem['position']}: {audit_report.describe(problem)}")
     for row in violations[:10]:
         typer.echo(f"session {row.session_id} of {row.node}: {row.violation} at position {row.position}")
     typer.echo(f"{'damaged' if problem else 'clean'}; report: {page}")

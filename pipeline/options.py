@@ -102,7 +102,10 @@ def _directories(values: dict[str, str]) -> list[str]:
         if path and not glob.has_magic(path) and not os.path.isdir(path):
             raise PipelineError(f"no folder {path!r}; give archive folders such as /data/node0/archive")
     if not found:
-        raise PipelineError("no folder given; use load('/data/node0/archive')")
+        raise PipelineError(
+            "no folder given; use load('/data/node0/archive'), or CREATE TABLE ... USING ordo LOCATION '...' without a "
+            "list of columns: option columns chooses them"
+        )
     return found
 
 

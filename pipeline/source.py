@@ -9,6 +9,7 @@ schema of your own (`.schema("position long, payload binary")`), and only they a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,6 +52,12 @@ from pipeline.predicates import INT64_MAX, Predicates, push
 from pipeline.recordings import Recording, open_recordings
 
 PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
+OPTIONS_KEY = "ordo.options"
+"""Metadata of a schema's first column. Spark (4.3) shows a Python source a table's options when the table is made, and
+none of them when it is read; what it does give back is the schema."""
+CATALOG_PROPERTIES = frozenset(
+    ("location", "owner", "provider", "comment", "external", "is_managed_location", "collation", "table_type")
+)
 SPARK_TYPES: dict[str, DataType] = {
     "recording": LongType(),
     "node": StringType(),
@@ -65,6 +72,14 @@ SPARK_TYPES: dict[str, DataType] = {
     "payload": BinaryType(),
     "payload_length": IntegerType(),
 }
+
+
+def without_catalog_properties(options: dict[str, str]) -> dict[str, str]:
+    """Options without what Spark's catalog adds of its own when a table is made."""
+    return {
+        name: value for name, value in options.items()
+        if name.lower() not in CATALOG_PROPERTIES and not name.lower().startswith("option.")
+    }  # fmt: skip
 
 
 def log_schema(columns: Iterable[str]) -> StructType:
@@ -94,13 +109,16 @@ class OrdoLog(DataSource):
         return "ordo"
 
     def schema(self) -> StructType:
-        return log_schema(self._options().columns)
+        given = dict(self.options)
+        schema = log_schema(ReadOptions.parse(without_catalog_properties(given)).columns)
+        schema.fields[0].metadata = {OPTIONS_KEY: json.dumps(without_catalog_properties(given))}
+        return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return LogReader(self._options(), _columns_of(schema))
+        return LogReader(self._options(schema), _columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return LogStreamReader(self._options(), _columns_of(schema))
+        return LogStreamReader(self._options(schema), _columns_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from pipeline.sink import ClusterWriter, WriteOptions
@@ -112,8 +130,10 @@ class OrdoLog(DataSource):
 
         return ClusterStreamWriter(WriteOptions.parse(self.options, schema, overwrite))
 
-    def _options(self) -> ReadOptions:
-        return ReadOptions.parse(dict(self.options))
+    def _options(self, schema: StructType) -> ReadOptions:
+        """The options of this read; of a table those that it was made with, unless the query says otherwise."""
+        kept = next((field.metadata[OPTIONS_KEY] for field in schema.fields if OPTIONS_KEY in field.metadata), "{}")
+        return ReadOptions.parse({**json.loads(kept), **without_catalog_properties(dict(self.options))})
 
 
 def _columns_of(schema: StructType) -> tuple[str, ...]:

@@ -22,10 +22,12 @@ def map_tasks(spark: SparkSession, tasks: list[Any], function: Callable[[Any], A
     return frame.mapInArrow(partial(_apply, function), RESULT_SCHEMA)
 
 
-def collect_tasks(spark: SparkSession, tasks: list[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """The results in the order of the tasks."""
+def collect_tasks(spark: SparkSession | None, tasks: list[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """The results, as JSON keeps them, in the order of the tasks; without a session one after another, here."""
     if not tasks:
         return []
+    if spark is None:
+        return [json.loads(json.dumps(function(task))) for task in tasks]
     rows = map_tasks(spark, tasks, function).collect()
     return [json.loads(row.result) for row in sorted(rows, key=lambda row: int(row.task_id))]
 

@@ -19,6 +19,9 @@ given for those of all members.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -32,7 +35,6 @@ from pipeline.recordings import Recording, Segment
 
 FRAME_FIELDS = ((0, "frame length"), (4, "version"), (5, "flags"), (6, "type"), (8, "term offset"), (12, "checksum"),
                 (16, "stream id"), (20, "term id"), (24, "reserved value"), (32, "payload"))  # fmt: skip
-NULL_TERM = -1
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,12 @@ def compare_tasks(logs: list[AuditedLog]) -> list[CompareTask]:
     tasks = []
     for right in (log.recording for log in logs if log is not reference):
         first, last = max(left.start, right.start), min(left.limit, right.limit)
-        left_segments, right_segments = list(left.segments(first)), list(right.segments(first))
-        cuts = {first, last} | {segment.base for segment in left_segments + right_segments}
+        sides = [list(recording.segments(first)) for recording in (left, right)]
+        bases = [[segment.base for segment in side] for side in sides]
+        cuts = {first, last, *bases[0], *bases[1]}
         for start, end in pairwise(sorted(cut for cut in cuts if first <= cut <= last)):
-            left_segment = next(segment for segment in left_segments if segment.base <= start < segment.end)
-            right_segment = next(segment for segment in right_segments if segment.base <= start < segment.end)
-            tasks.append(CompareTask(left, right, left_segment, right_segment, start, end))
+            pair = [side[bisect_right(base, start) - 1] for side, base in zip(sides, bases, strict=True)]
+            tasks.append(CompareTask(left, right, pair[0], pair[1], start, end))
     return tasks
 
 
@@ -93,7 +95,7 @@ def compare_range(task: CompareTask) -> list[dict[str, Any]]:
     missing = [name for name, (_, segment) in zip(names, pair, strict=True) if not segment.present]
     if missing:
         return [{"nodes": names, "position": task.start, "byte": task.start, "field": "segment file is missing",
-                 "left": None, "right": None, "missing": missing}]  # fmt: skip
+                 "left": None, "right": None, "padding": False, "missing": missing}]  # fmt: skip
     return [
         {
             "nodes": names,
@@ -102,8 +104,9 @@ def compare_range(task: CompareTask) -> list[dict[str, Any]]:
             "field": field_name(byte - frame),
             "left": left,
             "right": right,
+            "padding": padding,
         }
-        for frame, byte, left, right in compare_segments(left_cursor, right_cursor, task.start, task.end)
+        for frame, byte, left, right, padding in compare_segments(left_cursor, right_cursor, task.start, task.end)
     ]
 
 
@@ -115,26 +118,32 @@ def field_name(offset: int) -> str:
 def named_odd(differences: list[dict[str, Any]], log_count: int) -> list[dict[str, Any]]:
     """Adds `odd`: the node that is alone with what it has, where a majority shows it."""
     others = log_count - 1
+    at = Counter(difference["position"] for difference in differences)
     for difference in differences:
-        same_place = [other for other in differences if other["position"] == difference["position"]]
         if others < 2:
             difference["odd"] = None
         else:
-            difference["odd"] = difference["nodes"][1] if len(same_place) <= others / 2 else difference["nodes"][0]
+            difference["odd"] = difference["nodes"][int(at[difference["position"]] <= others / 2)]
     return differences
 
 
 def uncommitted_ends(
-    logs: list[AuditedLog], differences: list[dict[str, Any]], findings: list[dict[str, Any]]
+    logs: list[AuditedLog], differences: list[dict[str, Any]], findings: list[dict[str, Any]], begins: Iterable[int]
 ) -> list[dict[str, Any]]:
-    """The ends that were never committed: node, position, bytes, and the term that begins there in the reference."""
+    """The ends that were never committed: node, position, bytes, and the term that begins there in the reference.
+
+    `begins`: where new-term records are. An end can only be where the reference has one, or padding before one; so the
+    logs are looked at there alone, however many differences there are.
+    """
     found = []
+    new_terms = frozenset(begins)
     for log in logs:
         intact_from = max((finding["position"] + 1 for finding in findings if finding["node"] == log.node), default=0)
         places = sorted({
             difference["position"]
             for difference in differences
             if difference["nodes"][1] == log.node and difference["position"] >= intact_from
+            and (difference["padding"] or difference["position"] in new_terms)
         })  # fmt: skip
         ends = (_uncommitted_end(logs, log, position) for position in places)
         end = next((end for end in ends if end is not None), None)
@@ -151,6 +160,53 @@ def without_ends(differences: list[dict[str, Any]], ends: list[dict[str, Any]]) 
         for difference in differences
         if difference["position"] < begins.get(difference["nodes"][1], difference["position"] + 1)
     ]
+
+
+def shorter(logs: list[AuditedLog], ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The members whose log ends before the longest: how much they lack, and how much of that was committed.
+
+    Committed is what a quorum of the logs given holds, or what a running node says is. That a member lacks it is no
+    damage: it fetches it from its leader.
+    """
+    if len(logs) < 2:
+        return []
+    cut = {end["node"]: end["position"] for end in ends}
+    until = {log.node: min(log.recording.limit, cut.get(log.node, log.recording.limit)) for log in logs}
+    reference = reference_of(logs)
+    on_quorum = sorted(until.values(), reverse=True)[len(logs) // 2]
+    said = [log.recording.limit for log in logs if log.recording.exact and log.recording.descriptor.is_active]
+    committed = max([on_quorum, *said])
+    return [
+        {
+            "node": log.node,
+            "position": until[log.node],
+            "bytes": until[reference.node] - until[log.node],
+            "committed_bytes": max(0, committed - until[log.node]),
+            "reference": reference.node,
+        }
+        for log in logs
+        if until[log.node] < until[reference.node]
+    ]
+
+
+def not_proven(logs: list[AuditedLog]) -> list[str]:
+    """What the folders given cannot show, in sentences."""
+    said = []
+    if len(logs) == 1:
+        said.append(
+            "One log was given: whether other members have the same, go on beyond its end, or committed something that "
+            "it lacks is not known. Give the folders of all members."
+        )
+    if len(logs) == 2:
+        said.append("Two logs were given: where they differ, nothing tells which one is right.")
+    if len(logs) > 1:
+        said.append("Quorums are counted over the logs given; with a member left out, what is committed may be more.")
+    for log in logs:
+        if log.recording.start > 0:
+            said.append(f"{log.node}: what was before position {log.recording.start:,} is not in the folder.")
+        if not log.recording.exact:
+            said.append(f"{log.node}: where its log was meant to end is not known; bytes lost at its end do not show.")
+    return said
 
 
 def _uncommitted_end(logs: list[AuditedLog], log: AuditedLog, position: int) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ _EMITTED = pa.schema([
 
 
 def replay(
-    spark: SparkSession,
+    spark: SparkSession | None,
     directory: str,
     service: str,
     baseline: str | None = None,

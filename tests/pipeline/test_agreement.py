@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.generate import RecordingBuilder, new_term, session_message
-from pipeline.jobs.audit import audit, describe_end, write_report
+from pipeline.jobs.audit import audit
+from pipeline.jobs.audit_report import describe_end, write_report
 
 pytestmark = pytest.mark.spark
 TERM_RECORD_LENGTH = 96

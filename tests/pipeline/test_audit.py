@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.generate import LogShape, RecordingBuilder, generate_log, session_close, session_message, session_open
-from pipeline.jobs.audit import audit, describe, session_violations, write_report
+from pipeline.jobs.audit import audit, session_violations
+from pipeline.jobs.audit_report import describe, write_report
 
 pytestmark = pytest.mark.spark
 SHAPE = LogShape(messages=6_000, sessions=4, terms=3, term_length=1 << 17, segment_length=1 << 18)

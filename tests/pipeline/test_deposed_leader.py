@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from archive.live import read_live_counters
 from deploy.launcher import LocalCluster
 from pipeline.commit import RECORDING_POSITION_TYPE, live_commit_position
-from pipeline.jobs.audit import audit, describe
+from pipeline.jobs.audit import audit
+from pipeline.jobs.audit_report import describe
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.writer import Writer
 

@@ -13,7 +13,8 @@ from pyspark.sql import Row, SparkSession
 from cluster.node.config import load_config
 from cluster.node.tools import request_snapshot
 from deploy.launcher import LocalCluster
-from pipeline.jobs.audit import audit, describe, session_violations
+from pipeline.jobs.audit import audit, session_violations
+from pipeline.jobs.audit_report import describe
 from pipeline.jobs.replay import replay
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.writer import Writer

@@ -1,0 +1,107 @@
+"""The audit in words, as a page and as a picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.report import Report, new_figure
+
+
+def write_report(facts: dict[str, Any], folder: str) -> str:
+    """`audit.html` and `audit.json` in a folder; answers the page's path."""
+    report = Report("Audit of the log", facts)
+    clean = facts["status"] == "clean"
+    problem = facts["first_problem"]
+    report.line(describe_status(facts) if clean else
+                f"damaged: first at position {problem['position']}: {describe(problem)}", good=clean)  # fmt: skip
+    for member in facts["shorter"]:
+        report.line(describe_shorter(member))
+    for sentence in facts["not_proven"]:
+        report.line(sentence)
+    report.heading("Nodes")
+    columns: tuple[str, ...] = (
+        "node",
+        "recording",
+        "start",
+        "limit",
+        "frames",
+        "messages",
+        "payload_bytes",
+        "finding_count",
+    )
+    report.table(columns, [[node[name] for name in columns] for node in facts["nodes"]])
+    report.picture(
+        _map(facts),
+        "Each node's log by position; red marks are findings and differences, grey lines new terms, "
+        "grey ends never committed",
+    )
+    if facts["findings"]:
+        report.heading("Findings")
+        columns = ("position", "node", "segment", "fault", "expected", "actual")
+        report.table(columns, [[finding[name] for name in columns] for finding in facts["findings"]])
+    if facts["differences"]:
+        report.heading("Differences between nodes")
+        columns = ("position", "byte", "field", "nodes", "left", "right", "odd")
+        report.table(columns, [[difference[name] for name in columns] for difference in facts["differences"]])
+    if facts["uncommitted"]:
+        report.heading("Ends that were never committed")
+        columns = ("node", "position", "bytes", "cut_off_by_term", "reference")
+        report.table(columns, [[end[name] for name in columns] for end in facts["uncommitted"]])
+    report.heading("Terms")
+    terms = facts["nodes"][0]["terms"] if facts["nodes"] else []
+    report.table(
+        ("term", "position", "cluster time", "leader"),
+        [(term["leadership_term"], term["position"], term["cluster_time"], term["leader"]) for term in terms],
+    )
+    return str(report.write(folder, "audit"))
+
+
+def describe_status(facts: dict[str, Any]) -> str:
+    """What a clean audit has shown."""
+    said = "clean: every byte is what was written"
+    if facts["compared_to"] is None:
+        return said
+    return f"{said}, and the {len(facts['nodes'])} nodes agree up to position {facts['compared_to']:,}"
+
+
+def describe_shorter(member: dict[str, Any]) -> str:
+    """One line for a member whose log ends before the longest."""
+    committed = member["committed_bytes"]
+    part = "none of them committed" if not committed else f"{committed:,} of them committed"
+    return (f"{member['node']} is shorter: it ends at position {member['position']:,}, {member['bytes']:,} bytes "
+            f"before {member['reference']}, {part}")  # fmt: skip
+
+
+def describe(problem: dict[str, Any]) -> str:
+    """One line for a finding or a difference."""
+    if "fault" in problem:
+        return (f"node {problem['node']}, {problem['segment']}: {problem['fault']} expected={problem['expected']} "
+                f"actual={problem['actual']}")  # fmt: skip
+    odd = f", {problem['odd']} is alone" if problem["odd"] else ""
+    left, right = problem["nodes"][:2]
+    return (f"nodes {left} and {right} differ at byte {problem['byte']} ({problem['field']}): "
+            f"{problem['left']} and {problem['right']}{odd}")  # fmt: skip
+
+
+def describe_end(end: dict[str, Any]) -> str:
+    """One line for an end that was never committed."""
+    return (f"uncommitted end of {end['node']}: {end['bytes']:,} bytes from position {end['position']}, where term "
+            f"{end['cut_off_by_term']} begins on {end['reference']}")  # fmt: skip
+
+
+def _map(facts: dict[str, Any]) -> Any:
+    nodes = facts["nodes"]
+    figure, axis = new_figure(9, 0.6 + 0.5 * max(1, len(nodes)))
+    for row, node in enumerate(nodes):
+        axis.barh(row, node["limit"] - node["start"], left=node["start"], height=0.5, color="#7fb98f")
+        for end in facts["uncommitted"]:
+            if end["node"] == node["node"]:
+                axis.barh(row, end["bytes"], left=end["position"], height=0.5, color="#cccccc")
+        for term in node["terms"]:
+            axis.plot([term["position"]] * 2, [row - 0.25, row + 0.25], color="#777", linewidth=0.8)
+        marks = [finding["position"] for finding in facts["findings"] if finding["node"] == node["node"]]
+        marks += [difference["position"] for difference in facts["differences"] if node["node"] in difference["nodes"]]
+        axis.plot(marks, [row] * len(marks), "v", color="#a3121f")
+    axis.set_yticks(range(len(nodes)), [f"{node['node']}/{node['recording']}" for node in nodes])
+    axis.set_xlabel("position (bytes)")
+    return figure
