@@ -25,7 +25,7 @@ build: build/.built ## set up .venv and build the native modules
 	@touch $@
 
 .venv/.all: .venv/.base
-	@ORDO_ONLY=none $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev,pipeline]'
+	@ORDO_ONLY=none $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev,pipeline,local]'
 	@touch $@
 
 build/.built: .venv/.base $(SOURCES)

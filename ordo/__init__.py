@@ -4,6 +4,8 @@ Everything a user imports is here: the base class of a service and what its call
 `ordo.testing` tests services and starts clusters on one machine; `ordo.errors` has the whole tree of exceptions.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from archive.catalog import RecordingDescriptor
 from archive.client.client import ArchiveClient
 from archive.client.replay import RecordedMessage, ReplayStream
@@ -28,6 +30,9 @@ from service_api.service import (
     TimeUnit,
 )
 from service_api.snapshot import SnapshotReader, SnapshotWriter
+
+if TYPE_CHECKING:
+    from pipeline.local import read as read
 
 __all__ = [
     "ArchiveClient",
@@ -61,4 +66,15 @@ __all__ = [
     "SnapshotWriter",
     "TimeUnit",
     "__version__",
-]
+]  # and `read`, below: not here, so that `from ordo import *` works without pyarrow
+
+
+def __getattr__(name: str) -> Any:
+    """`read` needs pyarrow, and brings it in when it is first used."""
+    if name != "read":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from pipeline.local import read
+    except ModuleNotFoundError as error:
+        raise OrdoError(f"ordo.read needs {error.name}; run: pip install 'ordo[local]'") from error
+    return read

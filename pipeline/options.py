@@ -40,6 +40,9 @@ DESCRIPTIONS = {
 }
 
 
+STREAM_OPTIONS = frozenset(("startingposition", "maxbytespertrigger", "maxrecordspertrigger"))
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """Checked options of a read."""

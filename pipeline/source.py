@@ -48,7 +48,8 @@ from pipeline.errors import PipelineError
 from pipeline.index import index_of, scan_range
 from pipeline.options import ReadOptions
 from pipeline.planner import Run, plan, read_runs
-from pipeline.predicates import INT64_MAX, Predicates, push
+from pipeline.predicates import INT64_MAX, Predicates
+from pipeline.pushdown import push
 from pipeline.recordings import Recording, open_recordings
 
 PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"

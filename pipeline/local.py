@@ -1,0 +1,123 @@
+"""The log without Spark and without a JVM: Arrow, polars, pandas and SQL, for a look into one day's log.
+
+    log = ordo.read("/data/node0/archive", kinds="message", start_time="2026-01-31T12:00:00Z")
+    log.to_arrow()      log.to_polars()      log.to_pandas()
+    log.sql("SELECT session_id, count(*) FROM log GROUP BY ALL")
+
+The same options, columns and rules as the Spark source (docs/PIPELINE.md); for what outgrows one machine, Spark stays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pipeline.batches import arrow_schema
+from pipeline.errors import PipelineError
+from pipeline.options import STREAM_OPTIONS, ReadOptions
+from pipeline.planner import Run, plan, read_runs
+from pipeline.recordings import open_recordings
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Folders = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class LocalLog:
+    """A log, or a part of it. Every call reads the files anew, up to where they ended when it was opened."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        recordings = open_recordings(options.directories, options.recording, options.commit, options.node_names)
+        self._tasks: list[tuple[Run, ...]] = plan(
+            recordings, options.predicates, options.partition_bytes, options.partitions, options.time_unit
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        return arrow_schema(self._options.columns)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Record batches in the order of the log (of each node), read as they are asked for.
+
+        Raises CorruptRecordingError at damage, after the rows before it.
+        """
+        for task in self._tasks:
+            yield from self._read(task)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """For whatever takes Arrow streams; can be read once."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def to_arrow(self, threads: int | None = None) -> pa.Table:
+        """All of it in memory, in the order of the log; decoding does not hold the interpreter, so threads help."""
+        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+            parts = list(pool.map(lambda task: list(self._read(task)), self._tasks))
+        return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
+
+    def to_polars(self) -> pl.DataFrame:
+        """A polars data frame; shares its memory with Arrow where polars can."""
+        frame: pl.DataFrame = _optional("polars").from_arrow(self.to_arrow())
+        return frame
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A pandas data frame."""
+        _optional("pandas")
+        return self.to_arrow().to_pandas()
+
+    def sql(self, query: str) -> pa.Table:
+        """The result of a query over table `log`, by DuckDB."""
+        duckdb = _optional("duckdb")
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.register("log", self.to_arrow())
+            try:
+                result = connection.sql(query)
+                if result is None:
+                    raise PipelineError("query: gives no rows; write a SELECT over table log")
+                return result.to_arrow_table()
+            except duckdb.Error as error:
+                raise PipelineError(f"query: {str(error).strip()}") from error
+
+    def _read(self, task: tuple[Run, ...]) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        return read_runs(task, options.predicates, options.columns, options.batch_rows, options.verify)
+
+
+def read(folders: Folders, **options: Any) -> LocalLog:
+    """The log in one archive folder, several, or a pattern such as `/data/*/archive`.
+
+    `options` are those of the Spark source, also in small letters with underscores (`start_time` for `startTime`);
+    lists may be lists, times datetimes. Raises PipelineError for what is not allowed, and when there is no archive.
+    """
+    listed = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
+    given = {name.replace("_", "").lower(): _text(value) for name, value in options.items() if value is not None}
+    for name in given:
+        if name in STREAM_OPTIONS:
+            raise PipelineError(f"option {name!r} is for streams, which need Spark: spark.readStream.format('ordo')")
+    return LocalLog(ReadOptions.parse({**given, "path": ",".join(os.fspath(folder) for folder in listed)}))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str | int):
+        return str(value)
+    return ",".join(str(part) for part in value)
+
+
+def _optional(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"{name} is not installed; run: pip install 'ordo[local]'") from error
