@@ -187,7 +187,7 @@ class Node:
                 client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
                 publication_unblock_timeout_ns=2 * CLIENT_LIVENESS_TIMEOUT_NS,
                 pid_is_local=True,
-                **_image_bounds(config.cluster.log_term_length),
+                **_image_bounds(config.cluster.log_term_length_bytes),
             ),
             clock=seams.clock,
             network=seams.network,
