@@ -1,0 +1,113 @@
+"""A member of a cluster as the helpers of its consensus module see it: what they ask of it, and what they did to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster.wire import codecs
+from cluster.wire.codecs import ClusterAction
+from cluster.wire.counter_types import ControlToggle, ModuleState
+from consensus.configuration import Configuration
+from consensus.states import ElectionState
+from runtime.counters import local_counter
+
+TERM_ID = 7
+NULL_POSITION = -1
+
+
+@dataclass
+class Counters:
+    """The counters that helpers read and write."""
+
+    state: ModuleState = ModuleState.ACTIVE
+    control_toggle: Any = field(default_factory=lambda: local_counter(int(ControlToggle.NEUTRAL)))
+    service_position: Any = field(default_factory=local_counter)
+
+    def set_state(self, state: ModuleState) -> None:
+        self.state = state
+
+
+@dataclass
+class Log:
+    """The leader's end of the log. `result` is what the next append returns instead of a position."""
+
+    log_end_position: int = 1000
+    commit_position: int = 1000
+    result: int = 0
+    actions: list[ClusterAction] = field(default_factory=list)
+
+    def position_after(self, length_bytes: int) -> int:
+        return self.log_end_position + length_bytes
+
+    def append(self, record: bytes) -> int:
+        if self.result < 0:
+            return self.result
+        found = codecs.decode(record)
+        assert found is not None
+        self.actions.append(ClusterAction(found[1].action))
+        self.log_end_position = self.position_after(len(record))
+        return self.log_end_position
+
+
+@dataclass
+class Core:
+    """What consensus says and is told."""
+
+    election_timeout_ns: int = 1000
+    leader_member_id: int = 0
+    is_transferring: bool = False
+    can_transfer: bool = True
+    termination_position: int = NULL_POSITION
+    termination_is_complete: bool = False
+    state: ElectionState = ElectionState.CLOSED
+    configuration: Configuration = field(default_factory=lambda: Configuration((0, 1, 2), ()))
+    untrusted_members: list[int] = field(default_factory=list)
+    unknown_terms: list[int] = field(default_factory=list)
+    told: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def transfer_leadership(self, target_id: int | None, end_position: int, now_ns: int) -> bool:
+        self.told.append(("transfer", target_id, end_position))
+        self.is_transferring = self.can_transfer
+        return self.can_transfer
+
+    def begin_termination(self, position: int, now_ns: int) -> None:
+        self.told.append(("terminate", position))
+        self.termination_position = position
+
+    def acknowledge_termination(self, position: int, now_ns: int) -> None:
+        self.told.append(("acknowledge", position))
+
+
+@dataclass
+class Host:
+    """The member itself."""
+
+    is_leader: bool = True
+    has_ended: bool = False
+    member_id: int = 0
+    leadership_term_id: int = TERM_ID
+    cluster_time: int = 5000
+    is_ready: bool = True
+    service_listens: bool = True
+    updates: int = 0
+    touched: int = 0
+    snapshots: list[Any] = field(default_factory=list)
+    terminated: list[int] = field(default_factory=list)
+
+    def update_ingress(self) -> None:
+        self.updates += 1
+
+    def touch_sessions(self) -> None:
+        self.touched += 1
+
+    def begin_snapshot(self, record: Any) -> None:
+        self.snapshots.append(record)
+
+    def is_ready_to_end(self, log_position: int) -> bool:
+        return self.is_ready
+
+    def terminate_service(self, log_position: int) -> bool:
+        if self.service_listens:
+            self.terminated.append(log_position)
+        return self.service_listens

@@ -1,0 +1,129 @@
+"""What an operator orders through the toggle of the leader (cluster-consensus.md §19)."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cluster.module.control import ClusterControl
+from cluster.module.termination import Termination
+from cluster.module.transfer import LeadershipTransfer
+from cluster.wire.codecs import ClusterAction
+from cluster.wire.counter_types import ControlToggle, ModuleState
+from tests.cluster.module.member import Core, Counters, Host, Log
+
+
+class Member:
+    def __init__(self) -> None:
+        self.host, self.core, self.log, self.counters = Host(), Core(), Log(), Counters()
+        host, core, log, counters = parts = self._parts()
+        self.transfer = LeadershipTransfer(*parts)
+        self.termination = Termination(host, core, counters)
+        self.control = ClusterControl(host, core, log, counters, self.transfer, self.termination)
+
+    def _parts(self) -> Any:
+        return self.host, self.core, self.log, self.counters
+
+    def order(self, toggle: int) -> ControlToggle:
+        """Sets the toggle, lets the leader look at it once; what it shows then."""
+        self.counters.control_toggle.set(int(toggle))
+        self.control.poll(0)
+        return ControlToggle(self.counters.control_toggle.value)
+
+    def execute(self, action: ClusterAction, flags: int = 0) -> None:
+        record: Any = SimpleNamespace(values=SimpleNamespace(action=action, flags=flags), position=2000)
+        self.control.execute(record)
+
+
+@pytest.fixture
+def member() -> Member:
+    return Member()
+
+
+def test_a_suspension_holds_at_once_and_shows_until_it_is_over(member: Member) -> None:
+    assert member.order(ControlToggle.SUSPEND) == ControlToggle.SUSPEND
+    assert member.log.actions == [ClusterAction.SUSPEND]
+    assert member.control.is_suspended
+    assert member.host.updates == 1
+    member.execute(ClusterAction.SUSPEND)
+    assert member.order(ControlToggle.RESUME) == ControlToggle.NEUTRAL
+    assert member.control.is_suspended, "until the order to go on is committed"
+    member.execute(ClusterAction.RESUME)
+    assert not member.control.is_suspended
+    assert member.host.touched == 2, "nobody has listened to the sessions meanwhile"
+
+
+def test_a_suspension_that_was_never_committed_is_forgotten_with_the_leadership(member: Member) -> None:
+    member.order(ControlToggle.SUSPEND)
+    member.control.lose_leadership()
+    assert not member.control.is_suspended
+    assert member.counters.control_toggle.value == ControlToggle.INACTIVE
+    member.control.lead()
+    assert member.counters.control_toggle.value == ControlToggle.NEUTRAL
+
+
+def test_a_committed_suspension_outlives_the_leader(member: Member) -> None:
+    member.order(ControlToggle.SUSPEND)
+    member.execute(ClusterAction.SUSPEND)
+    member.control.lose_leadership()
+    assert member.control.is_suspended
+    member.control.lead()
+    assert member.counters.control_toggle.value == ControlToggle.SUSPEND, "only the order to go on is taken"
+
+
+def test_a_snapshot_is_asked_for_once_until_it_is_done(member: Member) -> None:
+    assert member.control.ask_snapshot()
+    assert not member.control.ask_snapshot()
+    for _ in range(3):
+        member.control.poll(0)
+    assert member.log.actions == [ClusterAction.SNAPSHOT]
+    member.execute(ClusterAction.SNAPSHOT)
+    assert len(member.host.snapshots) == 1
+    member.control.snapshot_done()
+    assert member.counters.control_toggle.value == ControlToggle.NEUTRAL
+    assert member.control.ask_snapshot()
+
+
+def test_a_snapshot_of_which_the_record_was_lost_may_be_asked_for_again(member: Member) -> None:
+    member.order(ControlToggle.SNAPSHOT)
+    member.control.lose_leadership()
+    member.control.lead()
+    member.order(ControlToggle.SNAPSHOT)
+    assert member.log.actions == [ClusterAction.SNAPSHOT] * 2
+
+
+def test_a_standby_snapshot_is_not_the_members_business(member: Member) -> None:
+    member.execute(ClusterAction.SNAPSHOT, flags=1)
+    assert member.host.snapshots == []
+
+
+def test_shutdown_ends_behind_a_snapshot_and_abort_at_the_commit_position(member: Member) -> None:
+    member.order(ControlToggle.SHUTDOWN)
+    assert member.log.actions == [ClusterAction.SNAPSHOT]
+    assert member.core.told == [("terminate", member.log.log_end_position)]
+    other = Member()
+    other.order(ControlToggle.ABORT)
+    assert (other.log.actions, other.core.told) == ([], [("terminate", 1000)])
+
+
+def test_a_full_log_leaves_the_order_for_the_next_tick(member: Member) -> None:
+    member.log.result = -2
+    assert member.order(ControlToggle.SHUTDOWN) == ControlToggle.SHUTDOWN
+    assert member.core.told == []
+    member.log.result = 0
+    member.control.poll(0)
+    assert member.core.told == [("terminate", member.log.log_end_position)]
+
+
+@pytest.mark.parametrize("state", [ModuleState.SNAPSHOT, ModuleState.TERMINATING, ModuleState.SUSPENDED])
+def test_a_cluster_that_is_busy_takes_no_other_order(member: Member, state: ModuleState) -> None:
+    member.counters.set_state(state)
+    member.order(ControlToggle.SHUTDOWN)
+    assert member.log.actions == []
+
+
+def test_nothing_is_ordered_while_the_leadership_is_handed_over(member: Member) -> None:
+    member.order(ControlToggle.TRANSFER)
+    assert member.transfer.is_under_way
+    member.order(ControlToggle.SNAPSHOT)
+    assert member.log.actions == []
