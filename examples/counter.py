@@ -1,11 +1,9 @@
-"""The smallest service with a state: adds up what it is sent, and answers the total.
+"""The smallest service with a state: adds up what it is sent, and returns the total.
 
 ordo node --config node.toml --service examples.counter:Counter
 """
 
-from service_api.native import Header
-from service_api.service import ClientSession, Cluster, ClusteredService
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo import ClientSession, Cluster, ClusteredService, Header, SnapshotReader, SnapshotWriter
 
 
 class Counter(ClusteredService):
