@@ -7,6 +7,7 @@ from consensus.quorum import (
     NEVER_NS,
     Member,
     compare_log,
+    have_all_answered,
     is_only_candidate,
     is_quorum_candidate,
     is_quorum_leader,
@@ -126,13 +127,18 @@ def on_canvass(ctx: Context, message: CanvassPosition) -> None:
 
 
 def tick_candidate_ballot(ctx: Context) -> None:
-    """Ask whoever has not answered; lead with all votes of those that canvassed at once, with a quorum when the ballot
-    ends."""
+    """Ask whoever has not answered; lead with a quorum of votes as soon as all that canvassed lately have answered, or
+    else when the ballot ends.
+
+    A vote against the candidate is an answer, and no veto: where this member alone can be elected, because it alone is
+    heard by a quorum, one voter with a newer log would bar the way to any leader for as long as it lives.
+    """
     threshold, candidate_term_id = ctx.quorum_threshold, ctx.candidate_term_id
     is_over = ctx.now_ns >= ctx.state_since_ns + ctx.config.election_timeout_ns
+    may_lead_with_quorum = is_over or ctx.is_transfer_ballot or have_all_answered(ctx.ballot, candidate_term_id)
     if is_unanimous_leader(ctx.ballot, candidate_term_id, threshold, ctx.graceful_leader_id):
         transitions.become_leader(ctx, f"unanimous vote for term {candidate_term_id}")
-    elif (is_over or ctx.is_transfer_ballot) and is_quorum_leader(ctx.voters(), candidate_term_id, threshold):
+    elif may_lead_with_quorum and is_quorum_leader(ctx.voters(), candidate_term_id, threshold):
         transitions.become_leader(ctx, f"quorum vote for term {candidate_term_id}")
     elif is_over:
         transitions.canvass(ctx, f"no quorum for term {candidate_term_id}")

@@ -91,6 +91,10 @@ def is_unanimous_leader(
 
 
 def is_quorum_leader(members: Collection[Member], candidate_term_id: int, threshold: int) -> bool:
-    """Whether a quorum voted for the candidate of this term and nobody voted against it."""
-    votes = [member.vote for member in members if member.candidate_term_id == candidate_term_id]
-    return False not in votes and votes.count(True) >= threshold
+    """Whether a quorum voted for the candidate of this term (Raft §5.2), whatever the others did."""
+    return sum(member.candidate_term_id == candidate_term_id and member.vote is True for member in members) >= threshold
+
+
+def have_all_answered(members: Collection[Member], candidate_term_id: int) -> bool:
+    """Whether no vote of these members is still to come."""
+    return all(member.candidate_term_id == candidate_term_id and member.vote is not None for member in members)

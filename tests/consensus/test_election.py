@@ -20,6 +20,7 @@ from consensus.states import STATE_DOCS, TRANSITIONS, ElectionState, Role, descr
 from runtime.errors import ConfigurationError, ConsensusError
 from tests.consensus.failover import measure_ms
 from tests.consensus.harness import FIRST_RECORD, Harness
+from tests.consensus.one_no import measure as measure_one_no
 
 LOG = ((0, 0), (2, 400))
 
@@ -190,9 +191,21 @@ def test_candidate_without_a_majority_canvasses_again() -> None:
     assert node.core.role is Role.FOLLOWER
 
 
-def test_one_explicit_no_prevents_a_quorum_leader() -> None:
-    node = Harness(member_count=5).balloting().vote_from(1, 2, 3).vote_from(4, vote=False)
-    node.tick(250).expect(ElectionState.CANVASS)
+def test_one_explicit_no_vetoes_no_quorum() -> None:
+    """Nor does it take longer than a vote for the candidate: there is nothing left to wait for."""
+    node = Harness(member_count=5).balloting().vote_from(1, 2, 3).expect(ElectionState.CANDIDATE_BALLOT)
+    node.vote_from(4, vote=False).expect(ElectionState.LEADER_INIT)
+    node = Harness(member_count=5).balloting().vote_from(4, vote=False).vote_from(1, 2)
+    node.expect(ElectionState.CANDIDATE_BALLOT).tick(250).expect(ElectionState.LEADER_INIT)
+
+
+@pytest.mark.parametrize("topology", ["one link", "bridge"])
+def test_a_member_that_refuses_its_vote_does_not_delay_an_election(topology: str) -> None:
+    """The only member that all others hear could not be elected while one with a newer log refused it its vote."""
+    for seed in range(4):
+        seconds, ballots = measure_one_no(seed, topology)
+        assert ballots <= 4
+        assert seconds < 5
 
 
 def test_split_vote_succeeds_in_a_later_term() -> None:

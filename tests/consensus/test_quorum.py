@@ -10,6 +10,7 @@ from consensus.progress import Progress
 from consensus.quorum import (
     Member,
     compare_log,
+    have_all_answered,
     is_quorum_candidate,
     is_quorum_leader,
     is_unanimous_candidate,
@@ -69,7 +70,8 @@ def test_leaders_against_a_model(votes: list[tuple[Any, int]], graceful: int) ->
     members = [member(index, vote=vote, candidate=candidate) for index, (vote, candidate) in enumerate(votes)]
     threshold = len(members) // 2 + 1
     cast = [vote if candidate == 5 else None for vote, candidate in votes]
-    assert is_quorum_leader(members, 5, threshold) == (cast.count(True) >= threshold and False not in cast)
+    assert is_quorum_leader(members, 5, threshold) == (cast.count(True) >= threshold)
+    assert have_all_answered(members, 5) == (None not in cast)
     asked = [vote for index, vote in enumerate(cast) if index != graceful]
     assert is_unanimous_leader(members, 5, threshold, graceful) == (
         len(asked) >= threshold and all(vote is True for vote in asked)
