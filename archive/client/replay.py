@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
+from archive.client.settings import ArchiveClientSettings
 from runtime.errors import ArchiveError, ArchiveTimeoutError
+from transport.client import TransportClient
 from transport.image import Header, Image
 from transport.uri import ChannelUri, udp
-
-if TYPE_CHECKING:
-    from archive.client.client import ArchiveClient
 
 FRAGMENTS_PER_POLL = 256
 PARK_NS = 1_000_000
@@ -24,6 +23,25 @@ class RecordedMessage(NamedTuple):
     payload: bytes
 
 
+class ReplayClient(Protocol):
+    """What a replay needs of the client that asked for it."""
+
+    settings: ArchiveClientSettings
+
+    @property
+    def transport(self) -> TransportClient: ...
+    @property
+    def is_closed(self) -> bool: ...
+    def work(self) -> int: ...
+    def now_ns(self) -> int: ...
+    def park(self, timeout_ns: int) -> None: ...
+    def start_position(self, recording_id: int) -> int: ...
+    def start_replay(
+        self, recording_id: int, channel: str, stream_id: int, *, position: int | None = None, length: int | None = None
+    ) -> int: ...
+    def stop_replay(self, replay_session_id: int) -> None: ...
+
+
 class ReplayStream:
     """Subscription and replay of one recording, from a position on. Raises as `ArchiveClient.start_replay`.
 
@@ -31,7 +49,7 @@ class ReplayStream:
     """
 
     def __init__(
-        self, client: ArchiveClient, recording_id: int, position: int | None, length: int | None, stream_id: int
+        self, client: ReplayClient, recording_id: int, position: int | None, length: int | None, stream_id: int
     ) -> None:
         self.recording_id = recording_id
         self.position = client.start_position(recording_id) if position is None else position
