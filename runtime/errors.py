@@ -28,8 +28,12 @@
     |  |- SessionClosedError       the session is closed
     |  |- SessionRejectedError     the cluster refused the session
     |  |- QueryFailedError         the service answers no such query, or failed at it
+    |  |- RejectedError            the service refused a request, and changed nothing (has its `log_position`)
+    |  |- AnswerTooLongError       a request was executed, its answer is too long (has its `log_position`)
+    |  |- IdentityError            a client's identity cannot be used: what was under way may have been executed
     |  `- NotLeaderError           this member does not lead
     `- ServiceError
+       |- Reject                   raised by a service: this message is refused, and nothing was changed
        |- ServiceCallError         the service used the cluster where it may not
        `- SnapshotError            a snapshot cannot be taken or read
 
@@ -212,12 +216,40 @@ class QueryFailedError(ClusterError):
     """The service answers no such query, or failed at it; asking again does not help."""
 
 
+class RejectedError(ClusterError):
+    """The service refused a request, and changed nothing. Says why."""
+
+    def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
+        super().__init__(message, category=category)
+        self.log_position = log_position
+
+
+class AnswerTooLongError(ClusterError):
+    """A request was executed; its answer is longer than may be kept, or than the egress takes."""
+
+    def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
+        super().__init__(message, category=category)
+        self.log_position = log_position
+
+
+class IdentityError(ClusterError):
+    """A client's identity cannot be used, or not any more: what was under way may or may not have been executed."""
+
+
 class NotLeaderError(ClusterError):
     """This member does not lead."""
 
 
 class ServiceError(OrdoError):
     """A failure in or around the user's service."""
+
+
+class Reject(ServiceError):
+    """Raised by a service in `on_session_message`: the message is refused, and nothing was changed.
+
+    Every member refuses it alike; the client gets the text as a RejectedError. To be raised before anything was changed,
+    scheduled or sent: nothing is undone.
+    """
 
 
 class ServiceCallError(ServiceError):

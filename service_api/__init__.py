@@ -1,5 +1,6 @@
 """What a user of Ordo writes a service against."""
 
+from runtime.errors import Reject
 from service_api.native import Header
 from service_api.service import (
     ClientSession,
@@ -19,6 +20,7 @@ __all__ = [
     "ClusteredService",
     "Header",
     "NewLeadershipTermEvent",
+    "Reject",
     "Role",
     "SnapshotReader",
     "SnapshotWriter",

@@ -12,9 +12,13 @@ cdef enum:
     MESSAGE_TOO_LONG = -6   # for the publication: 32 bytes of header + payload > its max_message_length
 
 cdef class NativeSession:
-    """A client session as the container sees it; `offer_native` answers a position or a negative result code."""
+    """A client session as the container sees it; `offer_native` returns a position or a negative result code.
+
+    `reply_native` answers the message being executed, once (service_api.service.ClientSession.reply).
+    """
     cdef readonly int64_t id
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
+    cdef int reply_native(self, const uint8_t* payload, int64_t length_bytes) except -1
 
 cdef class SinkSession(NativeSession):
     """A session whose messages go to `sink(session, payload: bytes) -> result`: for harnesses and tests.
@@ -23,6 +27,7 @@ cdef class SinkSession(NativeSession):
     """
     cdef readonly object sink
     cdef public object error
+    cdef int reply_native(self, const uint8_t* payload, int64_t length_bytes) except -1
     cdef int64_t _offer(self, const uint8_t* payload, int64_t length_bytes) noexcept
 
 cdef class Header:

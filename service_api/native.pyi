@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from service_api.cluster import ClientSession, CloseReason, Cluster, NewLeadershipTermEvent, Role
+from service_api.cluster import ClientSession, CloseReason, Cluster, NewLeadershipTermEvent, Payload, Role
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 class NativeSession:
@@ -14,6 +14,7 @@ class SinkSession(NativeSession):
     @property
     def sink(self) -> Callable[[Any, bytes], int]: ...
     def __init__(self, id: int, sink: Callable[[Any, bytes], int]) -> None: ...
+    def reply(self, payload: Payload) -> None: ...
 
 class Header:
     @property

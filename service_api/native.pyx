@@ -9,6 +9,9 @@ cdef class NativeSession:
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
         return NOT_CONNECTED
 
+    cdef int reply_native(self, const uint8_t* payload, int64_t length_bytes) except -1:
+        raise NotImplementedError(f"{type(self).__name__} answers no messages")
+
 
 cdef class SinkSession(NativeSession):
     def __init__(self, int64_t id, sink):
@@ -20,6 +23,14 @@ cdef class SinkSession(NativeSession):
         with gil:
             result = self._offer(payload, length_bytes)
         return result
+
+    cdef int reply_native(self, const uint8_t* payload, int64_t length_bytes) except -1:
+        self.reply(PyBytes_FromStringAndSize(<const char*> payload, length_bytes))
+        return 0
+
+    def reply(self, payload):
+        """An answer goes where offers go."""
+        self.sink(self, bytes(payload))
 
     cdef int64_t _offer(self, const uint8_t* payload, int64_t length_bytes) noexcept:
         try:

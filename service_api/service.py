@@ -60,8 +60,14 @@ class ClusteredService:
     def on_session_close(self, session: ClientSession, timestamp: int, close_reason: CloseReason) -> None:
         """A session is gone; it is no longer in `cluster.client_sessions`."""
 
-    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
-        """A client's message, or a service's (then `session` is None). `payload` may be kept, `header` may not."""
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        """A client's message, or a service's (then `session` is None). `payload` may be kept, `header` may not.
+
+        Bytes that it returns answer the client, as `session.reply` does. A request that is not answered gets an empty
+        answer. `raise Reject("why")` refuses the message.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement on_session_message")
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from archive.reader cimport RecordingReader
+from cluster.container.requests cimport Identity, RequestTable
 from runtime.agent cimport Agent
 from runtime.counters cimport Counter
 from service_api.native cimport Header, NativeClusteredService, NativeSession
@@ -42,11 +43,21 @@ cdef class ContainerLoop(Agent):
     cdef public str callback
     cdef bint _wrote                               # egress since the driver was woken last
     cdef public int64_t messages_executed
+    cdef readonly RequestTable requests
+    cdef readonly int64_t requests_repeated        # executed before, so answered only
+    cdef readonly int64_t messages_rejected        # by the service
+    cdef bytes _reply                              # to the message being executed, or None
+    cdef ContainerSession _current                 # whose message is being executed, or None
+    cdef dict _unsent                              # id -> ContainerSession with answers that its egress did not take
 
     cdef int _execute(self) except -1
     cdef int _work_queries(self) except -1
     cdef int _execute_record(self, const Fragment* fragment) except -1
     cdef int _execute_message(self, const Fragment* fragment) except -1
+    cdef int _execute_request(self, const Fragment* fragment) except -1
+    cdef int _execute_once(self, ContainerSession session, Identity identity, const Fragment* fragment) except -1
+    cdef int _call_service(self, ContainerSession session, const Fragment* fragment) except -1
+    cdef int _send_unsent(self) except -1
     cdef ContainerSession _find_session(self, int64_t session_id)
     cdef bint _leads_now(self) noexcept nogil
 
@@ -59,5 +70,14 @@ cdef class ContainerSession(NativeSession):
     cdef readonly bytes encoded_principal
     cdef public bint is_closing
     cdef readonly bint is_closed
+    cdef readonly bytes identity
     cdef uint8_t _message_header[32]
+    cdef uint8_t _answer_header[60]
+    cdef object _unsent                            # deque of answers, in order, or None
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
+    cdef int reply_native(self, const uint8_t* payload, int64_t length_bytes) except -1
+    cdef int answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
+                    bytes payload) except -1
+    cdef bint _send_answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
+                           bytes payload) except -1
+    cdef int send_unsent(self) except -1

@@ -3,28 +3,50 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from cluster.container.requests cimport EXECUTE, REPEATED, WAIT, Identity, RequestTable
 from cluster.wire.layout cimport (
+    ANSWER_BLOCK,
+    ANSWER_ID,
+    ANSWER_LENGTH,
+    ANSWER_LOG_POSITION,
+    ANSWER_NUMBER,
+    ANSWER_OK,
+    ANSWER_OPEN_POSITION,
+    ANSWER_REJECTED,
+    ANSWER_STATUS,
+    ANSWER_TOO_LONG,
+    ANSWER_UNKNOWN,
+    ANSWER_WAIT,
+    REQUEST_CONFIRMED,
+    REQUEST_NUMBER,
+    REQUEST_OPEN_POSITION,
     SBE_HEADER_LENGTH,
     SESSION_HEADER_LENGTH,
     SESSION_HEADER_SESSION_ID,
     SESSION_HEADER_LEADERSHIP_TERM_ID,
     SESSION_HEADER_TIMESTAMP,
     SESSION_MESSAGE_HEADER_ID,
+    is_request,
+    put_ordo_header,
     put_session_header,
+    put_stamp,
     template_id,
 )
-from runtime.atomics cimport ordo_get_i64, ordo_get_u16
-from service_api.native cimport ADMIN_ACTION, CLOSED, MESSAGE_TOO_LONG, MOCKED_OFFER, NOT_CONNECTED
+from runtime.atomics cimport ordo_get_i64, ordo_get_u16, ordo_put_i32, ordo_put_i64
+from service_api.native cimport ADMIN_ACTION, BACK_PRESSURED, CLOSED, MESSAGE_TOO_LONG, MOCKED_OFFER, NOT_CONNECTED
 from transport.image cimport Fragment, Image
 from transport.publication cimport Publication
 from transport.subscription cimport Subscription
 
-from runtime.errors import ServiceCallError, ServiceError
+from collections import deque
+
+from runtime.errors import Reject, ServiceCallError, ServiceError
 from service_api.service import OfferResult
 
 cdef enum:
     RECORD_LIMIT_DEFAULT = 64
     ADMIN_ACTION_ATTEMPTS = 3         # the position after a term's end is free as soon as the term has rotated
+    UNSENT_MAX = 65536                # answers of a session; it asks again for what goes beyond them
 
 cdef int64_t TICK_INTERVAL_NS = 25_000_000
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFFLL
@@ -41,6 +63,8 @@ cdef class ContainerLoop(Agent):
         self._background = service.do_background_work if overrides_background_work(service) else None
         self._header = Header()
         self._sessions = {}
+        self._unsent = {}
+        self.requests = RequestTable()
         self.leadership_term_id = -1
         self.record_limit = RECORD_LIMIT_DEFAULT
         self.next_query_position = INT64_MAX
@@ -78,6 +102,15 @@ cdef class ContainerLoop(Agent):
     def set_leading(self, bint is_leading):
         self.is_leading = is_leading
 
+    def set_requests(self, RequestTable requests not None):
+        """Another table than the empty one with the usual limits."""
+        self.requests = requests
+
+    @property
+    def has_unsent_answers(self):
+        """True while answers to requests wait for room in somebody's egress."""
+        return len(self._unsent) > 0
+
     @property
     def leads_now(self):
         """True while the term of the record being executed is the one in which this member serves as the leader."""
@@ -100,6 +133,7 @@ cdef class ContainerLoop(Agent):
         """The session, closed from now on; None when it is not open."""
         cdef ContainerSession session = self._sessions.pop(session_id, None)
         self._last_session = None
+        self._unsent.pop(session_id, None)
         if session is not None:
             session.is_closed = True
         return session
@@ -135,6 +169,8 @@ cdef class ContainerLoop(Agent):
                 self.on_leading(not self.is_leading)
             if not self.hold:
                 work_count += self._execute()
+            if self._unsent:
+                work_count += self._send_unsent()
             work_count += self._work_queries()
         if self._background is not None:
             self.callback = "do_background_work"
@@ -181,6 +217,8 @@ cdef class ContainerLoop(Agent):
         try:
             if template == SESSION_MESSAGE_HEADER_ID and fragment.length_bytes >= SESSION_HEADER_LENGTH:
                 self._execute_message(fragment)
+            elif is_request(fragment.payload, fragment.length_bytes):
+                self._execute_request(fragment)
             else:
                 self.on_record(
                     PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes), fragment.position)
@@ -191,30 +229,108 @@ cdef class ContainerLoop(Agent):
         return 0
 
     cdef int _execute_message(self, const Fragment* fragment) except -1:
-        cdef const uint8_t* record = fragment.payload
-        cdef int64_t session_id = ordo_get_i64(record + SESSION_HEADER_SESSION_ID)
-        cdef int64_t timestamp = ordo_get_i64(record + SESSION_HEADER_TIMESTAMP)
-        cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(record)
-        cdef const uint8_t* payload = record + prefix
-        cdef int64_t length_bytes = fragment.length_bytes - prefix
+        cdef int64_t session_id = ordo_get_i64(fragment.payload + SESSION_HEADER_SESSION_ID)
         cdef ContainerSession session = None
-        self.time = timestamp
+        self.time = ordo_get_i64(fragment.payload + SESSION_HEADER_TIMESTAMP)
         self.log_position = fragment.position
         if session_id >= 0:
             session = self._find_session(session_id)
             if session is None:
                 self.on_unknown_session(session_id)
                 return 0
+        try:
+            self._call_service(session, fragment)
+        except Reject as why:
+            self.messages_rejected += 1
+            self.on_rejected(session, str(why))
+            return 0
+        if self._reply is not None and session is not None:
+            session.offer_native(<const uint8_t*> PyBytes_AS_STRING(self._reply), PyBytes_GET_SIZE(self._reply))
+        return 0
+
+    cdef int _execute_request(self, const Fragment* fragment) except -1:
+        """A request of a session that was closed before is left out: its client sends it again with another one."""
+        cdef const uint8_t* record = fragment.payload
+        cdef int64_t open_position = ordo_get_i64(record + REQUEST_OPEN_POSITION)
+        cdef int64_t number = ordo_get_i64(record + REQUEST_NUMBER)
+        cdef ContainerSession session = self._find_session(ordo_get_i64(record + SESSION_HEADER_SESSION_ID))
+        cdef Identity identity
+        cdef int verdict
+        self.time = ordo_get_i64(record + SESSION_HEADER_TIMESTAMP)
+        self.log_position = fragment.position
+        if session is None:
+            return 0
+        identity = self.requests.find(open_position, session.encoded_principal, self.time)
+        if identity is None:
+            session.answer(open_position, number, fragment.position, ANSWER_UNKNOWN, b"the identity is not known")
+            return 0
+        verdict = self.requests.admit(identity, number, ordo_get_i64(record + REQUEST_CONFIRMED), self.time)
+        if verdict == EXECUTE:
+            self._execute_once(session, identity, fragment)
+        elif verdict == REPEATED:
+            self.requests_repeated += 1
+            log_position, status, payload = identity.get_answer(number)
+            session.answer(open_position, number, log_position, status, payload)
+        elif verdict == WAIT:
+            session.answer(open_position, number, fragment.position, ANSWER_WAIT, b"too many answers are kept")
+        return 0
+
+    cdef int _execute_once(self, ContainerSession session, Identity identity, const Fragment* fragment) except -1:
+        cdef int32_t status = ANSWER_OK
+        cdef bytes payload
+        session.identity = identity.identity
+        try:
+            self._call_service(session, fragment)
+            payload = b"" if self._reply is None else self._reply
+        except Reject as why:
+            self.messages_rejected += 1
+            status, payload = ANSWER_REJECTED, str(why).encode()
+        finally:
+            session.identity = None
+        if PyBytes_GET_SIZE(payload) > self.requests.answer_bytes_max:
+            status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes" % len(payload)
+        self.requests.keep(identity, fragment.position, status, payload)
+        session.answer(identity.open_position, identity.number, fragment.position, status, payload)
+        return 0
+
+    cdef int _call_service(self, ContainerSession session, const Fragment* fragment) except -1:
+        """Leaves the answer, if there is one, in `_reply`."""
+        cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(fragment.payload)
+        cdef const uint8_t* payload = fragment.payload + prefix
+        cdef int64_t length_bytes = fragment.length_bytes - prefix
+        self._reply = None
+        self._current = session
         self.callback = "on_session_message"
         self.may_call = True
         self.messages_executed += 1
         if self._native is not None:
-            self._native.on_message(session, timestamp, payload, length_bytes, fragment.position)
+            self._native.on_message(session, self.time, payload, length_bytes, fragment.position)
             return 0
         self._header.position = fragment.position
         self._header.leadership_term_id = self.leadership_term_id
-        self._on_message(session, timestamp, PyBytes_FromStringAndSize(<const char*> payload, length_bytes), self._header)
+        result = self._on_message(session, self.time, PyBytes_FromStringAndSize(<const char*> payload, length_bytes),
+                                  self._header)
+        if result is not None:
+            self.set_reply(result)
         return 0
+
+    def set_reply(self, payload):
+        """The answer to the message being executed."""
+        if self._reply is not None:
+            raise ServiceCallError("a message is answered once: by session.reply, or by returning bytes")
+        if not isinstance(payload, (bytes, bytearray, memoryview)):
+            raise ServiceError(f"on_session_message returned {type(payload).__name__}: return bytes to answer, or None")
+        self._reply = bytes(payload)
+
+    cdef int _send_unsent(self) except -1:
+        """What did not fit into the egress of its session; the number of answers sent."""
+        cdef int count = 0
+        cdef ContainerSession session
+        for session in list(self._unsent.values()):
+            count += session.send_unsent()
+            if not session._unsent:
+                del self._unsent[session.id]
+        return count
 
     cdef ContainerSession _find_session(self, int64_t session_id):
         if self._last_session is None or self._last_session.id != session_id:
@@ -244,6 +360,10 @@ cdef class ContainerLoop(Agent):
         raise NotImplementedError
 
     def on_unknown_session(self, session_id):
+        raise NotImplementedError
+
+    def on_rejected(self, session, text):
+        """The service refused a message that is no request; `session` is None where a service sent it."""
         raise NotImplementedError
 
     def on_failure(self, error, position):
@@ -294,6 +414,71 @@ cdef class ContainerSession(NativeSession):
             result = self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
         return result if result > 0 else OfferResult(result)
 
+    cdef int reply_native(self, const uint8_t* payload, int64_t length_bytes) except -1:
+        self.reply(PyBytes_FromStringAndSize(<const char*> payload, length_bytes))
+        return 0
+
+    def reply(self, payload):
+        """See service_api.service.ClientSession."""
+        if not self._loop.may_call or self._loop.callback != "on_session_message":
+            raise ServiceCallError(f"session.reply is not allowed from {self._loop.callback}; see service_api.service")
+        if self._loop._current is not self:
+            raise ServiceCallError("session.reply answers the message being executed; others get theirs by session.offer")
+        self._loop.set_reply(payload)
+
+    cdef int answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
+                    bytes payload) except -1:
+        """Answers a request, at once or when the egress has room: never waits."""
+        if self._publication is None or not self._loop.is_leading:
+            return 0
+        if not self._unsent and self._send_answer(open_position, number, log_position, status, payload):
+            return 0
+        if self._unsent is None:
+            self._unsent = deque()
+        if len(self._unsent) < UNSENT_MAX:
+            self._unsent.append((open_position, number, log_position, status, payload))
+            self._loop._unsent[self.id] = self
+        return 0
+
+    cdef bint _send_answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
+                           bytes payload) except -1:
+        """False: there is no room now. What cannot be sent at all is left to the client, who asks again."""
+        cdef int64_t result = ADMIN_ACTION
+        cdef int attempt = 0
+        if ANSWER_LENGTH + PyBytes_GET_SIZE(payload) > self._publication.max_message_length:
+            status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes: see egress_term_length_bytes" % len(payload)
+        put_ordo_header(self._answer_header, ANSWER_BLOCK, ANSWER_ID)
+        put_stamp(self._answer_header, self._loop.leadership_term_id, self.id, self._loop.time)
+        ordo_put_i64(self._answer_header + ANSWER_OPEN_POSITION, open_position)
+        ordo_put_i64(self._answer_header + ANSWER_NUMBER, number)
+        ordo_put_i64(self._answer_header + ANSWER_LOG_POSITION, log_position)
+        ordo_put_i32(self._answer_header + ANSWER_STATUS, status)
+        while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:
+            result = self._publication.append(self._answer_header, ANSWER_LENGTH,
+                                              <const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+            attempt += 1
+        self._loop._wrote = True
+        return result != BACK_PRESSURED and result != ADMIN_ACTION
+
+    cdef int send_unsent(self) except -1:
+        """What `answer` could not send, as far as there is room now; the number of answers."""
+        cdef int count = 0
+        while self._unsent:
+            open_position, number, log_position, status, payload = self._unsent[0]
+            if self._publication is not None \
+                    and not self._send_answer(open_position, number, log_position, status, payload):
+                break
+            self._unsent.popleft()
+            count += 1
+        return count
+
+    def send_event(self, bytes message not None):
+        """Sends an encoded message that is not the service's; a position or a negative result code."""
+        if self._publication is None or not self._loop.is_leading:
+            return NOT_CONNECTED
+        self._loop._wrote = True
+        return self._publication.append(<const uint8_t*> PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), NULL, 0)
+
     def close(self):
         """See service_api.service.ClientSession."""
         if not self.is_closed:
@@ -302,6 +487,9 @@ cdef class ContainerSession(NativeSession):
     def connect(self, Publication publication):
         """Sends through a publication from now on; None disconnects."""
         self._publication = publication
+        if publication is None:
+            self._unsent = None
+            self._loop._unsent.pop(self.id, None)
 
     @property
     def is_connected(self):

@@ -22,6 +22,7 @@ from cluster.container.control import ContainerControl
 from cluster.container.egress import EgressPublications
 from cluster.container.loop import ContainerLoop, ContainerSession
 from cluster.container.queries import ContainerQueries
+from cluster.container.requests import join_identity
 from cluster.wire import codecs, container_snapshot, ordo_codecs
 from cluster.wire.codecs import ClusterAction
 from cluster.wire.component_errors import ComponentErrors
@@ -51,6 +52,7 @@ HOLD_SNAPSHOT = 4
 """A snapshot is being recorded."""
 EGRESS_TIMEOUT_NS = 1_000_000_000
 APP_VERSION_DEFAULT = 1
+NULL_POSITION = -1
 QUERIES_MAX_DEFAULT = 4096
 NODE_COUNTERS = (
     CounterType.RECOVERY_STATE,
@@ -146,6 +148,7 @@ class ServiceContainer(ContainerLoop):
         return {
             codecs.SESSION_OPEN_EVENT: self._on_session_open,
             codecs.SESSION_CLOSE_EVENT: self._on_session_close,
+            ordo_codecs.OPEN_IDENTITY: self._on_open_identity,
             codecs.TIMER_EVENT: self._on_timer,
             codecs.CLUSTER_ACTION_REQUEST: self._on_action,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
@@ -180,7 +183,7 @@ class ServiceContainer(ContainerLoop):
     @property
     def park_timeout_ns(self) -> int:
         """How long a thread that has only this agent may sleep when there was no work."""
-        waits = self.hold or self.state is ContainerState.AWAITING or self.queries.has_unsent
+        waits = self.hold or self.state is ContainerState.AWAITING or self.queries.has_unsent or self.has_unsent_answers
         return 1_000_000 if waits else 50_000_000
 
     def tick(self, now_ns: int) -> int:
@@ -191,7 +194,7 @@ class ServiceContainer(ContainerLoop):
             work_count += self._recover()
         elif self.state is ContainerState.RUNNING:
             work_count += self._run(now_ns)
-        if self.hold or self.queries.has_unsent:
+        if self.hold or self.queries.has_unsent or self.has_unsent_answers:
             self.ask_for_tick()
         elif self._awaits_something:
             self.tick_by(now_ns + QUICK_TICK_NS)
@@ -280,6 +283,7 @@ class ServiceContainer(ContainerLoop):
         self._check_app_version(snapshot.app_version)
         self.cluster.time_unit = snapshot.time_unit
         self.cluster.timers = ServiceTimers(snapshot.timers)
+        self.requests.restore(snapshot.requests)
         for session in snapshot.sessions:
             self.add_session(
                 session.cluster_session_id,
@@ -332,6 +336,44 @@ class ServiceContainer(ContainerLoop):
             return
         self._egress.disconnect(session)
         self.invoke("on_session_close", True, session, event.timestamp, CloseReason(event.close_reason))
+
+    def _on_open_identity(self, event: Any, position: int) -> None:
+        session = self.sessions.get(event.cluster_session_id)
+        if session is None:
+            return
+        status, identity = self.requests.open(
+            join_identity(event.identity_high, event.identity_low),
+            session.encoded_principal,
+            event.incarnation,
+            event.known_position,
+            position,
+            event.timestamp,
+        )
+        answer = ordo_codecs.IDENTITY_OPENED.encode(
+            leadership_term_id=self.leadership_term_id,
+            cluster_session_id=session.id,
+            timestamp=event.timestamp,
+            incarnation=event.incarnation,
+            open_position=identity.open_position if identity is not None else NULL_POSITION,
+            number=identity.number if identity is not None else 0,
+            confirmed=identity.confirmed if identity is not None else 0,
+            status=status,
+        )
+        session.send_event(answer)  # where it is lost, the client asks again
+
+    def on_rejected(self, session: ContainerSession | None, text: str) -> None:
+        if session is None or not self.is_leading:
+            return
+        event = codecs.SESSION_EVENT.encode(
+            cluster_session_id=session.id,
+            correlation_id=codecs.NULL_VALUE,
+            leadership_term_id=self.leadership_term_id,
+            leader_member_id=self.member_id,
+            code=codecs.EventCode.ERROR,
+            version=codecs.CLIENT_PROTOCOL_VERSION,
+            detail=f"rejected at position {self.log_position}: {text}".encode("ascii", "replace").decode(),
+        )
+        session.send_event(event)
 
     def _on_timer(self, event: Any, position: int) -> None:
         if self.cluster.fire_timer(event.correlation_id, event.timestamp):
@@ -436,6 +478,7 @@ class ServiceContainer(ContainerLoop):
             self._app_version,
             tuple(self.cluster.client_sessions),
             tuple(self.cluster.timers.snapshot()),
+            tuple(self.requests.snapshot()),
         )
         messages = list(container_snapshot.encode(state))
         writer = service_snapshot.SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)

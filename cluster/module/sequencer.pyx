@@ -25,10 +25,12 @@ from cluster.wire.layout cimport (
     SESSION_HEADER_LENGTH,
     SESSION_HEADER_SESSION_ID,
     SESSION_HEADER_LEADERSHIP_TERM_ID,
+    SESSION_MESSAGE_HEADER_BLOCK,
     SESSION_MESSAGE_HEADER_ID,
+    is_for_container,
     is_query,
     put_sbe_header,
-    put_session_header,
+    put_stamp,
     template_id,
 )
 from consensus.progress cimport Progress
@@ -370,6 +372,10 @@ cdef class Sequencer:
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
         if template == SESSION_MESSAGE_HEADER_ID:
+            put_sbe_header(self._header, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
+            return self._sequence(image, data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
+        if is_for_container(data, fragment.length_bytes):
+            ordo_put_i64(self._header, ordo_get_i64(data))
             return self._sequence(image, data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
         if is_query(data, fragment.length_bytes):
             self.module.on_query(PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
@@ -384,9 +390,11 @@ cdef class Sequencer:
 
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,
                        int64_t cluster_time) except -1:
+        """Appends a client's message behind the message header that is in `_header` already."""
         cdef int64_t session_id, slot, position
         cdef int attempt
-        if self._mode != LEADING or ordo_get_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID) != self._leadership_term_id:
+        if length_bytes < SESSION_HEADER_LENGTH or self._mode != LEADING \
+                or ordo_get_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID) != self._leadership_term_id:
             return 1
         session_id = ordo_get_i64(message + SESSION_HEADER_SESSION_ID)
         slot = self.sessions.find(session_id)
@@ -402,7 +410,7 @@ cdef class Sequencer:
                 f"ingress: a message of {length_bytes} bytes, the log takes {self._log.max_message_length}: "
                 "raise log_term_length (8 times the longest message)")
             return 1
-        put_session_header(self._header, self._leadership_term_id, session_id, cluster_time)
+        put_stamp(self._header, self._leadership_term_id, session_id, cluster_time)
         for attempt in range(2):
             position = self._log.append(self._header, SESSION_HEADER_LENGTH, message + SESSION_HEADER_LENGTH,
                                         length_bytes - SESSION_HEADER_LENGTH)
@@ -486,8 +494,10 @@ cdef class Sequencer:
                 return count
             count += 1
             data = fragment.payload
-            if template_id(data, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID \
-                    and ordo_get_i64(data + SESSION_HEADER_SESSION_ID) > 0:
+            if template_id(data, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID:
+                if ordo_get_i64(data + SESSION_HEADER_SESSION_ID) > 0:
+                    continue
+            elif is_for_container(data, fragment.length_bytes):
                 continue
             self.module.on_record(
                 fragment.position, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))

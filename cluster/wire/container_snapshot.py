@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from cluster.wire import codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import SnapshotMark
 from runtime.errors import SnapshotError
 from service_api.service import TimeUnit
@@ -25,6 +25,8 @@ class ServiceSnapshot(NamedTuple):
     """Each has cluster_session_id, response_stream_id, response_channel, encoded_principal."""
     timers: tuple[tuple[int, int], ...]
     """(correlation id, deadline)."""
+    requests: tuple[bytes, ...] = ()
+    """Encoded messages of `cluster.container.requests.RequestTable.snapshot`."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -39,6 +41,7 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
         )
     for correlation_id, deadline in snapshot.timers:
         yield codecs.TIMER.encode(correlation_id=correlation_id, deadline=deadline)
+    yield from snapshot.requests
     yield _marker(snapshot, SnapshotMark.END)
 
 
@@ -62,14 +65,17 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     begin: Any = None
     sessions: list[Any] = []
     timers: list[tuple[int, int]] = []
+    requests: list[bytes] = []
     for message in messages:
         table: Any
         values: Any
-        table, values = codecs.decode(message) or (None, None)
+        table, values = ordo_codecs.decode_any(message) or (None, None)
         if table is codecs.CLIENT_SESSION and begin is not None:
             sessions.append(values)
         elif table is codecs.TIMER and begin is not None:
             timers.append((values.correlation_id, values.deadline))
+        elif table in (ordo_codecs.IDENTITY, ordo_codecs.KEPT_ANSWER) and begin is not None:
+            requests.append(message)
         elif table is not codecs.SNAPSHOT_MARKER:
             raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
         elif values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:
@@ -88,6 +94,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 begin.app_version,
                 tuple(sessions),
                 tuple(timers),
+                tuple(requests),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
 

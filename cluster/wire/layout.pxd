@@ -13,7 +13,11 @@ cdef enum:
     SCHEMA_ID = 111
     SCHEMA_VERSION = 17
     ORDO_SCHEMA_ID = 901               # docs/ARCHITECTURE.md, "Messages and values of Ordo's own"
+    ORDO_SCHEMA_VERSION = 1
     QUERY_ID = 10                      # of that schema
+    OPEN_IDENTITY_ID = 40
+    REQUEST_ID = 41
+    ANSWER_ID = 43
 
 cdef enum:  # template ids
     SESSION_MESSAGE_HEADER_ID = 1
@@ -59,6 +63,27 @@ cdef enum:  # SessionMessageHeader: every application message's prefix
     SESSION_HEADER_LEADERSHIP_TERM_ID = 8             # i64
     SESSION_HEADER_SESSION_ID = 16         # i64; negative in the log: a message from a service
     SESSION_HEADER_TIMESTAMP = 24          # i64, cluster time
+
+cdef enum:  # OpenIdentity, Request and Answer: the fields of a SessionMessageHeader come first
+    OPEN_IDENTITY_BLOCK = 56
+    REQUEST_BLOCK = 48
+    REQUEST_LENGTH = 56                    # then the payload
+    REQUEST_OPEN_POSITION = 32             # i64
+    REQUEST_NUMBER = 40                    # i64
+    REQUEST_CONFIRMED = 48                 # i64
+    ANSWER_BLOCK = 52
+    ANSWER_LENGTH = 60                     # then the payload
+    ANSWER_OPEN_POSITION = 32              # i64
+    ANSWER_NUMBER = 40                     # i64
+    ANSWER_LOG_POSITION = 48               # i64
+    ANSWER_STATUS = 56                     # i32
+
+cdef enum:  # status of an Answer
+    ANSWER_OK = 0
+    ANSWER_REJECTED = 1
+    ANSWER_TOO_LONG = 2
+    ANSWER_WAIT = 3
+    ANSWER_UNKNOWN = 4
 
 cdef enum:  # SessionKeepAlive and SessionCloseRequest
     SESSION_KEEP_ALIVE_BLOCK = 16
@@ -138,6 +163,36 @@ cdef inline bint is_query(const uint8_t* message, int64_t length_bytes) noexcept
     return (length_bytes >= SBE_HEADER_LENGTH and ordo_get_u16(message + 4) == ORDO_SCHEMA_ID
             and ordo_get_u16(message + 2) == QUERY_ID)
 
+cdef inline int ordo_template_id(const uint8_t* message, int64_t length_bytes) noexcept nogil:
+    """As `template_id`, for a message of Ordo's own schema."""
+    if length_bytes < SBE_HEADER_LENGTH or ordo_get_u16(message + 4) != ORDO_SCHEMA_ID:
+        return -1
+    if SBE_HEADER_LENGTH + <int64_t> ordo_get_u16(message) > length_bytes:
+        return -1
+    return ordo_get_u16(message + 2)
+
+cdef inline bint is_request(const uint8_t* message, int64_t length_bytes) noexcept nogil:
+    """Whether a message is a Request with all its fields."""
+    return ordo_template_id(message, length_bytes) == REQUEST_ID and ordo_get_u16(message) >= REQUEST_BLOCK
+
+cdef inline bint is_for_container(const uint8_t* message, int64_t length_bytes) noexcept nogil:
+    """Whether a message is one that the log carries to the container as a client sent it, but for its stamp."""
+    cdef int template = ordo_template_id(message, length_bytes)
+    if template == REQUEST_ID:
+        return ordo_get_u16(message) >= REQUEST_BLOCK
+    return template == OPEN_IDENTITY_ID and ordo_get_u16(message) >= OPEN_IDENTITY_BLOCK
+
+cdef inline void put_ordo_header(uint8_t* message, int block_length, int template) noexcept nogil:
+    ordo_put_i64(message, <int64_t> (<uint64_t> block_length | (<uint64_t> template << 16)
+                                     | (<uint64_t> ORDO_SCHEMA_ID << 32) | (<uint64_t> ORDO_SCHEMA_VERSION << 48)))
+
+cdef inline void put_stamp(uint8_t* message, int64_t leadership_term_id, int64_t session_id,
+                           int64_t timestamp) noexcept nogil:
+    """What a leader says of a message: the three fields behind the header."""
+    ordo_put_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID, leadership_term_id)
+    ordo_put_i64(message + SESSION_HEADER_SESSION_ID, session_id)
+    ordo_put_i64(message + SESSION_HEADER_TIMESTAMP, timestamp)
+
 cdef inline void put_sbe_header(uint8_t* message, int block_length, int template) noexcept nogil:
     ordo_put_i64(message, <int64_t> (<uint64_t> block_length | (<uint64_t> template << 16)
                                      | (<uint64_t> SCHEMA_ID << 32) | (<uint64_t> SCHEMA_VERSION << 48)))
@@ -145,6 +200,4 @@ cdef inline void put_sbe_header(uint8_t* message, int block_length, int template
 cdef inline void put_session_header(uint8_t* message, int64_t leadership_term_id, int64_t session_id,
                                     int64_t timestamp) noexcept nogil:
     put_sbe_header(message, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
-    ordo_put_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID, leadership_term_id)
-    ordo_put_i64(message + SESSION_HEADER_SESSION_ID, session_id)
-    ordo_put_i64(message + SESSION_HEADER_TIMESTAMP, timestamp)
+    put_stamp(message, leadership_term_id, session_id, timestamp)

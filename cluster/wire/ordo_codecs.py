@@ -41,6 +41,35 @@ class QueryStatus(IntEnum):
     """No leader confirms it now: ask again."""
 
 
+class AnswerStatus(IntEnum):
+    """What became of a request; travels as i32. The payload of any but OK is a line of text."""
+
+    OK = 0
+    """Executed, at the answer's log position."""
+    REJECTED = 1
+    """Executed, at the answer's log position: the service refused it and changed nothing."""
+    TOO_LONG = 2
+    """Executed, at the answer's log position; its answer is longer than may be kept, or than the egress takes."""
+    WAIT = 3
+    """Not executed: too much is kept for the identity, or for all. To be sent again once answers were confirmed."""
+    UNKNOWN = 4
+    """Not executed: no identity was opened at this position, or it has expired, or was opened by another client since."""
+
+
+class OpenStatus(IntEnum):
+    """What became of an OpenIdentity; travels as i32."""
+
+    OK = 0
+    EXPIRED = 1
+    """The client has used it before, and the cluster does not know it any more: what was under way may be executed."""
+    SUPERSEDED = 2
+    """Another client has opened it since."""
+    FULL = 3
+    """The cluster keeps as many identities as it may."""
+    FORBIDDEN = 4
+    """It belongs to another principal."""
+
+
 class MembershipChange(IntEnum):
     ADD_LEARNER = 0
     PROMOTE = 1
@@ -115,6 +144,45 @@ MEMBERSHIP_REQUEST = _message("MembershipRequest", 22, "correlation_id i64; memb
 MEMBERSHIP_RESPONSE = _message(
     "MembershipResponse", 23, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
 )
+
+# Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.
+OPEN_IDENTITY = _message(
+    "OpenIdentity",
+    40,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
+    "identity_high i64; identity_low i64; incarnation i64; known_position i64",
+)
+"""Ingress and log. The client with this incarnation is the only one to use the identity from now on. `known_position`:
+open position that the client, or its journal, knows of; 0: none. The log position of the record is the open position."""
+REQUEST = _message(
+    "Request",
+    41,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64; open_position i64; number i64; confirmed i64",
+)
+"""Ingress and log; the payload follows to the end. `confirmed`: the client has all answers up to this number."""
+IDENTITY_OPENED = _message(
+    "IdentityOpened",
+    42,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
+    "incarnation i64; open_position i64; number i64; confirmed i64; status i32",
+)
+"""Egress. `number`: the last that was executed."""
+ANSWER = _message(
+    "Answer",
+    43,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
+    "open_position i64; number i64; log_position i64; status i32",
+)
+"""Egress; the payload follows to the end."""
+IDENTITY = _message(
+    "Identity",
+    44,
+    "identity_high i64; identity_low i64; incarnation i64; open_position i64; number i64; confirmed i64; last_time i64",
+    "principal bytes",
+)
+"""A service's snapshot, before its END marker."""
+KEPT_ANSWER = _message("KeptAnswer", 45, "number i64; log_position i64; status i32", "payload bytes")
+"""A service's snapshot: an answer to the Identity before it; the next one of the same number goes on with its payload."""
 
 MESSAGES = by_template_id(list(globals().values()))
 _OWN_SCHEMA = {SCHEMA_ID: MESSAGES}

@@ -1,0 +1,38 @@
+"""Which requests were executed, and how they were answered: a function of the log (docs/CLIENT.md, Raft §6.3)."""
+
+from libc.stdint cimport int32_t, int64_t
+
+cdef enum:  # what RequestTable.admit says of a request
+    EXECUTE = 0
+    REPEATED = 1       # executed before: its answer is kept
+    WAIT = 2           # too much is kept
+    OUT_OF_ORDER = 3   # one before it is missing, or its answer was confirmed: nothing to do
+
+cdef class Identity:
+    """One client through all its sessions and processes. Numbers up to `number` are executed, in this order."""
+    cdef readonly bytes identity           # 16 bytes
+    cdef readonly bytes principal          # of the session that opened it first
+    cdef readonly int64_t incarnation      # of the client that uses it
+    cdef readonly int64_t open_position    # names it in the client's requests
+    cdef readonly int64_t number           # last executed
+    cdef readonly int64_t confirmed        # the client has the answers up to here
+    cdef readonly int64_t last_time        # cluster time of its last record
+    cdef readonly int64_t kept_bytes
+    cdef dict _answers                     # number -> (log position, status, payload), confirmed < number
+
+cdef class RequestTable:
+    cdef readonly object limits
+    cdef dict _by_position
+    cdef dict _by_identity
+    cdef readonly int64_t kept_bytes
+    cdef readonly int64_t answer_bytes_max
+    cdef int64_t _kept_bytes_max           # of all identities, of one
+    cdef int64_t _identity_bytes_max
+    cdef int64_t _answers_max
+    cdef int64_t _idle_timeout
+
+    cdef Identity find(self, int64_t open_position, bytes principal, int64_t time)
+    cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t time) except -1
+    cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1
+    cdef bint _has_expired(self, Identity identity, int64_t time)
+    cdef int _confirm(self, Identity identity, int64_t number) except -1

@@ -1,0 +1,221 @@
+"""Which requests were executed, and how they were answered. See requests.pxd.
+
+Nothing here depends on anything but the records that came before: every member that has executed the same log says the
+same of each request. Numbers of one identity are executed in order and without gaps, so one number tells what was
+executed, and answers are kept only above what the client says it has.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+
+from typing import NamedTuple
+
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import OpenStatus
+from runtime.errors import SnapshotError
+
+cdef enum:
+    ANSWER_OVERHEAD_BYTES = 160        # of a kept answer, whatever its length
+    SNAPSHOT_PAYLOAD_BYTES = 65536
+
+HOUR_MS = 3_600_000
+
+
+class RequestLimits(NamedTuple):
+    """The same on every member, for what is executed depends on them. Times in ms of cluster time."""
+
+    identities_max: int = 16_384
+    idle_timeout: int = 7 * 24 * HOUR_MS
+    """An identity that was not heard for so long has expired."""
+    idle_timeout_crowded: int = HOUR_MS
+    """Where there are too many, the one that was silent longest makes room, if it was silent so long."""
+    answers_max: int = 65_536
+    identity_bytes_max: int = 16 << 20
+    kept_bytes_max: int = 256 << 20
+    answer_bytes_max: int = 1 << 20
+
+
+cdef class Identity:
+    def __init__(self, bytes identity not None, bytes principal not None, int64_t incarnation, int64_t open_position,
+                 int64_t number, int64_t confirmed, int64_t last_time):
+        self.identity = identity
+        self.principal = principal
+        self.incarnation = incarnation
+        self.open_position = open_position
+        self.number = number
+        self.confirmed = confirmed
+        self.last_time = last_time
+        self._answers = {}
+
+    def get_answer(self, int64_t number):
+        """(log position, status, payload) of a request; None when its answer is not kept."""
+        return self._answers.get(number)
+
+    def __repr__(self):
+        return f"Identity({self.identity.hex()}, open_position={self.open_position}, number={self.number})"
+
+
+cdef class RequestTable:
+    def __init__(self, limits=None):
+        self.limits = limits or RequestLimits()
+        self._by_position = {}
+        self._by_identity = {}
+        self.answer_bytes_max = self.limits.answer_bytes_max
+        self._kept_bytes_max = self.limits.kept_bytes_max
+        self._identity_bytes_max = self.limits.identity_bytes_max
+        self._answers_max = self.limits.answers_max
+        self._idle_timeout = self.limits.idle_timeout
+
+    def __len__(self):
+        return len(self._by_identity)
+
+    def __iter__(self):
+        return iter([self._by_position[position] for position in sorted(self._by_position)])
+
+    # Opening
+
+    def open(self, bytes name not None, bytes principal not None, int64_t incarnation, int64_t known_position,
+             int64_t position, int64_t time):
+        """An OpenIdentity is executed: (OpenStatus, Identity or None)."""
+        cdef Identity identity = self._by_identity.get(name)
+        if identity is not None and self._has_expired(identity, time):
+            self._remove(identity)
+            identity = None
+        if identity is None:
+            if known_position > 0:
+                return OpenStatus.EXPIRED, None
+            if len(self._by_identity) >= self.limits.identities_max and not self._make_room(time):
+                return OpenStatus.FULL, None
+            identity = Identity(name, principal, incarnation, position, 0, 0, time)
+            self._add(identity)
+            return OpenStatus.OK, identity
+        if identity.principal != principal:
+            return OpenStatus.FORBIDDEN, None
+        identity.last_time = time
+        if identity.incarnation == incarnation:
+            return OpenStatus.OK, identity
+        if known_position > 0 and known_position != identity.open_position:
+            return OpenStatus.SUPERSEDED, None
+        del self._by_position[identity.open_position]
+        identity.incarnation, identity.open_position = incarnation, position
+        self._by_position[position] = identity
+        return OpenStatus.OK, identity
+
+    cdef bint _has_expired(self, Identity identity, int64_t time):
+        return time - identity.last_time > self._idle_timeout
+
+    def _make_room(self, time):
+        """Removes what has expired; else the one that was silent longest, if that is long enough. False: neither."""
+        expired = [identity for identity in self if self._has_expired(identity, time)]
+        if not expired:
+            oldest = min(self, key=lambda identity: identity.last_time)
+            if time - oldest.last_time > self.limits.idle_timeout_crowded:
+                expired = [oldest]
+        for identity in expired:
+            self._remove(identity)
+        return bool(expired)
+
+    def _add(self, Identity identity):
+        self._by_identity[identity.identity] = identity
+        self._by_position[identity.open_position] = identity
+
+    def _remove(self, Identity identity):
+        del self._by_identity[identity.identity]
+        del self._by_position[identity.open_position]
+        self.kept_bytes -= identity.kept_bytes
+
+    # Requests
+
+    cdef Identity find(self, int64_t open_position, bytes principal, int64_t time):
+        """Whose requests name this open position; None when it is nobody's any more, or not this principal's."""
+        cdef Identity identity = self._by_position.get(open_position)
+        if identity is None or identity.principal != principal:
+            return None
+        if self._has_expired(identity, time):
+            self._remove(identity)
+            return None
+        return identity
+
+    cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t time) except -1:
+        """What is to be done with a request; after EXECUTE `keep` must follow."""
+        identity.last_time = time
+        self._confirm(identity, min(confirmed, identity.number))
+        if number <= identity.number:
+            return REPEATED if number > identity.confirmed else OUT_OF_ORDER
+        if number != identity.number + 1:
+            return OUT_OF_ORDER
+        if identity.number - identity.confirmed >= self._answers_max or self.kept_bytes >= self._kept_bytes_max \
+                or identity.kept_bytes >= self._identity_bytes_max:
+            return WAIT
+        return EXECUTE
+
+    cdef int _confirm(self, Identity identity, int64_t number) except -1:
+        cdef int64_t length_bytes
+        while identity.confirmed < number:
+            identity.confirmed += 1
+            length_bytes = len((<tuple> identity._answers.pop(identity.confirmed))[2]) + ANSWER_OVERHEAD_BYTES
+            identity.kept_bytes -= length_bytes
+            self.kept_bytes -= length_bytes
+        return 0
+
+    cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1:
+        """The next request of an identity was executed."""
+        identity.number += 1
+        self._keep(identity, identity.number, log_position, status, payload)
+        return 0
+
+    def _keep(self, Identity identity, number, log_position, status, bytes payload not None):
+        cdef int64_t length_bytes = len(payload) + ANSWER_OVERHEAD_BYTES
+        identity._answers[number] = (log_position, status, payload)
+        identity.kept_bytes += length_bytes
+        self.kept_bytes += length_bytes
+
+    # Snapshots
+
+    def snapshot(self):
+        """Encoded messages, each identity with its answers behind it."""
+        for identity in self:
+            high, low = split_identity((<Identity> identity).identity)
+            yield ordo_codecs.IDENTITY.encode(
+                identity_high=high, identity_low=low, incarnation=identity.incarnation,
+                open_position=identity.open_position, number=identity.number, confirmed=identity.confirmed,
+                last_time=identity.last_time, principal=identity.principal)
+            for number, (log_position, status, payload) in sorted((<Identity> identity)._answers.items()):
+                for start in range(0, max(len(payload), 1), SNAPSHOT_PAYLOAD_BYTES):
+                    yield ordo_codecs.KEPT_ANSWER.encode(
+                        number=number, log_position=log_position, status=status,
+                        payload=payload[start : start + SNAPSHOT_PAYLOAD_BYTES])
+
+    def restore(self, messages):
+        """Takes what `snapshot` gave. Raises SnapshotError when it is not whole."""
+        cdef Identity identity = None
+        parts = {}
+        for table, values in map(ordo_codecs.decode, messages):
+            if table is ordo_codecs.IDENTITY:
+                self._restore_answers(identity, parts)
+                identity = Identity(
+                    join_identity(values.identity_high, values.identity_low), values.principal, values.incarnation,
+                    values.open_position, values.number, values.confirmed, values.last_time)
+                self._add(identity)
+                parts = {}
+            elif identity is None:
+                raise SnapshotError("snapshot: an answer that belongs to no identity")
+            else:
+                parts.setdefault(values.number, (values.log_position, values.status, []))[2].append(values.payload)
+        self._restore_answers(identity, parts)
+
+    def _restore_answers(self, Identity identity, parts):
+        if identity is None:
+            return
+        if list(parts) != list(range(identity.confirmed + 1, identity.number + 1)):
+            raise SnapshotError(f"snapshot: answers of {identity!r} are missing")
+        for number, (log_position, status, payloads) in parts.items():
+            self._keep(identity, number, log_position, status, b"".join(payloads))
+
+
+def split_identity(bytes identity not None):
+    """The two halves of 16 bytes, as they travel."""
+    return (int.from_bytes(identity[:8], "big", signed=True), int.from_bytes(identity[8:], "big", signed=True))
+
+
+def join_identity(int64_t high, int64_t low):
+    return high.to_bytes(8, "big", signed=True) + low.to_bytes(8, "big", signed=True)
