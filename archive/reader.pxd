@@ -20,6 +20,7 @@ cdef class RecordingReader:
     cdef readonly int64_t recording_id
     cdef readonly int64_t start_position       # of the recording
     cdef readonly int64_t stop_position        # of the recording when it was opened, -1: live
+    cdef readonly int32_t term_length          # of the recorded stream
     cdef SegmentCursor _cursor
     cdef uint8_t* _block
     cdef int64_t _block_position               # stream position of its first byte

@@ -67,6 +67,7 @@ cdef class RecordingReader:
         self.recording_id = descriptor.recording_id
         self.start_position = descriptor.start_position
         self.stop_position = descriptor.stop_position
+        self.term_length = descriptor.term_length
         start = descriptor.start_position if position is None else position
         if start < descriptor.start_position or start % 32 or NULL_POSITION != descriptor.stop_position < start:
             raise ArchiveError(

@@ -12,10 +12,19 @@ from archive.client.replay import RecordedMessage, ReplayStream
 from archive.client.session import SignalEvent
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import RecordingSignal
-from cluster.client import AsyncClusterClient, ClientSettings, ClientState, ClusterClient, PendingQuery, QueryReply
+from cluster.client import (
+    Answer,
+    AsyncClusterClient,
+    ClientSettings,
+    ClientState,
+    ClusterClient,
+    PendingQuery,
+    PendingRequest,
+    QueryReply,
+)
 from cluster.client.async_client import ServiceMessage
 from cluster.wire.codecs import EventCode
-from runtime.errors import OrdoError
+from runtime.errors import OrdoError, Reject
 from runtime.version import VERSION as __version__
 from service_api.native import Header, NativeClusteredService, NativeSession
 from service_api.service import (
@@ -35,6 +44,7 @@ if TYPE_CHECKING:
     from pipeline.local import read as read
 
 __all__ = [
+    "Answer",
     "ArchiveClient",
     "ArchiveClientSettings",
     "AsyncClusterClient",
@@ -54,11 +64,13 @@ __all__ = [
     "OrdoError",
     "Payload",
     "PendingQuery",
+    "PendingRequest",
     "QueryReply",
     "RecordedMessage",
     "RecordingDescriptor",
     "RecordingSignal",
     "ReplayStream",
+    "Reject",
     "Role",
     "ServiceMessage",
     "SignalEvent",

@@ -1,6 +1,7 @@
 """Every exception that Ordo raises: one tree below OrdoError, drawn in `runtime.errors`."""
 
 from runtime.errors import (
+    AnswerTooLongError,
     ArchiveError,
     ArchiveTimeoutError,
     Category,
@@ -15,12 +16,15 @@ from runtime.errors import (
     DecodeError,
     DriverInUseError,
     DriverTimeoutError,
+    IdentityError,
     MemoryInUseError,
     NotLeaderError,
     OrdoError,
     PublicationError,
     QueryFailedError,
     RegistrationError,
+    Reject,
+    RejectedError,
     ServiceCallError,
     ServiceError,
     SessionClosedError,
@@ -37,6 +41,10 @@ from runtime.errors import (
 )
 
 __all__ = [
+    "AnswerTooLongError",
+    "IdentityError",
+    "Reject",
+    "RejectedError",
     "ArchiveError",
     "ArchiveTimeoutError",
     "Category",

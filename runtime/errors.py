@@ -247,8 +247,8 @@ class ServiceError(OrdoError):
 class Reject(ServiceError):
     """Raised by a service in `on_session_message`: the message is refused, and nothing was changed.
 
-    Every member refuses it alike; the client gets the text as a RejectedError. To be raised before anything was changed,
-    scheduled or sent: nothing is undone.
+    Every member refuses it alike; the client gets the text as a RejectedError. To be raised before anything was
+    changed, scheduled or sent: nothing is undone.
     """
 
 

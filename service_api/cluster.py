@@ -90,6 +90,19 @@ class ClientSession(Protocol):
         """
         ...
 
+    def reply(self, payload: Payload) -> None:
+        """Answers the message that is being executed, once; returning bytes from `on_session_message` does the same.
+
+        A request's answer is kept, so that it reaches the client also after a failover. A message that is no request
+        gets it as with `offer`, at most once. Raises ServiceCallError anywhere else, and for a second answer.
+        """
+        ...
+
+    @property
+    def identity(self) -> bytes | None:
+        """16 bytes that name the sender of the request being executed, over all its sessions; None otherwise."""
+        ...
+
     def close(self) -> None:
         """Asks for the session to be closed; `on_session_close` follows. Idempotent."""
         ...

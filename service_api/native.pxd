@@ -27,6 +27,7 @@ cdef class SinkSession(NativeSession):
     """
     cdef readonly object sink
     cdef public object error
+    cdef public bytes identity         # of the request being executed
     cdef int reply_native(self, const uint8_t* payload, int64_t length_bytes) except -1
     cdef int64_t _offer(self, const uint8_t* payload, int64_t length_bytes) noexcept
 

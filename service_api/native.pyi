@@ -11,6 +11,7 @@ class NativeSession:
 
 class SinkSession(NativeSession):
     error: Exception | None
+    identity: bytes | None
     @property
     def sink(self) -> Callable[[Any, bytes], int]: ...
     def __init__(self, id: int, sink: Callable[[Any, bytes], int]) -> None: ...

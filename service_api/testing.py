@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from runtime.errors import ServiceCallError, ServiceError, SnapshotError
+from runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
 from service_api.native import Header, SinkSession
 from service_api.service import ClientSession, CloseReason, OfferResult, Payload, Role, Service, TimeUnit
 from service_api.snapshot import SnapshotReader, SnapshotWriter
@@ -38,11 +38,12 @@ class CloseSession(NamedTuple):
 
 
 class Message(NamedTuple):
-    """`session_id` None: a message from a service."""
+    """`session_id` None: a message from a service. `identity`: of the client, when it is a request."""
 
     session_id: int | None
     timestamp: int
     payload: bytes
+    identity: bytes | None = None
 
 
 class AdvanceTime(NamedTuple):
@@ -65,7 +66,8 @@ Input: TypeAlias = OpenSession | CloseSession | Message | AdvanceTime | TakeSnap
 
 
 class Effect(NamedTuple):
-    """Something the service did. `kind`: egress, schedule, cancel, close, offer, answer (of a query)."""
+    """Something the service did. `kind`: egress (answers to messages are among it), schedule, cancel, close, offer,
+    reject, answer (of a query)."""
 
     kind: str
     key: int
@@ -228,7 +230,16 @@ class ServiceHarness:
     def _on_message(self, item: Message) -> None:
         session = None if item.session_id is None else self._sessions[item.session_id]
         self._header.update(self.log_position, 0)
-        self._call("on_session_message", True, session, item.timestamp, item.payload, self._header)
+        if session is not None:
+            session.identity = item.identity
+        try:
+            answer = self._call("on_session_message", True, session, item.timestamp, item.payload, self._header)
+        except Reject as why:
+            self._may_call = False
+            self.effects.append(Effect("reject", item.session_id or 0, str(why).encode()))
+            return
+        if answer is not None and session is not None:
+            self.effects.append(Effect("egress", session.id, bytes(answer)))
 
     def _fire_timers(self, timestamp: int) -> None:
         while self._timers and self._timers[0][0] <= timestamp:
@@ -240,14 +251,15 @@ class ServiceHarness:
         """The record's length in a log: 32 bytes of frame, 32 of message header, aligned to 32."""
         self.log_position += 64 + (payload_bytes + 31 & ~31)
 
-    def _call(self, callback: str, may_call: bool, *arguments: object) -> None:
+    def _call(self, callback: str, may_call: bool, *arguments: object) -> bytes | None:
         self._callback, self._may_call = callback, may_call
-        getattr(self.service, callback)(*arguments)
+        answer: bytes | None = getattr(self.service, callback)(*arguments)
         self._may_call = False
         for session in self._sessions.values():
             if session.error is not None:
                 error, session.error = session.error, None
                 raise error
+        return answer
 
     def _on_egress(self, session: HarnessSession, payload: bytes) -> int:
         self._check_allowed("session.offer")

@@ -29,7 +29,12 @@ class ClientTransport:
     """Runs a transport client and, when it has one, its driver; everything on the caller's thread."""
 
     def __init__(
-        self, client: TransportClient, clock: Clock, driver: MediaDriver | None = None, descriptor: int | None = None
+        self,
+        client: TransportClient,
+        clock: Clock,
+        driver: MediaDriver | None = None,
+        descriptor: int | None = None,
+        random: RandomSource | None = None,
     ) -> None:
         """`driver` runs on this thread and ends with `close`; without one the client's driver is another process's.
 
@@ -38,6 +43,7 @@ class ClientTransport:
         self.client = client
         self.clock = clock
         self.descriptor = descriptor
+        self.random = random or RandomSource()
         self._driver = driver
         self._folder: ClientFolder | None = None
 

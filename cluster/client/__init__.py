@@ -2,16 +2,19 @@
 
 from cluster.client.async_client import AsyncClusterClient
 from cluster.client.query import PendingQuery, QueryReply
+from cluster.client.requests import Answer, PendingRequest
 from cluster.client.session import ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
 from transport.client_transport import ClientTransport
 
 __all__ = [
+    "Answer",
     "AsyncClusterClient",
     "ClientSettings",
     "ClientState",
     "ClientTransport",
     "ClusterClient",
     "PendingQuery",
+    "PendingRequest",
     "QueryReply",
 ]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from cluster.client.query import QueryReply
+from cluster.client.requests import Answer, PendingRequest
 from cluster.client.session import ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.wire.codecs import EventCode
-from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError
+from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, SessionClosedError
 from service_api.service import OfferResult
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class AsyncClusterClient:
         self._failure: OrdoError | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._senders = 0
+        self._will_flush = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client = ClusterClient(
             ingress_endpoints,
@@ -153,6 +155,87 @@ class AsyncClusterClient:
         finally:
             self._senders -= 1
 
+    async def request(self, payload: Payload, *, timeout_s: float | None = None) -> Answer:
+        """Has the service execute a message once, and returns its answer. As ClusterClient.request."""
+        seconds = timeout_s or self._client.settings.message_timeout_s
+        try:
+            async with asyncio.timeout(seconds):
+                await self._await_room()
+                future = self.submit(payload)
+                return await asyncio.shield(future)
+        except TimeoutError:
+            text = f"not answered in {seconds} s, and still under way: {self._client.request_trouble}"
+            raise ClusterTimeoutError(f"request {text}") from None
+
+    def submit(self, payload: Payload) -> asyncio.Future[Answer]:
+        """`request` without waiting. Raises ClusterError with `outstanding_requests_max` under way."""
+        if self._failure is not None:
+            raise self._failure
+        if self._loop is None:
+            raise SessionClosedError("the client is not open: use `async with`, or `await client.open()`")
+        if self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
+            raise ClusterError("no room for a request: see outstanding_requests_max, or await `request`")
+        future: asyncio.Future[Answer] = self._loop.create_future()
+
+        def on_done(pending: PendingRequest) -> None:
+            if future.done():
+                return
+            if pending.error is not None:
+                future.set_exception(pending.error)
+                future.exception()  # nobody may ever ask for it: that is no reason to complain
+            else:
+                future.set_result(pending.result())
+
+        self._client.submit(payload, on_done=on_done)
+        if not self._will_flush:
+            self._will_flush = True
+            self._loop.call_soon(self._flush)
+        return future
+
+    async def request_stream(
+        self, payloads: Iterable[Payload] | AsyncIterable[Payload], *, timeout_s: float | None = None
+    ) -> AsyncIterator[Answer]:
+        """Answers in the order of the payloads, with as many requests under way at a time as may be.
+
+        `timeout_s` is for each answer. Raises the error of the first that was refused.
+        """
+        waiting: deque[asyncio.Future[Answer]] = deque()
+        seconds = timeout_s or self._client.settings.message_timeout_s
+        async for payload in _as_async(payloads):
+            if len(waiting) >= self._client.settings.outstanding_requests_max or (waiting and waiting[0].done()):
+                yield await self._take(waiting.popleft(), seconds)
+            await self._await_room()
+            waiting.append(self.submit(payload))
+        while waiting:
+            yield await self._take(waiting.popleft(), seconds)
+
+    async def _take(self, future: asyncio.Future[Answer], seconds: float) -> Answer:
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(future)
+        except TimeoutError:
+            raise ClusterTimeoutError(f"request not answered in time: {self._client.request_trouble}") from None
+
+    async def _await_room(self) -> None:
+        while self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
+            if self._failure is not None:
+                raise self._failure
+            await self._change()
+
+    @property
+    def identity(self) -> bytes:
+        return self._client.identity
+
+    @property
+    def recovered_requests(self) -> list[PendingRequest]:
+        """As ClusterClient.recovered_requests; each is done when its `is_done` says so."""
+        return self._client.recovered_requests
+
+    def _flush(self) -> None:
+        self._will_flush = False
+        if self._loop is not None and self._failure is None:
+            self._cycle()
+
     def _offer(self, payload: Payload) -> int:
         if self._failure is not None:
             raise self._failure
@@ -215,7 +298,8 @@ class AsyncClusterClient:
         if self._timer is not None:
             self._timer.cancel()
         assert self._loop is not None
-        is_busy = self._senders or self._client.state is not ClientState.CONNECTED or self._client.descriptor is None
+        is_waiting = self._senders or self._client.has_unsent_requests or self._client.descriptor is None
+        is_busy = is_waiting or self._client.state is not ClientState.CONNECTED
         self._timer = self._loop.call_later(BUSY_INTERVAL_S if is_busy else CYCLE_INTERVAL_S, self._cycle)
 
     def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
@@ -227,3 +311,12 @@ class AsyncClusterClient:
 
     async def _change(self) -> None:
         await self._changed.wait()
+
+
+async def _as_async(payloads: Iterable[Payload] | AsyncIterable[Payload]) -> AsyncIterator[Payload]:
+    if isinstance(payloads, AsyncIterable):
+        async for payload in payloads:
+            yield payload
+    else:
+        for payload in payloads:
+            yield payload

@@ -17,6 +17,7 @@ cdef class ClientLoop:
     cdef object _on_message
     cdef object _on_event
     cdef object _on_offered
+    cdef object _on_answer                         # None: nothing was requested
     cdef bint _ingress_lost                        # an offer found it closed or not connected
     cdef bint _polling                             # a callback of poll_egress is running
     cdef int64_t _sent                             # messages since the last keep-alive
@@ -25,4 +26,5 @@ cdef class ClientLoop:
     cdef int64_t _append(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
     cdef int _poll_image(self, Image image, Assembler assembler, int limit) except -1
     cdef int _take(self, const uint8_t* message, int64_t length_bytes, Image image) except -1
+    cdef int _take_answer(self, const uint8_t* message, int64_t length_bytes) except -1
     cdef int _follow_images(self) except -1

@@ -4,15 +4,22 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cluster.wire.layout cimport (
+    ANSWER_BLOCK,
+    ANSWER_ID,
+    ANSWER_LOG_POSITION,
+    ANSWER_NUMBER,
+    ANSWER_OPEN_POSITION,
+    ANSWER_STATUS,
     SBE_HEADER_LENGTH,
     SESSION_HEADER_LENGTH,
     SESSION_HEADER_SESSION_ID,
     SESSION_HEADER_TIMESTAMP,
     SESSION_MESSAGE_HEADER_ID,
+    ordo_template_id,
     put_session_header,
     template_id,
 )
-from runtime.atomics cimport ordo_get_i64, ordo_get_u16
+from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
 from service_api.service import OfferResult
 from transport.image cimport Assembler, Fragment, Image
 from transport.logbuffer cimport ADMIN_ACTION, CLOSED, NOT_CONNECTED
@@ -49,6 +56,15 @@ cdef class ClientLoop:
         """What the header of every message says; the timestamp of a client's message is 0."""
         self._session_id = session_id
         put_session_header(self._header, leadership_term_id, session_id, 0)
+
+    def set_on_answer(self, on_answer):
+        """`on_answer(open_position, number, log_position, status, payload)` gets the answers to requests."""
+        self._on_answer = on_answer
+
+    def note_sent(self):
+        """Something was sent by other means than `offer`."""
+        self._sent += 1
+        self.unsent += 1
 
     def take_ingress_lost(self):
         """True when an offer found the ingress closed or not connected since the last call."""
@@ -151,6 +167,9 @@ cdef class ClientLoop:
         cdef int template = template_id(message, length_bytes)
         cdef int64_t prefix
         if template != SESSION_MESSAGE_HEADER_ID or length_bytes < SESSION_HEADER_LENGTH:
+            if self._on_answer is not None and ordo_template_id(message, length_bytes) == ANSWER_ID \
+                    and ordo_get_u16(message) >= ANSWER_BLOCK:
+                return self._take_answer(message, length_bytes)
             self._on_event(PyBytes_FromStringAndSize(<const char*> message, length_bytes), image)
             return 0
         if ordo_get_i64(message + SESSION_HEADER_SESSION_ID) != self._session_id:
@@ -158,4 +177,14 @@ cdef class ClientLoop:
         prefix = SBE_HEADER_LENGTH + ordo_get_u16(message)
         self._on_message(self._session_id, ordo_get_i64(message + SESSION_HEADER_TIMESTAMP),
                          PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix))
+        return 0
+
+    cdef int _take_answer(self, const uint8_t* message, int64_t length_bytes) except -1:
+        cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(message)
+        if ordo_get_i64(message + SESSION_HEADER_SESSION_ID) != self._session_id:
+            return 0
+        self._on_answer(
+            ordo_get_i64(message + ANSWER_OPEN_POSITION), ordo_get_i64(message + ANSWER_NUMBER),
+            ordo_get_i64(message + ANSWER_LOG_POSITION), ordo_get_i32(message + ANSWER_STATUS),
+            PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix))
         return 0

@@ -8,6 +8,8 @@
 
     CONNECTING -> CONNECTED <-> AWAIT_NEW_LEADER -> AWAIT_NEW_LEADER_CONNECTION -> CONNECTED; any -> CLOSED
 
+A client that has made requests opens a new session in place of CLOSED: they belong to its identity, not to a session.
+
 The client has no thread: everything happens in `poll`, `send` and `offer`.
 """
 
@@ -20,12 +22,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 from cluster.client.connect import SessionConnect
 from cluster.client.ingress import IngressPublications, parse_endpoints
+from cluster.client.journal import Journal, JournalFile
 from cluster.client.loop import ClientLoop
 from cluster.client.query import ClientQueries, PendingQuery, QueryReply
+from cluster.client.requests import Answer, ClientRequests, PendingRequest
 from cluster.client.settings import ClientSettings, to_ns
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
-from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, SessionClosedError
+from runtime.errors import (
+    ClusterError,
+    ClusterTimeoutError,
+    ConfigurationError,
+    SessionClosedError,
+    SessionRejectedError,
+)
 from runtime.version import VERSION
 from service_api.service import OfferResult
 from transport.client_transport import ClientTransport
@@ -37,6 +47,8 @@ if TYPE_CHECKING:
 POLL_LIMIT = 64
 NULL_VALUE = -1
 TICK_INTERVAL_NS = 1_000_000
+REOPEN_PAUSE_NS = 500_000_000
+"""After a cluster has refused a new session to a client that has requests under way."""
 SEND_PARK_NS = 100_000
 CLIENT_INFO = "name={} version={} commit=ordo"
 MessageHandler = Callable[[int, int, bytes], object]
@@ -61,8 +73,8 @@ class ClusterClient:
     leader_member_id, endpoints)` follows a failover, when offers are taken again; `on_challenge(challenge)` answers an
     authenticator with credentials. Callbacks come from `poll` and `send`.
 
-    A message that was taken may be lost with a leader: the cluster acknowledges nothing by itself (cluster-client.md
-    §6.1). Send again what the service has not answered, and let it recognise repetitions.
+    `request` is executed once and answered, whatever happens. A message of `send` or `offer` that was taken may be lost
+    with a leader: the cluster acknowledges nothing by itself (cluster-client.md §6.1). docs/CLIENT.md compares them.
 
     `aeron_dir`: the folder of a media driver that runs elsewhere; without it the client embeds one, which its own calls
     run. With `wait=False` the session opens while `poll` is called.
@@ -89,8 +101,10 @@ class ClusterClient:
         on_challenge: Callable[[bytes], bytes] | None = None,
         aeron_dir: str | None = None,
         transport: ClientTransport | None = None,
+        journal: Journal | None = None,
         wait: bool = True,
     ) -> None:
+        self._requests: ClientRequests | None = None
         self.settings = settings or ClientSettings()
         if egress_channel is not None:
             self.settings = replace(self.settings, egress_channel=egress_channel)
@@ -109,14 +123,16 @@ class ClusterClient:
         self._leader_heartbeat_timeout_ns = 0
         self.close_reason = ""
         self._image: Any = None
-        self._deadline_ns = 0
-        self._next_tick_ns = 0
-        self._next_keep_alive_ns = 0
+        self._deadline_ns = self._next_tick_ns = self._next_keep_alive_ns = 0
         self._connect: SessionConnect | None = None
+        self._reopen_ns = 0
+        self._is_ending = self._has_begun = False
+        self._first_endpoints = dict(self.ingress_endpoints)
         self._owns_transport = transport is None
         self._transport = transport or (ClientTransport.connect(aeron_dir) if aeron_dir else ClientTransport.embedded())
+        self._link = _SessionLink(self, named_endpoints)
         try:
-            self._begin(named_endpoints)
+            self._begin(journal)
             while wait and self.state is ClientState.CONNECTING:
                 if self.poll() == 0:
                     self._transport.park(TICK_INTERVAL_NS)
@@ -124,24 +140,28 @@ class ClusterClient:
             self.close()
             raise
 
-    def _begin(self, named_endpoints: dict[int, str]) -> None:
+    def _begin(self, journal: Journal | None) -> None:
         settings, client = self.settings, self._transport.client
+        if journal is not None or settings.journal:
+            self._requests = self._make_requests(journal)
         ingress = settings.ingress_channel, settings.ingress_stream_id
         self._ingress_publications = IngressPublications(client, *ingress)
-        self._queries = ClientQueries(
-            _QuerySession(self, named_endpoints), client, *ingress, to_ns(settings.query_retry_interval_s)
-        )
+        self._queries = ClientQueries(self._link, client, *ingress, to_ns(settings.query_retry_interval_s))
         channel = settings.egress_channel
         if channel.startswith("aeron:udp"):
             channel += f"{'|' if '?' in channel else '?'}rejoin=false"
         self._egress_subscription = client.add_subscription(channel, settings.egress_stream_id)
         self._loop.set_egress(self._egress_subscription)
-        now_ns = self._transport.clock.now()
+        self._has_begun = True
+        self._begin_connect(self.ingress_endpoints)
+
+    def _begin_connect(self, endpoints: dict[int, str]) -> None:
+        settings, now_ns = self.settings, self._transport.clock.now()
         self._connect = SessionConnect(
-            client,
+            self._transport.client,
             self._ingress_publications,
             self._egress_subscription,
-            self.ingress_endpoints,
+            endpoints,
             response_channel=self._response_channel,
             credentials=settings.credentials,
             on_challenge=self._on_challenge,
@@ -184,6 +204,10 @@ class ClusterClient:
         count = self._loop.poll_egress(limit)
         if now_ns >= self._next_tick_ns:
             self._tick(now_ns)
+        if self._requests is not None:
+            self._requests.work(now_ns)
+            if self._loop.unsent:
+                self._drive()
         if self.state is ClientState.CLOSED and not count:
             raise self._closed_error()
         return count
@@ -270,6 +294,107 @@ class ClusterClient:
             on_done=on_done,
         )
 
+    # Requests
+
+    def request(self, payload: Payload, *, timeout_s: float | None = None) -> Answer:
+        """Has the service execute a message once, and returns its answer; polls until it is there.
+
+        It is sent again by itself, through changes of the leader and new sessions. Raises RejectedError with the
+        service's reason; ClusterTimeoutError after `timeout_s` (default: message_timeout_s), when the request goes on
+        and may still be executed, once; AnswerTooLongError; IdentityError when the cluster does not know the client any
+        more; ClusterError for a payload that is too long.
+        """
+        return self.submit(payload).result(timeout_s)
+
+    def request_many(self, payloads: Iterable[Payload], *, timeout_s: float | None = None) -> list[Answer]:
+        """As `request` for each, in order, with as many under way at a time as may be. Raises the first error, when all
+        are done; `submit` tells more of each. `timeout_s` is for all of them together."""
+        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        pending = [self.submit(payload) for payload in payloads]
+        for one in pending:
+            if not one.is_done:
+                self._await_request(one, max(deadline_ns - self._transport.clock.now(), 1) / 1e9)
+        return [one.result() for one in pending]
+
+    def submit(self, payload: Payload, *, on_done: Callable[[PendingRequest], object] | None = None) -> PendingRequest:
+        """`request` without waiting: it is sent, sent again, and done, while `poll` is called, where `on_done` is, too.
+
+        With `outstanding_requests_max` under way it polls until there is room. Raises as `request`.
+        """
+        if self._requests is None:
+            if self.state is ClientState.CLOSED:
+                raise self._closed_error()
+            self._requests = self._make_requests(None)
+        if not self._requests.has_room:
+            self._await_room()
+        return self._requests.submit(bytes(payload), on_done)
+
+    @property
+    def identity(self) -> bytes:
+        """16 bytes that name this client to the service in its requests. Empty before the first one."""
+        return b"" if self._requests is None else self._requests.identity
+
+    @property
+    def recovered_requests(self) -> list[PendingRequest]:
+        """What an earlier process left unanswered in the journal, in order. They are under way again; an answer that
+        the earlier process has seen may come once more."""
+        return [] if self._requests is None else self._requests.recovered
+
+    @property
+    def outstanding_requests(self) -> int:
+        """Requests that are not answered."""
+        return 0 if self._requests is None else len(self._requests)
+
+    @property
+    def has_unsent_requests(self) -> bool:
+        """Some wait for room in the ingress, for a leader, or for the identity to be opened."""
+        return self._requests is not None and self._requests.has_unsent
+
+    @property
+    def request_trouble(self) -> str:
+        """Why requests are not answered, as far as it is known."""
+        return "" if self._requests is None else self._requests.trouble
+
+    def _make_requests(self, journal: Journal | None) -> ClientRequests:
+        settings = self.settings
+        if journal is None and settings.journal:
+            journal = Journal(JournalFile(settings.journal), settings.identity, synced=settings.journal_sync)
+        draws = self._transport.random.stream("requests")
+        requests = ClientRequests(
+            self._link,
+            identity=settings.identity or draws.randbytes(16),
+            incarnation=draws.getrandbits(63),
+            retry_interval_ns=to_ns(settings.request_retry_interval_s),
+            outstanding_max=settings.outstanding_requests_max,
+            journal=journal,
+            wait=self._await_request,
+        )
+        self._loop.set_on_answer(requests.on_answer)
+        return requests
+
+    def _await_request(self, pending: PendingRequest, timeout_s: float | None) -> None:
+        assert self._requests is not None
+        if self._loop.is_in_callback:
+            raise ClusterError("a request waits for its answer, which no callback can: use submit there")
+        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        self._drive()
+        while not pending.is_done:
+            if self.poll() == 0 and not pending.is_done:
+                if self._transport.clock.now() > deadline_ns:
+                    raise self._requests.timeout(pending)
+                self._transport.park(TICK_INTERVAL_NS)
+
+    def _await_room(self) -> None:
+        assert self._requests is not None
+        if self._loop.is_in_callback:
+            raise ClusterError(f"{len(self._requests)} requests are under way: see outstanding_requests_max")
+        deadline_ns = self._transport.clock.now() + to_ns(self.settings.message_timeout_s)
+        while not self._requests.has_room:
+            if self.poll() == 0:
+                if self._transport.clock.now() > deadline_ns:
+                    raise ClusterTimeoutError(f"no room for a request: {self._requests.trouble}")
+                self._transport.park(SEND_PARK_NS)
+
     def park(self, timeout_s: float) -> None:
         """Waits until something may have come in, or the timeout passed."""
         self._transport.park(to_ns(timeout_s))
@@ -279,13 +404,21 @@ class ClusterClient:
         self._drive()
 
     def close(self) -> None:
-        """Closes the session and gives the transport back. Idempotent."""
+        """Closes the session and gives the transport back. Idempotent. Requests under way fail with SessionClosedError;
+        those of a journal go on when it is opened again."""
+        self._is_ending = True
+        if not self._has_begun:  # the constructor has failed, and says why
+            if self._owns_transport:
+                self._transport.close()
+            return
         if self.state in (ClientState.CONNECTED, ClientState.AWAIT_NEW_LEADER) and self.session_id >= 0:
             publication = self._ingress_publications.get(self.leader_member_id)
             if publication is not None and not self._transport.client.is_closed:
                 publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**self._ids()))
                 self._drive()
         self._become_closed("it was closed by this client")
+        if self._requests is not None:
+            self._requests.close()
         if self._owns_transport:
             self._transport.close()
         elif not self._transport.client.is_closed:
@@ -314,14 +447,33 @@ class ClusterClient:
         self._next_tick_ns = now_ns + TICK_INTERVAL_NS
         if self.state is ClientState.CONNECTED:
             self._watch_leader(now_ns)
-        elif self._connect is not None:
-            self._connect.work(now_ns)
-            self._next_tick_ns = 0
+        elif self.state is ClientState.CONNECTING:
+            self._work_connect(now_ns)
         elif self.state is ClientState.AWAIT_NEW_LEADER:
             self._await_new_leader(now_ns)
         elif self.state is ClientState.AWAIT_NEW_LEADER_CONNECTION:
             self._await_new_leader_connection(now_ns)
         self._queries.work(now_ns)
+
+    def _work_connect(self, now_ns: int) -> None:
+        if self._connect is None:
+            if now_ns >= self._reopen_ns:
+                self._begin_connect(self._first_endpoints)
+            return
+        self._next_tick_ns = 0
+        try:
+            self._connect.work(now_ns)
+        except ClusterTimeoutError as error:
+            self._retry_connect(error, now_ns)
+
+    def _retry_connect(self, error: ClusterError, now_ns: int) -> None:
+        """No session could be opened. A client that had one, and makes requests, goes on trying."""
+        if self._requests is None or self._is_ending or self.leadership_term_id == NULL_VALUE:
+            raise error
+        self._requests.trouble = error.message
+        self._connect = None
+        self._ingress_publications.close()
+        self._reopen_ns = now_ns + REOPEN_PAUSE_NS
 
     def _take_session(self, connect: SessionConnect, now_ns: int) -> None:
         """At once: a NewLeaderEvent may be right behind."""
@@ -406,11 +558,22 @@ class ClusterClient:
             self._next_tick_ns = 0
 
     def _become_closed(self, reason: str) -> None:
-        if self.state is not ClientState.CLOSED:
+        if self.state is ClientState.CLOSED:
+            return
+        self.close_reason = reason
+        self._loop.set_ingress(None)
+        self._queries.fail_all(self._closed_error)
+        if self._requests is None or self._is_ending:
             self.state = ClientState.CLOSED
-            self.close_reason = reason
-            self._loop.set_ingress(None)
-            self._queries.fail_all(self._closed_error)
+            if self._requests is not None:
+                self._requests.fail(self._closed_error())
+            return
+        self._requests.trouble = f"session {self.session_id} is over: {reason}"
+        self.state = ClientState.CONNECTING
+        self.session_id = NULL_VALUE
+        self._ingress_publications.close()
+        self._begin_connect(self.ingress_endpoints)
+        self._next_tick_ns = 0
 
     def _closed_error(self) -> SessionClosedError:
         return SessionClosedError(f"session {self.session_id} is over: {self.close_reason}")
@@ -427,8 +590,12 @@ class ClusterClient:
         table, values = found
         if self._connect is not None:
             now_ns = self._transport.clock.now()
-            self._connect.on_event(table, values, image, now_ns)
             self._next_tick_ns = 0
+            try:
+                self._connect.on_event(table, values, image, now_ns)
+            except SessionRejectedError as error:
+                self._retry_connect(error, now_ns)
+                return
             if self._connect.opened is not None:
                 self._take_session(self._connect, now_ns)
         elif getattr(values, "cluster_session_id", None) != self.session_id:
@@ -439,6 +606,8 @@ class ClusterClient:
             self._take_session_event(values)
         elif table is ordo_codecs.QUERY_RESPONSE:
             self._queries.on_response(values, self._transport.clock.now())
+        elif table is ordo_codecs.IDENTITY_OPENED and self._requests is not None:
+            self._requests.on_opened(values, self._transport.clock.now())
 
     def _take_new_leader(self, event: Any, image: Any) -> None:
         if self.state is ClientState.CLOSED or not self._is_news(event):
@@ -468,8 +637,8 @@ class ClusterClient:
         self._on_session_event(code, event.detail)
 
 
-class _QuerySession:
-    """What queries see of their session."""
+class _SessionLink:
+    """What queries and requests see of the session."""
 
     def __init__(self, client: ClusterClient, named_endpoints: dict[int, str]) -> None:
         self._client = client
@@ -497,6 +666,9 @@ class _QuerySession:
 
     def note_ingress_lost(self) -> None:
         self._client._loop.note_ingress_lost()
+
+    def note_sent(self) -> None:
+        self._client._loop.note_sent()
 
 
 def _endpoint_table(endpoints: Iterable[str] | Mapping[int, str], ingress_channel: str) -> dict[int, str]:

@@ -8,6 +8,8 @@ from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from runtime.errors import ConfigurationError
 
 SECOND_NS = 1_000_000_000
+OUTSTANDING_REQUESTS_LIMIT = 65_536
+"""So many answers of one identity the cluster keeps (cluster.container.requests)."""
 
 
 def to_ns(seconds: float) -> int:
@@ -38,6 +40,17 @@ class ClientSettings:
     keep_alive_interval_s: float = 1.0
     """After so long without a message the client says that it is still there."""
     query_retry_interval_s: float = 0.25
+    request_retry_interval_s: float = 0.5
+    """When no request was answered for so long, those under way are sent again."""
+    outstanding_requests_max: int = 8192
+    """So many requests may be under way at a time."""
+    identity: bytes = b""
+    """16 bytes that name the sender of requests, over all sessions. Empty: the journal's, or a random one."""
+    journal: str = ""
+    """File that keeps requests until they are answered, so that they are carried out once even when this process ends.
+    One process at a time uses it."""
+    journal_sync: bool = True
+    """The journal is on disk before a request is sent. Without it requests outlive the process, not the machine."""
     client_name: str = ""
     """For the members' logs."""
     credentials: bytes = b""
@@ -47,6 +60,12 @@ class ClientSettings:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 < value < float("inf"):
                 raise ConfigurationError(f"{name}={value!r}: must be a number of seconds above 0")
+        if len(self.identity) not in (0, 16):
+            raise ConfigurationError(f"identity of {len(self.identity)} bytes: must be 16, or empty for a random one")
+        if not 0 < self.outstanding_requests_max <= OUTSTANDING_REQUESTS_LIMIT:
+            raise ConfigurationError(
+                f"outstanding_requests_max={self.outstanding_requests_max}: must be 1 to {OUTSTANDING_REQUESTS_LIMIT}"
+            )
         for name in ("ingress_channel", "egress_channel"):
             if not getattr(self, name).startswith(("aeron:udp", "aeron:ipc")):
                 raise ConfigurationError(f"{name}={getattr(self, name)!r}: must begin with aeron:udp or aeron:ipc")

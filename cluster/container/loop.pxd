@@ -3,10 +3,10 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from archive.reader cimport RecordingReader
-from cluster.container.requests cimport Identity, RequestTable
 from runtime.agent cimport Agent
 from runtime.counters cimport Counter
 from service_api.native cimport Header, NativeClusteredService, NativeSession
+from service_api.requests cimport Identity, RequestTable
 from transport.image cimport Fragment
 from transport.publication cimport Publication
 from transport.subscription cimport Subscription

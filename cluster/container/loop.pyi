@@ -1,10 +1,10 @@
 from typing import Any
 
 from archive.reader import RecordingReader
-from cluster.container.requests import RequestTable
 from runtime.agent import Agent
 from runtime.counters import Counter
 from service_api.native import NativeSession
+from service_api.requests import RequestTable
 from service_api.service import Payload, Service
 from transport.publication import Publication
 from transport.subscription import Subscription

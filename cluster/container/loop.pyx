@@ -3,7 +3,6 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from cluster.container.requests cimport EXECUTE, REPEATED, WAIT, Identity, RequestTable
 from cluster.wire.layout cimport (
     ANSWER_BLOCK,
     ANSWER_ID,
@@ -34,6 +33,7 @@ from cluster.wire.layout cimport (
 )
 from runtime.atomics cimport ordo_get_i64, ordo_get_u16, ordo_put_i32, ordo_put_i64
 from service_api.native cimport ADMIN_ACTION, BACK_PRESSURED, CLOSED, MESSAGE_TOO_LONG, MOCKED_OFFER, NOT_CONNECTED
+from service_api.requests cimport EXECUTE, REPEATED, WAIT, Identity, RequestTable
 from transport.image cimport Fragment, Image
 from transport.publication cimport Publication
 from transport.subscription cimport Subscription

@@ -22,7 +22,6 @@ from cluster.container.control import ContainerControl
 from cluster.container.egress import EgressPublications
 from cluster.container.loop import ContainerLoop, ContainerSession
 from cluster.container.queries import ContainerQueries
-from cluster.container.requests import join_identity
 from cluster.wire import codecs, container_snapshot, ordo_codecs
 from cluster.wire.codecs import ClusterAction
 from cluster.wire.component_errors import ComponentErrors
@@ -36,6 +35,7 @@ from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
 from service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
 from service_api.timers import ServiceTimers
+from transport.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
     from archive.reader import RecordingReader
@@ -141,6 +141,7 @@ class ServiceContainer(ContainerLoop):
         self._requested_acks: list[int] = []
         self._log_recording: Counter | None = None
         self._positions: list[Counter] = []
+        self._record_bytes_max = 0
         self._handlers = self._record_handlers()
 
     def _record_handlers(self) -> dict[Message, Callable[[Any, int], None]]:
@@ -298,7 +299,9 @@ class ServiceContainer(ContainerLoop):
         recording_id = self._log_recording.value
         if recording_id < 0:
             return 0
-        self.follow(self._open_recording(recording_id, self.log_position), *self._positions)
+        log = self._open_recording(recording_id, self.log_position)
+        self._record_bytes_max = min(log.term_length // 8, MAX_MESSAGE_LENGTH)
+        self.follow(log, *self._positions)
         return 1
 
     # Queries
@@ -342,7 +345,7 @@ class ServiceContainer(ContainerLoop):
         if session is None:
             return
         status, identity = self.requests.open(
-            join_identity(event.identity_high, event.identity_low),
+            ordo_codecs.join_identity(event),
             session.encoded_principal,
             event.incarnation,
             event.known_position,
@@ -358,6 +361,7 @@ class ServiceContainer(ContainerLoop):
             number=identity.number if identity is not None else 0,
             confirmed=identity.confirmed if identity is not None else 0,
             status=status,
+            length_bytes_max=self._record_bytes_max,
         )
         session.send_event(answer)  # where it is lost, the client asks again
 

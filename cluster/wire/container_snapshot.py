@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import SnapshotMark
 from runtime.errors import SnapshotError
+from service_api.requests import IdentityState
 from service_api.service import TimeUnit
 
 SNAPSHOT_MESSAGE_BYTES_MAX = 128 * 1024
 """An eighth of the snapshot stream's terms of 1 MiB."""
+ANSWER_PART_BYTES = 64 * 1024
 
 
 class ServiceSnapshot(NamedTuple):
@@ -25,8 +27,7 @@ class ServiceSnapshot(NamedTuple):
     """Each has cluster_session_id, response_stream_id, response_channel, encoded_principal."""
     timers: tuple[tuple[int, int], ...]
     """(correlation id, deadline)."""
-    requests: tuple[bytes, ...] = ()
-    """Encoded messages of `cluster.container.requests.RequestTable.snapshot`."""
+    requests: tuple[IdentityState, ...] = ()
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -41,8 +42,50 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
         )
     for correlation_id, deadline in snapshot.timers:
         yield codecs.TIMER.encode(correlation_id=correlation_id, deadline=deadline)
-    yield from snapshot.requests
+    for state in snapshot.requests:
+        yield from _encode_identity(state)
     yield _marker(snapshot, SnapshotMark.END)
+
+
+def _encode_identity(state: IdentityState) -> Iterator[bytes]:
+    yield ordo_codecs.IDENTITY.encode(
+        incarnation=state.incarnation,
+        open_position=state.open_position,
+        number=state.number,
+        confirmed=state.confirmed,
+        last_time=state.last_time,
+        principal=state.principal,
+        **ordo_codecs.split_identity(state.identity),
+    )
+    for number, log_position, status, payload in state.answers:
+        for start in range(0, max(len(payload), 1), ANSWER_PART_BYTES):
+            yield ordo_codecs.KEPT_ANSWER.encode(
+                number=number,
+                log_position=log_position,
+                status=status,
+                payload=payload[start : start + ANSWER_PART_BYTES],
+            )
+
+
+def _decode_identity(values: Any) -> IdentityState:
+    return IdentityState(
+        ordo_codecs.join_identity(values),
+        values.principal,
+        values.incarnation,
+        values.open_position,
+        values.number,
+        values.confirmed,
+        values.last_time,
+        [],
+    )
+
+
+def _add_answer(state: IdentityState, values: Any) -> None:
+    """One more answer, or one more part of the last."""
+    payload = values.payload
+    if state.answers and state.answers[-1][0] == values.number:
+        payload = state.answers.pop()[3] + payload
+    state.answers.append((values.number, values.log_position, values.status, payload))
 
 
 def _marker(snapshot: ServiceSnapshot, mark: SnapshotMark) -> bytes:
@@ -65,7 +108,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     begin: Any = None
     sessions: list[Any] = []
     timers: list[tuple[int, int]] = []
-    requests: list[bytes] = []
+    requests: list[IdentityState] = []
     for message in messages:
         table: Any
         values: Any
@@ -74,8 +117,10 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
             sessions.append(values)
         elif table is codecs.TIMER and begin is not None:
             timers.append((values.correlation_id, values.deadline))
-        elif table in (ordo_codecs.IDENTITY, ordo_codecs.KEPT_ANSWER) and begin is not None:
-            requests.append(message)
+        elif table is ordo_codecs.IDENTITY and begin is not None:
+            requests.append(_decode_identity(values))
+        elif table is ordo_codecs.KEPT_ANSWER and requests:
+            _add_answer(requests[-1], values)
         elif table is not codecs.SNAPSHOT_MARKER:
             raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
         elif values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:

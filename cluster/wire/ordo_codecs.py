@@ -53,21 +53,7 @@ class AnswerStatus(IntEnum):
     WAIT = 3
     """Not executed: too much is kept for the identity, or for all. To be sent again once answers were confirmed."""
     UNKNOWN = 4
-    """Not executed: no identity was opened at this position, or it has expired, or was opened by another client since."""
-
-
-class OpenStatus(IntEnum):
-    """What became of an OpenIdentity; travels as i32."""
-
-    OK = 0
-    EXPIRED = 1
-    """The client has used it before, and the cluster does not know it any more: what was under way may be executed."""
-    SUPERSEDED = 2
-    """Another client has opened it since."""
-    FULL = 3
-    """The cluster keeps as many identities as it may."""
-    FORBIDDEN = 4
-    """It belongs to another principal."""
+    """Not executed: no identity was opened at this position, it has expired, or another client has opened it since."""
 
 
 class MembershipChange(IntEnum):
@@ -153,7 +139,7 @@ OPEN_IDENTITY = _message(
     "identity_high i64; identity_low i64; incarnation i64; known_position i64",
 )
 """Ingress and log. The client with this incarnation is the only one to use the identity from now on. `known_position`:
-open position that the client, or its journal, knows of; 0: none. The log position of the record is the open position."""
+the open position that the client, or its journal, knows of; 0: none. That of a new identity is the record's own."""
 REQUEST = _message(
     "Request",
     41,
@@ -164,9 +150,9 @@ IDENTITY_OPENED = _message(
     "IdentityOpened",
     42,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
-    "incarnation i64; open_position i64; number i64; confirmed i64; status i32",
+    "incarnation i64; open_position i64; number i64; confirmed i64; status i32; length_bytes_max i32",
 )
-"""Egress. `number`: the last that was executed."""
+"""Egress. `number`: the last that was executed. `length_bytes_max`: of a Request, with its header."""
 ANSWER = _message(
     "Answer",
     43,
@@ -182,7 +168,22 @@ IDENTITY = _message(
 )
 """A service's snapshot, before its END marker."""
 KEPT_ANSWER = _message("KeptAnswer", 45, "number i64; log_position i64; status i32", "payload bytes")
-"""A service's snapshot: an answer to the Identity before it; the next one of the same number goes on with its payload."""
+"""A service's snapshot: an answer to the Identity before it. The next one of its number goes on with its payload."""
+
+
+def split_identity(identity: bytes) -> dict[str, int]:
+    """16 bytes as the two fields that they travel in."""
+    return {
+        "identity_high": int.from_bytes(identity[:8], "big", signed=True),
+        "identity_low": int.from_bytes(identity[8:], "big", signed=True),
+    }
+
+
+def join_identity(values: Any) -> bytes:
+    """The 16 bytes of a message with an identity."""
+    halves = values.identity_high, values.identity_low
+    return b"".join(int(half).to_bytes(8, "big", signed=True) for half in halves)
+
 
 MESSAGES = by_template_id(list(globals().values()))
 _OWN_SCHEMA = {SCHEMA_ID: MESSAGES}

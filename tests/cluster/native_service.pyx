@@ -26,3 +26,12 @@ cdef class NativeEcho(NativeClusteredService):
             return 0
         self.last_result = session.offer_native(payload, length_bytes)
         return 0
+
+
+cdef class NativeReply(NativeClusteredService):
+    """Answers every message with itself."""
+
+    cdef int on_message(self, NativeSession session, int64_t timestamp, const uint8_t* payload, int64_t length_bytes,
+                        int64_t position) except -1:
+        session.reply_native(payload, length_bytes)
+        return 0

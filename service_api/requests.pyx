@@ -7,31 +7,54 @@ executed, and answers are kept only above what the client says it has.
 
 from libc.stdint cimport int32_t, int64_t
 
+from enum import IntEnum
 from typing import NamedTuple
 
-from cluster.wire import ordo_codecs
-from cluster.wire.ordo_codecs import OpenStatus
 from runtime.errors import SnapshotError
 
 cdef enum:
     ANSWER_OVERHEAD_BYTES = 160        # of a kept answer, whatever its length
-    SNAPSHOT_PAYLOAD_BYTES = 65536
-
-HOUR_MS = 3_600_000
 
 
 class RequestLimits(NamedTuple):
     """The same on every member, for what is executed depends on them. Times in ms of cluster time."""
 
     identities_max: int = 16_384
-    idle_timeout: int = 7 * 24 * HOUR_MS
+    idle_timeout: int = 7 * 24 * 3_600_000
     """An identity that was not heard for so long has expired."""
-    idle_timeout_crowded: int = HOUR_MS
+    idle_timeout_crowded: int = 3_600_000
     """Where there are too many, the one that was silent longest makes room, if it was silent so long."""
     answers_max: int = 65_536
     identity_bytes_max: int = 16 << 20
     kept_bytes_max: int = 256 << 20
     answer_bytes_max: int = 1 << 20
+
+
+class OpenStatus(IntEnum):
+    """What became of an OpenIdentity; travels as i32."""
+
+    OK = 0
+    EXPIRED = 1
+    """The client has used it before, and the cluster does not know it any more: what was under way may be executed."""
+    SUPERSEDED = 2
+    """Another client has opened it since."""
+    FULL = 3
+    """The cluster keeps as many identities as it may."""
+    FORBIDDEN = 4
+    """It belongs to another principal."""
+
+
+class IdentityState(NamedTuple):
+    """One identity in a snapshot, with (number, log position, status, payload) of each answer that is kept."""
+
+    identity: bytes
+    principal: bytes
+    incarnation: int
+    open_position: int
+    number: int
+    confirmed: int
+    last_time: int
+    answers: list
 
 
 cdef class Identity:
@@ -49,6 +72,11 @@ cdef class Identity:
     def get_answer(self, int64_t number):
         """(log position, status, payload) of a request; None when its answer is not kept."""
         return self._answers.get(number)
+
+    def _state(self):
+        answers = [(number, *answer) for number, answer in sorted(self._answers.items())]
+        return IdentityState(self.identity, self.principal, self.incarnation, self.open_position, self.number,
+                             self.confirmed, self.last_time, answers)
 
     def __repr__(self):
         return f"Identity({self.identity.hex()}, open_position={self.open_position}, number={self.number})"
@@ -172,50 +200,16 @@ cdef class RequestTable:
     # Snapshots
 
     def snapshot(self):
-        """Encoded messages, each identity with its answers behind it."""
-        for identity in self:
-            high, low = split_identity((<Identity> identity).identity)
-            yield ordo_codecs.IDENTITY.encode(
-                identity_high=high, identity_low=low, incarnation=identity.incarnation,
-                open_position=identity.open_position, number=identity.number, confirmed=identity.confirmed,
-                last_time=identity.last_time, principal=identity.principal)
-            for number, (log_position, status, payload) in sorted((<Identity> identity)._answers.items()):
-                for start in range(0, max(len(payload), 1), SNAPSHOT_PAYLOAD_BYTES):
-                    yield ordo_codecs.KEPT_ANSWER.encode(
-                        number=number, log_position=log_position, status=status,
-                        payload=payload[start : start + SNAPSHOT_PAYLOAD_BYTES])
+        """An IdentityState for each identity, in order of open position."""
+        return [(<Identity> identity)._state() for identity in self]
 
-    def restore(self, messages):
-        """Takes what `snapshot` gave. Raises SnapshotError when it is not whole."""
-        cdef Identity identity = None
-        parts = {}
-        for table, values in map(ordo_codecs.decode, messages):
-            if table is ordo_codecs.IDENTITY:
-                self._restore_answers(identity, parts)
-                identity = Identity(
-                    join_identity(values.identity_high, values.identity_low), values.principal, values.incarnation,
-                    values.open_position, values.number, values.confirmed, values.last_time)
-                self._add(identity)
-                parts = {}
-            elif identity is None:
-                raise SnapshotError("snapshot: an answer that belongs to no identity")
-            else:
-                parts.setdefault(values.number, (values.log_position, values.status, []))[2].append(values.payload)
-        self._restore_answers(identity, parts)
-
-    def _restore_answers(self, Identity identity, parts):
-        if identity is None:
-            return
-        if list(parts) != list(range(identity.confirmed + 1, identity.number + 1)):
-            raise SnapshotError(f"snapshot: answers of {identity!r} are missing")
-        for number, (log_position, status, payloads) in parts.items():
-            self._keep(identity, number, log_position, status, b"".join(payloads))
-
-
-def split_identity(bytes identity not None):
-    """The two halves of 16 bytes, as they travel."""
-    return (int.from_bytes(identity[:8], "big", signed=True), int.from_bytes(identity[8:], "big", signed=True))
-
-
-def join_identity(int64_t high, int64_t low):
-    return high.to_bytes(8, "big", signed=True) + low.to_bytes(8, "big", signed=True)
+    def restore(self, states):
+        """Takes what `snapshot` gave. Raises SnapshotError when answers are missing."""
+        cdef Identity identity
+        for state in states:
+            identity = Identity(*state[:7])
+            self._add(identity)
+            if [answer[0] for answer in state.answers] != list(range(identity.confirmed + 1, identity.number + 1)):
+                raise SnapshotError(f"snapshot: answers of {identity!r} are missing")
+            for number, log_position, status, payload in state.answers:
+                self._keep(identity, number, log_position, status, payload)

@@ -1,0 +1,247 @@
+"""The journal of a client: its identity and the requests that are not answered, in a file that outlives the process.
+
+    record   u32 length of the rest | u32 CRC-32 of the rest | u8 kind | body
+    IDENTITY    16 bytes identity, i64 incarnation: the first record, and what was before it is forgotten
+    OPENED      i64 open position, i64 longest payload, i64 number of the last request
+    REQUEST     i64 number, payload
+    CONFIRMED   i64 number: everything up to it was answered, and the application has seen it
+
+Little endian. A request is in the file before it is sent. What is torn at the end was not sent, and is cut off. The
+file is written anew when most of it is of no use any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from runtime.errors import ConfigurationError, StorageError, StorageInUseError
+
+IDENTITY = 1
+OPENED = 2
+REQUEST = 3
+CONFIRMED = 4
+COMPACT_BYTES_MIN = 1 << 20
+_HEAD = struct.Struct("<II")
+_IDENTITY = struct.Struct("<B16sq")
+_OPENED = struct.Struct("<Bqqq")
+_NUMBER = struct.Struct("<Bq")
+
+
+@dataclass
+class JournalState:
+    """What a journal holds."""
+
+    identity: bytes
+    incarnation: int
+    open_position: int = 0
+    length_bytes_max: int = 0
+    number: int = 0
+    confirmed: int = 0
+    requests: dict[int, bytes] = field(default_factory=dict)
+
+
+class JournalStore(Protocol):
+    """Bytes that outlive the process."""
+
+    def read(self) -> bytes: ...
+    def append(self, data: bytes) -> None: ...
+    def sync(self) -> None:
+        """What was appended is on disk when this returns."""
+
+    def replace(self, data: bytes) -> None:
+        """All of the content at once, or nothing of it; on disk when this returns."""
+
+    def close(self) -> None: ...
+
+
+class JournalFile:
+    """A file that one process has at a time. Raises StorageInUseError, or StorageError when it cannot be used."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with self._errors():
+            self._descriptor = self._open(path, os.O_CREAT)
+            if os.fstat(self._descriptor).st_ino != os.stat(path).st_ino:  # replaced while it was being opened
+                os.close(self._descriptor)
+                raise StorageInUseError(f"journal {path} is in use by another process: give each client its own")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(f"journal {self._path}: {error.strerror}") from error
+
+    def _open(self, path: str, flags: int) -> int:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise StorageInUseError(f"journal {path} is in use by another process: give each client its own") from error
+        return descriptor
+
+    def read(self) -> bytes:
+        with self._errors(), open(self._path, "rb") as file:
+            return file.read()
+
+    def append(self, data: bytes) -> None:
+        with self._errors():
+            _write(self._descriptor, data)
+
+    def sync(self) -> None:
+        with self._errors():
+            os.fdatasync(self._descriptor)
+
+    def replace(self, data: bytes) -> None:
+        """By a second file that takes the place of the first, with a lock of its own."""
+        with self._errors():
+            descriptor = self._open(f"{self._path}.new", os.O_CREAT | os.O_TRUNC)
+            _write(descriptor, data)
+            os.fsync(descriptor)
+            os.rename(f"{self._path}.new", self._path)
+            folder = os.open(os.path.dirname(os.path.abspath(self._path)), os.O_RDONLY | os.O_DIRECTORY)
+            os.fsync(folder)
+            os.close(folder)
+            before, self._descriptor = self._descriptor, descriptor
+            os.close(before)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    written = 0
+    while written < len(data):
+        written += os.write(descriptor, data[written:])
+
+
+class Journal:
+    """Writes what `ClientRequests` says, and finds it again with `recover`."""
+
+    def __init__(self, store: JournalStore, identity: bytes = b"", *, synced: bool = True) -> None:
+        """`identity`: a journal of another one is refused; empty: any is taken. Not `synced`: requests survive the end
+        of the process, not that of the machine."""
+        self._store = store
+        self._identity = identity
+        self._synced = synced
+        self._is_dirty = False
+        self._total_bytes = 0
+        self._state = JournalState(b"", 0)
+
+    def recover(self, identity: bytes, incarnation: int) -> JournalState:
+        """What was written before; a new journal begins with these. Raises ConfigurationError for a file that is no
+        journal, or that of another identity."""
+        data = self._store.read()
+        state, end = _read(data)
+        if state is None:
+            if data and end == 0 and len(data) >= _HEAD.size + _IDENTITY.size:
+                raise ConfigurationError("journal: the file is there and is no journal; name another one")
+            state = JournalState(identity, incarnation)
+        elif self._identity not in (b"", state.identity):
+            raise ConfigurationError(
+                f"journal: of identity {state.identity.hex()}, the settings say {self._identity.hex()}: leave it out"
+            )
+        self._state = state
+        self._write_anew()
+        return JournalState(**{**vars(state), "requests": dict(state.requests)})
+
+    def begin_again(self, identity: bytes, incarnation: int) -> None:
+        """Forgets everything."""
+        self._state = JournalState(identity, incarnation)
+        self._write_anew()
+
+    def open(self, open_position: int, length_bytes_max: int, number: int) -> None:
+        state = self._state
+        state.open_position, state.length_bytes_max = open_position, length_bytes_max
+        if state.number == 0:
+            state.number = state.confirmed = number
+        self._append(_OPENED.pack(OPENED, open_position, length_bytes_max, number))
+
+    def add_request(self, number: int, payload: bytes) -> None:
+        self._state.number = number
+        self._state.requests[number] = payload
+        self._append(_NUMBER.pack(REQUEST, number) + payload)
+
+    def confirm(self, confirmed: int) -> None:
+        """Everything up to a number was answered."""
+        state = self._state
+        for number in [number for number in state.requests if number <= confirmed]:
+            del state.requests[number]
+        state.confirmed = confirmed
+        self._append(_NUMBER.pack(CONFIRMED, confirmed))
+        if self._total_bytes > COMPACT_BYTES_MIN + 2 * sum(map(len, state.requests.values())):
+            self._write_anew()
+
+    def sync(self) -> None:
+        """Before anything is sent."""
+        if self._is_dirty and self._synced:
+            self._store.sync()
+        self._is_dirty = False
+
+    def _append(self, body: bytes) -> None:
+        self._store.append(_frame(body))
+        self._total_bytes += _HEAD.size + len(body)
+        self._is_dirty = True
+
+    def _write_anew(self) -> None:
+        state = self._state
+        bodies = [
+            _IDENTITY.pack(IDENTITY, state.identity, state.incarnation),
+            _OPENED.pack(OPENED, state.open_position, state.length_bytes_max, state.number),
+            _NUMBER.pack(CONFIRMED, state.confirmed),
+            *(_NUMBER.pack(REQUEST, number) + payload for number, payload in sorted(state.requests.items())),
+        ]
+        data = b"".join(map(_frame, bodies))
+        self._store.replace(data)
+        self._total_bytes = len(data)
+        self._is_dirty = False
+
+    def close(self) -> None:
+        self.sync()
+        self._store.close()
+
+
+def _frame(body: bytes) -> bytes:
+    return _HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+def _read(data: bytes) -> tuple[JournalState | None, int]:
+    """The state after the last whole record, and where that ends."""
+    state: JournalState | None = None
+    offset = 0
+    while offset + _HEAD.size <= len(data):
+        length_bytes, checksum = _HEAD.unpack_from(data, offset)
+        body = data[offset + _HEAD.size : offset + _HEAD.size + length_bytes]
+        if length_bytes == 0 or len(body) < length_bytes or zlib.crc32(body) != checksum:
+            break
+        if body[0] == IDENTITY:
+            state = JournalState(*_IDENTITY.unpack(body)[1:])
+        elif state is None:
+            break
+        else:
+            _apply(state, body)
+        offset += _HEAD.size + length_bytes
+    return state, offset
+
+
+def _apply(state: JournalState, body: bytes) -> None:
+    if body[0] == OPENED:
+        _, state.open_position, state.length_bytes_max, number = _OPENED.unpack(body)
+        if state.number == 0:
+            state.number = state.confirmed = number
+    elif body[0] == REQUEST:
+        number = _NUMBER.unpack_from(body)[1]
+        state.number = max(state.number, number)
+        state.requests[number] = body[_NUMBER.size :]
+    elif body[0] == CONFIRMED:
+        state.confirmed = _NUMBER.unpack(body)[1]
+        for number in [number for number in state.requests if number <= state.confirmed]:
+            del state.requests[number]

@@ -1,0 +1,391 @@
+"""Requests of a cluster client: executed once and answered, whatever dies (docs/CLIENT.md).
+
+A request has a number of the client's identity. It is kept until it is answered, and sent again after a change of the
+leader, with a new session, after a restart with a journal, and when nothing was heard for a while; always all of them,
+in order, from the lowest that is not answered. The cluster executes each number once, in order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import AnswerStatus
+from runtime.errors import (
+    AnswerTooLongError,
+    ClusterError,
+    ClusterTimeoutError,
+    IdentityError,
+    OrdoError,
+    RejectedError,
+)
+from service_api.requests import OpenStatus
+
+if TYPE_CHECKING:
+    from cluster.client.journal import Journal
+    from transport.publication import ExclusivePublication
+
+NULL_POSITION = -1
+NO_EPOCH = (-1, -1)
+REQUEST_LENGTH_BYTES = 56
+_REQUEST = struct.Struct("<HHHHqqqqqq")
+_REQUEST_HEADER = (48, ordo_codecs.REQUEST.template_id, ordo_codecs.SCHEMA_ID, ordo_codecs.SCHEMA_VERSION)
+RETRY_DOUBLINGS_MAX = 3
+OPEN_RETRY_NS = 250_000_000
+
+
+class Answer(NamedTuple):
+    """What the service answered, and the log position at which the request was executed."""
+
+    payload: bytes
+    log_position: int
+
+
+class PendingRequest:
+    """A request on its way. Done with an answer or an error, which is when `on_done(self)` is called.
+
+    `number` is 0 until the cluster has opened the client's identity.
+    """
+
+    __slots__ = ("_on_done", "_wait", "answer", "error", "number", "payload")
+
+    def __init__(
+        self,
+        payload: bytes,
+        on_done: Callable[[PendingRequest], object] | None,
+        wait: Callable[[PendingRequest, float | None], None],
+    ) -> None:
+        self.number = 0
+        self.payload = payload
+        self.answer: Answer | None = None
+        self.error: OrdoError | None = None
+        self._on_done = on_done
+        self._wait = wait
+
+    @property
+    def is_done(self) -> bool:
+        return self.answer is not None or self.error is not None
+
+    def result(self, timeout_s: float | None = None) -> Answer:
+        """Waits for the answer and returns it, or raises what was refused.
+
+        Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s): the request goes on, and is still
+        executed once at most; this can be called again.
+        """
+        if not self.is_done:
+            self._wait(self, timeout_s)
+        if self.error is not None:
+            raise self.error
+        assert self.answer is not None
+        return self.answer
+
+    def finish(self, answer: Answer | None, error: OrdoError | None = None) -> None:
+        self.answer, self.error = answer, error
+        if self._on_done is not None:
+            self._on_done(self)
+
+
+class RequestSession(Protocol):
+    """What requests need of the session they go with; the session may be another one each time."""
+
+    @property
+    def session_id(self) -> int: ...
+    @property
+    def leadership_term_id(self) -> int: ...
+    @property
+    def leader_ingress(self) -> ExclusivePublication | None:
+        """None while there is no leader to send to."""
+
+    def note_ingress_lost(self) -> None:
+        """The leader's ingress turned out to be gone."""
+
+    def note_sent(self) -> None:
+        """Something was sent: no need to keep the session alive."""
+
+
+class ClientRequests:
+    """The requests of one identity. `work` once a duty cycle sends, and sends again."""
+
+    def __init__(
+        self,
+        session: RequestSession,
+        *,
+        identity: bytes,
+        incarnation: int,
+        retry_interval_ns: int,
+        outstanding_max: int,
+        journal: Journal | None = None,
+        wait: Callable[[PendingRequest, float | None], None],
+    ) -> None:
+        """`wait(pending, timeout_s)` returns when a request is done, or raises. `journal` overrules identity and
+        incarnation with its own."""
+        self._session = session
+        self.identity = identity
+        self._incarnation = incarnation
+        self._retry_interval_ns = retry_interval_ns
+        self.outstanding_max = outstanding_max
+        self._journal = journal
+        self._wait = wait
+        self._known_position = 0
+        self._open_position = NULL_POSITION
+        self._length_bytes_max = 0
+        self._number = 0
+        self._sent = 0
+        self._confirmed = 0
+        self._pending: dict[int, PendingRequest] = {}
+        self._unnumbered: deque[PendingRequest] = deque()
+        self._epoch = NO_EPOCH
+        self._open_due_ns = 0
+        self._retry_ns = 0  # 0: counted from the next call of `work`, for there was progress
+        self._doublings = 0
+        self._failure: OrdoError | None = None
+        self.trouble = "no answer"
+        self.recovered: list[PendingRequest] = []
+        if journal is not None:
+            self._recover(journal)
+
+    def _recover(self, journal: Journal) -> None:
+        state = journal.recover(self.identity, self._incarnation)
+        self.identity, self._incarnation = state.identity, state.incarnation
+        self._known_position, self._length_bytes_max = state.open_position, state.length_bytes_max
+        self._number, self._confirmed = state.number, state.confirmed
+        for number, payload in sorted(state.requests.items()):
+            pending = PendingRequest(payload, None, self._wait)
+            pending.number = number
+            self._pending[number] = pending
+        self.recovered = list(self._pending.values())
+        self._sent = self._confirmed
+
+    # Calls
+
+    def __len__(self) -> int:
+        """Requests that are not answered."""
+        return len(self._pending) + len(self._unnumbered)
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._unnumbered) or self._sent < self._number
+
+    @property
+    def has_room(self) -> bool:
+        return len(self) < self.outstanding_max
+
+    def submit(self, payload: bytes, on_done: Callable[[PendingRequest], object] | None = None) -> PendingRequest:
+        """Takes a request. Raises ClusterError for one that is too long, IdentityError when the identity is lost."""
+        if self._failure is not None:
+            raise self._failure
+        pending = PendingRequest(payload, on_done, self._wait)
+        if self._length_bytes_max == 0 or self._unnumbered:
+            self._unnumbered.append(pending)
+        else:
+            self._check_length(payload)
+            self._take_number(pending)
+            if self._sent == pending.number - 1 and self._is_open and self._journal is None:
+                self._send_from(pending.number)
+        return pending
+
+    def _check_length(self, payload: bytes) -> None:
+        length_bytes_max = self._length_bytes_max
+        ingress = self._session.leader_ingress
+        if ingress is not None:
+            length_bytes_max = min(length_bytes_max, int(ingress.max_message_length) - REQUEST_LENGTH_BYTES)
+        if len(payload) > length_bytes_max:
+            raise ClusterError(
+                f"request of {len(payload)} bytes, at most {length_bytes_max}: see log_term_length and ingress_channel"
+            )
+
+    def _take_number(self, pending: PendingRequest) -> None:
+        self._number += 1
+        pending.number = self._number
+        self._pending[self._number] = pending
+        if self._journal is not None:
+            self._journal.add_request(self._number, pending.payload)
+
+    # Duty cycle
+
+    @property
+    def _is_open(self) -> bool:
+        return self._open_position != NULL_POSITION
+
+    def work(self, now_ns: int) -> None:
+        session = self._session
+        if session.leader_ingress is None or self._failure is not None or session.session_id == NULL_POSITION:
+            return
+        self._note_confirmed()
+        epoch = session.session_id, session.leadership_term_id
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._open_due_ns = 0
+            self._doublings = 0
+            self._rewind()
+        if not self._is_open:
+            if now_ns >= self._open_due_ns:
+                self._send_open(now_ns)
+            return
+        if self._sent > self._confirmed and self._retry_ns and now_ns >= self._retry_ns:
+            self._doublings = min(self._doublings + 1, RETRY_DOUBLINGS_MAX)
+            self._rewind()
+        if self._sent < self._number:
+            self._send_from(self._sent + 1)
+        if self._retry_ns == 0:
+            self._retry_ns = now_ns + (self._retry_interval_ns << self._doublings)
+
+    def _rewind(self) -> None:
+        """Everything that is not answered is to be sent again."""
+        self._sent = self._confirmed
+        self._retry_ns = 0
+
+    def _note_confirmed(self) -> None:
+        """What was answered before this call was taken by the application."""
+        lowest = next(iter(self._pending), self._number + 1)
+        if lowest - 1 == self._confirmed:
+            return
+        self._confirmed = lowest - 1
+        self._sent = max(self._sent, self._confirmed)
+        if self._journal is not None:
+            self._journal.confirm(self._confirmed)
+
+    def _send_open(self, now_ns: int) -> None:
+        session = self._session
+        message = ordo_codecs.OPEN_IDENTITY.encode(
+            leadership_term_id=session.leadership_term_id,
+            cluster_session_id=session.session_id,
+            timestamp=0,
+            incarnation=self._incarnation,
+            known_position=self._known_position,
+            **ordo_codecs.split_identity(self.identity),
+        )
+        if self._offer(message):
+            self._open_due_ns = now_ns + OPEN_RETRY_NS
+
+    def _send_from(self, number: int) -> None:
+        """As far as the ingress takes it."""
+        if self._journal is not None:
+            self._journal.sync()
+        session = self._session
+        pending, confirmed, position = self._pending, self._confirmed, self._open_position
+        session_id, term_id = session.session_id, session.leadership_term_id
+        for one in range(number, self._number + 1):
+            request = pending.get(one)
+            if request is not None:
+                head = _REQUEST.pack(*_REQUEST_HEADER, term_id, session_id, 0, position, one, confirmed)
+                if not self._offer(head + request.payload):
+                    return
+            self._sent = one
+
+    def _offer(self, message: bytes) -> bool:
+        ingress = self._session.leader_ingress
+        if ingress is None:
+            return False
+        if ingress.offer(message) > 0:
+            self._session.note_sent()
+            return True
+        if not ingress.is_connected:
+            self._session.note_ingress_lost()
+        return False
+
+    # Egress
+
+    def on_opened(self, values: Any, now_ns: int) -> None:
+        """An IdentityOpened of this session."""
+        if values.incarnation != self._incarnation or self._is_open or self._failure is not None:
+            return
+        if values.status == OpenStatus.OK:
+            self._become_open(values, now_ns)
+        elif values.status == OpenStatus.EXPIRED:
+            self._lose_identity()
+        elif values.status == OpenStatus.FULL:
+            self.trouble = "the cluster keeps as many identities as it may"
+        elif values.status == OpenStatus.SUPERSEDED:
+            self.fail(IdentityError(f"identity {self.identity.hex()} was opened by another client since"))
+        else:
+            self.fail(IdentityError(f"identity {self.identity.hex()} belongs to another principal"))
+
+    def _become_open(self, values: Any, now_ns: int) -> None:
+        if self._number == 0:
+            self._number = self._confirmed = self._sent = values.number
+        elif values.number > self._number:
+            self.fail(
+                IdentityError(
+                    f"the journal ends at request {self._number}, the cluster has executed {values.number} of identity "
+                    f"{self.identity.hex()}: it is an old copy, or was not synced before a power loss"
+                )
+            )
+            return
+        self._open_position = self._known_position = values.open_position
+        self._length_bytes_max = values.length_bytes_max - REQUEST_LENGTH_BYTES
+        if self._journal is not None:
+            self._journal.open(self._open_position, self._length_bytes_max, self._number)
+        for number in [number for number in self._pending if number <= values.confirmed]:
+            text = "it was executed and answered before; the journal has lost that it was"
+            self._pending.pop(number).finish(None, IdentityError(text))
+        while self._unnumbered:
+            pending = self._unnumbered.popleft()
+            try:
+                self._check_length(pending.payload)
+            except ClusterError as error:
+                pending.finish(None, error)
+                continue
+            self._take_number(pending)
+        self._rewind()
+        self.work(now_ns)
+
+    def _lose_identity(self) -> None:
+        """It has expired: what is under way may have been executed, or not. What comes later begins anew."""
+        text = f"identity {self.identity.hex()} has expired in the cluster: the request may have been executed"
+        lost = list(self._pending.values())
+        self._pending.clear()
+        self._number = self._confirmed = self._sent = self._known_position = 0
+        self._open_due_ns = 0
+        if self._journal is not None:
+            self._journal.begin_again(self.identity, self._incarnation)
+        for pending in lost:
+            pending.finish(None, IdentityError(text))
+
+    def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None:
+        """An Answer of this session."""
+        if open_position != self._open_position:
+            return
+        if status == AnswerStatus.WAIT:
+            self.trouble = payload.decode(errors="replace")
+            return
+        if status == AnswerStatus.UNKNOWN:
+            self._open_position = NULL_POSITION
+            self._open_due_ns = 0
+            return
+        pending = self._pending.pop(number, None)
+        if pending is None:
+            return
+        self._doublings = 0
+        self._retry_ns = 0
+        if status == AnswerStatus.OK:
+            pending.finish(Answer(payload, log_position))
+            return
+        text = payload.decode(errors="replace")
+        if status == AnswerStatus.REJECTED:
+            pending.finish(None, RejectedError(text, log_position=log_position))
+        else:
+            pending.finish(None, AnswerTooLongError(f"executed; {text}", log_position=log_position))
+
+    def timeout(self, pending: PendingRequest) -> ClusterTimeoutError:
+        return ClusterTimeoutError(
+            f"request {pending.number or ''} not answered in time, and still under way: {self.trouble}"
+        )
+
+    def fail(self, error: OrdoError) -> None:
+        """Nothing can be done any more with this identity."""
+        self._failure = error
+        lost = [*self._pending.values(), *self._unnumbered]
+        self._pending.clear()
+        self._unnumbered.clear()
+        for pending in lost:
+            pending.finish(None, error)
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._note_confirmed()
+            self._journal.close()
+            self._journal = None

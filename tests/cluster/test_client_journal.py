@@ -1,0 +1,104 @@
+"""The journal of a client: what it holds survives every end of the process that wrote it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cluster.client.journal import Journal, JournalFile, JournalState
+from runtime.errors import ConfigurationError, StorageInUseError
+
+NAME = bytes(range(16))
+
+
+def write(path: Path) -> JournalState:
+    """Five requests, of which two are confirmed, and the state that must be found again."""
+    journal = Journal(JournalFile(str(path)))
+    journal.recover(NAME, 77)
+    journal.open(640, 1000, 0)
+    for number in range(1, 6):
+        journal.add_request(number, b"request %d" % number)
+    journal.confirm(2)
+    journal.close()
+    return JournalState(NAME, 77, 640, 1000, 5, 2, {number: b"request %d" % number for number in (3, 4, 5)})
+
+
+def recover(path: Path) -> JournalState:
+    journal = Journal(JournalFile(str(path)))
+    try:
+        return journal.recover(bytes(16), 1)
+    finally:
+        journal.close()
+
+
+def test_what_is_not_confirmed_is_found_again(tmp_path: Path) -> None:
+    expected = write(tmp_path / "journal")
+    assert recover(tmp_path / "journal") == expected
+    assert recover(tmp_path / "journal") == expected, "it was written anew by the first"
+    assert os.listdir(tmp_path) == ["journal"]
+
+
+def test_a_torn_end_is_cut_off_wherever_it_is(tmp_path: Path) -> None:
+    """What was not written whole was not sent. Every length of the file gives a state that was there at some time."""
+    path = tmp_path / "journal"
+    write(path)
+    whole = path.read_bytes()
+    numbers = set()
+    for length_bytes in range(len(whole) + 1):
+        path.write_bytes(whole[:length_bytes])
+        if length_bytes > 0 and whole[:length_bytes].count(NAME) == 0:
+            continue
+        state = recover(path)
+        numbers.add((state.number, state.confirmed, len(state.requests)))
+    assert numbers == {(0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 0, 3), (4, 0, 4), (5, 0, 5), (5, 2, 3)}
+
+
+def test_damage_ends_what_is_believed(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    write(path)
+    data = bytearray(path.read_bytes())
+    data[data.index(b"request 4")] ^= 1
+    path.write_bytes(data)
+    assert sorted(recover(path).requests) == [1, 2, 3]
+
+
+def test_one_process_has_it_at_a_time(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal")
+    journal = Journal(JournalFile(path))
+    journal.recover(NAME, 1)
+    with pytest.raises(StorageInUseError, match="in use by another process"):
+        JournalFile(path)
+    journal.close()
+    JournalFile(path).close()
+
+
+def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"these are notes that somebody wants to keep")
+    with pytest.raises(ConfigurationError, match="is no journal"):
+        recover(path)
+    assert path.read_bytes().startswith(b"these are notes")
+
+
+def test_the_journal_of_another_identity_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    write(path)
+    with pytest.raises(ConfigurationError, match="of identity 000102"):
+        Journal(JournalFile(str(path)), bytes(16)).recover(bytes(16), 1)
+
+
+def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(JournalFile(str(path)), synced=False)
+    journal.recover(NAME, 1)
+    journal.open(640, 10_000, 0)
+    for number in range(1, 4001):
+        journal.add_request(number, bytes(1000))
+        if number % 100 == 0:
+            journal.confirm(number - 10)
+    journal.close()
+    assert path.stat().st_size < 1_300_000
+    state = recover(path)
+    assert (state.number, state.confirmed, len(state.requests)) == (4000, 3990, 10)
