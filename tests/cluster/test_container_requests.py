@@ -74,7 +74,7 @@ class Requests:
 
     def stamp(self, session_id: int) -> dict[str, int]:
         node = self.node
-        return {"leadership_term_id": node.term_id, "cluster_session_id": session_id, "timestamp": node.time}
+        return {"leadership_term_id": node.leadership_term_id, "cluster_session_id": session_id, "timestamp": node.time}
 
     def open(self, session_id: int = 1, identity: bytes = NAME, incarnation: int = 7, known: int = 0) -> None:
         record = ordo_codecs.OPEN_IDENTITY.encode(
