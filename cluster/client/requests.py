@@ -194,7 +194,7 @@ class ClientRequests:
             length_bytes_max = min(length_bytes_max, int(ingress.max_message_length) - REQUEST_LENGTH_BYTES)
         if len(payload) > length_bytes_max:
             raise ClusterError(
-                f"request of {len(payload)} bytes, at most {length_bytes_max}: see log_term_length_bytes and ingress_channel"
+                f"request of {len(payload)} bytes, at most {length_bytes_max}: see ingress_channel and the log's terms"
             )
 
     def _take_number(self, pending: PendingRequest) -> None:
