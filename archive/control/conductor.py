@@ -61,7 +61,7 @@ class ControlConductor(Agent):
         self._handlers: Mapping[int, Callable[[ControlSession, Any], None]] = {
             **self.recordings.handlers,
             **self.replays.handlers,
-            **QueryRequests(archive, self.recordings).handlers,
+            **QueryRequests(archive, self.recordings, self._access).handlers,
             **StorageRequests(archive).handlers,
         }
 

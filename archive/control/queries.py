@@ -8,6 +8,7 @@ from typing import Any
 from archive.archive import Archive
 from archive.catalog import RecordingDescriptor
 from archive.control import codecs
+from archive.control.access import AccessPolicy
 from archive.control.codes import NULL_POSITION, NULL_VALUE, ErrorCode, ResponseCode
 from archive.control.recordings import RecordingRequests
 from archive.control.session import ControlSession, Listing
@@ -19,8 +20,9 @@ Handler = Callable[[ControlSession, Any], None]
 class QueryRequests:
     """Listings, positions, and what is recorded now."""
 
-    def __init__(self, archive: Archive, recordings: RecordingRequests) -> None:
+    def __init__(self, archive: Archive, recordings: RecordingRequests, access: AccessPolicy) -> None:
         self._archive = archive
+        self._access = access
         self._recordings = recordings
         self.handlers: dict[int, Handler] = {
             codecs.ARCHIVE_ID_REQUEST.template_id: self._archive_id,
@@ -133,7 +135,7 @@ class QueryRequests:
     def _recording_position(self, session: ControlSession, request: Any) -> None:
         self._archive.descriptor(request.recording_id)
         live = self._archive.recording(request.recording_id)
-        position = NULL_POSITION if live is None else live.durable_position
+        position = NULL_POSITION if live is None else self._bounded(request.recording_id, live.durable_position)
         session.responses.send_ok(request.correlation_id, position)
 
     def _start_position(self, session: ControlSession, request: Any) -> None:
@@ -142,13 +144,20 @@ class QueryRequests:
 
     def _stop_position(self, session: ControlSession, request: Any) -> None:
         descriptor = self._archive.descriptor(request.recording_id)
-        session.responses.send_ok(request.correlation_id, descriptor.stop_position)
+        stop = descriptor.stop_position
+        position = stop if stop == NULL_POSITION else self._bounded(request.recording_id, stop)
+        session.responses.send_ok(request.correlation_id, position)
 
     def _max_recorded_position(self, session: ControlSession, request: Any) -> None:
         descriptor = self._archive.descriptor(request.recording_id)
         live = self._archive.recording(request.recording_id)
         position = descriptor.stop_position if live is None else live.durable_position
-        session.responses.send_ok(request.correlation_id, position)
+        session.responses.send_ok(request.correlation_id, self._bounded(request.recording_id, position))
+
+    def _bounded(self, recording_id: int, position: int) -> int:
+        """At most how far the archive's owner lets clients read."""
+        limit = self._access.replay_limit(recording_id)
+        return position if limit is None else min(position, limit.value)
 
 
 def _check_count(count: int) -> None:

@@ -71,6 +71,8 @@ class NodeSection(Settings):
     spins: Annotated[int, Field(ge=0)] = 3
     rejoin: bool = False
     check_log: bool = False
+    max_replays: Annotated[int, Field(ge=0, le=64)] = 4
+    """How many programs may read the log from this node at a time; each takes three log terms of shared memory."""
 
     @model_validator(mode="after")
     def _has_driver(self) -> NodeSection:

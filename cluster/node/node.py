@@ -18,6 +18,7 @@ from cluster.container.service_loader import load_service
 from cluster.module.consensus_module import ConsensusModule, ModuleSeams
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.state_store import open_state_store
+from cluster.node.archive_service import serve_archive
 from cluster.node.config import NodeConfig
 from cluster.node.container_process import ContainerProcess
 from cluster.node.cycle import NodeCycle
@@ -48,6 +49,7 @@ from transport.driver.media_driver import MediaDriver
 from transport.udp import UdpNetwork
 
 if TYPE_CHECKING:
+    from archive.control.conductor import ControlConductor
     from runtime.datagram import DatagramNetwork
     from service_api.service import Service
 
@@ -140,6 +142,7 @@ class Node:
             seams.clock, self.client, self.archive, store, seams.random, self.errors, seams.events, lost_state
         )
         self.module = ConsensusModule(config.module_config(), config.member_list, module_seams, None)
+        self.control = self._serve_archive() if config.node.max_replays else None
         container = None if service is None else self._inline_container(service)
         self.cycle = NodeCycle(
             self.driver,
@@ -155,8 +158,30 @@ class Node:
         self.container = container
         self._watch = on_tick
 
+    def _serve_archive(self) -> ControlConductor:
+        invalid_requests = self.module.counters.invalid_requests
+
+        def on_error(error: Exception) -> None:
+            """What strangers do wrong is counted; they could fill the error log otherwise."""
+            if isinstance(error, OrdoError):
+                invalid_requests.increment()
+            else:
+                self.errors.record(error, "serving the archive")
+
+        return serve_archive(
+            self.archive,
+            self.client,
+            self._seams.random.stream("archive control"),
+            endpoint=self.config.own_member.archive,
+            commit_position=self.module.counters.commit_position,
+            replays_max=self.config.node.max_replays,
+            on_error=on_error,
+        )
+
     def _on_tick(self, now_ns: int) -> None:
         self.errors.work(now_ns)
+        if self.control is not None:
+            self.control.do_work(now_ns)
         if self._watch is not None:
             self._watch(now_ns)
 
@@ -241,6 +266,9 @@ class Node:
         )
 
     def start(self) -> None:
+        if self.control is not None:
+            self.control.on_start()
+            self._closers.append(self.control.on_close)
         now_ns = self._seams.clock.now()
         self.module.on_start(now_ns)
         self._closers.append(self.module.on_close)
