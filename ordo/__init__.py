@@ -26,6 +26,8 @@ from cluster.client.async_client import ServiceMessage
 from cluster.wire.codecs import EventCode
 from runtime.errors import OrdoError, Reject
 from runtime.version import VERSION as __version__
+from sequencer.entries import EntryKind, LogEntry
+from sequencer.reader import LogReader
 from service_api.native import Header, NativeClusteredService, NativeSession
 from service_api.service import (
     ClientSession,
@@ -55,8 +57,11 @@ __all__ = [
     "Cluster",
     "ClusterClient",
     "ClusteredService",
+    "EntryKind",
     "EventCode",
     "Header",
+    "LogEntry",
+    "LogReader",
     "NativeClusteredService",
     "NativeSession",
     "NewLeadershipTermEvent",

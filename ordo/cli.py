@@ -23,6 +23,7 @@ from ordo.bench.cli import bench_app
 from runtime.errors import ConfigurationError, OrdoError
 from runtime.logging import configure_logging
 from runtime.version import VERSION
+from sequencer.cli import log
 from transport.cli import backlog, driver_app, log_inspect, loss, streams
 
 EXIT_FAILED = 1
@@ -44,7 +45,7 @@ app.add_typer(bench_app)
 app.add_typer(driver_app)
 app.command()(stat)
 app.command()(errors)
-for command in (streams, backlog, loss, log_inspect):
+for command in (streams, backlog, loss, log_inspect, log):
     app.command()(command)
 
 

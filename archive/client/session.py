@@ -122,6 +122,11 @@ class ArchiveSession:
     def is_closed(self) -> bool:
         return self.state is ClientState.CLOSED
 
+    @property
+    def is_pending(self) -> bool:
+        """The driver still owes an answer: go on with `work`, also when the session is closed."""
+        return self._driver.is_pending
+
     def _on_subscription(self, subscription: Subscription) -> None:
         self._subscription = subscription
 

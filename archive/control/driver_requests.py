@@ -60,6 +60,11 @@ class DriverRequests:
         self.client = client
         self._open: list[DriverRequest] = []
 
+    @property
+    def is_pending(self) -> bool:
+        """The driver still owes an answer."""
+        return bool(self._open)
+
     def add_exclusive_publication(
         self,
         channel: str,

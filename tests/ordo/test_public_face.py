@@ -15,7 +15,7 @@ from runtime.errors import ConfigurationError, OrdoError
 
 PUBLIC = {
     *("ArchiveClient", "ArchiveClientSettings", "RecordedMessage", "RecordingDescriptor", "RecordingSignal"),
-    *("ReplayStream", "SignalEvent"),
+    *("ReplayStream", "SignalEvent", "EntryKind", "LogEntry", "LogReader"),
     *("AsyncClusterClient", "ClientSession", "ClientSettings", "ClientState", "CloseReason", "Cluster"),
     *("ClusterClient", "ClusteredService", "EventCode", "Header", "NativeClusteredService", "NativeSession"),
     *("NewLeadershipTermEvent", "OfferResult", "OrdoError", "Payload", "PendingQuery", "QueryReply", "Role"),

@@ -1,0 +1,56 @@
+"""`ordo log`: the committed log of a cluster, from anywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from runtime.errors import ConfigurationError
+from sequencer.entries import EntryKind, LogEntry
+from sequencer.reader import LogReader
+
+PAYLOAD_LENGTH_MAX = 60
+
+
+def log(
+    addresses: Annotated[list[str], typer.Argument(metavar="HOST:PORT...", help="archive endpoints of the members")],
+    from_position: Annotated[str, typer.Option("--from", help="a position in bytes, or live")] = "0",
+    until: Annotated[int | None, typer.Option(min=0, help="stop at this position")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0, help="stop after so many seconds without an entry")] = None,
+    kind: Annotated[list[str] | None, typer.Option(help="only these kinds; may be repeated")] = None,
+) -> None:
+    """Print the committed log, one line an entry, as it comes; until interrupted, or as the options say."""
+    with LogReader(addresses, from_position=_position(from_position), kinds=_kinds(kind)) as reader:
+        for entry in reader.entries(until_position=until, timeout_s=timeout):
+            print(describe_entry(entry), flush=True)
+
+
+def describe_entry(entry: LogEntry) -> str:
+    """One stable line for an entry."""
+    head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
+    if entry.kind is EntryKind.MESSAGE:
+        more = "" if len(entry.payload) <= PAYLOAD_LENGTH_MAX else "..."
+        head += f" session={entry.session_id} length={len(entry.payload)}"
+        return f"{head} {entry.payload[:PAYLOAD_LENGTH_MAX]!r}{more}"
+    known = {"timestamp", "leadership_term_id"}
+    fields = [f"{name}={value}" for name, value in entry.values._asdict().items() if name not in known]
+    return " ".join([head, *fields])
+
+
+def _position(text: str) -> int | Literal["live"]:
+    if text == "live":
+        return "live"
+    if not text.isdecimal():
+        raise ConfigurationError(f"--from {text}: allowed is a position of 0 or more, or live")
+    return int(text)
+
+
+def _kinds(names: list[str] | None) -> list[EntryKind] | None:
+    if not names:
+        return None
+    allowed = [kind.value for kind in EntryKind]
+    for name in names:
+        if name not in allowed:
+            raise ConfigurationError(f"--kind {name}: allowed is {', '.join(allowed)}")
+    return [EntryKind(name) for name in names]

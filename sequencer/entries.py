@@ -1,0 +1,73 @@
+"""What stands in the log, as a reader sees it (cluster-consensus.md §11)."""
+
+from __future__ import annotations
+
+import struct
+from enum import Enum
+from typing import Any, NamedTuple
+
+from cluster.wire import codecs, ordo_codecs
+from runtime.errors import DecodeError
+from runtime.sbe import Message
+
+_SESSION_MESSAGE = struct.Struct("<HHHHqqq")
+NULL_VALUE = -1
+
+
+class EntryKind(Enum):
+    """Kinds of entries of the log."""
+
+    MESSAGE = "message"
+    SESSION_OPEN = "session-open"
+    SESSION_CLOSE = "session-close"
+    TIMER = "timer"
+    NEW_TERM = "new-term"
+    ACTION = "action"
+    CONFIGURATION = "configuration"
+
+
+_KINDS: dict[Message, EntryKind] = {
+    codecs.SESSION_OPEN_EVENT: EntryKind.SESSION_OPEN,
+    codecs.SESSION_CLOSE_EVENT: EntryKind.SESSION_CLOSE,
+    codecs.TIMER_EVENT: EntryKind.TIMER,
+    codecs.NEW_LEADERSHIP_TERM_EVENT: EntryKind.NEW_TERM,
+    codecs.CLUSTER_ACTION_REQUEST: EntryKind.ACTION,
+    ordo_codecs.CONFIGURATION_EVENT: EntryKind.CONFIGURATION,
+}
+
+
+class LogEntry(NamedTuple):
+    """One entry of the committed log."""
+
+    position: int
+    """In bytes, of the byte after the entry: reading `from_position=position` goes on with the next one."""
+    kind: EntryKind
+    timestamp: int
+    """Cluster time in ms since 1970."""
+    leadership_term_id: int
+    session_id: int
+    """Of messages and session entries; -1 for others."""
+    payload: bytes
+    """Of messages: what the client sent."""
+    values: Any = None
+    """Of all others: their fields, by name."""
+
+
+def decode_entry(position: int, record: bytes) -> LogEntry | None:
+    """The entry in a record of the log that ends at `position`; None for a record that readers do not know.
+
+    Raises DecodeError when the record is shorter than its own lengths say.
+    """
+    if len(record) >= _SESSION_MESSAGE.size:
+        block_length, template_id, schema_id, _, term_id, session_id, timestamp = _SESSION_MESSAGE.unpack_from(record)
+        if (template_id, schema_id) == (codecs.SESSION_MESSAGE_HEADER.template_id, codecs.SCHEMA_ID):
+            if codecs.HEADER_LENGTH_BYTES + block_length > len(record):
+                raise DecodeError(f"message at position={position} is cut: block_length={block_length}")
+            payload = record[codecs.HEADER_LENGTH_BYTES + block_length :]
+            return LogEntry(position, EntryKind.MESSAGE, timestamp, term_id, session_id, payload)
+    found = ordo_codecs.decode_any(record)
+    if found is None or found[0] not in _KINDS:
+        return None
+    message, values = found
+    session_id = getattr(values, "cluster_session_id", NULL_VALUE)
+    return LogEntry(position, _KINDS[message], values.timestamp, values.leadership_term_id, session_id, b"", values)

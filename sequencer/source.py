@@ -1,0 +1,223 @@
+"""One node as the source of a log reader: a session with its archive, and a replay of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from archive.client import calls
+from archive.client.calls import Call
+from archive.client.session import ArchiveSession, Reply
+from archive.client.settings import ArchiveClientSettings
+from archive.control.codes import ErrorCode
+from archive.control.driver_requests import DriverRequest, DriverRequests
+from cluster.wire.streams import LOG_STREAM_ID
+from runtime.errors import ArchiveError, OrdoError
+from transport.client import TransportClient
+from transport.image import Header, Image
+from transport.subscription import Subscription
+from transport.uri import ChannelUri, udp
+
+REPLAY_STREAM_ID = 140
+RETRY_INTERVAL_NS = 50_000_000
+
+
+class SourceState(Enum):
+    """How far a source is."""
+
+    CONNECTING = "a session with the node's archive is being opened"
+    FINDING = "the archive is asked for the recording of the log"
+    MEASURING = "the archive is asked how far the log is committed"
+    READY = "the log is there; nothing is replayed yet"
+    SUBSCRIBING = "the driver is asked for the subscription"
+    STARTING = "the archive is asked for a replay"
+    REPLAYING = "entries come"
+    ENDED = "over; `reason` says why"
+
+
+class LogSource:
+    """Opens a session, finds the log, and replays it from `begin`'s position on. Never waits: `work` every duty cycle.
+
+    Once READY, `start_position` and `end_position` say what the node has, in bytes. Whatever goes wrong ends it, with a
+    `reason`; `is_too_old` when the node does not have the position any more.
+    """
+
+    def __init__(self, client: TransportClient, settings: ArchiveClientSettings, now_ns: int) -> None:
+        """Raises TransportError, ChannelError."""
+        self.address = settings.control_channel
+        self.state = SourceState.CONNECTING
+        self.reason = ""
+        self.is_too_old = False
+        self.start_position = -1
+        self.end_position = -1
+        self.position = -1
+        self._client = client
+        self._settings = settings
+        self._driver = DriverRequests(client)
+        self._session = ArchiveSession(client, settings, now_ns)
+        self._recording_id = -1
+        self._reply: Reply | None = None
+        self._on_reply: Callable[[Reply], None] = lambda _: None
+        self._adding: DriverRequest | None = None
+        self._subscription: Subscription | None = None
+        self._image: Image | None = None
+        self._replay_id = -1
+        self._retry_ns = 0
+        self._image_deadline_ns = 0
+
+    @property
+    def is_ended(self) -> bool:
+        return self.state is SourceState.ENDED
+
+    @property
+    def is_pending(self) -> bool:
+        """The driver still owes an answer, and what it gives is to be closed."""
+        return self._driver.is_pending or self._session.is_pending
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def work(self, now_ns: int) -> int:
+        """One duty cycle; the count of things done."""
+        if self.is_ended:
+            return self._driver.work() + self._session.work(now_ns)
+        work_count = self._driver.work() + self._session.work(now_ns)
+        if self._session.error is not None:
+            self._end(str(self._session.error))
+        elif self.state is SourceState.CONNECTING and self._session.is_connected:
+            self.state = SourceState.FINDING
+            self._ask(calls.list_recordings(0, None, None, LOG_STREAM_ID), self._on_recordings)
+        elif self._reply is not None and self._reply.is_done:
+            reply, self._reply = self._reply, None
+            self._on_reply(reply)
+        elif self._session.late_errors:
+            self._end(str(self._session.late_errors.popleft()[1]))
+        elif self.state is SourceState.SUBSCRIBING:
+            self._start_when_bound(now_ns)
+        elif self.state is SourceState.REPLAYING and self._image is None:
+            self._find_image(now_ns)
+        return work_count
+
+    def _ask(self, call: Call[Any], on_reply: Callable[[Reply], None]) -> None:
+        try:
+            self._reply = self._session.request(call.message, item_count_max=call.item_count_max, **call.fields)
+            self._on_reply = on_reply
+        except OrdoError as error:
+            self._end(str(error))
+
+    def _on_recordings(self, reply: Reply) -> None:
+        """The log is the newest recording of its stream."""
+        if reply.error is not None or not reply.items:
+            self._end(str(reply.error or "has no log yet"))
+            return
+        newest = calls.descriptor_of(reply.items[-1])
+        self._recording_id, self.start_position = newest.recording_id, newest.start_position
+        self.state = SourceState.MEASURING
+        self._ask(calls.max_recorded_position(self._recording_id), self._on_measured)
+
+    def _on_measured(self, reply: Reply) -> None:
+        if reply.error is not None:
+            self._end(str(reply.error))
+            return
+        self.end_position = reply.relevant_id
+        self.state = SourceState.READY
+
+    def begin(self, position: int) -> None:
+        """Replays from a position on, where an entry begins; call once, when READY."""
+        assert self.state is SourceState.READY
+        if position < self.start_position:
+            self.is_too_old = True
+            self._end(f"has the log from position={self.start_position} on only")
+            return
+        self.position = position
+        self.state = SourceState.SUBSCRIBING
+        response = ChannelUri.parse(self._settings.response_channel).endpoint
+        assert response is not None
+        self._adding = self._driver.add_subscription(
+            udp(endpoint=response._replace(port=0)),
+            REPLAY_STREAM_ID,
+            self._on_subscription,
+            lambda error: self._end(str(error)),
+            lambda _: None,
+        )
+
+    def _on_subscription(self, subscription: Subscription) -> None:
+        self._adding = None
+        self._subscription = subscription
+
+    def _start_when_bound(self, now_ns: int) -> None:
+        if self._subscription is None or self._subscription.resolved_endpoint is None or now_ns < self._retry_ns:
+            return
+        endpoint = ChannelUri.parse(self._settings.response_channel).endpoint
+        assert endpoint is not None
+        port = int(self._subscription.resolved_endpoint.rpartition(":")[2])
+        channel = udp(endpoint=endpoint._replace(port=port))
+        self._retry_ns = now_ns + RETRY_INTERVAL_NS
+        self.state = SourceState.STARTING
+        self._ask(
+            calls.start_replay(
+                self._recording_id,
+                channel,
+                REPLAY_STREAM_ID,
+                position=self.position,
+                length=None,
+                limit_counter_id=None,
+            ),
+            self._on_started,
+        )
+
+    def _on_started(self, reply: Reply) -> None:
+        """A node that is behind the position refuses it until it has caught up."""
+        error = reply.error
+        if isinstance(error, ArchiveError) and error.code == ErrorCode.INVALID_POSITION:
+            self.state = SourceState.SUBSCRIBING
+        elif error is not None:
+            self._end(str(error))
+        else:
+            self._replay_id = reply.relevant_id
+            self._image_deadline_ns = reply.deadline_ns
+            self.state = SourceState.REPLAYING
+
+    def _find_image(self, now_ns: int) -> None:
+        assert self._subscription is not None
+        session_id = (self._replay_id & 0xFFFFFFFF) - ((self._replay_id & 0x80000000) << 1)
+        self._image = self._subscription.image_by_session_id(session_id)
+        if self._image is None:
+            if now_ns >= self._image_deadline_ns:
+                self._end("its replay did not arrive")
+        elif self._image.join_position != self.position:
+            self._end(f"its replay began at position={self._image.join_position}, asked for was {self.position}")
+
+    # --- entries ------------------------------------------------------------------------------------------------------
+
+    def poll(self, handler: Callable[[int, bytes], object], limit: int) -> int:
+        """Calls `handler(position, record)` for what has come, at most `limit` fragments; returns how many."""
+        image = self._image
+        if self.state is not SourceState.REPLAYING or image is None:
+            return 0
+
+        def on_record(record: bytes, header: Header) -> None:
+            self.position = header.position
+            handler(header.position, record)
+
+        has_ended = image.is_closed or image.is_end_of_stream
+        count = image.poll_messages(on_record, limit)
+        if count == 0 and has_ended:
+            self._end("its replay ended")
+        return count
+
+    def _end(self, reason: str) -> None:
+        if not self.is_ended:
+            self.reason = reason
+            self.close()
+
+    def close(self) -> None:
+        """Gives up session and replay. Idempotent."""
+        self.state = SourceState.ENDED
+        if self._adding is not None:
+            self._adding.abandon()
+            self._adding = None
+        if self._subscription is not None:
+            self._subscription.close()
+        self._image = None
+        self._session.close()

@@ -1,0 +1,306 @@
+"""The log followed over several nodes in virtual time: nothing twice, nothing left out, nothing uncommitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.client.settings import ArchiveClientSettings
+from cluster.node.archive_service import CommittedLogAccess
+from cluster.wire import codecs
+from cluster.wire.streams import LOG_STREAM_ID
+from runtime.counters import Counter, local_counter
+from runtime.errors import DecodeError
+from sequencer.entries import EntryKind, LogEntry, decode_entry
+from sequencer.follower import LogFollower
+from tests.archive.control_world import SEGMENT_LENGTH, ControlWorld, Server
+from tests.simulation.network import Faults
+from tests.transport.driver_world import MS, S
+from transport.publication import ExclusivePublication
+
+LOG = "aeron:ipc?term-length=64k|init-term-id=3|term-id=3|term-offset=0"
+
+
+class LogNode:
+    """A host with a recorded log of its own, and a commit position that the test moves."""
+
+    def __init__(self, world: LogWorld, address: str) -> None:
+        self.commit: Counter = local_counter(0)
+        self.server: Server = world.server(address, sessions_max=8)
+        access = CommittedLogAccess(self.server.archive, self.commit)
+        self.server.conductor._access = access
+        self.server.conductor.replays._access = access
+        self.server.archive.record_subscription("aeron:ipc", LOG_STREAM_ID)
+        self.publication: ExclusivePublication = self.server.node.client.add_exclusive_publication(LOG, LOG_STREAM_ID)
+        world.until(lambda: self.server.archive.recording(0))
+
+    @property
+    def settings(self) -> ArchiveClientSettings:
+        return ArchiveClientSettings(
+            control_channel=f"aeron:udp?endpoint={self.server.node.address}:8010",
+            response_channel="aeron:udp?endpoint=10.0.0.9:0",
+            message_timeout_s=2.0,
+        )
+
+
+class LogWorld(ControlWorld):
+    """Three nodes that hold one log, and a follower of it."""
+
+    follower: LogFollower | None = None
+    seen: list[LogEntry]
+
+    def start(self, position: int | None = 0, silence_s: float = 0.5) -> None:
+        self.nodes_of_log = [LogNode(self, f"10.0.0.{number}") for number in (1, 2, 3)]
+        self.client_node = self.node("10.0.0.9", image_liveness_timeout_ns=2 * S)
+        self.seen = []
+        self.follow(position, silence_s)
+
+    def follow(self, position: int | None, silence_s: float = 0.5) -> None:
+        settings = [node.settings for node in self.nodes_of_log]
+        self.follower = LogFollower(self.client_node.client, settings, position, silence_s)
+
+    def cycle(self) -> None:
+        super().cycle()
+        if self.follower is not None:
+            self.follower.work(self.clock.now())
+            self.follower.poll(self.seen.append, 20)
+
+    def append(self, numbers: range, *, nodes: list[int] | None = None) -> int:
+        """Appends messages to the logs of some nodes, of all by default: the position after the last."""
+        position = 0
+        for index in range(3) if nodes is None else nodes:
+            publication = self.nodes_of_log[index].publication
+            for number in numbers:
+                record = codecs.SESSION_MESSAGE_HEADER.encode(
+                    leadership_term_id=1, cluster_session_id=7, timestamp=number
+                )
+                self.send(publication, [record + b"%d" % number + b"." * (number * 37 % 3000)])
+            position = publication.position
+        return position
+
+    def commit(self, position: int, *, nodes: list[int] | None = None) -> None:
+        for index in range(3) if nodes is None else nodes:
+            self.nodes_of_log[index].commit.set(position)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [entry.timestamp for entry in self.seen]
+
+    def node_that_is_read(self) -> LogNode:
+        assert self.follower is not None
+        address = self.follower.source_address
+        return next(node for node in self.nodes_of_log if node.settings.control_channel == address)
+
+    def crash(self, node: LogNode) -> None:
+        """The process is gone."""
+        self.servers.remove(node.server)
+        node.server.node.crash()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LogWorld]:
+    world = LogWorld(tmp_path)
+    yield world
+    if world.follower is not None:
+        world.follower.close()
+    world.close()
+
+
+def test_entries_come_once_they_are_committed_and_not_before(world: LogWorld) -> None:
+    world.start()
+    half = world.append(range(100))
+    end = world.append(range(100, 200))
+    world.run(200 * MS)
+    assert world.seen == []
+    world.commit(half)
+    world.until(lambda: len(world.seen) == 100)
+    world.run(200 * MS)
+    assert world.numbers == list(range(100))
+    world.commit(end)
+    world.until(lambda: len(world.seen) == 200)
+    assert world.numbers == list(range(200))
+    assert world.seen[-1].position == end
+    assert world.seen[0] == LogEntry(world.seen[0].position, EntryKind.MESSAGE, 0, 1, 7, b"0")
+
+
+def test_a_reader_goes_on_at_a_position(world: LogWorld) -> None:
+    world.start()
+    end = world.append(range(50))
+    world.commit(end)
+    world.until(lambda: len(world.seen) == 50)
+    position = world.seen[19].position
+    assert world.follower is not None
+    world.follower.close()
+    world.seen = []
+    world.follow(position)
+    world.until(lambda: len(world.seen) == 30)
+    assert world.numbers == list(range(20, 50))
+
+
+def test_live_begins_with_what_is_committed_next(world: LogWorld) -> None:
+    world.start(None)
+    assert world.follower is not None
+    world.follower.close()
+    middle = world.append(range(50))
+    world.commit(middle)
+    world.follow(None)
+    world.until(lambda: world.follower and world.follower.source_address)
+    world.run(100 * MS)
+    assert world.seen == []
+    world.commit(world.append(range(50, 80)))
+    world.until(lambda: len(world.seen) == 30)
+    assert world.numbers == list(range(50, 80))
+
+
+def test_nodes_die_one_after_the_other_and_nothing_is_missing_or_twice(world: LogWorld) -> None:
+    world.start()
+    alive = [0, 1, 2]
+    sent = 0
+    for round_number in range(3):
+        world.commit(world.append(range(sent, sent + 100), nodes=alive), nodes=alive)
+        sent += 100
+        world.until(lambda: len(world.seen) > sent - 60, timeout_ns=60 * S)  # noqa: B023
+        if round_number < 2:
+            dead = world.node_that_is_read()
+            alive.remove(world.nodes_of_log.index(dead))
+            world.crash(dead)
+    world.until(lambda: len(world.seen) == sent, timeout_ns=60 * S, step_ns=200_000)
+    assert world.numbers == list(range(sent))
+
+
+def test_a_node_that_stands_still_is_left_for_one_that_has_more(world: LogWorld) -> None:
+    world.start()
+    first = world.append(range(50))
+    world.commit(first)
+    world.until(lambda: len(world.seen) == 50)
+    stuck = world.node_that_is_read()
+    others = [index for index, node in enumerate(world.nodes_of_log) if node is not stuck]
+    end = world.append(range(50, 90))
+    world.commit(end, nodes=others)
+    world.until(lambda: len(world.seen) == 90)
+    assert world.numbers == list(range(90))
+    assert world.node_that_is_read() is not stuck
+    assert world.follower is not None
+    assert "stands still" in world.follower.problem
+
+
+def test_a_quiet_log_keeps_its_node(world: LogWorld) -> None:
+    world.start()
+    world.commit(world.append(range(10)))
+    world.until(lambda: len(world.seen) == 10)
+    node = world.node_that_is_read()
+    world.run(5 * S, step_ns=1 * MS)
+    assert world.node_that_is_read() is node
+    assert sum(len(node.server.archive.replays()) for node in world.nodes_of_log) == 1
+
+
+def test_a_node_behind_the_position_is_waited_for(world: LogWorld) -> None:
+    """After its start a node knows of little that is committed."""
+    world.start()
+    assert world.follower is not None
+    world.follower.close()
+    end = world.append(range(60))
+    positions = [message.position for message in world.nodes_of_log[0].server.archive.reader(0).messages()]
+    world.follow(positions[39])
+    world.run(300 * MS)
+    assert world.seen == []
+    world.commit(end)
+    world.until(lambda: len(world.seen) == 20)
+    assert world.numbers == list(range(40, 60))
+
+
+def test_what_every_node_has_deleted_is_told_with_the_oldest_position(world: LogWorld) -> None:
+    world.start()
+    world.commit(world.append(range(300)))
+    world.until(lambda: len(world.seen) == 300)
+    assert world.follower is not None
+    world.follower.close()
+    for number, node in enumerate(world.nodes_of_log):
+        node.server.archive.purge_segments(0, (2 + number) * SEGMENT_LENGTH)
+    world.follow(0)
+    world.until(lambda: world.follower and world.follower.oldest_position is not None)
+    assert world.follower.oldest_position == 2 * SEGMENT_LENGTH
+    assert world.follower.source_address is None
+
+
+def test_one_node_that_still_has_the_position_is_enough(world: LogWorld) -> None:
+    world.start()
+    world.commit(world.append(range(300)))
+    world.until(lambda: len(world.seen) == 300)
+    assert world.follower is not None
+    world.follower.close()
+    for node in world.nodes_of_log[:2]:
+        node.server.archive.purge_segments(0, 2 * SEGMENT_LENGTH)
+    world.seen = []
+    world.follow(0)
+    world.until(lambda: len(world.seen) == 300)
+    assert world.numbers == list(range(300))
+
+
+def test_a_log_that_is_cut_behind_the_commit_position_is_read_on(world: LogWorld) -> None:
+    """A follower of a new leader: the recording stops, loses what was never committed, and goes on."""
+    world.start()
+    committed = world.append(range(60))
+    world.append(range(1000, 1020))
+    world.commit(committed)
+    world.until(lambda: len(world.seen) == 60)
+    for node in world.nodes_of_log:
+        archive = node.server.archive
+        recording = archive.recording(0)
+        assert recording is not None
+        archive.stop(recording)
+        node.publication.close()
+        archive.truncate(0, committed)
+        where = f"init-term-id=3|term-id={3 + committed // 65536}|term-offset={committed % 65536}"
+        channel = f"aeron:udp?endpoint={node.server.node.address}:5555|ssc=true|term-length=64k|{where}"
+        node.publication = node.server.node.client.add_exclusive_publication(channel, LOG_STREAM_ID)
+        subscription = node.server.node.client.add_subscription(f"aeron-spy:{channel}", LOG_STREAM_ID)
+        world.until(lambda: subscription.images)  # noqa: B023
+        archive.record(subscription.images[0], recording_id=0)
+    world.commit(world.append(range(60, 120)))
+    world.until(lambda: len(world.seen) == 120, timeout_ns=60 * S)
+    assert world.numbers == list(range(120))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_lossy_network(tmp_path: Path, seed: int) -> None:
+    world = LogWorld(tmp_path, seed=seed, faults=Faults(loss=0.03, duplication=0.02, reordering=0.05))
+    world.start()
+    sent = 0
+    for _ in range(5):
+        world.commit(world.append(range(sent, sent + 60)))
+        sent += 60
+        world.run(50 * MS)
+    world.until(lambda: len(world.seen) == sent, timeout_ns=120 * S)
+    assert world.numbers == list(range(sent))
+    assert world.follower is not None
+    world.follower.close()
+    world.close()
+
+
+# --- entries ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_record_is_an_entry() -> None:
+    fields: dict[str, Any] = {"leadership_term_id": 4, "timestamp": 9}
+    opened = decode_entry(
+        64, codecs.SESSION_OPEN_EVENT.encode(cluster_session_id=5, correlation_id=1, response_stream_id=2, **fields)
+    )
+    assert opened is not None
+    assert (opened.kind, opened.session_id, opened.position) == (EntryKind.SESSION_OPEN, 5, 64)
+    timer = decode_entry(64, codecs.TIMER_EVENT.encode(correlation_id=11, **fields))
+    assert timer is not None
+    assert (timer.kind, timer.session_id, timer.values.correlation_id) == (EntryKind.TIMER, -1, 11)
+    assert decode_entry(64, b"\0" * 8) is None
+    assert decode_entry(64, b"x") is None
+
+
+def test_a_record_that_is_cut_is_an_error() -> None:
+    record = codecs.SESSION_MESSAGE_HEADER.encode(leadership_term_id=1, cluster_session_id=7, timestamp=1)
+    with pytest.raises(DecodeError):
+        decode_entry(64, (200).to_bytes(2, "little") + record[2:])
+    with pytest.raises(DecodeError):
+        decode_entry(64, codecs.TIMER_EVENT.encode(leadership_term_id=1, correlation_id=1, timestamp=1)[:-1])

@@ -1,0 +1,131 @@
+"""The log of real processes, read over the network while nodes are killed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from archive.client.client import ArchiveClient
+from archive.control.codes import ErrorCode
+from cluster.client import ClusterClient
+from cluster.node.config import load_config
+from cluster.wire.streams import LOG_STREAM_ID
+from deploy.launcher import LocalCluster
+from ordo.cli import app
+from runtime.errors import ArchiveError
+from sequencer.entries import EntryKind, LogEntry
+from sequencer.reader import LogReader
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def endpoint(cluster: LocalCluster, member_id: int) -> str:
+    return load_config(cluster.config_path(member_id)).own_member.archive
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    with LocalCluster("examples.counter:Counter", root=tmp_path) as cluster:
+        cluster.await_leader(60)
+        yield cluster
+
+
+def read_until(
+    reader: LogReader, client: ClusterClient, seen: list[LogEntry], is_enough: Callable[[], object], timeout_s: float
+) -> bool:
+    """Reads, and lets the client's driver send what is left; whether it was enough in time."""
+    deadline_s = time.monotonic() + timeout_s
+    while not is_enough() and time.monotonic() < deadline_s:
+        client.poll()
+        reader.poll(lambda entry: seen.append(entry) if entry.kind is EntryKind.MESSAGE else None)
+    return bool(is_enough())
+
+
+def test_every_message_is_read_once_while_nodes_are_killed(cluster: LocalCluster) -> None:
+    """`send` may lose what is under way to a leader that is killed, so a marker says when the client has the next."""
+    addresses = {member_id: endpoint(cluster, member_id) for member_id in cluster.member_ids}
+    sent: list[bytes] = []
+    seen: list[LogEntry] = []
+    with (
+        ClusterClient(cluster.ingress_endpoints) as client,
+        LogReader(list(addresses.values()), silence_s=0.5) as reader,
+    ):
+        for round_number in range(3):
+            for _ in range(200):
+                sent.append(b"%d " % len(sent) + b"x" * (len(sent) * 31 % 4000))
+                client.send(sent[-1], timeout_s=30)
+                client.poll()
+            last = sent[-1]
+            assert read_until(reader, client, seen, lambda: seen and seen[-1].payload == last, 30), reader.problem  # noqa: B023
+            if round_number == 2:
+                break
+            source = reader.source or ""
+            (read,) = [member_id for member_id, address in addresses.items() if source.endswith(address)]
+            cluster.kill(read)
+            cluster.await_leader(60)
+            for number in range(60):
+                client.send(b"marker %d" % number, timeout_s=30)
+                if read_until(reader, client, seen, lambda: seen[-1].payload.startswith(b"marker"), 0.5):
+                    break
+            cluster.restart(read)
+    assert [entry.payload for entry in seen if not entry.payload.startswith(b"marker")] == sent
+    assert sorted({entry.position for entry in seen}) == [entry.position for entry in seen]
+
+
+def test_what_strangers_may_do_to_a_nodes_archive(cluster: LocalCluster) -> None:
+    leader = cluster.await_leader()
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        for number in range(50):
+            client.send(b"%d" % number)
+        with ArchiveClient.connect(endpoint(cluster, leader)) as archive:
+            (log,) = archive.list_recordings(stream_id=LOG_STREAM_ID)
+            for refused in (
+                lambda: archive.truncate_recording(log.recording_id, 0),
+                lambda: archive.purge_recording(log.recording_id),
+                lambda: archive.stop_recording_by_id(log.recording_id),
+                lambda: archive.start_recording("aeron:udp?endpoint=127.0.0.1:9", 1),
+                lambda: archive.extend_recording(log.recording_id, "aeron:ipc", LOG_STREAM_ID),
+                lambda: archive.stop_all_replays(),
+            ):
+                with pytest.raises(ArchiveError) as error:
+                    refused()
+                assert error.value.code == ErrorCode.UNAUTHORISED_ACTION
+            committed = archive.max_recorded_position(log.recording_id)
+            assert committed > 0
+            assert (archive.recording_position(log.recording_id) or 0) >= committed
+            assert len(list(archive.replay(log.recording_id))) >= 50
+        client.send(b"still there")
+    assert cluster.await_leader() == leader
+
+
+def test_filters_live_and_the_command_line(cluster: LocalCluster) -> None:
+    addresses = [endpoint(cluster, member_id) for member_id in cluster.member_ids]
+    with ClusterClient(cluster.ingress_endpoints) as first, ClusterClient(cluster.ingress_endpoints) as second:
+        for number in range(20):
+            (first if number % 2 else second).send(b"%d" % number, timeout_s=30)
+        with LogReader(addresses, session_ids=[first.session_id], kinds=[EntryKind.MESSAGE]) as reader:
+            odd = list(reader.entries(timeout_s=2))
+        assert [entry.payload for entry in odd] == [b"%d" % number for number in range(20) if number % 2]
+        with LogReader(addresses, from_position="live", kinds=[EntryKind.MESSAGE]) as reader:
+            assert list(reader.entries(timeout_s=1)) == []
+            assert reader.position is not None
+            first.send(b"news", timeout_s=30)
+            assert next(reader.entries(timeout_s=10)).payload == b"news"
+    shown = CliRunner().invoke(app, ["log", *addresses, "--from", str(odd[0].position), "--timeout", "2"])
+    assert shown.exit_code == 0, shown.output
+    assert "message" in shown.stdout
+    assert "b'3'" in shown.stdout
+    assert "b'1'\n" not in shown.stdout
+
+
+def test_a_node_told_to_serve_nobody_has_no_archive_port(tmp_path: Path) -> None:
+    with LocalCluster("examples.counter:Counter", member_count=1, root=tmp_path, node={"max_replays": 0}) as cluster:
+        cluster.await_leader(60)
+        with pytest.raises(ArchiveError, match="is it running"):
+            ArchiveClient.connect(endpoint(cluster, 0), message_timeout_s=0.5)
+        assert cluster.kill(0, signal.SIGTERM) == 0
