@@ -7,14 +7,22 @@ import html
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-_STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
-table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.25rem .6rem;text-align:left}
-th{background:#f4f4f4}img{max-width:100%}.good{color:#17692c}.bad{color:#a3121f}"""
+_STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem;color:#222;
+overflow-wrap:anywhere}h1{font-size:1.6rem;line-height:1.25}table{border-collapse:collapse}
+td,th{border:1px solid #ccc;padding:.25rem .6rem;text-align:left;vertical-align:top;overflow-wrap:normal}
+td.wide{min-width:14rem;overflow-wrap:anywhere}th{background:#f4f4f4}td.number{text-align:right;white-space:nowrap;
+font-variant-numeric:tabular-nums}td.time{white-space:nowrap}.scroll{overflow-x:auto;margin:1rem 0}
+img{max-width:min(100%,56rem);height:auto}figure{margin:1rem 0}
+figcaption{color:#555}.good{color:#17692c}.bad{color:#a3121f}
+tr.bad td{background:#fbeaec}"""
+WIDE_CHARACTERS = 32
+RED, GREEN, BLUE, GREY = "#a3121f", "#7fb98f", "#4878a8", "#777777"
 
 
 @dataclass
@@ -32,12 +40,24 @@ class Report:
         mark = "" if good is None else f' class="{"good" if good else "bad"}"'
         self.parts.append(f"<p{mark}>{html.escape(text)}</p>")
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        head = "".join(f"<th>{html.escape(str(name))}</th>" for name in columns)
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        bad: Callable[[Sequence[Any]], bool] | None = None,
+    ) -> None:
+        """A table that scrolls by itself where the page is narrow; rows that are `bad` are marked."""
+        head = "".join(f"<th>{html.escape(str(name).replace('_', ' '))}</th>" for name in columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_text(value))}</td>" for value in row) + "</tr>" for row in rows
+            f"<tr{_MARK_BAD if bad is not None and bad(row) else ''}>{''.join(map(_cell, row))}</tr>" for row in rows
         )
-        self.parts.append(f"<table><tr>{head}</tr>{body}</table>")
+        self.parts.append(f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>')
+
+    def cut(self, rows: int, shown: int) -> None:
+        """Says so when a table has only the first of its rows; the JSON file has all."""
+        if rows > shown:
+            self.line(f"The first {shown:,} of {rows:,} rows; the JSON file beside this page has all.")
 
     def mapping(self, values: Mapping[str, Any]) -> None:
         self.table(("what", "value"), list(values.items()))
@@ -45,7 +65,7 @@ class Report:
     def picture(self, figure: Any, caption: str) -> None:
         """A matplotlib figure, kept in the page as PNG."""
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
+        figure.savefig(buffer, format="png", dpi=130, bbox_inches="tight")
         data = base64.b64encode(buffer.getvalue()).decode()
         self.parts.append(
             f'<figure><img alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'
@@ -57,7 +77,9 @@ class Report:
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         page = (
-            f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(self.title)}</title>"
+            f"<!doctype html><html lang=en><meta charset=utf-8>"
+            f'<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{html.escape(self.title)}</title>"
             f"<style>{_STYLE}</style><h1>{html.escape(self.title)}</h1>{''.join(self.parts)}</html>"
         )
         _replace(target / f"{name}.json", json.dumps(self.facts, indent=2, default=str) + "\n")
@@ -65,7 +87,38 @@ class Report:
         return target / f"{name}.html"
 
 
+_MARK_BAD = ' class="bad"'
+
+
+def _cell(value: Any) -> str:
+    text = _text(value)
+    kind = ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        kind = ' class="number"'
+    elif isinstance(value, datetime):
+        kind = ' class="time"'
+    elif len(text) > WIDE_CHARACTERS:
+        kind = ' class="wide"'
+    return f"<td{kind}>{html.escape(text)}</td>"
+
+
+def utc(moment: datetime) -> datetime:
+    """With its zone; Spark hands out local times without one."""
+    return moment.astimezone(UTC)
+
+
+def price(value: float | None, scale: int) -> str:
+    """A price kept as a whole number of 1/scale, with its decimals."""
+    return "" if value is None else f"{value / scale:,.{len(str(scale)) - 1}f}"
+
+
 def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return utc(value).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
     if isinstance(value, float):
         return f"{value:,.3f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -77,11 +130,34 @@ def _replace(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def new_figure(width: float = 9, height: float = 3) -> tuple[Any, Any]:
-    """A matplotlib figure with one axis, drawn without a display."""
+def new_figure(width: float = 7, height: float = 3) -> tuple[Any, Any]:
+    """A matplotlib figure with one axis, drawn without a display; small, so that its words are large on small pages."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
+    axis = figure.add_subplot()
+    axis.spines[["top", "right"]].set_visible(False)
+    return figure, axis
+
+
+def time_axis(axis: Any, moments: Sequence[datetime]) -> None:
+    """A horizontal axis of times in UTC; a single moment stands in the middle of a minute, not of years."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(tz=UTC)
+    axis.xaxis.set_major_locator(locator)
+    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
+    axis.set_xlabel("time (UTC)")
+    if moments and min(moments) == max(moments):
+        margin = timedelta(seconds=30)
+        axis.set_xlim(min(moments) - margin, max(moments) + margin)
+
+
+def position_axis(axis: Any) -> None:
+    """A horizontal axis of log positions, in a unit that is easily read."""
+    from matplotlib.ticker import EngFormatter
+
+    axis.xaxis.set_major_formatter(EngFormatter(unit="B"))
+    axis.set_xlabel("log position (bytes)")

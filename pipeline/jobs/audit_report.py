@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.report import Report, new_figure
+from pipeline.report import GREEN, GREY, RED, Report, new_figure, position_axis
 
 
 def write_report(facts: dict[str, Any], folder: str) -> str:
-    """`audit.html` and `audit.json` in a folder; answers the page's path."""
+    """`audit.html` and `audit.json` in a folder; returns the page's path."""
     report = Report("Audit of the log", facts)
     clean = facts["status"] == "clean"
     problem = facts["first_problem"]
@@ -29,11 +29,15 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
         "payload_bytes",
         "finding_count",
     )
-    report.table(columns, [[node[name] for name in columns] for node in facts["nodes"]])
+    suspects = {name for problem in facts["findings"] + facts["differences"] for name in suspected(problem)}
+    report.table(
+        columns, [[node[name] for name in columns] for node in facts["nodes"]], bad=lambda row: row[0] in suspects
+    )
     report.picture(
         _map(facts),
-        "Each node's log by position; red marks are findings and differences, grey lines new terms, "
-        "grey ends never committed",
+        "Each node's log by position. Red: findings, and differences at the node that is alone with what it has; "
+        "hollow red: differences where it is not known which node is right. Grey lines: new terms. Grey ends: never "
+        "committed.",
     )
     if facts["findings"]:
         report.heading("Findings")
@@ -89,19 +93,35 @@ def describe_end(end: dict[str, Any]) -> str:
             f"{end['cut_off_by_term']} begins on {end['reference']}")  # fmt: skip
 
 
+def suspected(problem: dict[str, Any]) -> list[str]:
+    """The nodes that a problem lies with; both of a difference when nothing tells which is right."""
+    if "fault" in problem:
+        return [problem["node"]]
+    return [problem["odd"]] if problem["odd"] else list(problem["nodes"])
+
+
 def _map(facts: dict[str, Any]) -> Any:
     nodes = facts["nodes"]
-    figure, axis = new_figure(9, 0.6 + 0.5 * max(1, len(nodes)))
+    figure, axis = new_figure(7, 0.9 + 0.5 * max(1, len(nodes)))
     for row, node in enumerate(nodes):
-        axis.barh(row, node["limit"] - node["start"], left=node["start"], height=0.5, color="#7fb98f")
+        axis.barh(row, node["limit"] - node["start"], left=node["start"], height=0.5, color=GREEN)
         for end in facts["uncommitted"]:
             if end["node"] == node["node"]:
                 axis.barh(row, end["bytes"], left=end["position"], height=0.5, color="#cccccc")
         for term in node["terms"]:
-            axis.plot([term["position"]] * 2, [row - 0.25, row + 0.25], color="#777", linewidth=0.8)
-        marks = [finding["position"] for finding in facts["findings"] if finding["node"] == node["node"]]
-        marks += [difference["position"] for difference in facts["differences"] if node["node"] in difference["nodes"]]
-        axis.plot(marks, [row] * len(marks), "v", color="#a3121f")
+            axis.plot([term["position"]] * 2, [row - 0.25, row + 0.25], color=GREY, linewidth=0.8)
+        _marks(axis, facts, row, node["node"])
     axis.set_yticks(range(len(nodes)), [f"{node['node']}/{node['recording']}" for node in nodes])
-    axis.set_xlabel("position (bytes)")
+    axis.set_ylim(-0.6, len(nodes) - 0.4)
+    axis.invert_yaxis()
+    position_axis(axis)
     return figure
+
+
+def _marks(axis: Any, facts: dict[str, Any], row: int, node: str) -> None:
+    """Only at the node that a problem lies with: marks at every node of a difference would accuse the good ones."""
+    known = [finding["position"] for finding in facts["findings"] if finding["node"] == node]
+    known += [one["position"] for one in facts["differences"] if one["odd"] == node]
+    unknown = [one["position"] for one in facts["differences"] if not one["odd"] and node in one["nodes"]]
+    axis.plot(known, [row] * len(known), "v", color=RED)
+    axis.plot(unknown, [row] * len(unknown), "v", markerfacecolor="none", markeredgecolor=RED)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.errors import PipelineError
-from pipeline.report import Report, new_figure
+from pipeline.report import Report, new_figure, time_axis, utc
 
+VIEWS = {"minute": "By minute", "session_id": "By session", "kind": "By kind"}
+ROWS_MAX = 1000
 PERCENTILES = (0.5, 0.9, 0.99, 0.999)
 _FIELD = re.compile(r"(i64|u64|i64be|u64be)@(\d+):(ns|us|ms)")
 _NANOS = {"ns": 1, "us": 1000, "ms": 1_000_000}
@@ -96,22 +99,28 @@ def latency(log: DataFrame, sent: str | None = None, by: tuple[str, ...] = ("min
 
 
 def write_report(log: DataFrame, sent: str | None, folder: str) -> str:
-    """`latency.html`, `latency.json` with percentiles per minute, session and kind; answers the page's path."""
-    what = "latency from the client into the log" if sent else "gap between messages of a session"
-    views = {name: [row.asDict() for row in latency(log, sent, (name,)).collect()] for name in
-             ("minute", "session_id", "kind")}  # fmt: skip
+    """`latency.html`, `latency.json` with percentiles per minute, session and kind; returns the page's path."""
+    views = {name: [row.asDict() for row in latency(log, sent, (name,)).collect()] for name in VIEWS}
+    return write_page(
+        views, "latency from the client into the log" if sent else "gap between messages of a session", folder
+    )
+
+
+def write_page(views: dict[str, list[dict[str, Any]]], what: str, folder: str) -> str:
+    """The page over rows by minute, session and kind."""
     report = Report(f"Latency: {what}", {"measures": what, **views})
     figure, axis = new_figure()
-    minutes = views["minute"]
+    minutes = [utc(row["minute"]) for row in views["minute"]]
     for name in ("p50", "p90", "p99", "p999"):
-        axis.plot([row["minute"] for row in minutes], [row[name] for row in minutes], marker=".", label=name)
+        axis.plot(minutes, [row[name] for row in views["minute"]], marker=".", label=name)
     axis.set_yscale("symlog")
-    axis.set_ylabel("us")
-    axis.legend()
-    axis.tick_params(axis="x", rotation=20)
-    report.picture(figure, f"{what}, by minute")
-    for name, title in (("minute", "By minute"), ("session_id", "By session"), ("kind", "By kind")):
-        report.heading(title)
+    axis.set_ylabel("microseconds")
+    axis.legend(ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    time_axis(axis, minutes)
+    report.picture(figure, f"{what[0].upper()}{what[1:]} by minute: percentiles in microseconds.")
+    for name, title in VIEWS.items():
+        report.heading(f"{title}, in microseconds")
         columns = (name, "count", "p50", "p90", "p99", "p999", "max", "mean")
-        report.table(columns, [[row[column] for column in columns] for row in views[name][:1000]])
+        report.table(columns, [[row[column] for column in columns] for row in views[name][:ROWS_MAX]])
+        report.cut(len(views[name]), ROWS_MAX)
     return str(report.write(folder, "latency"))

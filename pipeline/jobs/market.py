@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from pipeline.jobs.replay import observed
 from pipeline.replay_cluster import Effect, ReplayCluster
-from pipeline.report import Report, new_figure
+from pipeline.report import BLUE, GREY, Report, new_figure, price
 
 ANSWER = struct.Struct("<BBHIQQIIII")
 FILL = struct.Struct("<QQII")
@@ -29,6 +29,7 @@ ANSWER_KIND, ACCEPTED = 16, 0
 BUY, SELL = 0, 1
 PRICE_SCALE = 10_000
 DEPTH_LEVELS = 5
+INSTRUMENTS_MAX, ROWS_MAX = 20, 1000
 _COLUMNS = (
     ("what", pa.string(), "string"),
     ("position", pa.int64(), "long"),
@@ -162,7 +163,7 @@ def spread_by_minute(found: DataFrame) -> DataFrame:
 
 
 def write_report(market: DataFrame, folder: str, shares: int = 1000) -> str:
-    """`market.html`, `market.json`; answers the page's path."""
+    """`market.html`, `market.json`; returns the page's path."""
     market = market.persist()
     found = trades(market)
     total = found.agg(F.count("*").alias("n"), F.sum("quantity").alias("q")).collect()[0]
@@ -172,31 +173,54 @@ def write_report(market: DataFrame, folder: str, shares: int = 1000) -> str:
     market.unpersist()
     facts = {"executions": total["n"], "shares": total["q"] or 0, "bars": bars, "spread_by_minute": spreads,
              "last_quote": last[0].asDict() if last else None}  # fmt: skip
+    return write_page(facts, folder, shares)
+
+
+def write_page(facts: dict[str, Any], folder: str, shares: int) -> str:
+    """The page: instruments apart, prices with their decimals."""
     report = Report("Market", facts)
-    report.line(f"{total['n']:,} executions of {total['q'] or 0:,} shares")
+    report.line(f"{facts['executions']:,} executions of {facts['shares']:,} shares")
+    instruments = sorted({row["instrument"] for row in facts["bars"] + facts["spread_by_minute"]})
+    for instrument in instruments[:INSTRUMENTS_MAX]:
+        report.heading(f"Instrument {instrument}")
+        _write_bars(report, [bar for bar in facts["bars"] if bar["instrument"] == instrument], shares)
+        _write_spreads(report, [row for row in facts["spread_by_minute"] if row["instrument"] == instrument])
+    if len(instruments) > INSTRUMENTS_MAX:
+        report.line(f"{INSTRUMENTS_MAX} of {len(instruments):,} instruments; the JSON file beside this page has all.")
+    return str(report.write(folder, "market"))
+
+
+def _write_bars(report: Report, bars: list[dict[str, Any]], shares: int) -> None:
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    if not bars:
+        report.line("No executions.")
+        return
     figure, axis = new_figure()
     for bar in bars:
-        axis.plot([bar["bar"]] * 2, [bar["low"] / PRICE_SCALE, bar["high"] / PRICE_SCALE], color="#777", linewidth=1)
-        axis.plot([bar["bar"]], [bar["close"] / PRICE_SCALE], "o", markersize=3, color="#4878a8")
+        axis.plot([bar["bar"]] * 2, [bar["low"] / PRICE_SCALE, bar["high"] / PRICE_SCALE], color=GREY, linewidth=1)
+        axis.plot([bar["bar"]], [bar["close"] / PRICE_SCALE], "o", markersize=3, color=BLUE)
     axis.set_xlabel(f"bar of {shares:,} shares")
     axis.set_ylabel("price")
-    report.picture(figure, "Low, high and close of each volume bar")
-    report.heading("Volume bars")
-    names: tuple[str, ...] = (
-        "instrument",
-        "bar",
-        "start",
-        "end",
-        "open",
-        "high",
-        "low",
-        "close",
-        "vwap",
-        "quantity",
-        "trades",
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.2f}"))
+    report.picture(figure, f"Low, high and close (dot) of each volume bar of {shares:,} shares.")
+    prices = ("open", "high", "low", "close", "vwap")
+    names = ("bar", "start", "end", *prices, "quantity", "trades")
+    rows = [
+        [price(bar[name], PRICE_SCALE) if name in prices else bar[name] for name in names] for bar in bars[:ROWS_MAX]
+    ]
+    report.table(names, rows)
+    report.cut(len(bars), ROWS_MAX)
+
+
+def _write_spreads(report: Report, spreads: list[dict[str, Any]]) -> None:
+    rows = [
+        (row["minute"], price(row["spread_mean"], PRICE_SCALE), price(row["spread_max"], PRICE_SCALE), row["bid_depth"],
+         row["ask_depth"])
+        for row in spreads[:ROWS_MAX]
+    ]  # fmt: skip
+    report.table(
+        ("minute", "mean spread", "largest spread", "mean bid depth (shares)", "mean ask depth (shares)"), rows
     )
-    report.table(names, [[bar[name] for name in names] for bar in bars[:1000]])
-    report.heading("Spread and depth by minute")
-    names = ("instrument", "minute", "spread_mean", "spread_max", "bid_depth", "ask_depth")
-    report.table(names, [[row[name] for name in names] for row in spreads[:1000]])
-    return str(report.write(folder, "market"))
+    report.cut(len(spreads), ROWS_MAX)

@@ -139,5 +139,6 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
     )
     report.heading("Stretches")
     columns = ("start", "end", "records", "emitted", "verdict", "state", "reason", "emitted_hash")
-    report.table(columns, [[result[name] for name in columns] for result in facts["stretches"]])
+    shown = [{**result, "emitted_hash": result["emitted_hash"][:12]} for result in facts["stretches"]]
+    report.table(columns, [[result[name] for name in columns] for result in shown], bad=lambda row: row[4] != AGREES)
     return str(report.write(folder, "replay"))

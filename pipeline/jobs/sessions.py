@@ -10,9 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.report import Report, new_figure
+from pipeline.report import BLUE, Report, new_figure, time_axis, utc
 
 CLOSE_REASONS = {0: "client action", 1: "service action", 2: "timeout"}
+DRAWN_MAX, ROWS_MAX = 500, 1000
 _BODY = 8
 _EVENTS = pa.schema([
     ("node", pa.string()), ("recording", pa.int64()), ("session_id", pa.int64()), ("kind", pa.string()),
@@ -83,24 +84,31 @@ def sessions(log: DataFrame) -> DataFrame:
 
 
 def write_report(table: DataFrame, folder: str) -> str:
-    """`sessions.html`, `sessions.json`; answers the page's path."""
-    rows = [row.asDict() for row in table.orderBy("node", "recording", "session_id").collect()]
+    """`sessions.html`, `sessions.json`; returns the page's path."""
+    return write_page([row.asDict() for row in table.orderBy("node", "recording", "session_id").collect()], folder)
+
+
+def write_page(rows: list[dict[str, Any]], folder: str) -> str:
+    """The page over rows of `sessions`."""
     reasons: dict[str, int] = {}
     for row in rows:
         reason = row["close_reason"] or "still open"
         reasons[reason] = reasons.get(reason, 0) + 1
     report = Report("Sessions", {"sessions": rows, "close_reasons": reasons})
-    report.line(f"{len(rows)} sessions, {sum(row['messages'] for row in rows):,} messages")
+    report.line(f"{len(rows):,} sessions, {sum(row['messages'] for row in rows):,} messages")
     report.table(("closed by", "sessions"), sorted(reasons.items()))
     figure, axis = new_figure()
-    for index, row in enumerate(rows[:500]):
+    moments = []
+    for index, row in enumerate(rows[:DRAWN_MAX]):
         start = row["opened"] or row["first_message"]
         end = row["closed"] or row["last_message"] or start
         if start is not None:
-            axis.plot([start, end], [index, index], color="#4878a8", linewidth=1)
-    axis.set_ylabel("session")
-    axis.tick_params(axis="x", rotation=20)
-    report.picture(figure, "When each session was open (the first 500)")
+            axis.plot([utc(start), utc(end)], [index, index], color=BLUE, linewidth=1, marker="|", markersize=3)
+            moments += [utc(start), utc(end)]
+    axis.set_ylabel("session, by id")
+    time_axis(axis, moments)
+    report.picture(figure, f"When each session was open{f' (the first {DRAWN_MAX})' if len(rows) > DRAWN_MAX else ''}.")
     columns = ("node", "session_id", "opened", "closed", "close_reason", "messages", "payload_bytes", "duration_s")
-    report.table(columns, [[row[name] for name in columns] for row in rows[:1000]])
+    report.table(columns, [[row[name] for name in columns] for row in rows[:ROWS_MAX]])
+    report.cut(len(rows), ROWS_MAX)
     return str(report.write(folder, "sessions"))

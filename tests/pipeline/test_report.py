@@ -1,0 +1,93 @@
+"""Pages that tell the truth: who is marked, in which unit and zone, and that tables scroll where the page is narrow."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from pipeline.jobs import audit_report, latency, market, sessions
+from pipeline.report import Report, new_figure, price, time_axis
+
+MOMENT = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+def difference(odd: str | None) -> dict[str, Any]:
+    return {
+        "nodes": ["node0", "node1"],
+        "position": 96,
+        "byte": 100,
+        "field": "payload",
+        "left": 1,
+        "right": 2,
+        "odd": odd,
+    }
+
+
+def audit_facts(*differences: dict[str, Any]) -> dict[str, Any]:
+    node = {"recording": 0, "start": 0, "limit": 1000, "frames": 1, "messages": 1, "payload_bytes": 1,
+            "finding_count": 0, "terms": []}  # fmt: skip
+    nodes = [{**node, "node": f"node{number}"} for number in range(3)]
+    return {"status": "damaged", "first_problem": differences[0], "nodes": nodes, "findings": [], "uncommitted": [],
+            "differences": list(differences), "shorter": [], "not_proven": []}  # fmt: skip
+
+
+def marked_rows(page: str) -> list[str]:
+    return re.findall(r'<tr class="bad"><td[^>]*>(.*?)</td>', Path(page).read_text())
+
+
+def test_only_the_damaged_node_is_marked(tmp_path: Path) -> None:
+    """A difference once marked both nodes, also the good one that the other was compared with."""
+    assert marked_rows(audit_report.write_report(audit_facts(difference("node1")), str(tmp_path))) == ["node1"]
+    unknown = audit_facts(difference(None))
+    assert marked_rows(audit_report.write_report(unknown, str(tmp_path))) == ["node0", "node1"]
+
+
+def test_marks_in_the_picture_are_at_the_damaged_node() -> None:
+    axis = audit_report._map(audit_facts(difference("node1"))).axes[0]
+    marks = [line for line in axis.lines if line.get_marker() == "v" and len(line.get_xdata())]
+    assert [list(line.get_ydata()) for line in marks] == [[1]]
+    assert axis.get_xlabel() == "log position (bytes)"
+
+
+def test_a_single_moment_does_not_stand_alone_on_years() -> None:
+    figure, axis = new_figure()
+    axis.plot([MOMENT], [1.0], marker=".")
+    time_axis(axis, [MOMENT])
+    low, high = axis.get_xlim()
+    assert (high - low) * 86400 == 60 or abs((high - low) * 86400 - 60) < 0.01
+    assert axis.get_xlabel() == "time (UTC)" and figure is axis.figure
+
+
+def test_times_have_their_zone_and_numbers_their_place(tmp_path: Path) -> None:
+    report = Report("T", {})
+    east = MOMENT.astimezone(timezone(timedelta(hours=5)))
+    report.table(("cluster_time", "count", "ratio", "flag", "none"), [(east, 1234567, 0.5, True, None)])
+    text = report.write(str(tmp_path), "t").read_text()
+    assert "2026-01-31 12:00:00.000 UTC" in text and "<th>cluster time</th>" in text
+    assert '<td class="number">1,234,567</td><td class="number">0.500</td><td>True</td><td></td>' in text
+    assert 'name="viewport" content="width=device-width' in text
+    assert '<div class="scroll"><table>' in text and ".scroll{overflow-x:auto" in text
+
+
+def test_prices_have_decimals_and_instruments_are_apart(tmp_path: Path) -> None:
+    assert [price(value, 10_000) for value in (3_210_200, 5, None)] == ["321.0200", "0.0005", ""]
+    bar = {"bar": 0, "start": MOMENT, "end": MOMENT, "open": 3_210_200, "high": 3_215_400, "low": 3_208_000,
+           "close": 3_208_000, "vwap": 3_209_911.5, "quantity": 1000, "trades": 3}  # fmt: skip
+    bars = [{**bar, "instrument": number} for number in (13, 7)]
+    facts = {"executions": 6, "shares": 2000, "bars": bars, "spread_by_minute": [], "last_quote": None}
+    text = Path(market.write_page(facts, str(tmp_path), 1000)).read_text()
+    assert re.findall(r"<h2>(.*?)</h2>", text) == ["Instrument 7", "Instrument 13"]
+    assert text.count("<img ") == 2 and "321.5400" in text and "3,215,400" not in text
+
+
+def test_pages_of_latency_and_sessions(tmp_path: Path) -> None:
+    row = {"count": 1, "p50": 1.0, "p90": 1.0, "p99": 1.0, "p999": 1.0, "max": 1.0, "mean": 1.0}
+    views = {"minute": [{**row, "minute": MOMENT}], "session_id": [{**row, "session_id": 1}], "kind": []}
+    text = Path(latency.write_page(views, "gap between messages of a session", str(tmp_path))).read_text()
+    assert "By minute, in microseconds" in text
+    session = {"node": "node0", "session_id": 1, "opened": MOMENT, "closed": None, "first_message": None, "messages": 0,
+               "last_message": None, "close_reason": None, "payload_bytes": 0, "duration_s": None}  # fmt: skip
+    text = Path(sessions.write_page([session] * 1001, str(tmp_path))).read_text()
+    assert "The first 1,000 of 1,001 rows" in text and "still open" in text and "(the first 500)" in text
