@@ -84,7 +84,11 @@ def test_prices_have_decimals_and_instruments_are_apart(tmp_path: Path) -> None:
 
 def test_pages_of_latency_and_sessions(tmp_path: Path) -> None:
     row = {"count": 1, "p50": 1.0, "p90": 1.0, "p99": 1.0, "p999": 1.0, "max": 1.0, "mean": 1.0}
-    views = {"minute": [{**row, "minute": MOMENT}], "session_id": [{**row, "session_id": 1}], "kind": []}
+    views: dict[str, list[dict[str, Any]]] = {
+        "minute": [{**row, "minute": MOMENT}],
+        "session_id": [{**row, "session_id": 1}],
+        "kind": [],
+    }
     text = Path(latency.write_page(views, "gap between messages of a session", str(tmp_path))).read_text()
     assert "By minute, in microseconds" in text
     session = {"node": "node0", "session_id": 1, "opened": MOMENT, "closed": None, "first_message": None, "messages": 0,
