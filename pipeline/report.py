@@ -146,9 +146,9 @@ def time_axis(axis: Any, moments: Sequence[datetime]) -> None:
     """A horizontal axis of times in UTC; a single moment stands in the middle of a minute, not of years."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    locator = AutoDateLocator(tz=UTC)
+    locator = AutoDateLocator(tz=UTC)  # type: ignore[no-untyped-call]
     axis.xaxis.set_major_locator(locator)
-    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
+    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))  # type: ignore[no-untyped-call]
     axis.set_xlabel("time (UTC)")
     if moments and min(moments) == max(moments):
         margin = timedelta(seconds=30)
