@@ -41,6 +41,8 @@ LOCAL_SOCKET_ADDRESS_TYPE_ID: Final = 14
 NULL_COUNTER_ID: Final = -1
 
 ImageHandler = Callable[[Image], object]
+CounterHandler = Callable[[int, int], object]
+"""Gets registration id and counter id."""
 CommandT = TypeVar("CommandT", bound=tuple[Any, ...])
 
 
@@ -48,8 +50,9 @@ class TransportClient(ClientCore):
     """A client of the driver in `directory`.
 
     `invoker()` runs one duty cycle of a driver in this thread. `error_handler(error)` hears what happens outside calls:
-    without one `do_work` raises it. `name` is seen in the label of the client's heartbeat counter. Raises
-    DriverTimeoutError when no live driver shows up within `driver_timeout_ns`.
+    without one `do_work` raises it. `name` is seen in the label of the client's heartbeat counter. Counters of all
+    clients of the driver are told to `on_available_counter` and `on_unavailable_counter`; what the latter gets may
+    be read for a second more. Raises DriverTimeoutError when no live driver shows up within `driver_timeout_ns`.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class TransportClient(ClientCore):
         invoker: Callable[[], object] | None = None,
         name: str = "",
         error_handler: Callable[[OrdoError], object] | None = None,
+        on_available_counter: CounterHandler | None = None,
+        on_unavailable_counter: CounterHandler | None = None,
         driver_timeout_ns: int = DRIVER_TIMEOUT_NS,
         keepalive_interval_ns: int = KEEPALIVE_INTERVAL_NS,
         resource_linger_ns: int = RESOURCE_LINGER_NS,
@@ -75,7 +80,9 @@ class TransportClient(ClientCore):
         self._resources = Resources()
         self._logs = LogCache(memory)
         self._pending: dict[int, Pending] = {}
-        self._callbacks: deque[tuple[ImageHandler, Image]] = deque()
+        self._on_available_counter = on_available_counter
+        self._on_unavailable_counter = on_unavailable_counter
+        self._callbacks: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._in_callback = False
         self._closed_because: str | None = None
         self._heartbeat: Counter | None = None
@@ -120,6 +127,19 @@ class TransportClient(ClientCore):
     def add_counter(self, type_id: int, label: str, key: bytes = b"") -> ClientCounter:
         """A counter that this client owns; `type_id` of applications is 1000 or more. Raises as `add_publication`."""
         counter: ClientCounter = self._await(self.async_add_counter(type_id, label, key))
+        return counter
+
+    def add_static_counter(self, type_id: int, label: str, key: bytes = b"", *, registration_id: int) -> Counter:
+        """A counter that stays until the driver ends, whatever becomes of this client: the same one for whoever asks
+        for the type and registration id again. Raises RegistrationError where another client owns such a counter.
+        """
+        correlation_id = self.next_correlation_id()
+        command = commands.AddStaticCounter(self.client_id, correlation_id, registration_id, type_id, key, label)
+
+        def complete(answer: commands.OnStaticCounter) -> Counter:
+            return self.counters.counter(answer.counter_id)
+
+        counter: Counter = self._await(self._register(command, f"static counter {label!r}", complete))
         return counter
 
     def async_add_publication(self, channel: str, stream_id: int) -> int:
@@ -213,6 +233,10 @@ class TransportClient(ClientCore):
         """Takes a destination away again. Raises RegistrationError when the driver knows none like it."""
         self._destination(commands.RemoveDestination, publication.original_registration_id, uri)
 
+    def remove_destination_by_id(self, publication: Publication, destination_id: int) -> None:
+        """Takes the destination away that `add_destination` gave this id; its name is not looked at."""
+        self._remove_by_id(publication.original_registration_id, destination_id)
+
     def add_receive_destination(self, subscription: Subscription, uri: str) -> int:
         """Receives on one more transport for a subscription with `control-mode=manual`; answers its id."""
         return self._destination(commands.AddReceiveDestination, subscription.registration_id, uri)
@@ -220,6 +244,15 @@ class TransportClient(ClientCore):
     def remove_receive_destination(self, subscription: Subscription, uri: str) -> None:
         """Takes a receive destination away again."""
         self._destination(commands.RemoveReceiveDestination, subscription.registration_id, uri)
+
+    def remove_receive_destination_by_id(self, subscription: Subscription, destination_id: int) -> None:
+        """Takes the destination away that `add_receive_destination` gave this id."""
+        self._remove_by_id(subscription.registration_id, destination_id)
+
+    def _remove_by_id(self, registration_id: int, destination_id: int) -> None:
+        correlation_id = self.next_correlation_id()
+        command = commands.RemoveDestinationById(self.client_id, correlation_id, registration_id, destination_id)
+        self._await(self._register(command, f"removal of destination {destination_id}", lambda _: True))
 
     def async_add_destination(self, publication: Publication, uri: str) -> int:
         """As `add_destination` without waiting; `get` of the returned id answers the id once it is done."""
@@ -331,17 +364,17 @@ class TransportClient(ClientCore):
         count = 0
         try:
             while self._callbacks and count < CALLBACKS_PER_CYCLE_MAX:
-                handler, image = self._callbacks.popleft()
+                handler, arguments = self._callbacks.popleft()
                 count += 1
-                handler(image)
+                handler(*arguments)
         finally:
             self._in_callback = False
             self._set_pending_callbacks(bool(self._callbacks))
         return count
 
-    def _queue_callback(self, handler: ImageHandler | None, image: Image) -> None:
+    def _queue_callback(self, handler: Callable[..., object] | None, *arguments: Any) -> None:
         if handler is not None:
-            self._callbacks.append((handler, image))
+            self._callbacks.append((handler, arguments))
             self._set_pending_callbacks(True)
 
     def _do_chores(self, now_ns: int) -> None:
@@ -402,10 +435,13 @@ class TransportClient(ClientCore):
             counter = self._resources.counters.pop(response.registration_id, None)
             if counter is not None:
                 counter.force_close()
+            self._queue_callback(self._on_unavailable_counter, response.registration_id, response.counter_id)
         elif response is not None:
             self._on_answer(response)
 
     def _on_answer(self, answer: Any) -> None:
+        if isinstance(answer, commands.OnCounterReady):
+            self._queue_callback(self._on_available_counter, answer.correlation_id, answer.counter_id)
         pending = self._pending.get(answer.correlation_id)
         if pending is None or pending.is_done:
             return

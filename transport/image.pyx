@@ -207,6 +207,21 @@ cdef class Image:
             self._polling = False
             self.publish_position()
 
+    def raw_poll(self, handler, int32_t limit_bytes) -> int:
+        """As `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`.
+
+        The frames stand at that offset of the log buffer's file, from where they can go on without a copy, as with
+        `os.sendfile`; they stay there until the handler returns.
+        """
+        if self.closed:
+            return 0
+        file_offset = self.log.at(self.position) - self.log.memory.data
+
+        def on_block(frames, session_id, term_id):
+            handler(self.log.path, file_offset, frames, session_id, term_id)
+
+        return self.block_poll(on_block, limit_bytes)
+
     cdef int poll_native(self, object handler, int limit, int64_t limit_position, int mode) except -1:
         cdef Fragment fragment
         cdef int count = 0

@@ -196,6 +196,44 @@ cdef class Publication:
             self._waker.wake()
         return result
 
+    def offer_reserved(self, payload, supplier) -> int:
+        """As `offer`, with a reserved value in each frame's header: `supplier(frame_payload: bytes) -> int`.
+
+        It is asked for every fragment before anything is appended, so what it raises leaves the stream as it was.
+        """
+        cdef bytes message = bytes(payload)
+        cdef int64_t length = len(message)
+        cdef int64_t start = 0
+        cdef int64_t position, value
+        cdef int32_t term_id = 0
+        cdef int32_t term_offset = 0
+        cdef uint8_t* frame = NULL
+        cdef list values = []
+        if self.closed:
+            return CLOSED
+        if length > self.max_message_length:
+            return self.offer(message)
+        while not values or start < length:
+            values.append(supplier(message[start:start + self.max_payload_length]))
+            start += self.max_payload_length
+        for value in values:
+            pass                                        # each is an int64, or it raises here
+        position = self._reserve(framed_length(length, self.max_payload_length), length, &term_id, &frame, &term_offset)
+        if position > 0:
+            start = 0
+            for value in values:
+                ordo_put_i64(frame + start + RESERVED_VALUE_OFFSET, value)
+                start += align_frame(self.max_payload_length + HEADER_LENGTH)
+            if length <= self.max_payload_length:
+                self.log.write_frame(frame, term_offset, term_id, self.log.header_flags,
+                                     <const uint8_t*> PyBytes_AS_STRING(message), length, NULL, 0)
+            else:
+                self._write_fragments(frame, term_offset, term_id, <const uint8_t*> PyBytes_AS_STRING(message), length,
+                                      NULL, 0)
+        if self._waker is not None:
+            self._waker.wake()
+        return position
+
     def try_claim(self, int32_t length_bytes) -> BufferClaim:
         """Reserves one frame to be written in place. False when it could not be; `position` then is the code.
 

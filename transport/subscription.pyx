@@ -66,6 +66,10 @@ cdef class Subscription:
         """Calls `handler(frames: memoryview, session_id, term_id)` at most once for each image; answers the bytes."""
         return sum([image.block_poll(handler, limit_bytes) for image in self.images])
 
+    def raw_poll(self, handler, int32_t limit_bytes) -> int:
+        """As `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`; see `Image.raw_poll`."""
+        return sum([image.raw_poll(handler, limit_bytes) for image in self.images])
+
     @property
     def image_count(self) -> int:
         return len(self.images)

@@ -137,9 +137,11 @@ class Conductor:
         self._succeed(command)
 
     def _remove_destination_by_id(self, command: Any) -> None:
-        self.publications.remove_destination_by_id(
-            command.resource_registration_id, command.destination_registration_id
-        )
+        owner_id, destination_id = command.resource_registration_id, command.destination_registration_id
+        if self.subscriptions.has(owner_id):
+            self.subscriptions.remove_destination_by_id(owner_id, destination_id)
+        else:
+            self.publications.remove_destination_by_id(owner_id, destination_id)
         self._succeed(command)
 
     def _add_receive_destination(self, command: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import ipaddress
 import os
 from dataclasses import dataclass, fields
 
@@ -19,6 +20,29 @@ def default_directory() -> str:
     """Where drivers and clients of this user meet when nothing else is said."""
     parent = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
     return os.path.join(parent, f"aeron-{getpass.getuser()}")
+
+
+def port_range(text: str, name: str) -> range:
+    """The ports of `low-high`; only port 0, which any free one answers to, for an empty text."""
+    if not text:
+        return range(1)
+    low, _, high = text.partition("-")
+    if not (low.isdecimal() and high.isdecimal() and 1 <= int(low) <= int(high) <= 65535):
+        raise ConfigurationError(f"{name}={text!r}, must be low-high, from 1 to 65535")
+    return range(int(low), int(high) + 1)
+
+
+def table_of_names(text: str) -> dict[str, str]:
+    """The names of `name=address,...`, each a numeric address."""
+    table = {}
+    for entry in filter(None, text.split(",")):
+        name, _, address = entry.partition("=")
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise ConfigurationError(f"name_table: {entry!r}, must be name=address with a numeric address") from None
+        table[name] = address
+    return table
 
 
 @dataclass(frozen=True)
@@ -102,6 +126,14 @@ class MediaDriverConfig:
     """Sessions without an image that one endpoint asks for their SETUP at a time."""
     counters_reserved: int | None = None
     """Counters that images leave to the driver's own clients; a quarter of all unless set."""
+    stream_session_limit: int = (1 << 31) - 1
+    """Images of one stream on one receive endpoint at a time; further sessions wait until one ends."""
+    sender_wildcard_ports: str = ""
+    """`low-high`: where a publication's socket takes its port from when the channel names none; any when empty."""
+    receiver_wildcard_ports: str = ""
+    """The same for subscriptions with port 0."""
+    name_table: str = ""
+    """`name=address,...`: names that are answered from here, before anybody is asked."""
     termination_allowed: bool = False
     termination_token: bytes = b""
     """What a client must say that asks the driver to end; empty: anything, if it is allowed at all."""
@@ -193,6 +225,11 @@ class MediaDriverConfig:
         if self.file_access not in ACCESSES:
             raise ConfigurationError(f"file_access={self.file_access!r}, must be one of {', '.join(ACCESSES)}")
         self._check_threads()
+        for name in ("sender_wildcard_ports", "receiver_wildcard_ports"):
+            port_range(getattr(self, name), name)
+        table_of_names(self.name_table)
+        if self.stream_session_limit < 1:
+            raise ConfigurationError(f"stream_session_limit={self.stream_session_limit}, must be 1 or more")
         if not 1 <= self.max_resend <= 256:
             raise ConfigurationError(f"max_resend={self.max_resend}, must be from 1 to 256")
 

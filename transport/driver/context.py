@@ -13,6 +13,7 @@ from runtime.memory import MemoryProvider
 from transport.cnc import CncFile
 from transport.commands import encode, type_id_of
 from transport.driver.config import MediaDriverConfig
+from transport.driver.names import Names, WildcardPorts
 from transport.driver.receiver import Receiver
 from transport.driver.sender import Sender
 from transport.driver.system_counters import SystemCounters
@@ -82,7 +83,9 @@ class DriverContext:
     config: MediaDriverConfig
     directory: str
     clock: Clock
-    network: DriverNetwork
+    names: Names
+    send_ports: WildcardPorts
+    receive_ports: WildcardPorts
     send_network: DriverNetwork
     receive_network: DriverNetwork
     memory: MemoryProvider

@@ -27,6 +27,7 @@ TTL_ASYMMETRY = 21
 IMAGES_FULL = 50
 COUNTERS_OF_IMAGE = 3
 SETUP_GROUP_FLAG = 0x40
+SESSION_NO_INTEREST = 4
 SESSION_COOL_DOWN = 3
 
 
@@ -68,6 +69,9 @@ class Images:
         if self.context.counters.available < self.counters_reserved + COUNTERS_OF_IMAGE + len(links):
             self.context.system.add(IMAGES_FULL)
             return False
+        if self._is_full(endpoint, setup.stream_id):
+            endpoint.mark(setup.session_id, setup.stream_id, SESSION_NO_INTEREST)
+            return True
         parameters = links[0].parameters
         window = min(parameters.window_length, setup.term_length // 2)
         if window < setup.mtu:
@@ -92,6 +96,10 @@ class Images:
             self.subscriptions.attach(link, image, counter)
             self.subscriptions.announce(link, image, counter)
         return True
+
+    def _is_full(self, endpoint: ReceiveEndpoint, stream_id: int) -> bool:
+        limit = self.context.config.stream_session_limit
+        return sum(stream == stream_id for _, stream in endpoint.images) >= limit
 
     def _check_ttl(self, setup: Setup, link: Any) -> None:
         own = link.endpoint.spec.uri.integer("ttl", self.context.config.multicast_ttl)

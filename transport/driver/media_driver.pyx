@@ -24,11 +24,12 @@ from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
 from transport.cnc import FILE_NAME, create_cnc
 from transport.driver.conductor import Conductor
-from transport.driver.config import MediaDriverConfig
+from transport.driver.config import MediaDriverConfig, port_range, table_of_names
 from transport.driver.context import OWNER_NONE, TYPE_PARK_FLAG, DriverContext
 from transport.driver.directory import WAKE_SOCKET_NAME, claim
 from transport.driver.loss_report import FILE_NAME as LOSS_FILE_NAME
 from transport.driver.loss_report import LossReport
+from transport.driver.names import Names, WildcardPorts
 from transport.udp import UdpNetwork
 
 cdef enum:
@@ -113,7 +114,10 @@ cdef class MediaDriver(Agent):
         self.park_flag = ParkFlag(counters.allocate(TYPE_PARK_FLAG, "ordo driver park flag", owner_id=OWNER_NONE))
         self.send_network.open_wake_socket(f"{self.directory}/{WAKE_SOCKET_NAME}")
         self.context = DriverContext(
-            config=config, directory=self.directory, clock=self.clock, network=self.network,
+            config=config, directory=self.directory, clock=self.clock,
+            names=Names(self.network, table_of_names(config.name_table)),
+            send_ports=WildcardPorts(port_range(config.sender_wildcard_ports, "sender_wildcard_ports")),
+            receive_ports=WildcardPorts(port_range(config.receiver_wildcard_ports, "receiver_wildcard_ports")),
             send_network=self.send_network, receive_network=self.receive_network, memory=self.memory,
             random=self._random, cnc=cnc, counters=counters, system=self.system, sender=self.sender,
             receiver=self.receiver, record_error=self.record_error, record_loss=self.losses.record,

@@ -349,7 +349,7 @@ class Publications:
         self, uri: ChannelUri, parameters: PublicationParameters, registration_id: int
     ) -> tuple[SendEndpoint, UdpChannelSpec]:
         """The send endpoint of a channel, opened if none matches."""
-        spec = parse_udp(uri, self.context.network)
+        spec = parse_udp(uri, self.context.names)
         for endpoint in self.endpoints:
             if spec.matches(endpoint.spec):
                 self._check_buffers(uri, endpoint.spec.uri)
@@ -384,8 +384,11 @@ class Publications:
         bind = spec.control or (spec.interface or spec.wildcard, 0)
         if spec.is_multicast:
             assert spec.endpoint is not None
-            channel = network.open(
-                (spec.wildcard, 0), connect=spec.endpoint, interface=spec.interface, ttl=ttl, **buffers
+            channel = self.context.send_ports.open(
+                0,
+                lambda port: network.open(
+                    (spec.wildcard, port), connect=spec.endpoint, interface=spec.interface, ttl=ttl, **buffers
+                ),
             )
             control = network.open(
                 (spec.wildcard, spec.endpoint[1]),
@@ -396,7 +399,9 @@ class Publications:
             )
         else:
             connect = None if spec.is_multi_destination else spec.endpoint
-            channel = control = network.open(bind, connect=connect, **buffers)
+            channel = control = self.context.send_ports.open(
+                bind[1], lambda port: network.open((bind[0], port), connect=connect, **buffers)
+            )
         return SendEndpoint(
             spec,
             channel,
@@ -435,7 +440,7 @@ class Publications:
         """A destination of a manual multi-destination publication."""
         endpoint = self._manual_endpoint(registration_id, channel)
         uri = ChannelUri.parse(channel).check_destination()
-        spec = parse_udp(uri, self.context.network)
+        spec = parse_udp(uri, self.context.names)
         endpoint.add_destination(packed(spec.endpoint), correlation_id, self.context.clock.now())
         self.destinations[correlation_id] = (endpoint, uri)
 
@@ -448,7 +453,7 @@ class Publications:
                 del self.destinations[key]
                 endpoint.remove_destination_by_id(key)
                 return
-        if not endpoint.remove_destination(packed(parse_udp(uri, self.context.network).endpoint)):
+        if not endpoint.remove_destination(packed(parse_udp(uri, self.context.names).endpoint)):
             raise RegistrationError(
                 f"no destination {channel!r} at publication registration_id={registration_id}",
                 code=ErrorCode.GENERIC_ERROR,
@@ -536,7 +541,7 @@ class Publications:
         """The address a name has now; None for what is no name, or not known yet."""
         if address is None or not is_name(address):
             return None
-        host = self.context.network.lookup(address.host)
+        host = self.context.names.lookup(address.host)
         return None if host is None else (host, address.port)
 
     def publish_errors(self) -> None:

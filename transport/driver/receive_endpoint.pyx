@@ -155,10 +155,11 @@ cdef class ReceiveEndpoint:
         self.sessions.put(pair_key(session_id, stream_id), <void*> image)
 
     def remove_image(self, image, int32_t session_id, int32_t stream_id):
-        """Datagrams of the session find no image from now on."""
+        """Datagrams of the session find no image from now on. There may be room for one that was refused."""
         if self.images.get((session_id, stream_id)) is image:
             del self.images[(session_id, stream_id)]
             self.sessions.remove(pair_key(session_id, stream_id))
+            self._clear_markers(stream_id, SESSION_NO_INTEREST)
 
     # --- asking for SETUP -----------------------------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ class Subscriptions:
             link.endpoint.retain()
             status_id = link.endpoint.status.counter_id
         elif link.kind == KIND_SPY:
-            link.spec = parse_udp(uri, self.context.network)
+            link.spec = parse_udp(uri, self.context.names)
         self.links.append(link)
         self.context.transmit(OnSubscriptionReady(correlation_id, status_id))
         if link.endpoint is not None:
@@ -192,7 +192,7 @@ class Subscriptions:
     # --- endpoints ------------------------------------------------------------------------------------------------
 
     def _endpoint(self, uri: ChannelUri, parameters: SubscriptionParameters, registration_id: int) -> ReceiveEndpoint:
-        spec = parse_udp(uri, self.context.network)
+        spec = parse_udp(uri, self.context.names)
         for endpoint in self.endpoints:
             if spec.matches(endpoint.spec):
                 _check_shared(uri, endpoint, parameters)
@@ -238,7 +238,8 @@ class Subscriptions:
                 **buffers,
             )
         else:
-            channel = network.open(spec.endpoint or (spec.interface or spec.wildcard, 0), **buffers)
+            host, wanted = spec.endpoint or (spec.interface or spec.wildcard, 0)
+            channel = self.context.receive_ports.open(wanted, lambda port: network.open((host, port), **buffers))
         return ReceiveTransport(
             channel,
             spec,
@@ -291,7 +292,7 @@ class Subscriptions:
             self._add_local_destination(link, uri, correlation_id)
             return
         assert link.endpoint is not None
-        spec = parse_udp(uri, self.context.network)
+        spec = parse_udp(uri, self.context.names)
         transport = self._open_transport(link.endpoint, spec, link.parameters, correlation_id)
         self._add_transport(link.endpoint, transport)
         link.destinations[channel] = correlation_id
@@ -301,10 +302,18 @@ class Subscriptions:
             _kind(uri), link.registration_id, link.client_id, link.stream_id, str(uri), link.parameters
         )
         if extra.kind == KIND_SPY:
-            extra.spec = parse_udp(uri, self.context.network)
+            extra.spec = parse_udp(uri, self.context.names)
         link.destinations[str(uri)] = correlation_id
         self.links.append(extra)
         self._join_existing(extra)
+
+    def remove_destination_by_id(self, registration_id: int, destination_id: int) -> None:
+        link = self._manual_link(registration_id, str(destination_id))
+        channel = next((channel for channel, known in link.destinations.items() if known == destination_id), None)
+        self.remove_destination(registration_id, str(destination_id) if channel is None else channel)
+
+    def has(self, registration_id: int) -> bool:
+        return any(link.registration_id == registration_id for link in self.links)
 
     def remove_destination(self, registration_id: int, channel: str) -> None:
         link = self._manual_link(registration_id, channel)
@@ -417,7 +426,7 @@ class Subscriptions:
             for transport in endpoint.transports:
                 control = transport.spec.uri.control
                 if control is not None and is_name(control):
-                    host = self.context.network.lookup(control.host)
+                    host = self.context.names.lookup(control.host)
                     if host is not None:
                         transport.replace_control(packed((host, control.port)))
 
