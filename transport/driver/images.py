@@ -53,7 +53,11 @@ class Images:
             except Exception as error:
                 self.context.record_error(error)
             if not is_built:
-                setup.transport.endpoint.unmark(setup.session_id, setup.stream_id)
+                endpoint = setup.transport.endpoint
+                if self._is_full(endpoint, setup.stream_id):
+                    endpoint.mark(setup.session_id, setup.stream_id, SESSION_NO_INTEREST)
+                else:
+                    endpoint.unmark(setup.session_id, setup.stream_id)
                 self.context.receiver.release(setup)
         return len(setups)
 
@@ -70,8 +74,7 @@ class Images:
             self.context.system.add(IMAGES_FULL)
             return False
         if self._is_full(endpoint, setup.stream_id):
-            endpoint.mark(setup.session_id, setup.stream_id, SESSION_NO_INTEREST)
-            return True
+            return False
         parameters = links[0].parameters
         window = min(parameters.window_length, setup.term_length // 2)
         if window < setup.mtu:
