@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from runtime.agent import Agent
 from runtime.clock import Clock
@@ -13,7 +13,6 @@ from transport.driver.conductor import Conductor
 from transport.driver.config import MediaDriverConfig
 from transport.driver.context import DriverContext
 from transport.driver.loss_report import LossReport
-from transport.driver.threads import DriverThreads
 
 class MediaDriver(Agent):
     config: MediaDriverConfig
@@ -25,7 +24,7 @@ class MediaDriver(Agent):
     context: DriverContext
     error_log: DistinctErrorLog
     losses: LossReport
-    threads: DriverThreads | None
+    threads: Any
     started: bool
     terminated: bool
     def __init__(

@@ -1,10 +1,10 @@
 from collections.abc import Callable
+from typing import Any
 
 from runtime.counters import Counter
 from transport.driver.claims import Claims
 from transport.driver.loss import LossDetector
 from transport.driver.receive_endpoint import ReceiveEndpoint, ReceiveTransport
-from transport.driver.receiver import Setup
 from transport.driver.system_counters import SystemCounters
 from transport.logbuffer import LogBuffers
 
@@ -31,7 +31,7 @@ class PublicationImage:
     is_revoked: bool
     is_superseded: bool
     rejection: bytes | None
-    setup: Setup
+    setup: Any
     channel: str
     loss_record: Callable[[PublicationImage, int], None] | None
     def __init__(
