@@ -17,11 +17,12 @@ from cluster.module.control import ClusterControl
 from cluster.module.counters import ModuleCounters
 from cluster.module.log_executor import LogExecutor, LogRecord
 from cluster.module.log_keeper import LogKeeper
+from cluster.module.member_proofs import MemberProofs
 from cluster.module.members_query import extended_members_response, members_response
 from cluster.module.membership import Membership
 from cluster.module.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
 from cluster.module.recovery import Recovery
-from cluster.module.sequencer import Sequencer
+from cluster.module.sequencer import ConsensusSource, Sequencer
 from cluster.module.service_link import ServiceLink
 from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.session_requests import SessionRequests
@@ -131,6 +132,9 @@ class ConsensusModule:
             self.sequencer,
             self.counters,
             self._on_log_failure,
+        )
+        self.proofs = MemberProofs(
+            self.member_id, self.contacts, seams.random.secret("member proofs"), self.on_invalid_request
         )
         self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
         self.queries = self._make_queries()
@@ -305,16 +309,27 @@ class ConsensusModule:
         self.counters.invalid_requests.increment()
         self.record_error(detail)
 
-    def on_consensus(self, buffer: bytes, now_ns: int) -> None:
+    def on_consensus(self, source: ConsensusSource, buffer: bytes, now_ns: int) -> None:
+        """A message on the consensus stream. Anybody may have sent it: a member's counts once its stream is proven."""
         try:
+            found = ordo_codecs.decode(buffer)
             message = consensus_codec.decode(buffer)
         except DecodeError as error:
             self.on_invalid_request(f"consensus: {error.message}")
             return
-        if isinstance(message, messages.Introduction):
-            self._on_introduction(message)
-        if message is None or self._is_from_stranger(message):
-            return
+        if found is not None and found[0] is ordo_codecs.MEMBER_CHALLENGE:
+            self.proofs.on_challenge(found[1])
+        elif found is not None and found[0] is ordo_codecs.MEMBER_PROOF:
+            for held in self.proofs.on_proof(source, found[1]):
+                self.on_consensus(source, held, now_ns)
+        elif message is not None:
+            if isinstance(message, messages.Introduction):
+                self._on_introduction(message)
+            sender_id = self.proofs.sender_of(message, self.core.leader_member_id)
+            if self.proofs.admits(source, sender_id, buffer, now_ns) and not self._is_of_strangers(message):
+                self._on_member_message(message, now_ns)
+
+    def _on_member_message(self, message: messages.Message, now_ns: int) -> None:
         if isinstance(message, messages.CatchupPosition):
             self.log.on_catchup_position(message, self.leadership_term_id)
         elif isinstance(message, messages.StopCatchup):
@@ -341,7 +356,8 @@ class ConsensusModule:
         if not is_known and member.id != self.member_id and self.core.on_introduction(member.id):
             self.contacts.learn(member)
 
-    def _is_from_stranger(self, message: messages.Message) -> bool:
+    def _is_of_strangers(self, message: messages.Message) -> bool:
+        """True when it names a member that this one has never heard of."""
         names = ("follower_member_id", "candidate_member_id", "leader_member_id", "member_id")
         return any(getattr(message, name) not in self.contacts for name in names if hasattr(message, name))
 

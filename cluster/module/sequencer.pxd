@@ -24,6 +24,12 @@ cdef class SessionTable:
     cpdef void put(self, int64_t session_id, int64_t activity)
     cpdef void remove(self, int64_t session_id)
 
+cdef class ConsensusSource:
+    """One image of the consensus stream, and the member it has proven to be of (cluster.module.member_proofs)."""
+    cdef object __weakref__
+    cdef readonly Image image
+    cdef public int32_t member_id         # UNPROVEN until then
+
 cdef class Sequencer:
     """Takes ingress into the log, reads what was appended, and turns durable positions into the commit position.
 
@@ -34,7 +40,7 @@ cdef class Sequencer:
     cdef object module
     cdef Progress progress
     cdef list _ingress                    # [(Image, Assembler)]
-    cdef list _consensus                  # [Image]
+    cdef list _consensus                  # [ConsensusSource]
     cdef list _service                    # [(Image, Assembler)]
     cdef dict _member_publications        # member id -> ExclusivePublication
     cdef int _ingress_start
@@ -70,7 +76,7 @@ cdef class Sequencer:
     cdef int _poll_ingress_image(self, Image image, Assembler assembler, int64_t cluster_time) except -1
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1
-    cdef bint _take_positions(self, const Fragment* fragment, int64_t now_ns) noexcept nogil
+    cdef bint _take_positions(self, const Fragment* fragment, int32_t member_id, int64_t now_ns) noexcept nogil
     cdef int send_commit(self, int64_t now_ns) except -1
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1
     cdef int _scan(self, int64_t limit_position) except -1

@@ -62,6 +62,7 @@ cdef enum:
     FIRST_CAPACITY = 1024
 
 cdef int64_t NULL_POSITION = -1
+cdef int32_t UNPROVEN = -1
 cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
 
@@ -162,6 +163,12 @@ cdef class SessionTable:
         self.used = 0
 
 
+cdef class ConsensusSource:
+    def __init__(self, Image image not None):
+        self.image = image
+        self.member_id = UNPROVEN
+
+
 cdef class Sequencer:
     def __cinit__(self, module, Progress progress, int32_t member_id, Counter commit_counter, ParkFlag container_flag,
                   int64_t heartbeat_interval_ns, int32_t ingress_limit=256):
@@ -190,10 +197,10 @@ cdef class Sequencer:
         self._ingress = [pair for pair in self._ingress if pair[0] is not image]
 
     def add_consensus_image(self, Image image):
-        self._consensus.append(image)
+        self._consensus.append(ConsensusSource(image))
 
     def remove_consensus_image(self, Image image):
-        self._consensus = [other for other in self._consensus if other is not image]
+        self._consensus = [source for source in self._consensus if source.image is not image]
 
     def add_service_image(self, Image image):
         self._service.append((image, Assembler()))
@@ -301,21 +308,24 @@ cdef class Sequencer:
         cdef int work = 0, count
         cdef Fragment fragment
         cdef Image image
-        for image in self._consensus:
+        cdef ConsensusSource source
+        for source in self._consensus:
+            image = source.image
             count = 0
             while count < CONSENSUS_FRAGMENT_LIMIT and image.peek(&fragment):
                 image.consume(&fragment)
                 count += 1
-                if not self._take_positions(&fragment, now_ns):
-                    self.module.on_consensus(
-                        PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes), now_ns)
+                if not self._take_positions(&fragment, source.member_id, now_ns):
+                    message = PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes)
+                    self.module.on_consensus(source, message, now_ns)
             if count:
                 image.publish_position()
                 work += count
         return work
 
-    cdef bint _take_positions(self, const Fragment* fragment, int64_t now_ns) noexcept nogil:
-        """The two messages of the steady state; anything out of the ordinary is left to the Python half."""
+    cdef bint _take_positions(self, const Fragment* fragment, int32_t member_id, int64_t now_ns) noexcept nogil:
+        """The two messages of the steady state from the member that they name; anything out of the ordinary is left to
+        the Python half."""
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
         if not self.is_steady:
@@ -323,7 +333,8 @@ cdef class Sequencer:
         if template == APPEND_POSITION_ID and self._mode == LEADING:
             if fragment.length_bytes < APPEND_POSITION_LENGTH or data[APPEND_POSITION_FLAGS] & FLAG_LIVE_OR_CATCHUP:
                 return False
-            if ordo_get_i64(data + APPEND_POSITION_LEADERSHIP_TERM_ID) != self._leadership_term_id:
+            if ordo_get_i64(data + APPEND_POSITION_LEADERSHIP_TERM_ID) != self._leadership_term_id \
+                    or ordo_get_i32(data + APPEND_POSITION_MEMBER_ID) != member_id:
                 return False
             self.progress.on_append_position(
                 ordo_get_i32(data + APPEND_POSITION_MEMBER_ID), self._leadership_term_id,
@@ -331,7 +342,8 @@ cdef class Sequencer:
             return True
         if template == COMMIT_POSITION_ID and self._mode == FOLLOWING:
             if ordo_get_i64(data + COMMIT_POSITION_LEADERSHIP_TERM_ID) != self._leadership_term_id \
-                    or ordo_get_i32(data + COMMIT_POSITION_MEMBER_ID) != self._leader_id:
+                    or ordo_get_i32(data + COMMIT_POSITION_MEMBER_ID) != self._leader_id \
+                    or member_id != self._leader_id:
                 return False
             self.progress.on_commit_notified(
                 self._leadership_term_id, ordo_get_i64(data + COMMIT_POSITION_LOG_POSITION), self._leader_id, now_ns)

@@ -126,6 +126,10 @@ CONFIGURATION_EVENT = _message(
 )
 """A record of the log, and a message of the consensus module's snapshot."""
 INTRODUCTION = _message("Introduction", 21, "member_id i32", "member ascii")
+MEMBER_CHALLENGE = _message("MemberChallenge", 80, "nonce i64; member_id i32")
+"""Sent to a member's consensus endpoint by member `member_id`, which has heard somebody speak in its name."""
+MEMBER_PROOF = _message("MemberProof", 81, "nonce i64; member_id i32")
+"""The nonce of a challenge, in the stream whose sender proves with it that it is member `member_id`."""
 MEMBERSHIP_REQUEST = _message("MembershipRequest", 22, "correlation_id i64; member_id i32; change i32", "member ascii")
 MEMBERSHIP_RESPONSE = _message(
     "MembershipResponse", 23, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"

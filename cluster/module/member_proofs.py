@@ -1,0 +1,114 @@
+"""Who speaks for a member: only a stream that shows what was sent to that member's own endpoint.
+
+Anybody who reaches the consensus endpoint can open a stream there and name any member in its messages. So messages of a
+stream are held until its sender has proven to be the member that they name: a random number goes to the endpoint which
+the configuration has for that member, and must come back in the stream itself. Who does not receive there cannot know
+it. A stream stays its member's for as long as it lives.
+
+    stream of X, unproven: AppendPosition of X ------> held;  X's endpoint <-- MemberChallenge(nonce)
+    stream of X: MemberProof(nonce) -----------------> proven: what was held is taken, and all that follows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
+
+from cluster.wire import ordo_codecs
+from consensus import messages
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from cluster.module.sequencer import ConsensusSource
+
+NULL_MEMBER = -1
+HELD_MAX = 16
+"""Messages held of one stream; older ones go first, and are sent again by whoever meant them."""
+CHALLENGE_INTERVAL_NS = 10_000_000
+NONCE_BITS = 63
+
+SENDER_FIELDS: dict[type[Any], str] = {
+    messages.CanvassPosition: "follower_member_id",
+    messages.RequestVote: "candidate_member_id",
+    messages.Vote: "follower_member_id",
+    messages.NewLeadershipTerm: "leader_member_id",
+    messages.AppendPosition: "follower_member_id",
+    messages.CommitPosition: "leader_member_id",
+    messages.CatchupPosition: "follower_member_id",
+    messages.TerminationAck: "member_id",
+    messages.TimeoutNow: "leader_member_id",
+    messages.TrustRequest: "member_id",
+    messages.TrustAnswer: "member_id",
+    messages.Introduction: "member_id",
+    messages.ReadHeartbeat: "leader_member_id",
+    messages.ReadHeartbeatAck: "follower_member_id",
+    messages.ReadIndexRequest: "follower_member_id",
+    messages.ReadIndexResponse: "leader_member_id",
+}
+"""Which field of a message names the member that sent it. StopCatchup and TerminationPosition are the leader's."""
+
+
+class Endpoints(Protocol):
+    """The members that this one has heard of."""
+
+    def __contains__(self, member_id: int) -> bool: ...
+    def send(self, member_id: int, message: bytes) -> None:
+        """To the endpoint that the configuration has for the member."""
+
+
+class MemberProofs:
+    """Tells which streams are whose; at most HELD_MAX messages of each stream wait for its proof."""
+
+    def __init__(self, own_id: int, endpoints: Endpoints, random: Random, on_refused: Callable[[str], object]) -> None:
+        """`random` gives numbers that nobody can predict; `on_refused` takes one line for each refused message."""
+        self._own_id = own_id
+        self._endpoints = endpoints
+        self._random = random
+        self._on_refused = on_refused
+        self._nonces: dict[int, int] = {}
+        self._next_challenge_ns: dict[int, int] = {}
+        self._held: WeakKeyDictionary[ConsensusSource, list[bytes]] = WeakKeyDictionary()
+
+    def sender_of(self, message: messages.Message, leader_id: int) -> int:
+        """The member that a message claims to come from."""
+        name = SENDER_FIELDS.get(type(message))
+        return leader_id if name is None else int(getattr(message, name))
+
+    def admits(self, source: ConsensusSource, sender_id: int, message: bytes, now_ns: int) -> bool:
+        """True when the stream is that member's; else the message is held until it proves so, or refused."""
+        if source.member_id == sender_id and sender_id != NULL_MEMBER:
+            return True
+        if source.member_id != NULL_MEMBER:
+            self._on_refused(f"consensus: member {source.member_id} speaks for member {sender_id}")
+        elif sender_id not in self._endpoints or sender_id == self._own_id:
+            self._on_refused("consensus: a message of nobody in this cluster")
+        else:
+            held = self._held.setdefault(source, [])
+            held.append(message)
+            del held[:-HELD_MAX]
+            self._challenge(sender_id, now_ns)
+        return False
+
+    def _challenge(self, member_id: int, now_ns: int) -> None:
+        if now_ns < self._next_challenge_ns.get(member_id, 0):
+            return
+        self._next_challenge_ns[member_id] = now_ns + CHALLENGE_INTERVAL_NS
+        nonce = self._nonces.setdefault(member_id, self._random.getrandbits(NONCE_BITS))
+        self._endpoints.send(member_id, ordo_codecs.MEMBER_CHALLENGE.encode(nonce=nonce, member_id=self._own_id))
+
+    def on_challenge(self, values: Any) -> None:
+        """Somebody speaks to another member in this one's name: if it is this one, its stream there shows the nonce."""
+        if values.member_id in self._endpoints and values.member_id != self._own_id:
+            proof = ordo_codecs.MEMBER_PROOF.encode(nonce=values.nonce, member_id=self._own_id)
+            self._endpoints.send(values.member_id, proof)
+
+    def on_proof(self, source: ConsensusSource, values: Any) -> Iterator[bytes]:
+        """The messages that were held of a stream that has just been proven, in their order."""
+        if self._nonces.get(values.member_id) != values.nonce:
+            self._on_refused(f"consensus: a proof to be member {values.member_id} that is none")
+            return
+        if source.member_id == NULL_MEMBER:
+            source.member_id = values.member_id
+            yield from self._held.pop(source, [])
