@@ -123,8 +123,20 @@ class ConsensusModule:
         self.control = ClusterControl(self, core, sequencer, counters, self.transfer, self.termination)
         self._build_replicated_state(authenticator or AcceptAll())
         self.contacts = Contacts(seams.client, sequencer, members, self.member_id, self.record_error)
-        self.log = LogKeeper(
-            config,
+        proof_numbers = seams.random.secret("member proofs")
+        self.proofs = MemberProofs(self.member_id, self.contacts, proof_numbers, self.on_invalid_request)
+        self.log = self._make_log()
+        self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
+        self.queries = self._make_queries()
+        self.snapshots = SnapshotTaker(
+            seams.client, seams.archive, seams.store, self, core, sequencer, counters, config.cluster_id
+        )
+        self.trust = TrustWatch(core, self.record_error)
+
+    def _make_log(self) -> LogKeeper:
+        seams = self._seams
+        return LogKeeper(
+            self.config,
             self.contacts,
             seams.archive,
             seams.client,
@@ -133,15 +145,6 @@ class ConsensusModule:
             self.counters,
             self._on_log_failure,
         )
-        self.proofs = MemberProofs(
-            self.member_id, self.contacts, seams.random.secret("member proofs"), self.on_invalid_request
-        )
-        self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
-        self.queries = self._make_queries()
-        self.snapshots = SnapshotTaker(
-            seams.client, seams.archive, seams.store, self, core, sequencer, counters, config.cluster_id
-        )
-        self.trust = TrustWatch(core, self.record_error)
 
     def _make_queries(self) -> Queries:
         seams, config = self._seams, self.config
