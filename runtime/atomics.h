@@ -1,16 +1,19 @@
-/* Atomic loads and stores on shared memory, fences, futex and CRC32C. */
+/* Atomic loads and stores on shared memory, fences, futex and clocks, for every processor that Linux runs on. */
 #ifndef ORDO_ATOMICS_H
 #define ORDO_ATOMICS_H
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <nmmintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Ordo's formats are little-endian and read in place: a big-endian processor cannot run it"
+#endif
 
 static inline int32_t ordo_load_acquire_i32(const void *p) { return __atomic_load_n((const int32_t *)p, __ATOMIC_ACQUIRE); }
 static inline int64_t ordo_load_acquire_i64(const void *p) { return __atomic_load_n((const int64_t *)p, __ATOMIC_ACQUIRE); }
@@ -24,9 +27,20 @@ static inline int ordo_cas_i64(void *p, int64_t expected, int64_t desired) {
 static inline int ordo_cas_i32(void *p, int32_t expected, int32_t desired) {
     return __atomic_compare_exchange_n((int32_t *)p, &expected, desired, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
+static inline void ordo_fence_acquire(void) { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
 static inline void ordo_fence_release(void) { __atomic_thread_fence(__ATOMIC_RELEASE); }
 static inline void ordo_fence_full(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-static inline void ordo_pause(void) { __builtin_ia32_pause(); }
+
+/* In a loop that spins: lets the other hardware thread of this core run. */
+static inline void ordo_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory"); /* `yield` does nothing on most cores; a pipeline flush takes about as long */
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
 
 /* Unaligned little-endian fields of wire formats. */
 static inline int16_t ordo_get_i16(const void *p) { int16_t v; memcpy(&v, p, 2); return v; }
@@ -55,20 +69,5 @@ static inline int ordo_futex_wait(void *word, int32_t expected, int64_t timeout_
 }
 static inline int ordo_futex_wake(void *word, int count) {
     return (int)syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
-}
-
-/* CRC32C (Castagnoli), the SSE4.2 instruction. Pass 0 to start, the earlier result to go on. */
-static inline uint32_t ordo_crc32c(uint32_t crc, const void *data, size_t length_bytes) {
-    const uint8_t *p = (const uint8_t *)data;
-    uint64_t c = ~crc & 0xFFFFFFFFu;
-    while (length_bytes >= 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        c = _mm_crc32_u64(c, word);
-        p += 8;
-        length_bytes -= 8;
-    }
-    while (length_bytes--) c = _mm_crc32_u8((uint32_t)c, *p++);
-    return ~(uint32_t)c;
 }
 #endif

@@ -1,4 +1,4 @@
-"""Atomics on shared memory, unaligned wire fields, clocks, futex and CRC32C: see atomics.h."""
+"""Atomics on shared memory, unaligned wire fields, clocks, futex and CRC32C: see atomics.h and crc32c.h."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
@@ -11,6 +11,7 @@ cdef extern from "atomics.h" nogil:
     int32_t ordo_fetch_add_i32(void* p, int32_t v)
     bint ordo_cas_i64(void* p, int64_t expected, int64_t desired)
     bint ordo_cas_i32(void* p, int32_t expected, int32_t desired)
+    void ordo_fence_acquire()
     void ordo_fence_release()
     void ordo_fence_full()
     void ordo_pause()
@@ -25,4 +26,10 @@ cdef extern from "atomics.h" nogil:
     int64_t ordo_epoch_ns()
     int ordo_futex_wait(void* word, int32_t expected, int64_t timeout_ns)
     int ordo_futex_wake(void* word, int count)
+
+cdef extern from "crc32c.h" nogil:
+    const char* ORDO_CRC32C_HARDWARE
+    bint ordo_crc32c_has_instruction()
+    uint32_t ordo_crc32c_instruction(uint32_t crc, const void* data, size_t length_bytes)
+    uint32_t ordo_crc32c_plain(uint32_t crc, const void* data, size_t length_bytes)
     uint32_t ordo_crc32c(uint32_t crc, const void* data, size_t length_bytes)

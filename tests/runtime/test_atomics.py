@@ -1,32 +1,10 @@
-"""Atomics, unaligned fields, futex, clocks and CRC32C."""
+"""Atomics, unaligned fields, futex and clocks."""
 
 import threading
 import time
 
-import pytest
-
 from runtime.memory import allocate
 from tests.runtime import atomics_probe as probe
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b"", 0),
-        (b"123456789", 0xE3069283),
-        (bytes(32), 0x8A9136AA),
-        (b"\xff" * 32, 0x62A8AB43),
-        (bytes(range(32)), 0x46DD794E),
-    ],
-)
-def test_crc32c_of_rfc_3720(data: bytes, expected: int) -> None:
-    assert probe.crc32c(data) == expected
-
-
-def test_crc32c_goes_on_where_it_stopped() -> None:
-    data = bytes(range(100))
-    for cut in range(101):
-        assert probe.crc32c(data[cut:], probe.crc32c(data[:cut])) == probe.crc32c(data)
 
 
 def test_unaligned_little_endian_fields() -> None:
