@@ -6,32 +6,46 @@ JOBS ?= 2
 SEEDS ?= 100
 FIRST ?= 1
 BIN := .venv/bin
+DEMO_FOLDERS := runtime,transport,archive,consensus,service_api,cluster,ordo
 SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune -o \
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help build all-extras verify fix test demo bench sim test-soak test-faults bench-pipeline debug clean
+.PHONY: help build verify fix test demo bench sim test-soak test-faults test-debug bench-pipeline debug clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: build/.built ## set up .venv and build the native modules
 
-.venv/.base: pyproject.toml
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
+EDITABLE := ORDO_ONLY=none $(PIP) --no-build-isolation -e
+COMPILE := ORDO_THREADS=$(JOBS) $(BIN)/python setup.py -q build_ext --inplace --parallel $(JOBS)
+
+.venv/.core: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: install one or call make PYTHON=/path/to/python3"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -q --disable-pip-version-check 'setuptools>=77' wheel 'cython>=3.1'
-	@ORDO_ONLY=none $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev]'
+	@test .venv/.base -nt pyproject.toml || { $(PIP) 'setuptools>=77' wheel 'cython>=3.1' && $(EDITABLE) .; }
+	@touch $@
+
+.venv/.base: pyproject.toml | .venv/.core
+	@$(EDITABLE) '.[dev]'
 	@touch $@
 
 .venv/.all: .venv/.base
-	@ORDO_ONLY=none $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev,pipeline,local]'
+	@$(EDITABLE) '.[dev,pipeline,local]'
 	@touch $@
 
 build/.built: .venv/.base $(SOURCES)
 	@mkdir -p build
-	@ORDO_THREADS=$(JOBS) $(BIN)/python setup.py -q build_ext --inplace --parallel $(JOBS) > build/build.log 2>&1 \
-		|| { tail -40 build/build.log; exit 1; }
+	@$(COMPILE) > build/build.log 2>&1 || { tail -40 build/build.log; exit 1; }
+	@touch $@ build/.demo
+
+# What `make demo` needs: no pipeline, no tests, no developer's tools.
+build/.demo: .venv/.core $(SOURCES)
+	@mkdir -p build
+	@echo "compiling Ordo (once; about a minute on two cores) ..."
+	@ORDO_ONLY=$(DEMO_FOLDERS) $(COMPILE) > build/build.log 2>&1 || { tail -40 build/build.log; exit 1; }
 	@touch $@
 
 verify: build .venv/.all ## check style, types and the rules of the house; writes nothing
@@ -49,7 +63,7 @@ fix: build ## format and repair what can be repaired
 test: build .venv/.all ## pass all tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak' $(ARGS)
 
-demo: build ## run three nodes and a matching engine; ITCH=file plays recorded orders
+demo: build/.demo ## run three nodes and a matching engine; ITCH=file plays recorded orders
 	$(BIN)/ordo demo $(if $(ITCH),--itch $(ITCH))
 
 bench: build ## measure on this machine; JSON=file keeps the figures
@@ -67,9 +81,18 @@ test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real
 bench-pipeline: build .venv/.all ## measure the data pipeline
 	$(BIN)/python -m benchmarks.pipeline $(if $(JSON),--json $(JSON))
 
-debug: .venv/.base ## build with bounds checks and line tracing
-	@ORDO_DEBUG=1 $(BIN)/python setup.py -q build_ext --inplace --force --parallel $(JOBS)
-	@rm -f build/.built
+debug: .venv/.base ## build with bounds and overflow checks, into build/debug
+	@mkdir -p build/debug
+	@tar --exclude=./build --exclude=./.venv --exclude=./.git --exclude='*.so' -cf - . | tar -xf - -C build/debug
+	@cd build/debug && ORDO_DEBUG=1 ORDO_THREADS=$(JOBS) ../../$(BIN)/python setup.py -q build_ext --inplace \
+		--parallel $(JOBS) > ../debug.log 2>&1 || { tail -40 ../debug.log; exit 1; }
+
+test-debug: debug ## pass the tests of the native layers with the debug build
+	@rm -f build/ubsan.*
+	@cd build/debug && UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1:log_path=../ubsan ../../$(BIN)/python -m pytest -q \
+		-n $(JOBS) --dist loadfile -m 'not root and not soak and not slow and not spark and not peers' \
+		$(or $(ARGS),tests/runtime tests/transport tests/archive tests/consensus tests/service_api) \
+		|| { cat ../ubsan.* 2>/dev/null; exit 1; }
 
 clean: ## remove what was built, keep .venv
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache
