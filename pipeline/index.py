@@ -1,8 +1,8 @@
 """The index: what is in each stretch of about a MiB of a segment, so that reads skip what they do not need.
 
-Built on the first read of a segment, continued when it has grown, and kept in files outside the archive folder (which
-belongs to the node): `$ORDO_INDEX_DIR`, or `~/.cache/ordo/index`. An index is thrown away when the bytes it ends with
-are no longer what they were.
+Built by the task that reads the beginning of a segment first, continued when it has grown, and kept in files outside
+the archive folder (which belongs to the node): `$ORDO_INDEX_DIR`, or `~/.cache/ordo/index`. An index is thrown away when
+the bytes it ends with are no longer what they were.
 """
 
 from __future__ import annotations
@@ -70,6 +70,14 @@ def segment_index(recording: Recording, segment: Segment) -> SegmentIndex:
     return _clipped(known, segment)
 
 
+def kept_index(recording: Recording, segment: Segment) -> SegmentIndex | None:
+    """The index of a segment if it is at hand and reaches to the segment's end; None otherwise. Reads no segment."""
+    if not segment.present:
+        return _clipped(SegmentIndex(np.zeros(0, dtype=BLOCK_DTYPE), segment.start), segment)
+    known = _load(_cache_path(recording, segment), segment)
+    return _clipped(known, segment) if known is not None and known.scanned_to >= segment.end else None
+
+
 def scan_range(recording: Recording, segment: Segment, start: int, end: int, block_bytes: int) -> SegmentIndex:
     """Blocks of [start, end), not kept; `start` is where a message begins."""
     cursor = MessageCursor(
@@ -93,13 +101,18 @@ def _clipped(index: SegmentIndex, segment: Segment) -> SegmentIndex:
     damaged = index.fault_position >= 0 or not segment.present
     if damaged:
         start = segment.start if not segment.present else index.fault_position
-        unknown = np.zeros(1, dtype=BLOCK_DTYPE)
-        unknown["start"], unknown["end"] = start, segment.end
-        for name in ("time", "session", "term"):
-            unknown[f"{name}_min"], unknown[f"{name}_max"] = _ANY.min, _ANY.max
-        unknown["kinds"], unknown["session_bloom"] = -1, -1
-        blocks = np.concatenate([blocks, unknown]) if start < segment.end else blocks
+        blocks = np.concatenate([blocks, unknown_block(start, segment.end)]) if start < segment.end else blocks
     return SegmentIndex(blocks, index.scanned_to, index.fault_position)
+
+
+def unknown_block(start: int, end: int) -> Blocks:
+    """One block that passes every test of what is in it."""
+    unknown = np.zeros(1, dtype=BLOCK_DTYPE)
+    unknown["start"], unknown["end"] = start, end
+    for name in ("time", "session", "term"):
+        unknown[f"{name}_min"], unknown[f"{name}_max"] = _ANY.min, _ANY.max
+    unknown["kinds"], unknown["session_bloom"] = -1, -1
+    return unknown
 
 
 def _cache_path(recording: Recording, segment: Segment) -> Path:

@@ -1,10 +1,18 @@
-"""Which stretches of which segments a read needs, spread over tasks."""
+"""Which stretches of which segments a read needs, spread over tasks.
+
+Planning reads next to nothing. Where a segment's index is at hand, it says what to skip. Where it is not, and the log
+is large, the segment is cut where its terms begin, which are always between messages, and inside a term at any place: a
+task that begins there walks from the term's beginning to the first message that is its own. The task that has the
+beginning of a segment builds the segment's index on the way, for the next read.
+"""
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,11 +22,15 @@ from archive.catalog import RecordingDescriptor
 from pipeline.batches import BatchBuilder
 from pipeline.cursor import MessageCursor
 from pipeline.decoder import RecordDecoder, RowSelection
-from pipeline.index import BLOCK_BYTES, Blocks, index_of, scan_range
-from pipeline.predicates import Predicates
+from pipeline.index import BLOCK_BYTES, Blocks, index_of, kept_index, scan_range, segment_index, unknown_block
+from pipeline.predicates import INT64_MAX, Predicates
 from pipeline.recordings import Recording, Segment
+from pipeline.scanner import walk
 
 _PROBE_BYTES = 4 << 20
+DRIVER_BYTES_MAX = 32 << 20
+"""Segments without an index are looked into where the read is planned, up to this much in all."""
+NO_WALK = NO_INDEX = -1
 _TIME_UNIT_OFFSET = 8 + 40
 _MICROS_FROM, _NANOS_FROM = 10**14, 10**17
 
@@ -36,6 +48,11 @@ class Run:
     exact: bool
     is_log: bool
     time_unit: int
+    walk_from: int = NO_WALK
+    """Where the term begins, when `start` and `end` may lie inside messages: the messages from that which contains or
+    begins at `start` up to that which contains `end` are meant, without the latter."""
+    index_end: int = NO_INDEX
+    """The end of the segment, when its index is to be built by who reads this."""
 
     @property
     def length_bytes(self) -> int:
@@ -84,14 +101,18 @@ def plan(
     time_unit: int | None = None,
 ) -> list[tuple[Run, ...]]:
     """Runs for each task, in log order within a recording. A task never holds runs of two recordings."""
-    needed = [
-        (recording, unit, list(_needed(recording, predicates, unit)))
+    chosen = [
+        (recording, time_unit if time_unit is not None else time_unit_of(recording), _segments(recording, predicates))
         for recording in recordings
         if _wanted(recording, predicates)
-        for unit in [time_unit if time_unit is not None else time_unit_of(recording)]
+    ]
+    may_scan = _unindexed_bytes(chosen) <= DRIVER_BYTES_MAX
+    needed = [
+        (recording, unit, list(_needed(recording, segments, predicates, unit, may_scan)))
+        for recording, unit, segments in chosen
     ]
     if partitions is not None:
-        total = sum(int((blocks["end"] - blocks["start"]).sum()) for _, _, parts in needed for _, blocks in parts)
+        total = sum(int((part.blocks["end"] - part.blocks["start"]).sum()) for _, _, parts in needed for part in parts)
         partition_bytes = max(1024, -(-total // partitions))
     last = predicates.position[1]
     return [
@@ -101,28 +122,66 @@ def plan(
     ]
 
 
+def _unindexed_bytes(chosen: list[tuple[Recording, int, list[Segment]]]) -> int:
+    return sum(
+        segment.end - segment.start
+        for recording, _, segments in chosen
+        for segment in segments
+        if segment.present and kept_index(recording, segment) is None
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Blocks of one segment that are needed; of a segment without an index, its terms."""
+
+    segment: Segment
+    blocks: Blocks
+    has_index: bool
+
+
 def _wanted(recording: Recording, predicates: Predicates) -> bool:
     by_id = predicates.recording is None or recording.recording_id in predicates.recording
     return by_id and (predicates.node is None or recording.node in predicates.node)
 
 
-def _needed(recording: Recording, predicates: Predicates, time_unit: int) -> Iterator[tuple[Segment, Blocks]]:
-    """Segments with the blocks of them that can have a row that passes."""
+def _segments(recording: Recording, predicates: Predicates) -> list[Segment]:
     low = max(predicates.position[0], predicates.start_position[0], 0)
     high = min(predicates.position[1], predicates.start_position[1])
-    segments = [
+    return [
         segment
         for segment in recording.segments(max(low, recording.start))
         if segment.end >= low and segment.start <= high
     ]
-    for segment, index in zip(segments, index_of(recording, segments) if segments else [], strict=True):
-        blocks = index.blocks[predicates.blocks(index.blocks, time_unit)]
+
+
+def _needed(
+    recording: Recording, segments: list[Segment], predicates: Predicates, time_unit: int, may_scan: bool
+) -> Iterator[_Part]:
+    """Segments with the blocks of them that can have a row that passes."""
+    if may_scan:
+        found = zip(segments, index_of(recording, segments) if segments else [], strict=True)
+        parts = [_Part(segment, index.blocks, True) for segment, index in found]
+    else:
+        parts = [_without_scan(recording, segment) for segment in segments]
+    for part in parts:
+        blocks = part.blocks[predicates.blocks(part.blocks, time_unit)]
         if len(blocks):
-            yield segment, blocks
+            yield _Part(part.segment, blocks, part.has_index)
+
+
+def _without_scan(recording: Recording, segment: Segment) -> _Part:
+    kept = kept_index(recording, segment)
+    if kept is not None:
+        return _Part(segment, kept.blocks, True)
+    term_length = recording.descriptor.term_length
+    first = segment.start - segment.start % term_length
+    edges = [segment.start, *range(first + term_length, segment.end, term_length), segment.end]
+    return _Part(segment, np.concatenate([unknown_block(*edge) for edge in pairwise(edges)]), False)
 
 
 def _tasks(
-    recording: Recording, time_unit: int, parts: list[tuple[Segment, Blocks]], partition_bytes: int, last: int
+    recording: Recording, time_unit: int, parts: list[_Part], partition_bytes: int, last: int
 ) -> Iterator[tuple[Run, ...]]:
     """Blocks packed into tasks of about `partition_bytes`; neighbouring blocks of a segment become one run.
 
@@ -130,18 +189,43 @@ def _tasks(
     """
     task: list[Run] = []
     room = partition_bytes
-    for segment, blocks in parts:
-        for start, end in _stretches(recording, segment, blocks, partition_bytes):
-            if task and end - start > room:
+    for part in parts:
+        for run in _runs(recording, time_unit, part, partition_bytes, last):
+            if task and run.length_bytes > room:
                 yield tuple(task)
                 task, room = [], partition_bytes
-            room -= end - start
-            end = min(end, last)
-            if task and task[-1].end == start and task[-1].segment_base == segment.base:
-                start = task.pop().start
-            task.append(_run(recording, segment, time_unit, start, end, last))
+            room -= run.length_bytes
+            if task and _are_neighbours(task[-1], run):
+                run = replace(task.pop(), end=run.end, exact=run.exact)
+            task.append(run)
     if task:
         yield tuple(task)
+
+
+def _are_neighbours(before: Run, run: Run) -> bool:
+    """One run covers both; what begins or ends inside messages stays by itself."""
+    is_whole = before.walk_from == run.walk_from == NO_WALK
+    return is_whole and before.end == run.start and before.segment_base == run.segment_base
+
+
+def _runs(recording: Recording, time_unit: int, part: _Part, partition_bytes: int, last: int) -> Iterator[Run]:
+    segment = part.segment
+    if part.has_index:
+        for start, end in _stretches(recording, segment, part.blocks, partition_bytes):
+            yield _run(recording, segment, time_unit, start, min(end, last), last)
+        return
+    for block in part.blocks:
+        start, end = int(block["start"]), min(int(block["end"]), last)
+        whole = _run(recording, segment, time_unit, start, end, last)
+        if start == segment.start and segment.present:
+            whole = replace(whole, index_end=segment.end)
+        if end - start <= partition_bytes or not segment.present:
+            yield whole
+            continue
+        step = -(-partition_bytes // 32) * 32
+        for begin in range(start, end, step):
+            piece = replace(whole, start=begin, end=min(begin + step, end), walk_from=start)
+            yield piece if begin == start else replace(piece, index_end=NO_INDEX)
 
 
 def _stretches(
@@ -195,7 +279,39 @@ def read_runs(
     first = runs[0]
     batches = BatchBuilder(columns, first.descriptor.recording_id, first.node, first.time_unit, batch_rows)
     for run in runs:
-        cursor = MessageCursor(run.path, run.descriptor, run.segment_base, run.start, run.end, verify, run.exact)
+        if run.index_end != NO_INDEX:
+            _build_index(run)
+        cursor = _cursor_of(run, verify)
         decoder = RecordDecoder(cursor, predicates.row_selection(run.time_unit), batches, run.is_log)
         while (batch := decoder.next_batch()) is not None:
             yield batch
+        if run.walk_from != NO_WALK and run.exact:
+            _check_end(run, cursor.position)
+
+
+def _cursor_of(run: Run, verify: bool) -> MessageCursor:
+    if run.walk_from == NO_WALK:
+        return MessageCursor(run.path, run.descriptor, run.segment_base, run.start, run.end, verify, run.exact)
+    start = run.start
+    if start != run.walk_from:
+        to_start = MessageCursor(run.path, run.descriptor, run.segment_base, run.walk_from, start, False, False)
+        walk(to_start, INT64_MAX)
+        to_start.raise_fault()
+        start = to_start.position
+    return MessageCursor(run.path, run.descriptor, run.segment_base, start, run.end, verify, False)
+
+
+def _check_end(run: Run, position: int) -> None:
+    """What ends a run before its end must be a message that goes on beyond it, or padding, and nothing missing."""
+    if position < run.end:
+        term_end = run.walk_from - run.walk_from % run.descriptor.term_length + run.descriptor.term_length
+        beyond = MessageCursor(run.path, run.descriptor, run.segment_base, position, term_end, False, True)
+        walk(beyond, 1)
+        beyond.raise_fault()
+
+
+def _build_index(run: Run) -> None:
+    """Of the segment that this run begins; the next plan finds it where it can see this machine's indexes."""
+    start = max(run.segment_base, run.descriptor.start_position)
+    recording = Recording(run.node, os.path.dirname(run.path), run.descriptor, run.index_end, run.exact)
+    segment_index(recording, Segment(run.path, run.segment_base, start, run.index_end, True))
