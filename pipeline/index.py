@@ -1,8 +1,8 @@
 """The index: what is in each stretch of about a MiB of a segment, so that reads skip what they do not need.
 
 Built by the task that reads the beginning of a segment first, continued when it has grown, and kept in files outside
-the archive folder (which belongs to the node): `$ORDO_INDEX_DIR`, or `~/.cache/ordo/index`. An index is thrown away when
-the bytes it ends with are no longer what they were.
+the archive folder (which belongs to the node): `$ORDO_INDEX_DIR`, or `~/.cache/ordo/index`. An index is thrown away
+when the bytes it ends with are no longer what they were.
 """
 
 from __future__ import annotations
