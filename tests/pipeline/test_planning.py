@@ -41,7 +41,7 @@ def rows(tasks: list[tuple[Run, ...]], predicates: Predicates | None = None) -> 
     for task in tasks:
         for batch in read_runs(task, predicates or Predicates(), COLUMNS, 64, True):
             found += [tuple(row.values()) for row in batch.to_pylist()]
-    return found  # type: ignore[return-value]
+    return found
 
 
 def whole(recording: Recording) -> list[Row]:
