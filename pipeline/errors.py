@@ -3,6 +3,8 @@
 OrdoError
  +-- PipelineError              what the caller can put right: options, folders, schemas
       +-- CorruptRecordingError  bytes on disk that cannot be what was recorded
+      +-- CommitUnknownError     nothing near a log tells how far it is committed, or not yet
+      +-- DataLossError          a stream cannot go on where it ended
 """
 
 from __future__ import annotations
@@ -12,6 +14,14 @@ from runtime.errors import OrdoError
 
 class PipelineError(OrdoError):
     """A wrong option, a missing folder or recording, a schema that does not fit. The message says what is allowed."""
+
+
+class CommitUnknownError(PipelineError):
+    """The counters file of the log's node is not there, or not ready: the node is down, or it is elsewhere."""
+
+
+class DataLossError(PipelineError):
+    """What a stream's checkpoint says is not what the folders have."""
 
 
 class CorruptRecordingError(PipelineError):

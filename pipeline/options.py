@@ -33,6 +33,7 @@ DESCRIPTIONS = {
     "partitions": "how many partitions to aim at; default by partitionBytes",
     "partitionbytes": "bytes of log a partition covers, default 64 MiB",
     "batchrows": "rows of one Arrow batch at most, default 32768",
+    "failondataloss": "streams: true (default) ends a query that cannot go on where its checkpoint ended",
     "verify": "true (default) checks every frame's checksum",
     "commit": "auto (default), recorded, a position, or a node's aeron_dir",
     "timeunit": "auto (default), millis, micros or nanos: the unit of the cluster's clock",
@@ -40,7 +41,7 @@ DESCRIPTIONS = {
 }
 
 
-STREAM_OPTIONS = frozenset(("startingposition", "maxbytespertrigger", "maxrecordspertrigger"))
+STREAM_OPTIONS = frozenset(("startingposition", "maxbytespertrigger", "maxrecordspertrigger", "failondataloss"))
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class ReadOptions:
     partition_bytes: int = 64 << 20
     batch_rows: int = 32768
     verify: bool = True
+    fail_on_data_loss: bool = True
     commit: str = "auto"
     time_unit: int | None = None
     node_names: dict[str, str] | None = None
@@ -85,6 +87,7 @@ class ReadOptions:
             partition_bytes=_integer(values, "partitionbytes", 4096) or cls.partition_bytes,
             batch_rows=_integer(values, "batchrows", 1) or cls.batch_rows,
             verify=_choice(values, "verify", {"true": True, "false": False}, True),
+            fail_on_data_loss=_choice(values, "failondataloss", {"true": True, "false": False}, True),
             commit=values.get("commit", "auto"),
             time_unit=_choice(values, "timeunit", {"auto": None, **TIME_UNITS}, None),
             node_names=dict(zip(directories, nodes, strict=True)) if nodes else None,

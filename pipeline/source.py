@@ -44,7 +44,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.errors import PipelineError
+from pipeline.errors import CommitUnknownError, DataLossError, PipelineError
 from pipeline.index import index_of, scan_range
 from pipeline.options import ReadOptions
 from pipeline.planner import Run, plan, read_runs
@@ -52,6 +52,7 @@ from pipeline.predicates import INT64_MAX, Predicates
 from pipeline.pushdown import push
 from pipeline.recordings import Recording, open_recordings
 
+ANYWAY = "; failOnDataLoss=false goes on with what is there"
 PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
 OPTIONS_KEY = "ordo.options"
 """Metadata of a schema's first column. Spark (4.3) shows a Python source a table's options when the table is made, and
@@ -210,13 +211,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Streaming reads. The offset of a recording is a position: messages that end at or before it were delivered.
 
     Offsets are exact, so a restart from a checkpoint neither loses nor repeats, and they never pass the commit
-    position. A recording that appears while the stream runs is read from its start.
+    position. A recording that appears while the stream runs is read from its start. While a node is down and says no
+    commit position, there is nothing new.
     """
 
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
         self._frozen: dict[str, int] | None = None
+        self._seen: list[Recording] | None = None
 
     def initialOffset(self) -> dict[str, int]:
         start = self._options.starting_position
@@ -239,6 +242,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         recordings = self._recordings()
+        self._check_loss(start, recordings)
         available = self._limits(recordings) if self._frozen is None else self._frozen
         begin = {recording.key: start.get(recording.key, recording.start) for recording in recordings}
         wanted = {key: max(position, available.get(key, position)) for key, position in begin.items()}
@@ -254,7 +258,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         options = self._options
         tasks: list[tuple[Run, ...]] = []
-        for recording in self._recordings():
+        recordings = self._recordings()
+        self._check_loss(start, recordings)
+        for recording in recordings:
             first = start.get(recording.key, recording.start)
             last = end.get(recording.key, first)
             if last <= first:
@@ -273,7 +279,43 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _recordings(self) -> list[Recording]:
         options = self._options
-        return open_recordings(options.directories, options.recording, options.commit, options.node_names)
+        try:
+            found = open_recordings(options.directories, options.recording, options.commit, options.node_names)
+        except CommitUnknownError:
+            if self._seen is None:  # at the beginning it is more likely a wrong option than a node that restarts
+                raise
+            return self._seen
+        self._seen = found
+        return found
+
+    def _check_loss(self, start: dict[str, int], recordings: list[Recording]) -> None:
+        """Raises DataLossError where going on from the offset would skip or repeat in silence."""
+        known = {recording.key: recording for recording in recordings}
+        if not self._options.fail_on_data_loss:
+            return
+        gone, new = sorted(start.keys() - known.keys()), sorted(known.keys() - start.keys())
+        if gone:
+            moved = (
+                f", but of {', '.join(new)}; if that is the same log, name it as it was with option nodes"
+                if new
+                else ""
+            )
+            raise DataLossError(
+                f"the checkpoint is of {', '.join(gone)}, and the folders have nothing of it{moved}{ANYWAY}"
+            )
+        for key, position in start.items():
+            recording = known[key]
+            if position < recording.start:
+                raise DataLossError(
+                    f"{key}: the checkpoint ends at position {position}, and the log begins at {recording.start}: what "
+                    f"was between was purged before it was read{ANYWAY}"
+                )
+            stop = recording.descriptor.stop_position
+            if not recording.descriptor.is_active and stop < position:
+                raise DataLossError(
+                    f"{key}: the checkpoint ends at position {position}, and the log stopped at {stop}: it was cut "
+                    f"off, or is another log{ANYWAY}"
+                )
 
     @staticmethod
     def _limits(recordings: list[Recording]) -> dict[str, int]:
