@@ -10,9 +10,10 @@ recording has a stop position, or is being recorded.
 
 from libc.stdint cimport INT64_MAX, int64_t
 from archive.cursor cimport SegmentCursor
-from archive.frames cimport FAULT_NONE, check_header
+from archive.frames cimport FAULT_NONE, check_header, frame_error
 from archive.recorder cimport Recording
 from archive.replay cimport Replay
+from archive.scan cimport fault_of_read
 from runtime.agent cimport Agent
 from runtime.clock cimport Clock
 from runtime.counters cimport Counter
@@ -367,9 +368,13 @@ cdef class Archive(Agent):
         return replay
 
     def _check_boundary(self, SegmentCursor cursor, int64_t position):
-        """Raises ArchiveError unless a frame begins at a position that has been recorded."""
+        """Raises ArchiveError unless a frame begins at a position that has been recorded; CorruptFrameError where its
+        segment file is missing, StorageError where that cannot be read."""
         cdef unsigned char[32] header
         cdef int64_t length = cursor.read(header, HEADER_LENGTH, position)
+        if length < 0:
+            raise frame_error(fault_of_read(length), cursor.recording_id, cursor.path_of(position), position, NULL,
+                              &cursor.layout)
         if length != HEADER_LENGTH or check_header(header, position, &cursor.layout) != FAULT_NONE:
             raise ArchiveError(f"no frame of recording {cursor.recording_id} begins at position={position} in "
                                f"{cursor.path_of(position)}; choose the position after a message", code=16)

@@ -150,13 +150,24 @@ def remove_below(storage: Any, directory: str, recording_id: int, position: int)
     return len(bases)
 
 
+def _finish_detachments(storage: Any, directory: str, catalogued: list[RecordingDescriptor]) -> None:
+    """Removes segment files below the start of their recording: they were to go when the process ended."""
+    firsts = {each.recording_id: base_of(each, each.start_position) for each in catalogued}
+    for file_name in storage.list_files(directory):
+        name = parse_segment_name(file_name)
+        if name is not None and name.base_position < firsts.get(name.recording_id, 0):
+            storage.remove(f"{directory}/{file_name}")
+
+
 def recover(
     storage: Any, directory: str, catalog: Catalog, now_ms: int, *, is_durable: bool
 ) -> list[RecoveredRecording]:
     """Brings every recording that was never stopped to its true end, and finishes purges that were cut short."""
     checkpoints = Checkpoints.load(storage, directory)
     recovered = []
-    for descriptor in list(catalog):
+    catalogued = list(catalog)
+    _finish_detachments(storage, directory, catalogued)
+    for descriptor in catalogued:
         if descriptor.state is RecordingState.DELETED:
             remove_files(storage, directory, descriptor.recording_id)
             catalog.remove(descriptor.recording_id)

@@ -67,6 +67,7 @@ class LocalCluster:
         service_mode: ServiceMode = "process",
         cluster: Mapping[str, Value] | None = None,
         node: Mapping[str, Value] | None = None,
+        tables: Mapping[str, Mapping[str, Value]] | None = None,
         keep: bool = False,
         environment: Mapping[str, str] | None = None,
         hosts: Mapping[int, str] | None = None,
@@ -81,6 +82,7 @@ class LocalCluster:
         self.root.mkdir(parents=True, exist_ok=True)
         self._options = dict(cluster or {})
         self._node_options = dict(node or {})
+        self._tables = dict(tables or {})
         self._environment = dict(environment or {})
         self._hosts = defaultdict(lambda: "127.0.0.1", hosts or {})
         self._prefixes = dict(prefixes or {})
@@ -321,6 +323,7 @@ class LocalCluster:
             for other_id in self.member_ids
         ]
         content = {"node": node, "members": members, "cluster": dict(self._options)}
+        content.update({name: dict(table) for name, table in self._tables.items()})
         self.config_path(member_id).write_text(tomlkit.dumps(content))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.wire import codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 
 if TYPE_CHECKING:
@@ -66,6 +66,12 @@ class ContainerControl:
             )
         )
         self._next_ack_id += 1
+
+    def send_snapshot_digest(self, log_position: int, digest: bytes) -> None:
+        """Of the snapshot that the next ack is of."""
+        self.send(
+            ordo_codecs.SNAPSHOT_DIGEST.encode(log_position=log_position, service_id=self._service_id, digest=digest)
+        )
 
     def send_service_message(self, payload: bytes) -> None:
         header = codecs.SESSION_MESSAGE_HEADER.encode(

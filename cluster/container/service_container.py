@@ -28,12 +28,14 @@ from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
 from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.mark_file import ComponentType, container_mark_file_name
+from cluster.wire.snapshot_digest import digest_of
 from cluster.wire.snapshot_writer import SnapshotWriter
 from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
-from service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
+from service_api.native import NativeClusteredService
+from service_api.service import CloseReason, ClusteredService, NewLeadershipTermEvent, Role, Service, TimeUnit
 from service_api.timers import ServiceTimers
 from transport.publication import MAX_MESSAGE_LENGTH
 
@@ -65,6 +67,7 @@ NODE_COUNTERS = (
 _RECOVERY_KEY = struct.Struct("<qqqii")
 
 QUICK_TICK_NS = 1_000_000
+_NO_SNAPSHOTS = (ClusteredService.on_take_snapshot, NativeClusteredService.on_take_snapshot)
 
 OpenRecording = Callable[[int, int | None], "RecordingReader"]
 """A reader of a recording id from a position, or from its start (None)."""
@@ -84,6 +87,16 @@ def open_recording_in(storage: Any, archive_dir: str) -> OpenRecording:
     return lambda recording_id, position: RecordingReader.open(storage, archive_dir, recording_id, position)
 
 
+def demand_snapshots(service: Service) -> None:
+    """Raises ServiceError for a service that does not say how to save its state: without it, a snapshot that is empty
+    would take the place of the log."""
+    if getattr(type(service), "on_take_snapshot", None) in _NO_SNAPSHOTS:
+        raise ServiceError(
+            f"{type(service).__name__} does not implement on_take_snapshot: no snapshot is taken; implement it, with "
+            "an empty body where there is no state to keep"
+        )
+
+
 class ServiceContainer(ContainerLoop):
     """One service of one node.
 
@@ -92,6 +105,9 @@ class ServiceContainer(ContainerLoop):
     mark file with the error log, through `memory`. `do_work` raises ServiceError when the service raised; the container
     is FAILED then and executes nothing more.
     """
+
+    _snapshot_digest = b""
+    """Of the service's part that is being recorded."""
 
     def __init__(
         self,
@@ -487,6 +503,7 @@ class ServiceContainer(ContainerLoop):
         messages = list(container_snapshot.encode(state))
         writer = service_snapshot.SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)
         try:
+            demand_snapshots(self.service)
             self.callback, self.may_call = "on_take_snapshot", False
             self.service.on_take_snapshot(writer)
             writer.close()
@@ -495,6 +512,7 @@ class ServiceContainer(ContainerLoop):
             self.control.send_ack(position, self.time, codecs.NULL_VALUE)
             self.on_control_sent()
             return
+        self._snapshot_digest = digest_of(messages)
         self._snapshot = SnapshotWriter(
             self._client, local_stream(SERVICE_SNAPSHOT_STREAM_ID, self._cluster_id), messages
         )
@@ -509,6 +527,7 @@ class ServiceContainer(ContainerLoop):
             return 0
         recording_id, self._snapshot = self._snapshot.recording_id, None
         self.hold &= ~HOLD_SNAPSHOT
+        self.control.send_snapshot_digest(self.log_position, self._snapshot_digest)
         self.control.send_ack(self.log_position, self.time, recording_id)
         self.on_control_sent()
         return 1

@@ -69,6 +69,28 @@ class ClusterSettings(Settings):
         return self
 
 
+class SnapshotSettings(Settings):
+    """`[snapshot]` of node.toml: when the leader has snapshots taken by itself; how many each member keeps at least.
+
+    0 for `every_bytes` or `every_seconds`: not because of that.
+    """
+
+    every_bytes: SizeBytes = 1024 * MEBIBYTE
+    every_seconds: Annotated[int, Field(ge=0)] = 0
+    keep: Annotated[int, Field(ge=1, le=8)] = 2
+
+
+class RetentionSettings(Settings):
+    """`[retention]` of node.toml: how much log a member keeps at least; without `bytes` and `seconds`, all of it.
+
+    `patience_seconds`: how long the log waits for what a member lacks that is silent.
+    """
+
+    bytes: SizeBytes | None = None
+    seconds: Annotated[int | None, Field(ge=0)] = None
+    patience_seconds: Annotated[int, Field(ge=0)] = 30
+
+
 class ModuleConfig(ClusterSettings):
     """What a consensus module is told: the cluster's settings, and what differs between members."""
 
@@ -76,6 +98,8 @@ class ModuleConfig(ClusterSettings):
 
     member_id: int
     is_learner: bool = False
+    snapshot: SnapshotSettings = SnapshotSettings()
+    retention: RetentionSettings = RetentionSettings()
     rejoin: bool = False
     """An empty folder is that of a member that had one before."""
     check_log: bool = False

@@ -33,6 +33,7 @@ from cluster.module.termination import Termination
 from cluster.module.timers import TimerService
 from cluster.module.transfer import LeadershipTransfer
 from cluster.module.trust_watch import TrustWatch
+from cluster.module.upkeep import Upkeep
 from cluster.wire import codecs, consensus_codec, ordo_codecs
 from cluster.wire.counter_types import ModuleState
 from cluster.wire.members import Member, ingress_endpoints, parse_member
@@ -90,6 +91,9 @@ class ModuleSeams:
 class ConsensusModule:
     """One member. `NodeCycle` calls the sequencer once a duty cycle and `slow_tick` every 10 ms."""
 
+    starts_again = False
+    """Together with `has_ended`: the node is to be built anew from its folders, at once."""
+
     def __init__(
         self, config: ModuleConfig, members: tuple[Member, ...], seams: ModuleSeams, authenticator: Authenticator | None
     ) -> None:
@@ -106,9 +110,8 @@ class ConsensusModule:
         self._terms_known_to = recovery.append_position
         self._link: ServiceLink | None = None
         self.counters = ModuleCounters(seams.client, config, recovery)
-        self.core = ConsensusCore(
-            config.consensus(members), recovery.durable_state(), UniformDraws(seams.random.stream("election"))
-        )
+        draws = UniformDraws(seams.random.stream("election"))
+        self.core = ConsensusCore(config.consensus(members), recovery.durable_state(), draws)
         self.sequencer = Sequencer(
             self,
             self.core.progress,
@@ -128,8 +131,9 @@ class ConsensusModule:
         self.log = self._make_log()
         self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
         self.queries = self._make_queries()
+        self.upkeep = self._make_upkeep()
         self.snapshots = SnapshotTaker(
-            seams.client, seams.archive, seams.store, self, core, sequencer, counters, config.cluster_id
+            seams.client, seams.archive, self.upkeep.shelf, self, core, sequencer, counters, config.cluster_id
         )
         self.trust = TrustWatch(core, self.record_error)
 
@@ -144,6 +148,23 @@ class ConsensusModule:
             self.sequencer,
             self.counters,
             self._on_log_failure,
+            self._on_log_gone,
+        )
+
+    def _make_upkeep(self) -> Upkeep:
+        seams = self._seams
+        return Upkeep(
+            self,
+            self.config,
+            self.core,
+            self.sequencer,
+            self.log,
+            self.contacts,
+            seams.archive,
+            seams.store,
+            seams.client,
+            seams.random.stream("snapshots"),
+            order_snapshot=self.control.ask_snapshot,
         )
 
     def _make_queries(self) -> Queries:
@@ -199,6 +220,7 @@ class ConsensusModule:
         self._link = ServiceLink(client, self.sequencer, self, self.config.cluster_id)
         self.log.open(self._recovery)
         self.membership.tell_difference()
+        self.upkeep.start(self._recovery.snapshot)
         self.counters.set_state(ModuleState.ACTIVE)
         self._report_trust()
         self.core.start(now_ns)
@@ -218,6 +240,7 @@ class ConsensusModule:
 
     def on_close(self) -> None:
         """Leaves the log cleanly: a leader's followers see the end of the stream and elect at once."""
+        self.upkeep.close()
         self.log.leave()
         self.counters.set_state(ModuleState.CLOSED)
 
@@ -249,6 +272,8 @@ class ConsensusModule:
     def is_in_transition(self) -> bool:
         """True while an election, a join, a transfer or a session request wants quick ticks."""
         if self.core.state is not ElectionState.CLOSED or self.log.is_joining or self.snapshots.is_under_way:
+            return True
+        if self.upkeep.fetch.is_under_way:
             return True
         return len(self.requests) > 0 or self.transfer.is_under_way or self.transfer.is_stopping
 
@@ -331,6 +356,10 @@ class ConsensusModule:
             sender_id = self.proofs.sender_of(message, self.core.leader_member_id)
             if self.proofs.admits(source, sender_id, buffer, now_ns) and not self._is_of_strangers(message):
                 self._on_member_message(message, now_ns)
+        elif found is not None:
+            sender_id = self.upkeep.sender_of(*found)
+            if sender_id != NULL_VALUE and self.proofs.admits(source, sender_id, buffer, now_ns):
+                self._on_upkeep(found, now_ns)
 
     def _on_member_message(self, message: messages.Message, now_ns: int) -> None:
         if isinstance(message, messages.CatchupPosition):
@@ -348,6 +377,12 @@ class ConsensusModule:
         if self.core.state is ElectionState.INIT and isinstance(message, messages.TimeoutNow | messages.RequestVote):
             self.core.tick(now_ns)  # the log is left: the vote need not wait
             self._carry_out(now_ns)
+
+    def _on_upkeep(self, found: tuple[Message, Any], now_ns: int) -> None:
+        try:
+            self.upkeep.on_message(*found, now_ns)
+        except (DecodeError, ConfigurationError) as error:
+            self.on_invalid_request(f"consensus: {error.message}")
 
     def _on_introduction(self, message: messages.Introduction) -> None:
         try:
@@ -433,6 +468,9 @@ class ConsensusModule:
             return
         self.snapshots.on_service_ack(log_position, timestamp, relevant_id)
 
+    def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
+        self.snapshots.on_service_digest(log_position, digest)
+
     def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
         voters, learners = self.membership.voters, self.membership.learners
         if extended:
@@ -498,6 +536,7 @@ class ConsensusModule:
     def begin_snapshot(self, record: LogRecord) -> None:
         """Execution stands still until the service and this module have both written their part."""
         values = record.values
+        self.upkeep.schedule.note(record.position, values.timestamp)
         self.executor.pause()
         self.counters.set_state(ModuleState.SNAPSHOT)
         point = SnapshotPoint(record.position, values.leadership_term_id, self.config.app_version)
@@ -505,7 +544,8 @@ class ConsensusModule:
 
     def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
         configuration = self.membership.at(point.log_position)
-        return capture(point, self.sessions, self.timers, self.service_messages, configuration)
+        terms = self.core.terms
+        return capture(point, self.sessions, self.timers, self.service_messages, configuration, terms)
 
     def is_ready_to_end(self, log_position: int) -> bool:
         """Everything up to the position is executed, and no snapshot is under way."""
@@ -567,6 +607,8 @@ class ConsensusModule:
         self.transfer.work(now_ns)
         self.trust.work(now_ns)
         self._carry_out(now_ns)
+        self.upkeep.work(now_ns)
+        self.log.is_held = self.upkeep.fetch.is_under_way
         self.queries.work(now_ns)
         cluster_time = self.cluster_time
         leader_id = self.core.leader_member_id
@@ -610,6 +652,14 @@ class ConsensusModule:
             return
         self.record_error(f"{error.message}: this member hands over; {remedy}")
         self.transfer.begin(None, self._seams.clock.now())
+
+    def _on_log_gone(self, member_id: int, position: int, start_position: int) -> None:
+        self.upkeep.refuse(member_id, position, start_position, self.leadership_term_id, self._seams.clock.now())
+
+    def start_again(self, reason: str) -> None:
+        """Ends the node, to be built anew from its folders."""
+        self.announce("cluster.restart", reason)
+        self.starts_again = self.has_ended = True
 
     def record_error(self, message: str) -> None:
         self.counters.errors.increment()

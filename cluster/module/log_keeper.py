@@ -14,7 +14,7 @@ from cluster.module.sessions import NULL_VALUE
 from cluster.wire import codecs
 from cluster.wire.members import Member
 from consensus import commands, messages
-from runtime.errors import ArchiveError, ClusterError, OrdoError, StorageError
+from runtime.errors import ClusterError, CorruptFrameError, OrdoError, StorageError
 
 if TYPE_CHECKING:
     from archive.archive import Archive
@@ -47,7 +47,12 @@ class LogKeeper:
         sequencer: Sequencer,
         counters: ModuleCounters,
         on_failure: Callable[[Exception], None],
+        on_gone: Callable[[int, int, int], None],
     ) -> None:
+        """`on_gone(member id, position, start)`: leader; a member asks for log from a position below its start on."""
+        self._on_gone = on_gone
+        self.is_held = False
+        """No log is joined: a snapshot is on its way to the endpoint for catch-ups."""
         self._config = config
         self._contacts = contacts
         self._own = contacts.own
@@ -128,11 +133,16 @@ class LogKeeper:
         (member,) = self._contacts.find([message.follower_member_id])
         if not leader_log.needs_replay(member.id, message.log_position):
             return
+        start_position = self._archive.descriptor(self.recording_id).start_position
+        if message.log_position < start_position:
+            self._on_gone(member.id, message.log_position, start_position)
+            return
+        if message.log_position > leader_log.recording.written_position:
+            return  # the member is ahead of what this leader has recorded so far; it asks again
         try:
             leader_log.start_replay(member, message.log_position, message.catchup_endpoint)
-        except ArchiveError:
-            # The member may be ahead of what this leader has recorded so far; it asks again.
-            return
+        except (CorruptFrameError, StorageError) as error:
+            self._on_failure(error)
         except OrdoError as error:
             self._on_failure(ClusterError(f"no replay of the log to member {member.id}: {error.message}"))
 
@@ -180,7 +190,7 @@ class LogKeeper:
 
     def advance_join(self, now_ns: int, send: Callable[[int, messages.Message], None]) -> int | None:
         """One step towards the live log; the joined position in the step that joins."""
-        if self._join is None:
+        if self._join is None or (self.is_held and self._follower_log is None):
             return None
         if self._follower_log is None and not self._subscribe(self._join):
             return None
@@ -262,6 +272,10 @@ class LogKeeper:
     # -- both
 
     @property
+    def is_open(self) -> bool:
+        return self._leader_log is not None or self._follower_log is not None
+
+    @property
     def is_joining(self) -> bool:
         return self._join is not None
 
@@ -269,7 +283,7 @@ class LogKeeper:
         if self.recording_id == NULL_VALUE:
             self.recording_id = recording.recording_id
             self._store.put_log_recording(self.recording_id)
-            self._sequencer.set_reader(self._archive.reader(self.recording_id, 0))
+            self._sequencer.set_reader(self._archive.reader(self.recording_id, None))
             self._counters.log_recording.set(self.recording_id)
         assert recording.counter is not None
         self._sequencer.attach_recording(recording.counter)

@@ -7,6 +7,7 @@ here; a damaged tail goes when a leader has been found that the log is copied fr
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.catalog import RecordingState
@@ -24,9 +25,11 @@ from runtime.errors import ArchiveError, ClusterError, DecodeError, SnapshotErro
 
 if TYPE_CHECKING:
     from archive.archive import Archive
+    from archive.recovery import Damage
     from cluster.module.config import ModuleConfig
     from cluster.module.contacts import Contacts
 
+NO_LIMIT = 2**63 - 1
 SNAPSHOT_FAULTS = (ArchiveError, DecodeError, ClusterError, SnapshotError)
 
 
@@ -56,11 +59,11 @@ class Recovery:
         self.append_position = self._find_log_end()
         self.snapshot: SnapshotEntry | None = None
         self.contents: snapshots.ModuleSnapshot | None = None
-        self._choose_snapshot()
+        self._choose_start()
         self._check_log()
         store.truncate_terms(self.append_position)
         self.terms = [(term, base) for term, base in self.state.terms if base < self.append_position]
-        if self.append_position > 0:
+        if self.append_position > self._log_start:
             self._add_unstored_terms()
         if self.distrust and not self.findings:
             self.findings.append("this member still lacks what it lost before an earlier start: it does not vote yet")
@@ -89,7 +92,8 @@ class Recovery:
             self._lose(everything, f"the store of votes and terms {lost_state}")
         elif self.state.is_empty and self._config.rejoin:
             self._lose(everything, "this member rejoins with an empty folder")
-        if self.log_recording_id == NULL_VALUE and logs and self.distrust & Distrust.VOTE:
+        is_rebased = self.state.log_base_position > 0
+        if self.log_recording_id == NULL_VALUE and logs and self.distrust & Distrust.VOTE and not is_rebased:
             self._take_log(logs[-1])
         elif self.log_recording_id != NULL_VALUE and self.log_recording_id not in logs:
             self._lose(Distrust.LOG, f"the archive has no recording {self.log_recording_id}, which was the log")
@@ -101,7 +105,7 @@ class Recovery:
 
     def _find_log_end(self) -> int:
         if self.log_recording_id == NULL_VALUE:
-            return 0
+            return self.state.log_base_position
         descriptor = self._archive.descriptor(self.log_recording_id)
         if descriptor.state is not RecordingState.VALID:
             self._lose(
@@ -116,29 +120,62 @@ class Recovery:
         if self.log_recording_id == NULL_VALUE:
             return
         reads_all = self._config.check_log or self.state.check_log
-        while damage := self._archive.find_damage(self.log_recording_id, None if reads_all else self.log_position):
+        while damage := self._find_damage(None if reads_all else self.log_position):
             self._lose(Distrust.LOG, f"{damage.error.message}; the log is good up to position={damage.good_position}")
             self._archive.condemn(self.log_recording_id, damage.good_position)
             self.append_position = damage.good_position
-            self._choose_snapshot()
+            self._choose_start()
         if self.state.check_log:
             self._store.put_check_log(False)
 
+    def _find_damage(self, from_position: int | None) -> Damage | None:
+        if self.log_recording_id == NULL_VALUE:
+            return None
+        return self._archive.find_damage(self.log_recording_id, from_position)
+
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
-    def _choose_snapshot(self) -> None:
-        """The newest that is whole and not past the end of the log. One that is past it shows that the log is short."""
+    @property
+    def _log_start(self) -> int:
+        if self.log_recording_id == NULL_VALUE:
+            return self.state.log_base_position
+        return int(self._archive.descriptor(self.log_recording_id).start_position)
+
+    def _choose_start(self) -> None:
+        """A snapshot that the log goes on from, or the beginning of the log; a log that begins above 0 without such a
+        snapshot is of no use, and is given up."""
+        self._choose_snapshot(self._log_start, self.append_position)
+        if self.snapshot is None and self._log_start > 0:
+            self._give_up_log()
+
+    def _choose_snapshot(self, lowest: int, highest: int) -> None:
+        """The newest that is whole, from `lowest` to `highest`, the end of the log. One that is past that shows that
+        the log is short."""
         self.snapshot = self.contents = None
         for entry in sorted(self.state.snapshots, reverse=True):
-            if not entry.is_valid:
+            if not entry.is_valid or entry.log_position < lowest:
                 continue
-            if entry.log_position > self.append_position:
+            if entry.log_position > highest:
                 self._note_missing_log(entry.log_position)
                 continue
             self.contents = self._load_snapshot(entry)
             if self.contents is not None:
                 self.snapshot = entry
                 return
+
+    def _give_up_log(self) -> None:
+        """Begins behind the newest snapshot that is whole, wherever the log was, or with nothing at all: the rest comes
+        from other members. The recording stays until the log has another one."""
+        self._lose(
+            Distrust.LOG,
+            f"the log begins at position={self._log_start}, and there is no whole snapshot from there to its end at "
+            f"{self.append_position}",
+        )
+        self._choose_snapshot(0, NO_LIMIT)
+        self._store.rebase(self.log_position)
+        self.log_recording_id = NULL_VALUE
+        self.append_position = self.log_position
+        self.state = replace(self.state, log_recording_id=NULL_VALUE, log_base_position=self.log_position)
 
     def _note_missing_log(self, snapshot_position: int) -> None:
         if Distrust.LOG not in self.distrust:

@@ -216,6 +216,8 @@ cdef class Sequencer:
         self._reader = reader
         self._stopped_position = append_position
         self.commit_position = commit_position
+        if reader is None:
+            self.append_position = append_position      # behind a snapshot, with no log yet
 
     def attach_recording(self, Counter recording_position):
         """The log grows again: its durable position is this counter."""

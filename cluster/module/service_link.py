@@ -32,6 +32,9 @@ class ServiceHandler(Protocol):
 
     def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None: ...
 
+    def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
+        """Of the snapshot that the next ack is of."""
+
     def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
         """The answer to a ClusterMembersQuery of a tool."""
 
@@ -74,6 +77,8 @@ class ServiceLink:
             self._handler.on_close_session(values.cluster_session_id)
         elif table is codecs.SERVICE_ACK:
             self._on_ack(values)
+        elif table is ordo_codecs.SNAPSHOT_DIGEST:
+            self._handler.on_snapshot_digest(values.log_position, values.digest)
         elif table is codecs.CLUSTER_MEMBERS_QUERY:
             self.answer(self._handler.on_members_query(values.correlation_id, values.extended == 1))
         elif table is ordo_codecs.MEMBERSHIP_REQUEST:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from cluster.module import snapshots
 from cluster.module.sessions import NULL_VALUE
-from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.module.state_store import SnapshotEntry
+from cluster.wire.snapshot_digest import combine, digest_of
 from cluster.wire.snapshot_writer import SnapshotWriter
 from cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, SNAPSHOT_CHANNEL, local_stream
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from archive.archive import Archive
     from cluster.module.counters import ModuleCounters
     from cluster.module.sequencer import Sequencer
+    from cluster.module.snapshot_shelf import SnapshotShelf
     from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint
     from consensus.core import ConsensusCore
     from transport.client import TransportClient
@@ -44,7 +46,7 @@ class SnapshotTaker:
         self,
         client: TransportClient,
         archive: Archive,
-        store: StateStore,
+        shelf: SnapshotShelf,
         host: SnapshotHost,
         core: ConsensusCore,
         sequencer: Sequencer,
@@ -52,7 +54,7 @@ class SnapshotTaker:
         cluster_id: int = 0,
     ) -> None:
         self._client = client
-        self._store = store
+        self._shelf = shelf
         self._host = host
         self._core = core
         self._sequencer = sequencer
@@ -61,6 +63,8 @@ class SnapshotTaker:
         self._timestamp = 0
         self._service_recording_id = NULL_VALUE
         self._writer: SnapshotWriter | None = None
+        self._service_digest: tuple[int, bytes] = NULL_VALUE, b""
+        self._digest = b""
         self._early_ack: tuple[int, int] | None = None  # (log position, recording id): the service was quicker
         self._stream_id = local_stream(MODULE_SNAPSHOT_STREAM_ID, cluster_id)
         archive.record_subscription(SNAPSHOT_CHANNEL, local_stream(SERVICE_SNAPSHOT_STREAM_ID, cluster_id))
@@ -80,6 +84,10 @@ class SnapshotTaker:
             self._sequencer.holds_service = False
             self.on_service_ack(log_position, timestamp, recording_id)
 
+    def on_service_digest(self, log_position: int, digest: bytes) -> None:
+        """Comes before the ack of the same position."""
+        self._service_digest = log_position, digest
+
     def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:
         if self._point is not None and log_position == self._point.log_position:
             self._on_service_done(relevant_id)
@@ -93,25 +101,27 @@ class SnapshotTaker:
             self._finish(f"the service could not take its snapshot at log_position={self._point.log_position}")
             return
         self._service_recording_id = recording_id
-        contents = self._host.capture_snapshot(self._point)
-        self._writer = SnapshotWriter(self._client, self._stream_id, snapshots.encode(contents))
+        messages = list(snapshots.encode(self._host.capture_snapshot(self._point)))
+        position, service_digest = self._service_digest
+        is_of_this = position == self._point.log_position
+        self._digest = combine(service_digest, digest_of(messages)) if is_of_this else b""
+        self._writer = SnapshotWriter(self._client, self._stream_id, messages)
 
     def work(self) -> None:
         if self._writer is None or not self._writer.work():
             return
         assert self._point is not None
         point, module_recording_id = self._point, self._writer.recording_id
-        self._store.put_snapshot(
-            SnapshotEntry(
-                point.log_position,
-                point.leadership_term_id,
-                dict(self._core.terms)[point.leadership_term_id],
-                self._timestamp,
-                self._service_recording_id,
-                module_recording_id,
-                True,
-            )
+        entry = SnapshotEntry(
+            point.log_position,
+            point.leadership_term_id,
+            dict(self._core.terms)[point.leadership_term_id],
+            self._timestamp,
+            self._service_recording_id,
+            module_recording_id,
+            True,
         )
+        self._shelf.add(entry, self._digest)
         self._counters.snapshot_count.increment()
         self._finish(None)
 

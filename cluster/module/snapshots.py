@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.sessions import NULL_VALUE, ClusterSession, OpenSessions
@@ -14,10 +15,9 @@ from cluster.wire.codecs import ClusterTimeUnit, SnapshotMark
 from cluster.wire.configuration import NamedConfiguration, decode_configuration
 from runtime.errors import ClusterError
 
-if TYPE_CHECKING:
-    pass
-
 NULL_ENUM = -(2**31)
+TERMS_A_MESSAGE = 4096
+_TERM_ROW = struct.Struct("<qq")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class ModuleSnapshot:
     log_service_session_id: int = 0
     pending: list[tuple[int, bytes]] = field(default_factory=list)
     configuration: NamedConfiguration | None = None
+    terms: list[tuple[int, int]] = field(default_factory=list)
+    """(term id, base position) of every leadership term of the log below: what a member needs that has only this."""
 
 
 def capture(
@@ -50,6 +52,7 @@ def capture(
     timers: TimerService,
     service_messages: PendingServiceMessages,
     configuration: NamedConfiguration | None,
+    terms: list[tuple[int, int]],
 ) -> ModuleSnapshot:
     pending = list(service_messages.snapshot())
     return ModuleSnapshot(
@@ -61,6 +64,7 @@ def capture(
         service_messages.log_session_id,
         pending,
         configuration,
+        [row for row in terms if row[1] < point.log_position],
     )
 
 
@@ -75,6 +79,10 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
     yield _marker(snapshot.point, SnapshotMark.BEGIN)
     if snapshot.configuration is not None:
         yield snapshot.configuration.encode(snapshot.point.leadership_term_id, NULL_VALUE)
+    for first in range(0, len(snapshot.terms), TERMS_A_MESSAGE):
+        rows = snapshot.terms[first : first + TERMS_A_MESSAGE]
+        packed = b"".join(_TERM_ROW.pack(*row) for row in rows)
+        yield ordo_codecs.LEADERSHIP_TERMS.encode(count=len(rows), terms=packed)
     yield codecs.CONSENSUS_MODULE.encode(next_session_id=snapshot.next_session_id, **service)
     for session in snapshot.sessions:
         yield codecs.CLUSTER_SESSION.encode(
@@ -146,6 +154,10 @@ def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: byt
         snapshot.next_session_id = values.next_session_id
     elif table is ordo_codecs.CONFIGURATION_EVENT:
         snapshot.configuration = decode_configuration(values)
+    elif table is ordo_codecs.LEADERSHIP_TERMS:
+        if len(values.terms) != values.count * _TERM_ROW.size:
+            raise ClusterError(f"snapshot: {values.count} leadership terms in {len(values.terms)} bytes")
+        snapshot.terms.extend(_TERM_ROW.iter_unpack(values.terms))
     elif table is codecs.CLUSTER_SESSION:
         snapshot.sessions.append(
             ClusterSession(

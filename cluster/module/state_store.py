@@ -6,12 +6,12 @@ Every change is durable when the call returns: a vote in the page cache is not a
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consensus.distrust import Distrust
 from runtime.errors import StorageDamagedError
-from runtime.storage import MetadataStore, Storage
+from runtime.storage import MetadataStore, Storage, Transaction
 
 NULL_VALUE = -1
 _VOTE = b"vote"
@@ -23,6 +23,9 @@ _SNAPSHOT_ROW = struct.Struct(">qqqqq?")
 _VOTE_ROW = struct.Struct(">qqq")
 _DISTRUST = b"distrust"
 _CHECK_LOG = b"check-log"
+_DIGEST = b"digest/"
+_LOG_BASE = b"log-base"
+_AGREED = b"agreed"
 
 
 class SnapshotEntry(NamedTuple):
@@ -46,15 +49,23 @@ class StoredState:
     distrust: Distrust
     check_log: bool
     """Damage was met: the next start reads all of the log."""
+    log_base_position: int = 0
+    """Where the log begins while there is no recording of it: behind a snapshot that the member starts from."""
+    digests: dict[int, bytes] = field(default_factory=dict)
+    """By the position of a snapshot: what `cluster.wire.snapshot_digest` says of it; missing for older ones."""
+    agreed: tuple[int, bytes] = (NULL_VALUE, b"")
+    """Position and digest of the newest snapshot that a quorum of voters was seen to hold alike."""
 
     @property
     def is_empty(self) -> bool:
         """Nothing was ever stored: a new member, or one whose folder was wiped."""
-        return self.candidate_term_id == NULL_VALUE and self.log_recording_id == NULL_VALUE and not self.distrust
+        has_log = self.log_recording_id != NULL_VALUE or self.log_base_position > 0
+        return self.candidate_term_id == NULL_VALUE and not has_log and not self.distrust
 
 
 class StateStore:
-    """Keys `vote`, `log`, `distrust`, `check-log`, `term/<id>`, `snapshot/<position>`; integers big-endian, to sort."""
+    """Keys `vote`, `log`, `log-base`, `distrust`, `check-log`, `agreed`, `term/<id>`, `snapshot/<position>` and
+    `digest/<position>`; integers big-endian, to sort."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -70,6 +81,8 @@ class StateStore:
         vote = self._store.get(_VOTE)
         log = self._store.get(_LOG)
         distrust = self._store.get(_DISTRUST)
+        base = self._store.get(_LOG_BASE)
+        agreed = self._store.get(_AGREED)
         return StoredState(
             candidate_term_id=_VOTE_ROW.unpack(vote)[0] if vote else NULL_VALUE,
             log_recording_id=_I64.unpack(log)[0] if log else NULL_VALUE,
@@ -80,6 +93,9 @@ class StateStore:
             snapshots=[self._snapshot(key, value) for key, value in sorted(self._store.items(_SNAPSHOT))],
             distrust=Distrust(distrust[0]) if distrust else Distrust.NONE,
             check_log=self._store.get(_CHECK_LOG) == b"\1",
+            log_base_position=_I64.unpack(base)[0] if base else 0,
+            agreed=(_I64.unpack(agreed[:8])[0], agreed[8:]) if agreed else (NULL_VALUE, b""),
+            digests={_I64.unpack(key[len(_DIGEST) :])[0]: value for key, value in self._store.items(_DIGEST)},
         )
 
     @staticmethod
@@ -95,6 +111,7 @@ class StateStore:
     def put_log_recording(self, recording_id: int) -> None:
         with self._store.transaction() as txn:
             txn.put(_LOG, _I64.pack(recording_id))
+            txn.delete(_LOG_BASE)
 
     def put_distrust(self, distrust: Distrust) -> None:
         """What this member has lost, until it may vote again."""
@@ -127,13 +144,51 @@ class StateStore:
             for key in doomed:
                 txn.delete(key)
 
-    def put_snapshot(self, entry: SnapshotEntry) -> None:
-        row = _SNAPSHOT_ROW.pack(*entry[1:])
+    def put_snapshot(self, entry: SnapshotEntry, digest: bytes | None = None) -> None:
+        """Adds or replaces an entry; the digest that is stored stays where none is given."""
         with self._store.transaction() as txn:
-            txn.put(_SNAPSHOT + _I64.pack(entry.log_position), row)
+            _put_snapshot(txn, entry, digest)
+
+    def put_agreed(self, log_position: int, digest: bytes) -> None:
+        """A quorum of voters holds this snapshot: known for ever, whatever becomes of their disks."""
+        with self._store.transaction() as txn:
+            txn.put(_AGREED, _I64.pack(log_position) + digest)
+
+    def remove_snapshot(self, log_position: int) -> None:
+        """Forgets an entry; its recordings may go after this."""
+        with self._store.transaction() as txn:
+            txn.delete(_SNAPSHOT + _I64.pack(log_position))
+            txn.delete(_DIGEST + _I64.pack(log_position))
+
+    def rebase(self, log_position: int) -> None:
+        """The log begins anew behind a snapshot at `log_position` (0: empty); its recording so far is given up."""
+        with self._store.transaction() as txn:
+            for key, value in self._store.items(_TERM):
+                if _I64.unpack(value)[0] >= log_position:
+                    txn.delete(key)
+            txn.delete(_LOG)
+            txn.put(_LOG_BASE, _I64.pack(log_position))
+
+    def install(self, entry: SnapshotEntry, digest: bytes, terms: list[tuple[int, int]]) -> None:
+        """Takes a snapshot of another member for a beginning, with the terms that its log had up to there."""
+        with self._store.transaction() as txn:
+            for key, _ in self._store.items(_TERM):
+                txn.delete(key)
+            for term_id, base_position in terms:
+                txn.put(_TERM + _I64.pack(term_id), _I64.pack(base_position))
+            _put_snapshot(txn, entry, digest)
+            txn.delete(_LOG)
+            txn.put(_LOG_BASE, _I64.pack(entry.log_position))
+            txn.put(_AGREED, _I64.pack(entry.log_position) + digest)
 
     def close(self) -> None:
         self._store.close()
+
+
+def _put_snapshot(txn: Transaction, entry: SnapshotEntry, digest: bytes | None) -> None:
+    txn.put(_SNAPSHOT + _I64.pack(entry.log_position), _SNAPSHOT_ROW.pack(*entry[1:]))
+    if digest is not None:
+        txn.put(_DIGEST + _I64.pack(entry.log_position), digest)
 
 
 def open_state_store(storage: Storage, path: str, now_ms: int, *, is_expected: bool) -> tuple[StateStore, str | None]:

@@ -27,7 +27,7 @@ def accept_loss(config: NodeConfig) -> str:
         store = StateStore(storage.open_metadata(path))
         try:
             state = store.load()
-            end_position = 0
+            end_position = state.log_base_position
             if state.log_recording_id != NULL_VALUE:
                 end_position = _cut(storage, config, state.log_recording_id)
             for entry in state.snapshots:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from cluster.module.config import ClusterSettings, ModuleConfig
+from cluster.module.config import ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
 from runtime.config import Settings
 from runtime.errors import ConfigurationError
@@ -93,6 +93,8 @@ class NodeConfig(Settings):
     node: NodeSection
     members: Annotated[list[MemberSection], Field(min_length=1, max_length=7)]
     cluster: ClusterSettings = ClusterSettings()
+    snapshot: SnapshotSettings = SnapshotSettings()
+    retention: RetentionSettings = RetentionSettings()
     service: ServiceSection = ServiceSection()
 
     @model_validator(mode="after")
@@ -133,6 +135,8 @@ class NodeConfig(Settings):
             **dict(self.cluster),
             member_id=self.node.member_id,
             is_learner=self.node.learner,
+            snapshot=self.snapshot,
+            retention=self.retention,
             rejoin=self.node.rejoin,
             check_log=self.node.check_log,
         )

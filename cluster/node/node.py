@@ -325,6 +325,14 @@ def run_node(config: NodeConfig, service_name: str) -> int:
         raise ConfigurationError("python -O removes the assertions that guard the log: run without it")
     choose_file_access(config.node.file_access)
     service_class = load_service(service_name)
+    while True:
+        status, starts_again = _run_once(config, service_name, service_class)
+        if not starts_again or status != 0:
+            return status
+
+
+def _run_once(config: NodeConfig, service_name: str, service_class: type[Service]) -> tuple[int, bool]:
+    """One life of a node: the exit status, and whether it is to be started again at once."""
     inline = config.node.service_mode == "inline"
     child: ContainerProcess | None = None
 
@@ -347,7 +355,7 @@ def run_node(config: NodeConfig, service_name: str) -> int:
         raise _one_line(error) from error
     finally:
         status = _close(node, child)
-    return status
+    return status, node.module.starts_again
 
 
 def _one_line(error: Exception) -> OrdoError:

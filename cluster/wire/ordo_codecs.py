@@ -56,6 +56,14 @@ class AnswerStatus(IntEnum):
     """Not executed: no identity was opened at this position, it has expired, or another client has opened it since."""
 
 
+class SnapshotPart(IntEnum):
+    """What a SnapshotRequest asks for; travels as i32."""
+
+    DESCRIPTION = 0
+    MODULE = 1
+    SERVICE = 2
+
+
 class MembershipChange(IntEnum):
     ADD_LEARNER = 0
     PROMOTE = 1
@@ -188,6 +196,39 @@ def join_identity(values: Any) -> bytes:
     halves = values.identity_high, values.identity_low
     return b"".join(int(half).to_bytes(8, "big", signed=True) for half in halves)
 
+
+# Snapshots (docs/ARCHITECTURE.md, A log that forgets)
+SNAPSHOT_DIGEST = _message("SnapshotDigest", 60, "log_position i64; service_id i32", "digest bytes")
+"""From a service to its module, before the ack of a snapshot: `cluster.wire.snapshot_digest` over its messages."""
+SNAPSHOT_REPORT = _message("SnapshotReport", 61, "needed_position i64; member_id i32", "snapshots bytes")
+"""Which snapshots a member holds whole: rows of i64 log position and 16 bytes of digest, the newest first.
+`needed_position`: the log from here on is what this member still lacks."""
+CATCHUP_REFUSAL = _message(
+    "CatchupRefusal",
+    62,
+    "leadership_term_id i64; start_position i64; snapshot_position i64; leader_member_id i32; follower_member_id i32;"
+    "source_member_id i32",
+    "digest bytes; source ascii",
+)
+"""From a leader whose log begins above the position that a member asked for: which snapshot to take, and where; the
+source as in `cluster.wire.members`, for the member may not know it."""
+SNAPSHOT_REQUEST = _message(
+    "SnapshotRequest",
+    63,
+    "snapshot_position i64; from_position i64; member_id i32; part i32; session_id i32",
+    "digest bytes",
+)
+"""Asks the holder of a snapshot to describe it, or to replay one part of it from a position on."""
+SNAPSHOT_OFFER = _message(
+    "SnapshotOffer",
+    64,
+    "snapshot_position i64; leadership_term_id i64; term_base_log_position i64; timestamp i64;"
+    "module_length_bytes i64; service_length_bytes i64; member_id i32; follower_member_id i32",
+    "digest bytes",
+)
+"""The description; lengths are -1 from a member that does not hold that snapshot (any more)."""
+LEADERSHIP_TERMS = _message("LeadershipTerms", 65, "count i32", "terms bytes")
+"""In the consensus module's snapshot: every leadership term below it, as rows of i64 term id and i64 base position."""
 
 MESSAGES = by_template_id(list(globals().values()))
 _OWN_SCHEMA = {SCHEMA_ID: MESSAGES}

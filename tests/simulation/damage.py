@@ -59,7 +59,8 @@ def lose_log(node: SimulatedNode, random: Random, kind: str) -> Loss | None:
         return None
     end = _safe_end(node, descriptor)
     is_all_read = node.config.node.check_log
-    start = 0 if is_all_read else max([0, *(entry.log_position for entry in state.snapshots if entry.is_valid)])
+    first = descriptor.start_position
+    start = first if is_all_read else max([first, *(entry.log_position for entry in state.snapshots if entry.is_valid)])
     bases = [
         base for base in segment_bases(storage, node.archive_folder, descriptor.recording_id) if start <= base < end
     ]

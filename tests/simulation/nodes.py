@@ -67,6 +67,11 @@ def node_config(world: World, member_id: int) -> NodeConfig:
                 "receiver_window": max(options.receiver_window, 2 * options.mtu),
                 "socket_buffer": 256 * 1024,
             },
+            "snapshot": {"every_bytes": options.snapshot_every_bytes, "keep": options.snapshots_kept},
+            "retention": {
+                "bytes": None if options.retention_bytes < 0 else options.retention_bytes,
+                "patience_seconds": options.retention_patience_s,
+            },
         }
     )
 

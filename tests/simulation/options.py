@@ -73,6 +73,10 @@ class Options:
     registers: int = 3
     snapshot_mean_ns: int = 0
     snapshot_padding: int = 0
+    snapshot_every_bytes: int = 0
+    snapshots_kept: int = 2
+    retention_bytes: int = -1
+    retention_patience_s: int = 30
     timers: bool = True
     messages: bool = True
     leave_chance: float = 0.0
@@ -102,6 +106,7 @@ def draw(rng: Random) -> Options:
     _draw_workload(options, rng)
     _draw_membership(options, rng)
     _draw_orders(options, rng)
+    _draw_retention(options, rng)
     return options
 
 
@@ -177,3 +182,19 @@ def _draw_orders(options: Options, rng: Random) -> None:
     options.leave_chance = 0.01 if leaving < 0.3 else 0.0
     options.quiet_chance = 0.005 if quiet < 0.3 else 0.0
     options.sessions_max = options.clients if few < 0.1 else options.sessions_max
+
+
+def _draw_retention(options: Options, rng: Random) -> None:
+    """Logs that forget: with segments so small, and so much in them, that runs of seconds have some to forget."""
+    chance, every, kept, kept_bytes, patience_s = (
+        rng.random(),
+        rng.choice((40, 100, 300)) * KIB,
+        rng.choice((1, 1, 2)),
+        rng.choice((0, 0, 64, 200)) * KIB,
+        rng.choice((0, 1, 30)),
+    )
+    if chance < 0.4:
+        options.snapshot_every_bytes, options.snapshots_kept, options.retention_bytes = every, kept, kept_bytes
+        options.retention_patience_s = patience_s
+        options.term_length = options.segment_length = 64 * KIB
+        options.operation_mean_ns, options.padding_max = min(options.operation_mean_ns, 5 * MS), 3000

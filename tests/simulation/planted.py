@@ -17,10 +17,13 @@ from cluster.module.log_executor import LogExecutor
 from cluster.module.log_keeper import LogKeeper
 from cluster.module.membership import Membership
 from cluster.module.recovery import Recovery
+from cluster.module.retention import Retention
 from cluster.module.service_messages import PendingServiceMessages
+from cluster.module.snapshot_reports import HeldSnapshot
 from cluster.module.snapshot_taker import SnapshotTaker
 from cluster.module.state_store import StateStore
 from cluster.module.timers import TimerService
+from cluster.module.upkeep import Upkeep
 from cluster.node import node
 from cluster.wire.counter_types import ControlToggle
 from consensus import context, core, election, following, leading, membership, quorum, transfer, trust
@@ -326,6 +329,41 @@ def a_new_leader_takes_orders_while_suspended(patch: Patch) -> None:
     patch(ClusterControl, "lead", lead)
 
 
+def log_goes_before_a_quorum_has_the_snapshot(patch: Patch) -> None:
+    """Raft §7: a member deletes the log below its own newest snapshot, whoever else has one."""
+    original = Retention.find_log_bound
+
+    def find_log_bound(self: Retention, agreed_position: int, needed_position: int | None, *rest: int) -> int:
+        return original(self, self._shelf.newest_position, None, *rest)
+
+    patch(Retention, "find_log_bound", find_log_bound)
+
+
+def snapshots_of_a_minority_are_given_away(patch: Patch) -> None:
+    """Raft §7: a leader sends members for its own newest snapshot, which perhaps nobody else holds alike."""
+    original = Upkeep.refuse
+
+    def refuse(self: Upkeep, *arguments: int) -> None:
+        digests = self.shelf.digests()
+        agreed, newest = self._agreed, max(digests, default=-1)
+        self._agreed = HeldSnapshot(newest, digests.get(newest, b""))
+        original(self, *arguments)
+        self._agreed = agreed
+
+    patch(Upkeep, "refuse", refuse)
+
+
+def a_fetched_snapshot_keeps_the_old_log(patch: Patch) -> None:
+    """Raft §7: a member that takes over a snapshot goes on as if its own log reached up to there."""
+
+    def install(self: StateStore, entry: Any, digest: bytes, terms: list[tuple[int, int]]) -> None:
+        self.put_snapshot(entry, digest)
+        for term_id, base_position in terms:
+            self.put_term(term_id, base_position)
+
+    patch(StateStore, "install", install)
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -355,6 +393,9 @@ PLANTED: tuple[Plant, ...] = (
     service_runs_ahead_of_its_snapshot,
     orders_outlive_their_leader,
     a_new_leader_takes_orders_while_suspended,
+    log_goes_before_a_quorum_has_the_snapshot,
+    snapshots_of_a_minority_are_given_away,
+    a_fetched_snapshot_keeps_the_old_log,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

@@ -39,13 +39,29 @@ SEEDS_NEEDED: dict[str, int] = {
     "service_runs_ahead_of_its_snapshot": 14,
     "orders_outlive_their_leader": 26,
     "a_new_leader_takes_orders_while_suspended": 39,
+    "log_goes_before_a_quorum_has_the_snapshot": 1,
+    "snapshots_of_a_minority_are_given_away": 9,
+    "a_fetched_snapshot_keeps_the_old_log": 4,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60
 """The product changes, and with it what a seed does."""
 MS = 1_000_000
 S = 1_000_000_000
+FORGETFUL = Options(
+    duration_ns=6 * S, operation_mean_ns=4 * MS, padding_max=3000, snapshot_every_bytes=60 * 1024, snapshots_kept=1,
+    retention_bytes=0, retention_patience_s=0, kill_mean_ns=2 * S, partition_mean_ns=S, outage_mean_ns=S,
+    heartbeat_timeout_ns=200 * MS,
+    heartbeat_interval_ns=20 * MS, loss=0.01,
+)  # fmt: skip
 OPTIONS = {
+    "log_goes_before_a_quorum_has_the_snapshot": FORGETFUL,
+    "a_fetched_snapshot_keeps_the_old_log": FORGETFUL,
+    "snapshots_of_a_minority_are_given_away": Options(
+        duration_ns=4 * S, operation_mean_ns=3 * MS, padding_max=3000, snapshot_every_bytes=30 * 1024, snapshots_kept=1,
+        retention_bytes=0, retention_patience_s=0, kill_mean_ns=S // 2, outage_mean_ns=S // 2,
+        heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, delay_max_ns=20 * MS, sync_max_ns=30 * MS,
+    ),
     "leader_answers_without_a_round": Options(
         duration_ns=6 * S, registers=1, query_mean_ns=S // 50, partition_mean_ns=S // 2, outage_mean_ns=2 * S
     ),
@@ -58,7 +74,7 @@ OPTIONS = {
     ),
 }  # fmt: skip
 """For bugs that few of the drawn clusters show: leaders that are replaced and do not know it are rare, and so are
-transfers while much is under way, and orders that are never committed."""
+transfers while much is under way, orders that are never committed, and log that goes while members are away."""
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)

@@ -26,6 +26,7 @@ KINDS = {
     *("clock steps back", "clock steps far back", "clock steps forward", "clock steps far forward"),
     *("partition", "one way blocked", "slow link", "client crash", "client pause", "snapshot"),
     *("suspend", "resume", "shutdown", "abort", "client leaves", "client is quiet"),
+    *("log purged", "snapshot of another member"),
     *("disk writes", "disk syncs", "disk reads", "disk metadata", "disk space", "disk slow", "bit rotten"),
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
 }
@@ -67,6 +68,7 @@ def test_pinned_seed(seed: int) -> None:
     if seed not in FOUND_WITH_ORDERS:
         options.orders_mean_ns, options.sessions_max = QUIET.orders_mean_ns, QUIET.sessions_max
         options.leave_chance, options.quiet_chance = QUIET.leave_chance, QUIET.quiet_chance
+    options.snapshot_every_bytes, options.retention_bytes = QUIET.snapshot_every_bytes, QUIET.retention_bytes
     outcome = run_seed(seed, options)
     assert outcome.violation is None, f"{PINNED[seed]}? {outcome.violation}"
 

@@ -118,8 +118,12 @@ class World(Timeline):
         """Nodes that were removed end by themselves; an operator starts those that were added again meanwhile."""
         for node in self.nodes:
             if node.is_alive and node.module.has_ended:
+                starts_again = node.module.starts_again
                 node.close()
-                node.was_removed = True
+                node.was_removed = not starts_again
+                if starts_again and not node.is_alive:
+                    self.trace.count_fault("snapshot of another member")
+                    node.boot()
         for node in self.members():
             if node.was_removed and not node.is_alive:
                 node.boot()

@@ -17,6 +17,7 @@ from tests.simulation.invariants.lost_promises import LostPromises
 from tests.simulation.invariants.members_agree_with_themselves import MembersAgreeWithThemselves
 from tests.simulation.invariants.nothing_acknowledged_is_lost import NothingAcknowledgedIsLost
 from tests.simulation.invariants.one_leader_a_term import OneLeaderATerm
+from tests.simulation.invariants.quorum_keeps_what_is_needed import QuorumKeepsWhatIsNeeded
 from tests.simulation.invariants.snapshots_equal_replay import SnapshotsEqualReplay
 from tests.simulation.invariants.state_machine_safety import StateMachineSafety
 from tests.simulation.invariants.suspension_is_of_the_log import SuspensionIsOfTheLog
@@ -30,8 +31,10 @@ __all__ = ["Checksums", "CommitIsOnAQuorum", "Invariant", "all_invariants"]
 
 def all_invariants(world: World) -> list[Invariant]:
     """New checks for one run, in the order in which they are asked."""
-    logs = [LogCopy(node) for node in world.nodes]
+    known_chains: dict[int, int] = {}
+    logs = [LogCopy(node, known_chains) for node in world.nodes]
     committed = CommitIsOnAQuorum(world)
+    completeness = LeaderCompleteness(world, logs, committed, known_chains)
     return [
         LostPromises(world),
         DurableBeforeAcknowledged(world),
@@ -40,10 +43,11 @@ def all_invariants(world: World) -> list[Invariant]:
         committed,
         CommitIsMonotonic(world),
         StateMachineSafety(world),
-        LeaderCompleteness(world, logs, committed),
+        completeness,
         LogMatching(world, logs),
         NothingAcknowledgedIsLost(world),
         SnapshotsEqualReplay(world),
+        QuorumKeepsWhatIsNeeded(world, completeness),
         Checksums(world),
         MembersAgreeWithThemselves(world),
         ConfigurationIsOfTheLog(world, logs, committed),

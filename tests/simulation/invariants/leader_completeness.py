@@ -19,13 +19,16 @@ class LeaderCompleteness(Invariant):
 
     name = "leader completeness"
 
-    def __init__(self, world: World, logs: list[LogCopy], committed: CommitIsOnAQuorum) -> None:
+    def __init__(
+        self, world: World, logs: list[LogCopy], committed: CommitIsOnAQuorum, known_chains: dict[int, int]
+    ) -> None:
         super().__init__(world)
         self._logs = logs
         self._committed = committed
         self._terms: dict[int, int] = {}
         self._positions: list[int] = []
-        self._chains: list[int] = []
+        self._chains: list[int | None] = []
+        self._known_chains = known_chains
 
     def on_step(self, node: SimulatedNode) -> None:
         leadership_term_id = node.leads_term
@@ -52,12 +55,23 @@ class LeaderCompleteness(Invariant):
         log.refresh()
         end = min(node.commit_position, node.append_position)
         known = bisect_right(self._positions, end)
-        if known and log.positions:
-            position = self._positions[known - 1]
-            if log.positions[-1] >= position and log.chain_at(position) != self._chains[known - 1]:
+        if known and log.positions and log.positions[0] <= self._positions[known - 1] <= log.positions[-1]:
+            position, chain = self._positions[known - 1], self._chains[known - 1]
+            found = log.chain_at(position)
+            if not log.ends_at(position) or (None not in (found, chain) and found != chain):
                 self.fail(f"{node.name} has another log up to the committed position {position}")
-        for entry in log.entries[len(self._positions) :] if known == len(self._positions) else []:
+        if known == len(self._positions):
+            self._take_over(log, end)
+
+    def _take_over(self, log: LogCopy, end: int) -> None:
+        """What is committed beyond all that was known; nothing where the log begins later than that."""
+        last = self._positions[-1] if self._positions else 0
+        if log.start_position > last:
+            return
+        for entry in log.entries[bisect_right(log.positions, last) :]:
             if entry.position > end:
                 break
             self._positions.append(entry.position)
             self._chains.append(entry.chain)
+            if entry.chain is not None:
+                self._known_chains[entry.position] = entry.chain

@@ -36,7 +36,7 @@ class LogMatching(Invariant):
         while i >= 0 and j >= 0:
             first, second = a.entries[i], b.entries[j]
             if first.position == second.position and first.leadership_term_id == second.leadership_term_id:
-                if first.chain != second.chain:
+                if None not in (first.chain, second.chain) and first.chain != second.chain:
                     self.fail(
                         f"node{id_a} and node{id_b} hold an entry of term {first.leadership_term_id} at position "
                         f"{first.position}, and differ before it"

@@ -27,18 +27,22 @@ _SEQUENCED_TEMPLATE_IDS = {
 
 
 class Entry(NamedTuple):
-    """`position` is after the record; `chain` is a hash over the log up to here, of this process alone."""
+    """`position` is after the record; `chain` is a hash over the log up to here, of this process alone; None where the
+    log begins above 0 and what was before is not known."""
 
     position: int
     leadership_term_id: int
-    chain: int
+    chain: int | None
 
 
 class LogCopy:
     """The durable log of one member."""
 
-    def __init__(self, node: SimulatedNode) -> None:
+    def __init__(self, node: SimulatedNode, known_chains: dict[int, int]) -> None:
+        """`known_chains`: hashes of the committed log by position, for a log of which the beginning is gone."""
         self._node = node
+        self._known_chains = known_chains
+        self.start_position = 0
         self._life = 0
         self._reader: RecordingReader | None = None
         self.entries: list[Entry] = []
@@ -46,17 +50,20 @@ class LogCopy:
         self.configurations: list[tuple[int, Configuration]] = []
         self.suspensions: list[tuple[int, bool]] = []
 
-    def chain_at(self, position: int) -> int | None:
-        """The hash at a position where a record ends; None when none ends there."""
+    def ends_at(self, position: int) -> bool:
+        """Whether a record ends there."""
         index = bisect_right(self.positions, position) - 1
-        if index < 0 or self.positions[index] != position:
-            return None
-        return self.entries[index].chain
+        return index >= 0 and self.positions[index] == position
+
+    def chain_at(self, position: int) -> int | None:
+        """The hash at a position where a record ends, if it is known."""
+        index = bisect_right(self.positions, position) - 1
+        return self.entries[index].chain if self.ends_at(position) else None
 
     @property
     def is_read(self) -> bool:
         """Whether all of the member's log is here: what is damaged cannot be read."""
-        end = self.positions[-1] if self.positions else 0
+        end = self.positions[-1] if self.positions else self.start_position
         return end == self._node.append_position
 
     def cut(self, position: int) -> None:
@@ -81,8 +88,9 @@ class LogCopy:
         if self._life != node.boots:
             self._life = node.boots
             self.cut(0)
+            self.start_position = self._find_start()
         self.note_end(end)
-        start = self.positions[-1] if self.positions else 0
+        start = self.positions[-1] if self.positions else self.start_position
         if start >= end:
             return
         try:
@@ -96,15 +104,22 @@ class LogCopy:
             self._reader = None
             node.world.fail(f"{node.name}: its log cannot be read: {error}")
 
+    def _find_start(self) -> int:
+        node = self._node.node
+        assert node is not None
+        with self._node.readable_disk():
+            return int(node.archive.descriptor(self._node.log_recording_id).start_position)
+
     def _read(self, start: int, end: int) -> None:
         node = self._node.node
         assert node is not None
         if self._reader is None:
-            self._reader = node.archive.reader(self._node.log_recording_id, start)
-        chain = self.entries[-1].chain if self.entries else 0
+            self.start_position = self.start_position if self.entries else self._find_start()
+            self._reader = node.archive.reader(self._node.log_recording_id, max(start, self.start_position))
+        chain = self.entries[-1].chain if self.entries else None if self.start_position else 0
         for message in self._reader.messages(end):
             position, payload = message.position, message.payload
-            chain = hash((chain, payload))
+            chain = self._known_chains.get(position) if chain is None else hash((chain, payload))
             template_id, schema_id, leadership_term_id = _HEAD.unpack_from(payload)
             self.entries.append(Entry(position, leadership_term_id, chain))
             self.positions.append(position)

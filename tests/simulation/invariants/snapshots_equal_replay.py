@@ -53,7 +53,7 @@ class SnapshotsEqualReplay(Invariant):
         if entry is None:
             return
         try:
-            reader = node.node.archive.reader(entry.module_recording_id, 0)
+            reader = node.node.archive.reader(entry.module_recording_id, None)
             payloads = [message.payload for message in reader.messages()]
         except CorruptFrameError:
             if not node.is_rotten:

@@ -1,0 +1,91 @@
+"""What members tell each other of their snapshots: who holds which, and who still waits for old log.
+
+From the reports of a quorum of voters follows which part of the log nobody will need again, which snapshot may be given
+to a member that lacks it, and whose state differs from the others'.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from cluster.wire import ordo_codecs
+from cluster.wire.snapshot_digest import DIGEST_LENGTH_BYTES
+from runtime.errors import DecodeError
+
+NULL_VALUE = -1
+ROWS_MAX = 8
+_ROW = struct.Struct(f"<q{DIGEST_LENGTH_BYTES}s")
+
+
+class HeldSnapshot(NamedTuple):
+    """A snapshot by what it is: two members hold the same one when both agree."""
+
+    log_position: int
+    digest: bytes
+
+
+class _Report(NamedTuple):
+    snapshots: frozenset[HeldSnapshot]
+    needed_position: int
+    heard_ns: int
+
+
+class SnapshotReports:
+    """The newest report of each member, this one's included."""
+
+    def __init__(self, own_id: int, patience_ns: int) -> None:
+        """`patience_ns`: a member is waited for so long after it was heard last; it may have to start again."""
+        self._own_id = own_id
+        self._patience_ns = patience_ns
+        self._reports: dict[int, _Report] = {}
+
+    def encode_own(self, digests: dict[int, bytes], needed_position: int, now_ns: int) -> bytes:
+        """Takes note of the own snapshots, and puts them into a message to all others."""
+        newest = sorted(digests.items(), reverse=True)[:ROWS_MAX]
+        held = frozenset(HeldSnapshot(*row) for row in newest)
+        self._reports[self._own_id] = _Report(held, needed_position, now_ns)
+        encoded: bytes = ordo_codecs.SNAPSHOT_REPORT.encode(
+            member_id=self._own_id,
+            needed_position=needed_position,
+            snapshots=b"".join(_ROW.pack(*row) for row in newest),
+        )
+        return encoded
+
+    def on_report(self, report: Any, now_ns: int) -> None:
+        """From another member. Raises DecodeError."""
+        if len(report.snapshots) % _ROW.size or len(report.snapshots) > ROWS_MAX * _ROW.size:
+            raise DecodeError(f"SnapshotReport: {len(report.snapshots)} bytes are no rows of {_ROW.size}")
+        held = frozenset(HeldSnapshot(*row) for row in _ROW.iter_unpack(report.snapshots))
+        self._reports[report.member_id] = _Report(held, report.needed_position, now_ns)
+
+    def note_need(self, member_id: int, position: int, now_ns: int) -> None:
+        """A member was told to fetch the snapshot of this position, or asks for it: it has not said so to all yet."""
+        former = self._reports.get(member_id)
+        self._reports[member_id] = _Report(former.snapshots if former else frozenset(), position, now_ns)
+
+    def find_quorum(self, voter_ids: Collection[int], threshold: int) -> HeldSnapshot | None:
+        """The newest snapshot that so many voters hold alike; None while there is none."""
+        counts = Counter(
+            held for member_id in voter_ids if (one := self._reports.get(member_id)) for held in one.snapshots
+        )
+        return max((held for held, count in counts.items() if count >= threshold), default=None)
+
+    def holders(self, snapshot: HeldSnapshot) -> list[int]:
+        """Members that hold it, by ascending id."""
+        return sorted(member_id for member_id, one in self._reports.items() if snapshot in one.snapshots)
+
+    def needed_position(self, start_position: int, now_ns: int) -> int | None:
+        """The lowest position that another member waits for, None where nobody waits.
+
+        Who waits for what is below the beginning of the own log does not get it here in any case.
+        """
+        lowest = max(0, start_position)
+        positions = [
+            one.needed_position
+            for member_id, one in self._reports.items()
+            if member_id != self._own_id and one.needed_position >= lowest and now_ns < one.heard_ns + self._patience_ns
+        ]
+        return min(positions, default=None)

@@ -1,0 +1,41 @@
+"""When the leader takes a snapshot of its own accord: so much log, or so much time, after the last one.
+
+The decision is the leader's; the snapshot itself is an order in the log, which every member carries out at the same
+record (cluster-consensus.md §16.1). What counts is the order, not whether it was a success, so that a service that
+cannot take snapshots is not asked again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+MILLISECOND_NS = 1_000_000
+
+
+class SnapshotSchedule:
+    """Zero for `every_bytes` or `every_ns` switches that off."""
+
+    def __init__(self, every_bytes: int, every_ns: int, ask: Callable[[], bool]) -> None:
+        """`ask` orders a snapshot; False while the cluster is busy with something else."""
+        self._every_bytes = every_bytes
+        self._every_ms = every_ns // MILLISECOND_NS
+        self._ask = ask
+        self._last_position = 0
+        self._last_ms = 0
+
+    def note(self, log_position: int, cluster_time_ms: int) -> None:
+        """An order to take a snapshot was executed, or the member started from a snapshot."""
+        self._last_position = log_position
+        self._last_ms = cluster_time_ms
+
+    def work(self, commit_position: int, cluster_time_ms: int) -> None:
+        """To be called on the serving leader. Time alone is no reason: nothing was logged in an idle cluster."""
+        grown_bytes = commit_position - self._last_position
+        if grown_bytes <= 0:
+            return
+        if self._last_ms == 0:
+            self._last_ms = cluster_time_ms
+        is_due = 0 < self._every_bytes <= grown_bytes
+        is_time = 0 < self._every_ms <= cluster_time_ms - self._last_ms
+        if is_due or is_time:
+            self._ask()

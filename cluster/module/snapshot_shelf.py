@@ -1,0 +1,97 @@
+"""The snapshots that this member holds: entries of its store, recordings of its archive, and what they add up to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cluster.wire.streams import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, local_stream
+from runtime.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from archive.archive import Archive
+    from archive.catalog import RecordingDescriptor
+    from cluster.module.state_store import SnapshotEntry, StateStore
+
+NULL_VALUE = -1
+
+
+class SnapshotShelf:
+    """Snapshots by position, whole ones and those that were found damaged; the store always says the same."""
+
+    def __init__(self, archive: Archive, store: StateStore, cluster_id: int) -> None:
+        self._archive = archive
+        streams = (SERVICE_SNAPSHOT_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID)
+        self._stream_ids = [local_stream(stream_id, cluster_id) for stream_id in streams]
+        self._store = store
+        state = store.load()
+        self._entries = {entry.log_position: entry for entry in state.snapshots}
+        self._digests = dict(state.digests)
+
+    def add(self, entry: SnapshotEntry, digest: bytes) -> None:
+        """A snapshot was taken; where one of the same position was found damaged, it takes its place."""
+        self._store.put_snapshot(entry, digest)
+        self._entries[entry.log_position] = entry
+        self._digests[entry.log_position] = digest
+
+    def valid(self) -> list[SnapshotEntry]:
+        """Those that count, the newest first."""
+        return sorted((entry for entry in self._entries.values() if entry.is_valid), reverse=True)
+
+    @property
+    def newest_position(self) -> int:
+        """Of a snapshot that counts, or -1."""
+        return max((entry.log_position for entry in self._entries.values() if entry.is_valid), default=NULL_VALUE)
+
+    def digests(self) -> dict[int, bytes]:
+        """By position, for those that can be compared with other members'."""
+        return {entry.log_position: found for entry in self.valid() if (found := self._digests.get(entry.log_position))}
+
+    def find(self, log_position: int, digest: bytes) -> SnapshotEntry | None:
+        """The snapshot of this position and content, if it is here."""
+        entry = self._entries.get(log_position)
+        is_same = entry is not None and entry.is_valid and self._digests.get(log_position) == digest
+        return entry if is_same else None
+
+    def remove_below(self, log_position: int) -> int:
+        """Deletes all snapshots older than a position, but for those that are being read; how many went."""
+        doomed = [entry for entry in self._entries.values() if entry.log_position < log_position]
+        return sum(self._remove(entry) for entry in sorted(doomed))
+
+    def _remove(self, entry: SnapshotEntry) -> bool:
+        recording_ids = (entry.service_recording_id, entry.module_recording_id)
+        if any(self._archive.replays(recording_id) for recording_id in recording_ids):
+            return False
+        self._store.remove_snapshot(entry.log_position)
+        del self._entries[entry.log_position]
+        self._digests.pop(entry.log_position, None)
+        for recording_id in recording_ids:
+            self._purge(recording_id)
+        return True
+
+    def clear_snapshots(self) -> int:
+        """At a start: deletes recordings of snapshots that never became whole; how many."""
+        kept = {
+            one for entry in self._entries.values() for one in (entry.service_recording_id, entry.module_recording_id)
+        }
+        found = [one for one in self._archive.recordings() if self._is_snapshot(one) and not one.is_active]
+        return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
+
+    def clear_logs(self, log_recording_id: int) -> int:
+        """Deletes recordings of logs that were given up for the present one; how many."""
+        found = [one for one in self._archive.recordings() if _is_log(one) and not one.is_active]
+        return sum(self._purge(one.recording_id) for one in found if one.recording_id != log_recording_id)
+
+    def _is_snapshot(self, descriptor: RecordingDescriptor) -> bool:
+        """Recordings that others made in this archive may have the same stream id, and not the same alias."""
+        return descriptor.stream_id in self._stream_ids and "alias=snapshot" in descriptor.original_channel
+
+    def _purge(self, recording_id: int) -> bool:
+        try:
+            self._archive.purge(recording_id)
+        except ArchiveError:
+            return False  # it is gone, or somebody reads it: `clear` comes again
+        return True
+
+
+def _is_log(descriptor: RecordingDescriptor) -> bool:
+    return descriptor.stream_id == LOG_STREAM_ID and "alias=log" in descriptor.original_channel

@@ -1,0 +1,89 @@
+"""Gives snapshots of this member to others: describes them, and replays their recordings to who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import SnapshotPart
+from runtime.errors import OrdoError
+
+if TYPE_CHECKING:
+    from archive.archive import Archive
+    from archive.replay import Replay
+    from cluster.module.snapshot_shelf import SnapshotShelf
+    from cluster.module.state_store import SnapshotEntry
+    from cluster.wire.members import Member
+
+NULL_VALUE = -1
+
+
+class SnapshotSource:
+    """At most one replay to a member at a time: the last one it asked for. Replays publish by themselves, natively."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        shelf: SnapshotShelf,
+        own_id: int,
+        send: Callable[[int, bytes], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        self._archive = archive
+        self._shelf = shelf
+        self._own_id = own_id
+        self._send = send
+        self._on_failure = on_failure
+        self._replays: dict[int, Replay] = {}
+
+    def on_request(self, request: Any, member: Member) -> None:
+        """A SnapshotRequest of a member; what is not here any more is answered, so that it looks elsewhere."""
+        entry = self._shelf.find(request.snapshot_position, request.digest)
+        if entry is None or request.part == SnapshotPart.DESCRIPTION:
+            self._send(member.id, self._describe(request, entry))
+        elif request.part in (SnapshotPart.MODULE, SnapshotPart.SERVICE):
+            self._replay(request, entry, member)
+
+    def _describe(self, request: Any, entry: SnapshotEntry | None) -> bytes:
+        encoded: bytes = ordo_codecs.SNAPSHOT_OFFER.encode(
+            snapshot_position=request.snapshot_position,
+            leadership_term_id=entry.leadership_term_id if entry else NULL_VALUE,
+            term_base_log_position=entry.term_base_log_position if entry else NULL_VALUE,
+            timestamp=entry.timestamp if entry else 0,
+            module_length_bytes=self._length(entry.module_recording_id) if entry else NULL_VALUE,
+            service_length_bytes=self._length(entry.service_recording_id) if entry else NULL_VALUE,
+            member_id=self._own_id,
+            follower_member_id=request.member_id,
+            digest=request.digest,
+        )
+        return encoded
+
+    def _length(self, recording_id: int) -> int:
+        descriptor = self._archive.descriptor(recording_id)
+        return int(descriptor.stop_position - descriptor.start_position)
+
+    def _replay(self, request: Any, entry: SnapshotEntry, member: Member) -> None:
+        is_module = request.part == SnapshotPart.MODULE
+        recording_id = entry.module_recording_id if is_module else entry.service_recording_id
+        former = self._replays.pop(member.id, None)
+        if former is not None:
+            self._archive.stop_replay(former)
+        descriptor = self._archive.descriptor(recording_id)
+        try:
+            self._replays[member.id] = self._archive.replay(
+                recording_id,
+                descriptor.start_position + request.from_position,
+                channel=f"aeron:udp?endpoint={member.catchup}|alias=snapshot-to-{member.id}",
+                stream_id=descriptor.stream_id,
+                session_id=request.session_id,
+                on_end=self._on_end,
+            )
+        except OrdoError as error:
+            self._on_failure(f"no replay of a snapshot to member {member.id}: {error.message}")
+
+    def _on_end(self, replay: Replay, error: Exception | None) -> None:
+        """A member that went away asks again when it comes back; what is damaged here it finds elsewhere."""
+        self._replays = {key: value for key, value in self._replays.items() if value is not replay}
+        if error is not None:
+            self._on_failure(f"a replay of a snapshot ended: {error}")

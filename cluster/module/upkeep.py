@@ -1,0 +1,265 @@
+"""What lets a cluster live for years: snapshots that are taken by themselves, that travel, and what goes below them.
+
+One step each second, and quicker while a snapshot is being fetched. docs/ARCHITECTURE.md, A log that forgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cluster.module.retention import Retention, RetentionPolicy
+from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
+from cluster.module.snapshot_reports import HeldSnapshot, SnapshotReports
+from cluster.module.snapshot_schedule import SnapshotSchedule
+from cluster.module.snapshot_shelf import SnapshotShelf
+from cluster.module.snapshot_source import SnapshotSource
+from cluster.wire import ordo_codecs
+from cluster.wire.members import parse_member
+from consensus.states import ElectionState
+from runtime.errors import DecodeError
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from archive.archive import Archive
+    from cluster.module.config import ModuleConfig
+    from cluster.module.contacts import Contacts
+    from cluster.module.log_keeper import LogKeeper
+    from cluster.module.sequencer import Sequencer
+    from cluster.module.state_store import SnapshotEntry, StateStore
+    from consensus.core import ConsensusCore
+    from runtime.sbe import Message
+    from transport.client import TransportClient
+
+NULL_VALUE = -1
+SECOND_NS = 1_000_000_000
+INTERVAL_NS = SECOND_NS
+REFUSAL_INTERVAL_NS = 100_000_000
+
+
+class UpkeepHost(Protocol):
+    """What upkeep needs to know of its member, and have done by it."""
+
+    @property
+    def is_leader(self) -> bool: ...
+
+    @property
+    def cluster_time(self) -> int: ...
+
+    def record_error(self, message: str) -> None: ...
+
+    def announce(self, event: str, text: str) -> None: ...
+
+    def start_again(self, reason: str) -> None:
+        """The member is to end, and to start anew from its store."""
+
+
+class Upkeep:
+    """Of one member. `shelf` is where its snapshots are."""
+
+    def __init__(
+        self,
+        host: UpkeepHost,
+        config: ModuleConfig,
+        core: ConsensusCore,
+        sequencer: Sequencer,
+        log: LogKeeper,
+        contacts: Contacts,
+        archive: Archive,
+        store: StateStore,
+        client: TransportClient,
+        random: Random,
+        *,
+        order_snapshot: Callable[[], bool],
+    ) -> None:
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self._log = log
+        self._archive = archive
+        self._store = store
+        self._contacts = contacts
+        self._own_id = own_id = config.member_id
+        self.shelf = SnapshotShelf(archive, store, config.cluster_id)
+        self.schedule = SnapshotSchedule(
+            config.snapshot.every_bytes, config.snapshot.every_seconds * SECOND_NS, order_snapshot
+        )
+        self.reports = SnapshotReports(own_id, config.retention.patience_seconds * SECOND_NS)
+        policy = RetentionPolicy.of(config.snapshot.keep, config.retention)
+        self.retention = Retention(policy, archive, self.shelf)
+        self.source = SnapshotSource(archive, self.shelf, own_id, contacts.send, host.record_error)
+        self.fetch = self._make_fetch(config, client, random)
+        self._agreed = HeldSnapshot(*store.load().agreed)
+        self._due_ns = 0
+        self._reported: dict[int, bytes] = {}
+        self._refused_ns: dict[int, int] = {}
+        self._cleared_log_id = NULL_VALUE
+        self._handlers: dict[Any, Callable[[Any, int], None]] = {
+            ordo_codecs.SNAPSHOT_REPORT: self.reports.on_report,
+            ordo_codecs.CATCHUP_REFUSAL: self._on_refusal,
+            ordo_codecs.SNAPSHOT_REQUEST: self._on_request,
+            ordo_codecs.SNAPSHOT_OFFER: self._on_offer,
+        }
+
+    def _make_fetch(self, config: ModuleConfig, client: TransportClient, random: Random) -> SnapshotFetch:
+        return SnapshotFetch(
+            self._archive,
+            client,
+            config.member_id,
+            config.cluster_id,
+            self._contacts.own.catchup,
+            random,
+            self._contacts.send,
+            self._install,
+            self._host.record_error,
+        )
+
+    def start(self, snapshot: SnapshotEntry | None) -> None:
+        """The member starts from this snapshot, or from the beginning of the log."""
+        self.shelf.clear_snapshots()
+        if snapshot is not None:
+            self.schedule.note(snapshot.log_position, snapshot.timestamp)
+
+    # -- what members say ----------------------------------------------------------------------------------------------
+
+    def sender_of(self, table: Message, values: Any) -> int:
+        """The member that a message of the consensus stream claims to come from; -1 where it is not for upkeep."""
+        if table not in self._handlers:
+            return NULL_VALUE
+        return int(values.leader_member_id if table is ordo_codecs.CATCHUP_REFUSAL else values.member_id)
+
+    def on_message(self, table: Message, values: Any, now_ns: int) -> None:
+        """From the member that `sender_of` names. Raises DecodeError, ConfigurationError."""
+        names = ("member_id", "leader_member_id", "follower_member_id")
+        if all(getattr(values, name) in self._contacts for name in names if hasattr(values, name)):
+            self._handlers[table](values, now_ns)
+
+    def _on_request(self, request: Any, now_ns: int) -> None:
+        (member,) = self._contacts.find([request.member_id])
+        self.reports.note_need(member.id, request.snapshot_position, now_ns)
+        if request.from_position < 0:
+            raise DecodeError(f"SnapshotRequest: from_position={request.from_position}")
+        self.source.on_request(request, member)
+
+    def _on_offer(self, offer: Any, now_ns: int) -> None:
+        if offer.follower_member_id == self._own_id:
+            self.fetch.on_offer(offer, now_ns)
+
+    def _on_refusal(self, refusal: Any, now_ns: int) -> None:
+        """The leader has not the log any more that this member would need next."""
+        is_for_this = refusal.follower_member_id == self._own_id and not self._is_in_step
+        if not is_for_this or refusal.snapshot_position <= self._sequencer.append_position:
+            return
+        if refusal.source_member_id not in self._contacts:
+            self._contacts.learn(parse_member(refusal.source_member_id, refusal.source))
+            self._contacts.connect(now_ns)
+        wanted = HeldSnapshot(refusal.snapshot_position, refusal.digest)
+        if self.fetch.begin(wanted, refusal.source_member_id, now_ns):
+            self._due_ns = now_ns
+            self._host.announce(
+                "cluster.snapshot-fetch",
+                f"the log from position {self._sequencer.append_position} on is kept no longer by leader member "
+                f"{refusal.leader_member_id}: fetches the snapshot at {wanted.log_position} from member "
+                f"{refusal.source_member_id}",
+            )
+
+    # -- the leader ----------------------------------------------------------------------------------------------------
+
+    def refuse(self, member_id: int, position: int, start_position: int, leadership_term_id: int, now_ns: int) -> None:
+        """Leader: a member asks for log that is not here; tells it which snapshot to take, and from whom."""
+        agreed = self._agreed
+        if agreed.log_position <= position or now_ns < self._refused_ns.get(member_id, 0):
+            return
+        source_id = self._choose_source(agreed, member_id, now_ns)
+        if source_id == NULL_VALUE:
+            return
+        (source,) = self._contacts.find([source_id])
+        self._refused_ns[member_id] = now_ns + REFUSAL_INTERVAL_NS
+        refusal = ordo_codecs.CATCHUP_REFUSAL.encode(
+            leadership_term_id=leadership_term_id,
+            start_position=start_position,
+            snapshot_position=agreed.log_position,
+            leader_member_id=self._own_id,
+            follower_member_id=member_id,
+            source_member_id=source_id,
+            digest=agreed.digest,
+            source=source.encode(),
+        )
+        self.reports.note_need(member_id, agreed.log_position, now_ns)
+        self._contacts.send(member_id, refusal)
+
+    def _choose_source(self, snapshot: HeldSnapshot, member_id: int, now_ns: int) -> int:
+        """A follower where there is one: the leader has enough to do. -1 while nobody who has it is there."""
+        holders = [one for one in self.reports.holders(snapshot) if one not in (member_id, self._own_id)]
+        active = [one for one in holders if self._core.progress.is_active(one, now_ns)]
+        if active:
+            return active[member_id % len(active)]
+        return self._own_id if self.shelf.find(*snapshot) is not None else NULL_VALUE
+
+    def _agree(self) -> None:
+        """Takes note, for ever, of the newest snapshot that a quorum of voters holds alike.
+
+        The disks of that quorum may fail later: whoever deletes log because of it holds it, too.
+        """
+        configuration = self._core.configuration
+        found = self.reports.find_quorum(configuration.voter_ids, configuration.quorum_threshold)
+        if found is not None and found.log_position > self._agreed.log_position:
+            self._store.put_agreed(*found)
+            self._agreed = found
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def work(self, now_ns: int) -> None:
+        """Called with every slow tick."""
+        self.fetch.work(now_ns)
+        host = self._host
+        if host.is_leader:
+            self.schedule.work(self._sequencer.commit_position, host.cluster_time)
+        digests = self.shelf.digests()
+        if now_ns < self._due_ns and digests.keys() == self._reported.keys():
+            return
+        self._due_ns = now_ns + INTERVAL_NS
+        self._reported = digests
+        self._contacts.broadcast(self.reports.encode_own(digests, self._needed_position, now_ns))
+        self._remove_old(now_ns)
+
+    @property
+    def _is_in_step(self) -> bool:
+        """Whether this member leads, or follows the live log."""
+        return self._core.state is ElectionState.CLOSED
+
+    @property
+    def _needed_position(self) -> int:
+        """The log from here on is what this member still lacks. Who follows the live log may lose it, and ask again."""
+        return self.fetch.position if self.fetch.is_under_way else int(self._sequencer.append_position)
+
+    def _remove_old(self, now_ns: int) -> None:
+        host = self._host
+        recording_id = self._log.recording_id
+        if recording_id == NULL_VALUE or self.fetch.is_under_way:
+            return
+        if self._cleared_log_id != recording_id:
+            self._cleared_log_id = recording_id
+            self.shelf.clear_logs(recording_id)
+        self._agree()
+        agreed_position = self._agreed.log_position
+        needed = self.reports.needed_position(self._archive.descriptor(recording_id).start_position, now_ns)
+        self.retention.remove_snapshots(agreed_position, needed)
+        bound = self.retention.find_log_bound(
+            agreed_position, needed, self._sequencer.commit_position, host.cluster_time
+        )
+        self.retention.purge_log(recording_id, bound)
+
+    # -- a snapshot of another member ----------------------------------------------------------------------------------
+
+    def _install(self, fetched: FetchedSnapshot) -> None:
+        """Puts it in the place of everything this member had, in one transaction, and starts again from there."""
+        position = fetched.entry.log_position
+        if position <= self._sequencer.append_position:
+            return
+        self._store.install(fetched.entry, fetched.digest, fetched.terms)
+        self._host.start_again(f"starts again from the snapshot at log position {position} of another member")
+
+    def close(self) -> None:
+        self.fetch.close()

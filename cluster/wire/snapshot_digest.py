@@ -1,0 +1,42 @@
+"""One digest for a snapshot: what members compare, and what a snapshot from another member is checked against.
+
+It covers the messages of both parts, not their frames: two members that took the same snapshot have recorded it in
+frames of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+DIGEST_LENGTH_BYTES = 16
+
+
+class MessagesDigest:
+    """The digest of one part, message by message."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=DIGEST_LENGTH_BYTES)
+
+    def add(self, message: bytes) -> None:
+        """Takes the next message; its length counts, too, so that no two lists of messages look alike."""
+        self._hash.update(len(message).to_bytes(8, "little"))
+        self._hash.update(message)
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+
+def digest_of(messages: Iterable[bytes]) -> bytes:
+    """The digest of one part that is there whole."""
+    digest = MessagesDigest()
+    for message in messages:
+        digest.add(message)
+    return digest.digest()
+
+
+def combine(service_digest: bytes, module_digest: bytes) -> bytes:
+    """The digest of a whole snapshot; empty where the service gave none."""
+    if len(service_digest) != DIGEST_LENGTH_BYTES:
+        return b""
+    return blake2b(service_digest + module_digest, digest_size=DIGEST_LENGTH_BYTES).digest()

@@ -1,0 +1,76 @@
+"""Logs that forget, and snapshots that travel: real processes with tiny segments."""
+
+from __future__ import annotations
+
+import pytest
+
+from archive.tools import list_recordings
+from cluster.wire.counter_types import CounterType
+from cluster.wire.streams import LOG_STREAM_ID
+from deploy.launcher import LocalCluster
+from tests.cluster.integration.agreement import counter_of, demand_agreement
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.services import PID_EVENT
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+FORGETFUL = {
+    "cluster": {"log_term_length": "64k", "segment_length": "64k"},
+    "tables": {"snapshot": {"every_bytes": "256k", "keep": 1}, "retention": {"bytes": 0}},
+}
+
+
+def log_start(cluster: LocalCluster, member_id: int) -> int:
+    """Where the log of a member begins, by its catalog."""
+    recordings = list_recordings(str(cluster.data_dir(member_id) / "archive"))
+    return max(one.start_position for one in recordings if one.stream_id == LOG_STREAM_ID)
+
+
+def snapshot_recordings(cluster: LocalCluster, member_id: int) -> int:
+    recordings = list_recordings(str(cluster.data_dir(member_id) / "archive"))
+    return sum(one.stream_id != LOG_STREAM_ID for one in recordings)
+
+
+def log_files(cluster: LocalCluster, member_id: int) -> int:
+    return len(list((cluster.data_dir(member_id) / "archive").glob("*.rec")))
+
+
+def await_purge(cluster: LocalCluster, writer: Writer, above: int) -> None:
+    """Writes until no member has the log below a position any more."""
+    target = writer.acked
+    while min(log_start(cluster, member_id) for member_id in cluster.member_ids) < above:
+        target += 1000
+        writer.write(1000, timeout_s=90)
+        assert target < 200_000, [log_start(cluster, member_id) for member_id in cluster.member_ids]
+
+
+def test_a_log_forgets_and_a_wiped_member_comes_in_all_the_same(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(**FORGETFUL)
+    with Writer(cluster.ingress_endpoints, reopens=True) as writer:
+        await_purge(cluster, writer, 512 * 1024)
+        follower = next(one for one in cluster.member_ids if one != cluster.await_leader())
+        cluster.kill(follower)
+        cluster.wipe(follower)
+        cluster.start_member(follower)
+        writer.write(4000, timeout_s=90)
+        demand_agreement(cluster, [writer], timeout_s=90)
+        assert log_start(cluster, follower) > 0
+        starts = [int(str(event["position"])) for event in cluster.log_events(follower, PID_EVENT)]
+        assert starts[-1] > 0, "its service began with the snapshot of another member"
+    for member_id in cluster.member_ids:
+        assert snapshot_recordings(cluster, member_id) <= 6
+        assert log_files(cluster, member_id) < 24
+        assert counter_of(cluster, member_id, CounterType.DISTRUST) == 0
+
+
+def test_a_cluster_that_forgot_its_beginning_starts_again(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(**FORGETFUL)
+    with Writer(cluster.ingress_endpoints, reopens=True) as writer:
+        await_purge(cluster, writer, 256 * 1024)
+        for member_id in cluster.member_ids:
+            cluster.kill(member_id)
+        cluster.start()
+        cluster.await_leader(60)
+        writer.write(1000, timeout_s=90)
+        demand_agreement(cluster, [writer], timeout_s=90)

@@ -1,0 +1,178 @@
+"""When snapshots are taken, what members tell each other of them, and what may be deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from archive.lmdb_store import open_lmdb
+from cluster.module.retention import RetentionPolicy
+from cluster.module.snapshot_reports import HeldSnapshot, SnapshotReports
+from cluster.module.snapshot_schedule import SnapshotSchedule
+from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.wire import ordo_codecs
+from cluster.wire.snapshot_digest import combine, digest_of
+from runtime.errors import DecodeError
+
+SECOND_NS = 1_000_000_000
+PATIENCE_NS = 30 * SECOND_NS
+A, B = b"a" * 16, b"b" * 16
+
+
+class Asked:
+    """Counts the snapshots that a schedule asks for."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> bool:
+        self.count += 1
+        return True
+
+
+def entry(log_position: int, timestamp: int = 0) -> SnapshotEntry:
+    return SnapshotEntry(log_position, 0, 0, timestamp, 1, 2, True)
+
+
+# -- the schedule ------------------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_due_after_so_much_log() -> None:
+    asked = Asked()
+    schedule = SnapshotSchedule(1000, 0, asked)
+    schedule.note(500, 0)
+    schedule.work(1499, 10**9)
+    assert asked.count == 0
+    schedule.work(1500, 10**9)
+    assert asked.count == 1
+    schedule.note(1600, 10**9)
+    schedule.work(2000, 10**9)
+    assert asked.count == 1
+
+
+def test_a_snapshot_is_due_after_so_much_time_unless_nothing_was_logged() -> None:
+    asked = Asked()
+    schedule = SnapshotSchedule(0, 60 * SECOND_NS, asked)
+    schedule.note(500, 1_000_000)
+    schedule.work(500, 2_000_000)
+    schedule.work(600, 1_059_999)
+    assert asked.count == 0
+    schedule.work(600, 1_060_000)
+    assert asked.count == 1
+
+
+def test_the_time_of_a_new_cluster_begins_with_its_first_record() -> None:
+    asked = Asked()
+    schedule = SnapshotSchedule(0, 60 * SECOND_NS, asked)
+    schedule.work(96, 1_000_000)
+    schedule.work(96, 1_059_000)
+    assert asked.count == 0
+    schedule.work(96, 1_060_000)
+    assert asked.count == 1
+
+
+# -- reports -----------------------------------------------------------------------------------------------------------
+
+
+def tell(reports: SnapshotReports, member_id: int, digests: dict[int, bytes], needed: int = -1, at_ns: int = 0) -> None:
+    """The report of another member, through its bytes."""
+    encoded = SnapshotReports(member_id, PATIENCE_NS).encode_own(digests, needed, at_ns)
+    found = ordo_codecs.decode(encoded)
+    assert found is not None
+    reports.on_report(found[1], at_ns)
+
+
+def test_a_quorum_holds_a_snapshot_alike() -> None:
+    reports = SnapshotReports(0, PATIENCE_NS)
+    reports.encode_own({100: A, 200: A, 300: A}, -1, 0)
+    assert reports.find_quorum((0, 1, 2), 2) is None
+    tell(reports, 1, {200: A, 300: B})
+    assert reports.find_quorum((0, 1, 2), 2) == HeldSnapshot(200, A), "at 300 they differ"
+    tell(reports, 2, {300: A})
+    assert reports.find_quorum((0, 1, 2), 2) == HeldSnapshot(300, A)
+    assert reports.find_quorum((0, 1, 3), 2) == HeldSnapshot(200, A), "member 2 has no vote"
+    assert reports.holders(HeldSnapshot(300, A)) == [0, 2]
+
+
+def test_a_member_on_its_way_is_waited_for_as_long_as_it_is_heard() -> None:
+    reports = SnapshotReports(0, PATIENCE_NS)
+    reports.encode_own({}, 5, 0)
+    assert reports.needed_position(0, 0) is None, "the own need is no reason to keep anything"
+    tell(reports, 1, {}, needed=640)
+    tell(reports, 2, {}, needed=96, at_ns=SECOND_NS)
+    assert reports.needed_position(0, SECOND_NS) == 96
+    assert reports.needed_position(320, SECOND_NS) == 640, "what is gone cannot be kept for member 2"
+    assert reports.needed_position(0, PATIENCE_NS) == 96
+    assert reports.needed_position(0, PATIENCE_NS + SECOND_NS) is None
+
+
+def test_a_report_of_half_a_row_is_none() -> None:
+    encoded = ordo_codecs.SNAPSHOT_REPORT.encode(member_id=1, needed_position=-1, snapshots=b"x" * 25)
+    found = ordo_codecs.decode(encoded)
+    assert found is not None
+    with pytest.raises(DecodeError, match="25 bytes"):
+        SnapshotReports(0, PATIENCE_NS).on_report(found[1], 0)
+
+
+def test_digests_tell_lists_of_messages_apart() -> None:
+    assert digest_of([b"ab", b"c"]) != digest_of([b"a", b"bc"])
+    assert combine(digest_of([]), digest_of([b""])) != combine(digest_of([b""]), digest_of([]))
+    assert combine(b"", digest_of([])) == b"", "a service that gave none cannot be compared"
+
+
+# -- the policy --------------------------------------------------------------------------------------------------------
+
+SNAPSHOTS = [entry(900, 9_000), entry(600, 6_000), entry(300, 3_000)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "bound"),
+    [
+        (RetentionPolicy(1), 0),
+        (RetentionPolicy(1, log_bytes=0), 900),
+        (RetentionPolicy(2, log_bytes=0), 600),
+        (RetentionPolicy(4, log_bytes=0), 0),
+        (RetentionPolicy(1, log_bytes=500), 500),
+        (RetentionPolicy(1, log_bytes=5000), 0),
+        (RetentionPolicy(1, log_ns=3 * SECOND_NS), 600),
+        (RetentionPolicy(1, log_ns=60 * SECOND_NS), 0),
+        (RetentionPolicy(1, log_bytes=900, log_ns=0), 100),
+    ],
+)
+def test_what_the_policy_lets_go(policy: RetentionPolicy, bound: int) -> None:
+    assert policy.find_bound(SNAPSHOTS, 1000, 9_500) == bound
+
+
+# -- the store ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_of_another_member_takes_the_place_of_everything(tmp_path: Path) -> None:
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    store.put_candidate_term(9, 0, 0)
+    store.put_log_recording(4)
+    store.put_term(1, 0)
+    store.put_term(2, 160)
+    store.install(entry(640), A, [(1, 0), (5, 320)])
+    state = store.load()
+    assert state.candidate_term_id == 9, "a vote is never forgotten"
+    assert (state.log_recording_id, state.log_base_position) == (-1, 640)
+    assert state.terms == [(1, 0), (5, 320)]
+    assert (state.snapshots, state.digests, state.agreed) == ([entry(640)], {640: A}, (640, A))
+    store.put_log_recording(7)
+    assert (store.load().log_recording_id, store.load().log_base_position) == (7, 0)
+    store.close()
+
+
+def test_a_log_that_is_given_up_begins_anew_behind_a_snapshot(tmp_path: Path) -> None:
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    store.put_log_recording(4)
+    for term, base in ((0, 0), (1, 640), (2, 960)):
+        store.put_term(term, base)
+    store.put_snapshot(entry(800), A)
+    store.rebase(800)
+    state = store.load()
+    assert (state.log_recording_id, state.log_base_position, state.terms) == (-1, 800, [(0, 0), (1, 640)])
+    store.remove_snapshot(800)
+    assert (store.load().snapshots, store.load().digests) == ([], {})
+    store.close()
