@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.archive.test_serve import Served
+from archive.client.client import ArchiveClient
+from archive.control.codes import ErrorCode
+from runtime.errors import ArchiveError
+from tests.archive.test_serve import STREAM, Served, record, send
 from tests.peers.java_peer import JavaPeers
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
@@ -37,3 +40,67 @@ def test_aerons_client_uses_an_archive_of_ordo(
     finally:
         log = served.stop()
     assert "archive.error" not in log
+
+
+def refused_with(action: Callable[[], object]) -> int:
+    with pytest.raises(ArchiveError) as refused:
+        action()
+    return refused.value.code
+
+
+def test_ordos_client_uses_an_archive_of_aeron(
+    java: JavaPeers, tmp_path: Path, shm_path: Path, free_port: Callable[[], int]
+) -> None:
+    """Records, extends, replays, truncates, moves segments, purges, and meets Aeron's errors with their codes."""
+    address = f"127.0.0.1:{free_port()}"
+    channel = f"aeron:udp?endpoint=127.0.0.1:{free_port()}|alias=ordo"
+    host = java.start(
+        "ArchiveHost", shm_path / "java", tmp_path / "archive", f"aeron:udp?endpoint={address}",
+        "aeron:udp?endpoint=127.0.0.1:0",
+    )  # fmt: skip
+    (archive_id,) = host.await_line("ready")
+    sent = [b"%d " % number + bytes(number * 13 % 3000) for number in range(300)]
+    with ArchiveClient.connect(address) as client:
+        assert client.archive_id == int(archive_id)
+        recording_id = record(client, channel, sent, local=False)
+        (descriptor,) = client.list_recordings(stream_id=STREAM, channel="alias=ordo")
+        assert descriptor == client.describe_recording(recording_id)
+        assert client.find_last_recording("alias=ordo", STREAM, descriptor.session_id) == recording_id
+        stop = client.stop_position(recording_id)
+        assert stop is not None
+        assert stop == client.max_recorded_position(recording_id) > 3 * 65536
+        assert [message.payload for message in client.replay(recording_id)] == sent
+
+        term = descriptor.initial_term_id + stop // descriptor.term_length
+        where = f"init-term-id={descriptor.initial_term_id}|term-id={term}|term-offset={stop % descriptor.term_length}"
+        again = f"{channel}|session-id=4711"  # the image of the first publication is still there
+        client.extend_recording(recording_id, again, STREAM, auto_stop=True)
+        publication = client.transport.add_exclusive_publication(f"{again}|term-length=64k|{where}", STREAM)
+        send(client, publication, sent)
+        while client.recording_position(recording_id) != publication.position:
+            client.work()
+        assert [stream.stream_id for stream in client.list_recorded_streams(channel="alias=ordo")] == [STREAM]
+        publication.close()
+        client.stop_recording_by_id(recording_id)
+        while client.stop_position(recording_id) is None:
+            client.work()
+        assert [message.payload for message in client.replay(recording_id)] == sent + sent
+
+        assert client.truncate_recording(recording_id, stop) > 0
+        assert client.stop_position(recording_id) == stop
+        client.detach_segments(recording_id, 2 * 65536)
+        assert client.start_position(recording_id) == 2 * 65536
+        assert client.attach_segments(recording_id) == 2
+        assert client.purge_segments(recording_id, 65536) == 1
+        assert client.start_position(recording_id) == 65536
+
+        assert refused_with(lambda: client.start_position(99)) == ErrorCode.UNKNOWN_RECORDING
+        assert refused_with(lambda: client.stop_recording(channel, STREAM)) == ErrorCode.UNKNOWN_SUBSCRIPTION
+        client.start_recording(channel, STREAM)
+        assert refused_with(lambda: client.start_recording(channel, STREAM)) == ErrorCode.ACTIVE_SUBSCRIPTION
+        client.stop_recording(channel, STREAM)
+        assert client.describe_recording(99) is None
+        client.stop_all_replays()
+        client.purge_recording(recording_id)
+        assert client.list_recordings() == []
+    host.finish()
