@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from archive import tools
+from archive import administration, tools
 from runtime.console import output_console
 from runtime.errors import ConfigurationError
 from runtime.logging import configure_logging, get_logger
@@ -19,6 +20,8 @@ from transport.uri import parse_size
 archive_app = typer.Typer(
     name="archive", help="Look into the recordings of an archive folder, or serve one.", no_args_is_help=True
 )
+DUMP_LENGTH = 64
+DUMP_LINE_LENGTH = 16
 DirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="the archive folder: <data_dir>/archive of a node")]
 RecordingOption = Annotated[int | None, typer.Option("--recording", min=0, help="only this recording")]
 
@@ -54,6 +57,76 @@ def verify(directory: DirArgument, recording: RecordingOption = None) -> None:
         print(f"segment file of no recording: {orphan}")
     if damaged:
         raise typer.Exit(1)
+
+
+@archive_app.command()
+def dump(
+    directory: DirArgument,
+    recording: Annotated[int, typer.Argument(min=0, metavar="RECORDING", help="id of the recording")],
+    from_position: Annotated[int | None, typer.Option("--from", min=0, help="where a message begins")] = None,
+    count: Annotated[int, typer.Option(min=1, help="how many messages at most")] = 100,
+    full: Annotated[bool, typer.Option("--full", help="all bytes, not the first 64 of a message")] = False,
+) -> None:
+    """Print messages of a recording with their positions, in hexadecimal and as text."""
+    for message in islice(tools.dump(_folder(directory), recording, from_position), count):
+        print(f"message at position={message.start_position} up to {message.position} length={len(message.payload)}")
+        shown = message.payload if full else message.payload[:DUMP_LENGTH]
+        for offset in range(0, len(shown), DUMP_LINE_LENGTH):
+            line = shown[offset : offset + DUMP_LINE_LENGTH]
+            text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in line)
+            print(f"  {offset:08x}  {line.hex(' '):<{3 * DUMP_LINE_LENGTH}} {text}")
+        if len(shown) < len(message.payload):
+            print(f"  ... {len(message.payload) - len(shown)} bytes more")
+
+
+@archive_app.command("mark-invalid")
+def mark_invalid(directory: DirArgument, recording: Annotated[int, typer.Argument(min=0)]) -> None:
+    """Distrust a recording: it can be read, but not extended."""
+    administration.mark_invalid(_folder(directory), recording)
+    print(f"recording {recording} is INVALID now")
+
+
+@archive_app.command("mark-valid")
+def mark_valid(directory: DirArgument, recording: Annotated[int, typer.Argument(min=0)]) -> None:
+    """Trust a recording again, once every frame of it was found whole."""
+    administration.mark_valid(_folder(directory), recording)
+    print(f"recording {recording} is VALID now")
+
+
+@archive_app.command("delete-orphans")
+def delete_orphans(
+    directory: DirArgument, yes: Annotated[bool, typer.Option("--yes", help="do not ask first")] = False
+) -> None:
+    """Delete segment files that belong to no recording, or lie outside its positions."""
+    folder = _folder(directory)
+    orphans = tools.orphaned_segments(folder)
+    if orphans and not yes:
+        print("\n".join(orphans))
+        typer.confirm(f"delete these {len(orphans)} files?", abort=True)
+    for name in administration.delete_orphans(folder) if orphans else ():
+        print(f"deleted {name}")
+    if not orphans:
+        print("no segment file is without its recording")
+
+
+@archive_app.command()
+def compact(directory: DirArgument) -> None:
+    """Finish purges that were cut short, and give back what the catalog does not need."""
+    done = administration.compact(_folder(directory))
+    before, after = done.length_before_bytes, done.length_after_bytes
+    print(f"{done.finished_purges} purges finished; the catalog has {after:,} bytes, {before - after:,} less")
+
+
+@archive_app.command("export-catalog")
+def export_catalog(
+    directory: DirArgument,
+    target: Annotated[Path | None, typer.Argument(metavar="TARGET", help="folder; default DIR itself")] = None,
+) -> None:
+    """Write Aeron's archive.catalog and archive-mark.dat, so that Aeron's ArchiveTool can read the folder."""
+    from archive.export import export_catalog as write_catalog
+
+    count = write_catalog(_folder(directory), None if target is None else _folder(target))
+    print(f"{count} recordings are in {(target or directory) / 'archive.catalog'}")
 
 
 @archive_app.command()

@@ -88,6 +88,15 @@ class LmdbStore(MetadataStore):
         yield txn
         self._apply(txn.changes)
 
+    def copy_to(self, path: str) -> None:
+        """A durable copy of what is committed, in as few pages as it needs. Raises StorageError."""
+        try:
+            with open(path, "wb") as file:
+                self._opened().copyfd(file.fileno(), compact=True)
+                os.fsync(file.fileno())
+        except (lmdb.Error, OSError) as error:
+            raise _failure("copy", self.path, error) from error
+
     def close(self) -> None:
         if self._env is not None:
             self._env.close()
@@ -143,3 +152,14 @@ class LmdbStore(MetadataStore):
 def open_lmdb(path: str, read_only: bool = False) -> MetadataStore:
     """The metadata factory of a FileStorage."""
     return LmdbCopy(path) if read_only else LmdbStore(path)
+
+
+def compact_store(path: str) -> None:
+    """Writes a store anew without the pages that it does not need. Nobody may have it open. Raises StorageError."""
+    temporary = f"{path}.compact"
+    store = LmdbStore(path)
+    try:
+        store.copy_to(temporary)
+    finally:
+        store.close()
+    os.replace(temporary, path)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from archive.catalog import Catalog, RecordingDescriptor, RecordingState
 from archive.cursor import SegmentCursor
 from archive.lmdb_store import open_lmdb
+from archive.reader import RecordedMessage, RecordingReader
 from archive.recovery import base_of, segment_bases
 from archive.scan import FrameScanner
 from archive.segments import parse_segment_name
@@ -109,6 +110,20 @@ def verify_recording(storage: Any, directory: str, descriptor: RecordingDescript
     return Verification(
         descriptor.recording_id, start, end if descriptor.is_active else stop, frame_count, descriptor.is_active, damage
     )
+
+
+def dump(
+    directory: str, recording_id: int, from_position: int | None = None, *, storage: Any = None
+) -> Iterator[RecordedMessage]:
+    """The messages of a recording from a position on, where one begins (default its start), up to its end.
+
+    Raises CorruptFrameError where it is damaged, UnknownRecordingError, StorageMissingError, ArchiveError.
+    """
+    storage = storage or default_storage()
+    (descriptor,) = _chosen(directory, recording_id, storage)
+    limit = verify_recording(storage, directory, descriptor).stop_position if descriptor.is_active else None
+    reader = RecordingReader(storage, directory, descriptor, from_position)
+    yield from reader.messages() if limit is None else reader.messages(limit)
 
 
 def orphaned_segments(directory: str, *, storage: Any = None) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from archive.client.client import ArchiveClient
 from archive.control.codes import ErrorCode
+from ordo.cli import run
 from runtime.errors import ArchiveError
 from tests.archive.test_serve import STREAM, Served, record, send
 from tests.peers.java_peer import JavaPeers
@@ -104,3 +105,31 @@ def test_ordos_client_uses_an_archive_of_aeron(
         client.purge_recording(recording_id)
         assert client.list_recordings() == []
     host.finish()
+
+
+def test_aerons_tool_reads_an_exported_folder(
+    java: JavaPeers, tmp_path: Path, shm_path: Path, free_port: Callable[[], int]
+) -> None:
+    """ArchiveTool describes, counts and verifies it, the checksum of every frame and entry included."""
+    served = Served(free_port(), tmp_path / "archive", shm_path / "driver")
+    with served.connect() as client:
+        for number in range(2):
+            channel = f"aeron:udp?endpoint=127.0.0.1:{free_port()}|alias=tool-{number}"
+            record(client, channel, [bytes([size % 256]) * (size * 17 % 2500) for size in range(200)], local=False)
+        stops = [client.stop_position(recording_id) for recording_id in range(2)]
+    served.stop()
+    folder = str(tmp_path / "archive")
+    assert run(["archive", "export-catalog", folder]) == 0
+
+    def tool(*arguments: str) -> list[str]:
+        return java.run("io.aeron.archive.ArchiveTool", folder, *arguments)
+
+    described = "\n".join(tool("describe"))
+    for recording_id, stop in enumerate(stops):
+        assert f"|recordingId={recording_id}|" in described
+        assert f"|stopPosition={stop}|" in described
+        assert f"alias=tool-{recording_id}" in described
+    assert tool("count-entries")[-1].endswith("2")
+    verified = tool("verify", "-a", "-checksum", "io.aeron.archive.checksum.Crc32c")
+    assert [line for line in verified if "recordingId=" in line] == ["(recordingId=0) OK", "(recordingId=1) OK"]
+    assert run(["archive", "verify", folder]) == 0

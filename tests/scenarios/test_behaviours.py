@@ -10,6 +10,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "BEHAVIOURS.md"
 LAST_LINE = 74
+ARCHIVE_LINES = range(132, 159)
 ROWS = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
 NAMED = sorted({name for row in ROWS for name in re.findall(r"`([\w/]+\.(?:txt|py)(?:::\w+)?)`", row)})
 
@@ -24,9 +25,9 @@ def test_what_is_named_is_there(named: str) -> None:
 
 def test_every_line_has_a_test_or_a_reason() -> None:
     rows = {int(found[1]): row for row in ROWS if (found := re.match(r"\| (\d+) \|", row))}
-    assert sorted(rows) == list(range(1, LAST_LINE + 1))
+    assert sorted(rows) == [*range(1, LAST_LINE + 1), *ARCHIVE_LINES]
     for row in rows.values():
-        assert ".txt`" in row or "::" in row or "does not apply" in row, row
+        assert ".txt`" in row or ".py`" in row or "::" in row or "does not apply" in row or "not built" in row, row
 
 
 def test_scenarios_that_name_lines_are_in_the_table() -> None:

@@ -1,0 +1,149 @@
+"""What `ordo archive` changes, dumps and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from archive import administration, tools
+from archive.archive import Archive
+from archive.catalog import Catalog, RecordingDescriptor, RecordingState
+from archive.export import crc32c, encode_catalog, encode_mark_file
+from ordo.cli import run
+from runtime.errors import ArchiveError, CorruptFrameError, StorageInUseError, UnknownRecordingError
+from runtime.storage import FileStorage
+from tests.archive.streams import Stream
+
+DESCRIPTOR = RecordingDescriptor(
+    0, 0, 960, 0x1A1FB67B322, 0x1A1FB67B6B8, 5, 131072, 65536, 1408, -1450890248, 1001, "aeron:ipc?alias=foo",
+    "aeron:ipc?alias=foo|term-length=64k", "aeron:ipc",
+)  # fmt: skip
+
+
+@pytest.fixture
+def folder(open_archive: Callable[..., Archive]) -> str:
+    """One stopped recording of forty messages, in an archive that is closed."""
+    archive = open_archive()
+    stream = Stream()
+    recording = archive.record(stream.image)
+    for number in range(40):
+        while stream.offer(b"message %d " % number + bytes(3000)) < 0:
+            archive.do_work(0)
+    archive.do_work(0)
+    archive.stop(recording)
+    archive.close()
+    return str(archive.directory)
+
+
+def test_the_exported_catalog_is_that_of_aerons_worked_example() -> None:
+    """archive.md B10; the example has no checksum, so that field is left out."""
+    content = encode_catalog([DESCRIPTOR])
+    assert len(content) == 1024 * 1024
+    assert content[:32].hex() == "00010300200000000100000000000000400000000000000000000000" + "00000000"
+    assert content[32:40].hex() == "a000000001000000"
+    expected = "22b367fba1010000b8b667fba10100000000000000000000c0030000000000000500000000000200"
+    assert content[0x58:0x80].hex() == expected[: 2 * 0x28]
+    assert content[0x80:0x94].hex() == "0000010080050000f82b85a9e903000013000000"
+    assert content[0x94:0xA7] == b"aeron:ipc?alias=foo"
+    assert content[0xE0:0x120] == bytes(64)
+    assert crc32c(content[64:224]) == int.from_bytes(content[40:44], "little")
+
+
+def test_crc32c_is_castagnolis() -> None:
+    assert crc32c(b"123456789") == 0xE3069283
+
+
+def test_the_mark_file_is_of_an_archive_that_is_not_running() -> None:
+    content = encode_mark_file([DESCRIPTOR])
+    assert content[:8].hex() == "8000c80064000200"
+    assert content[8:12].hex() == "00010300"
+    assert int.from_bytes(content[16:24], "little", signed=True) == -1
+    assert len(content) == 8192 + 1024 * 1024
+
+
+def test_messages_are_dumped_with_their_positions(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    messages = list(tools.dump(folder, 0))
+    assert len(messages) == 40
+    assert run(["archive", "dump", folder, "0", "--from", str(messages[9].position), "--count", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert f"message at position={messages[10].start_position} up to {messages[10].position} length=3011" in shown
+    assert "message 10 " in shown
+    assert "6d 65 73 73 61 67 65" in shown
+    assert "... 2947 bytes more" in shown
+    assert shown.count("message at") == 2
+    assert run(["archive", "dump", folder, "7"]) == 1
+
+
+def test_a_recording_is_marked_and_trusted_again(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["archive", "mark-invalid", folder, "0"]) == 0
+    assert tools.list_recordings(folder)[0].state is RecordingState.INVALID
+    with pytest.raises(ArchiveError, match="is INVALID, so it cannot become invalid"):
+        administration.mark_invalid(folder, 0)
+    assert run(["archive", "mark-valid", folder, "0"]) == 0
+    assert tools.list_recordings(folder)[0].state is RecordingState.VALID
+    with pytest.raises(ArchiveError, match="is VALID, so it cannot become valid"):
+        administration.mark_valid(folder, 0)
+    with pytest.raises(UnknownRecordingError):
+        administration.mark_valid(folder, 9)
+    assert "recording 0 is VALID now" in capsys.readouterr().out
+
+
+def test_a_damaged_recording_does_not_become_valid(folder: str) -> None:
+    administration.mark_invalid(folder, 0)
+    path = Path(folder) / "0-0.rec"
+    content = bytearray(path.read_bytes())
+    content[5000] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CorruptFrameError, match="checksum"):
+        administration.mark_valid(folder, 0)
+    assert tools.list_recordings(folder)[0].state is RecordingState.INVALID
+
+
+def test_orphans_are_deleted_when_the_user_says_so(folder: str) -> None:
+    orphans = [Path(folder) / name for name in ("5-0.rec", "0-6553600.rec")]
+    for orphan in orphans:
+        orphan.write_bytes(b"x")
+    from ordo.cli import app
+
+    assert CliRunner().invoke(app, ["archive", "delete-orphans", folder], input="n\n").exit_code != 0
+    assert all(orphan.exists() for orphan in orphans)
+    done = CliRunner().invoke(app, ["archive", "delete-orphans", folder, "--yes"])
+    assert "deleted 5-0.rec" in done.stdout
+    assert not any(orphan.exists() for orphan in orphans)
+    assert (Path(folder) / "0-0.rec").exists()
+    assert "no segment file" in CliRunner().invoke(app, ["archive", "delete-orphans", folder]).stdout
+
+
+def test_compaction_finishes_purges_and_shrinks_the_catalog(folder: str, storage: FileStorage) -> None:
+    catalog = Catalog.open(storage, folder)
+    template = catalog.get(0)
+    for _ in range(500):
+        catalog.add(template)
+    for recording_id in range(1, 501):
+        catalog.update(recording_id, state=RecordingState.DELETED)
+    catalog.close()
+    (Path(folder) / "3-0.rec").write_bytes(b"x")
+    done = administration.compact(folder)
+    assert done.finished_purges == 500
+    assert done.length_after_bytes < done.length_before_bytes
+    assert not (Path(folder) / "3-0.rec").exists()
+    assert [found.recording_id for found in tools.list_recordings(folder)] == [0]
+    reopened = Catalog.open(storage, folder)
+    assert reopened.next_recording_id == 501
+    reopened.close()
+    assert len(list(tools.dump(folder, 0))) == 40
+
+
+def test_nothing_is_changed_while_a_process_owns_the_folder(open_archive: Callable[..., Archive], folder: str) -> None:
+    open_archive()
+    for action in (
+        lambda: administration.mark_invalid(folder, 0),
+        lambda: administration.delete_orphans(folder),
+        lambda: administration.compact(folder),
+    ):
+        with pytest.raises(StorageInUseError):
+            action()
+    assert len(list(tools.dump(folder, 0))) == 40
