@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from archive.catalog import RecordingDescriptor
 from archive.client.client import ArchiveClient
 from archive.control.codes import ErrorCode
 from ordo.cli import run
@@ -49,6 +50,24 @@ def refused_with(action: Callable[[], object]) -> int:
     return refused.value.code
 
 
+def extend(client: ArchiveClient, descriptor: RecordingDescriptor, channel: str, messages: list[bytes]) -> None:
+    """Under a session id of its own, for the image of the first publication is still there."""
+    recording_id, stop = descriptor.recording_id, descriptor.stop_position
+    term = descriptor.initial_term_id + stop // descriptor.term_length
+    where = f"init-term-id={descriptor.initial_term_id}|term-id={term}|term-offset={stop % descriptor.term_length}"
+    again = f"{channel}|session-id=4711"
+    client.extend_recording(recording_id, again, STREAM, auto_stop=True)
+    publication = client.transport.add_exclusive_publication(f"{again}|term-length=64k|{where}", STREAM)
+    send(client, publication, messages)
+    while client.recording_position(recording_id) != publication.position:
+        client.work()
+    assert [stream.stream_id for stream in client.list_recorded_streams(channel="alias=ordo")] == [STREAM]
+    publication.close()
+    client.stop_recording_by_id(recording_id)
+    while client.stop_position(recording_id) is None:
+        client.work()
+
+
 def test_ordos_client_uses_an_archive_of_aeron(
     java: JavaPeers, tmp_path: Path, shm_path: Path, free_port: Callable[[], int]
 ) -> None:
@@ -72,19 +91,7 @@ def test_ordos_client_uses_an_archive_of_aeron(
         assert stop == client.max_recorded_position(recording_id) > 3 * 65536
         assert [message.payload for message in client.replay(recording_id)] == sent
 
-        term = descriptor.initial_term_id + stop // descriptor.term_length
-        where = f"init-term-id={descriptor.initial_term_id}|term-id={term}|term-offset={stop % descriptor.term_length}"
-        again = f"{channel}|session-id=4711"  # the image of the first publication is still there
-        client.extend_recording(recording_id, again, STREAM, auto_stop=True)
-        publication = client.transport.add_exclusive_publication(f"{again}|term-length=64k|{where}", STREAM)
-        send(client, publication, sent)
-        while client.recording_position(recording_id) != publication.position:
-            client.work()
-        assert [stream.stream_id for stream in client.list_recorded_streams(channel="alias=ordo")] == [STREAM]
-        publication.close()
-        client.stop_recording_by_id(recording_id)
-        while client.stop_position(recording_id) is None:
-            client.work()
+        extend(client, descriptor, channel, sent)
         assert [message.payload for message in client.replay(recording_id)] == sent + sent
 
         assert client.truncate_recording(recording_id, stop) > 0
