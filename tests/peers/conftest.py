@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.java_peer import JavaPeers, PeerMissingError, class_path
+from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, PeerMissingError, class_path
 from tests.peers.ordo_peer import OrdoDriver
 
 
-@pytest.fixture(scope="session")
-def java_class_path() -> tuple[Path, Path]:
+@pytest.fixture(scope="session", params=AERON_VERSIONS)
+def java_class_path(request: pytest.FixtureRequest) -> tuple[Path, Path]:
     """Aeron's jar and the compiled programs; skips when they cannot be had here."""
     if shutil.which("java") is None:
         pytest.skip("Java is not installed")
     try:
-        return class_path()
+        return class_path(request.param)
     except PeerMissingError as missing:
         pytest.skip(str(missing))
 

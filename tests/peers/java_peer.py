@@ -16,8 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-AERON_VERSION = "1.47.4"
-ARTIFACT = f"io.aeron:aeron-all:{AERON_VERSION}"
+AERON_VERSIONS = ("1.47.4", "1.51.0")
+"""The one whose formats this project was first tried against, and the newest of the package registry."""
+ARTIFACT = "io.aeron:aeron-all:{}"
 SOURCES = Path(__file__).with_name("java")
 FETCH_TIMEOUT_S = 100
 COMPILE_TIMEOUT_S = 60
@@ -49,11 +50,11 @@ def cache_folder() -> Path:
     return Path(base) / "ordo" / "peers"
 
 
-def class_path() -> tuple[Path, Path]:
+def class_path(version: str) -> tuple[Path, Path]:
     """Aeron's jar and the folder of our classes; what is missing is fetched and compiled. Raises PeerMissingError."""
     with _only_one():
-        jar = _fetch_jar()
-        return jar, _compile_programs(jar)
+        jar = _fetch_jar(version)
+        return jar, _compile_programs(version, jar)
 
 
 @contextmanager
@@ -65,37 +66,44 @@ def _only_one() -> Iterator[None]:
         yield
 
 
-def _fetch_jar() -> Path:
+def _fetch_jar(version: str) -> Path:
     """Through Maven the first time."""
-    jar = cache_folder() / f"aeron-all-{AERON_VERSION}.jar"
+    jar = cache_folder() / f"aeron-all-{version}.jar"
     if jar.is_file():
         return jar
     maven = shutil.which("mvn")
     if maven is None:
         raise PeerMissingError(f"{jar} is not there, and Maven (mvn) is not installed to fetch it")
-    command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={jar.parent}"]
+    command = [
+        maven,
+        "-q",
+        "-B",
+        "dependency:copy",
+        f"-Dartifact={ARTIFACT.format(version)}",
+        f"-DoutputDirectory={jar.parent}",
+    ]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise PeerMissingError(f"Maven did not fetch {ARTIFACT} within {FETCH_TIMEOUT_S} s") from None
+        raise PeerMissingError(f"Maven did not fetch {ARTIFACT.format(version)} within {FETCH_TIMEOUT_S} s") from None
     if done.returncode or not jar.is_file():
         reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr[-200:])
-        raise PeerMissingError(f"Maven could not fetch {ARTIFACT}: {reason[:200]}")
+        raise PeerMissingError(f"Maven could not fetch {ARTIFACT.format(version)}: {reason[:200]}")
     return jar
 
 
-def _compile_programs(jar: Path) -> Path:
+def _compile_programs(version: str, jar: Path) -> Path:
     """Folder with the classes of `java/`, made again when a source changed."""
     sources = sorted(SOURCES.glob("*.java"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    classes = cache_folder() / f"classes-{AERON_VERSION}-{digest}"
+    classes = cache_folder() / f"classes-{version}-{digest}"
     if classes.is_dir():
         return classes
     if shutil.which("javac") is None:
         raise PeerMissingError("a JDK (javac) is not installed")
-    for old in cache_folder().glob("classes-*"):
+    for old in cache_folder().glob(f"classes-{version}-*"):
         shutil.rmtree(old, ignore_errors=True)
     partial = classes.with_name(f"partial-{os.getpid()}")
     command = ["javac", "-cp", str(jar), "-d", str(partial), *map(str, sources)]

@@ -18,7 +18,9 @@ from transport import commands
 from transport.commands import ErrorCode, OnError, OnNextAvailableSessionId, OnOperationSuccess
 from transport.driver.channel import ResolutionPending
 from transport.driver.clients import Clients
-from transport.driver.context import DriverContext
+from transport.driver.config import socket_names
+from transport.driver.context import TYPE_RESOLVER_CACHE, TYPE_RESOLVER_NEIGHBOURS, DriverContext, format_address
+from transport.driver.gossip import Gossip
 from transport.driver.publications import Publications
 from transport.driver.subscriptions import Subscriptions
 
@@ -42,6 +44,7 @@ class Conductor:
         self.publications = Publications(context, ipc_changed)
         self.subscriptions = Subscriptions(context, self.publications)
         self._on_terminate = on_terminate
+        self._start_gossip()
         self.waiting: list[Any] = []
         self._reresolve_ns = 0
         self._blocked_head = -1
@@ -185,6 +188,25 @@ class Conductor:
         else:
             self._on_terminate()
 
+    def _start_gossip(self) -> None:
+        """Takes part in what drivers tell each other of names, where the configuration says so."""
+        config, context = self.context.config, self.context
+        if not config.resolver_name:
+            return
+        (interface,) = socket_names(config.resolver_interface, "resolver_interface")
+        channel = context.network.open(interface)
+        address = format_address(channel.local_address)
+        context.names.gossip = Gossip(
+            config.resolver_name,
+            channel,
+            socket_names(config.resolver_bootstrap, "resolver_bootstrap"),
+            context.names.lookup,
+            context.counters.allocate(TYPE_RESOLVER_NEIGHBOURS, f"Resolver neighbors: bound {address}", owner_id=-1),
+            context.counters.allocate(
+                TYPE_RESOLVER_CACHE, f"Resolver cache entries: name={config.resolver_name}", owner_id=-1
+            ),
+        )
+
     # --- timers ---------------------------------------------------------------------------------------------------
 
     def on_timer(self, now_ns: int) -> None:
@@ -224,10 +246,10 @@ class Conductor:
 
     def endpoint_work(self, now_ns: int) -> int:
         """Asks explicit control addresses, forgets old PENDING_SETUP markers; the next deadline."""
-        return min(
-            (endpoint.conduct_endpoint(now_ns) for endpoint in self.subscriptions.endpoints),
-            default=(1 << 63) - 1,
-        )
+        deadlines = [endpoint.conduct_endpoint(now_ns) for endpoint in self.subscriptions.endpoints]
+        if self.context.names.gossip is not None:
+            deadlines.append(self.context.names.gossip.work(now_ns))
+        return min(deadlines, default=(1 << 63) - 1)
 
     def on_native_events(self) -> int:
         """SETUP frames that ask for images, ERR frames for clients; how many."""

@@ -32,6 +32,17 @@ def port_range(text: str, name: str) -> range:
     return range(int(low), int(high) + 1)
 
 
+def socket_names(text: str, name: str) -> list[tuple[str, int]]:
+    """(host, port) of each of `host:port,...`."""
+    found = []
+    for entry in filter(None, text.split(",")):
+        host, _, port = entry.strip().rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise ConfigurationError(f"{name}: {entry!r}, must be host:port")
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
 def table_of_names(text: str) -> dict[str, str]:
     """The names of `name=address,...`, each a numeric address."""
     table = {}
@@ -132,6 +143,10 @@ class MediaDriverConfig:
     """`low-high`: where a publication's socket takes its port from when the channel names none; any when empty."""
     receiver_wildcard_ports: str = ""
     """The same for subscriptions with port 0."""
+    resolver_name: str = ""
+    resolver_interface: str = ""
+    resolver_bootstrap: str = ""
+    """Names between drivers: the own one, `host:port` to listen on, and `host:port,...` of drivers to begin with."""
     name_table: str = ""
     """`name=address,...`: names that are answered from here, before anybody is asked."""
     termination_allowed: bool = False
@@ -228,10 +243,20 @@ class MediaDriverConfig:
         for name in ("sender_wildcard_ports", "receiver_wildcard_ports"):
             port_range(getattr(self, name), name)
         table_of_names(self.name_table)
+        self._check_resolver()
         if self.stream_session_limit < 1:
             raise ConfigurationError(f"stream_session_limit={self.stream_session_limit}, must be 1 or more")
         if not 1 <= self.max_resend <= 256:
             raise ConfigurationError(f"max_resend={self.max_resend}, must be from 1 to 256")
+
+    def _check_resolver(self) -> None:
+        if bool(self.resolver_interface) != bool(self.resolver_name):
+            raise ConfigurationError("resolver_name and resolver_interface: give both, or none")
+        if self.resolver_name and not (self.resolver_name.isascii() and len(self.resolver_name) <= 512):
+            raise ConfigurationError(f"resolver_name={self.resolver_name!r}, must be at most 512 ASCII characters")
+        if self.resolver_interface:
+            socket_names(self.resolver_interface, "resolver_interface")
+        socket_names(self.resolver_bootstrap, "resolver_bootstrap")
 
     def _check_threads(self) -> None:
         if self.threading_mode not in THREADING_MODES:

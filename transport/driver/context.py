@@ -35,6 +35,8 @@ TYPE_CLIENT_HEARTBEAT = 11
 TYPE_PUBLISHER_POSITION = 12
 TYPE_BACK_PRESSURE = 13
 TYPE_LOCAL_ADDRESS = 14
+TYPE_RESOLVER_NEIGHBOURS = 15
+TYPE_RESOLVER_CACHE = 16
 TYPE_FLOW_RECEIVERS = 17
 TYPE_DESTINATIONS = 18
 TYPE_NAKS_RECEIVED = 19
@@ -83,6 +85,7 @@ class DriverContext:
     config: MediaDriverConfig
     directory: str
     clock: Clock
+    network: DriverNetwork
     names: Names
     send_ports: WildcardPorts
     receive_ports: WildcardPorts

@@ -115,7 +115,7 @@ cdef class MediaDriver(Agent):
         self.send_network.open_wake_socket(f"{self.directory}/{WAKE_SOCKET_NAME}")
         self.context = DriverContext(
             config=config, directory=self.directory, clock=self.clock,
-            names=Names(self.network, table_of_names(config.name_table)),
+            network=self.network, names=Names(self.network, table_of_names(config.name_table)),
             send_ports=WildcardPorts(port_range(config.sender_wildcard_ports, "sender_wildcard_ports")),
             receive_ports=WildcardPorts(port_range(config.receiver_wildcard_ports, "receiver_wildcard_ports")),
             send_network=self.send_network, receive_network=self.receive_network, memory=self.memory,

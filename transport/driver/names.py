@@ -1,4 +1,4 @@
-"""Names of channels as a driver knows them: its table first, then the network's; and the ports of wildcards."""
+"""Names of channels as a driver knows them: its table, other drivers, then the network; ports of wildcards."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from runtime.errors import TransportError
+from transport.driver.gossip import Gossip
 
 Channel = TypeVar("Channel")
 
@@ -24,10 +25,14 @@ class Names:
     def __init__(self, network: Lookup, table: dict[str, str]) -> None:
         self._network = network
         self.table = table
+        self.gossip: Gossip | None = None
+        """What other drivers tell, where this one takes part in that."""
 
     def lookup(self, host: str) -> str | None:
         """The numeric address of a name without waiting, None while it is looked up; raises TransportError."""
         found = self.table.get(host)
+        if found is None and self.gossip is not None:
+            found = self.gossip.lookup(host)
         return found if found is not None else self._network.lookup(host)
 
     def interface_address(self, text: str) -> str:
