@@ -67,7 +67,7 @@ class ConfigurationTable:
 
     @property
     def in_force(self) -> Configuration:
-        """The newest."""
+        """The configuration in force: the newest one found in the durable log."""
         return self._rows[-1][1]
 
     @property

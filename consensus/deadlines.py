@@ -42,7 +42,7 @@ def follower_deadlines(ctx: Context) -> tuple[int, ...]:
 
 
 def serving_deadlines(ctx: Context) -> tuple[int, ...]:
-    """By role."""
+    """The deadlines of the current role."""
     return leader_deadlines(ctx) if ctx.is_leading else follower_deadlines(ctx)
 
 

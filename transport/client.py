@@ -559,7 +559,7 @@ class TransportClient(ClientCore):
             self._send(commands.RemoveCounter(self.client_id, self.next_correlation_id(), counter.registration_id))
 
     def close(self) -> None:
-        """Closes everything that was added, and says goodbye to the driver. Again is harmless."""
+        """Closes everything that was added, and says goodbye to the driver. Idempotent."""
         if self.is_closed:
             return
         goodbye = commands.ClientClose(self.client_id, commands.NULL_ID)

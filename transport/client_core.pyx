@@ -45,7 +45,7 @@ cdef class ClientCounter(Counter):
         raise TypeError("a ClientCounter is made by TransportClient.add_counter")
 
     def close(self) -> None:
-        """Gives the counter back to the driver. Again is harmless. Do not write it any more."""
+        """Gives the counter back to the driver. Idempotent. Do not write it any more."""
         if not self.closed:
             self.closed = True
             self._client.on_counter_closed(self)

@@ -35,7 +35,7 @@ class ClientFolder:
         self._descriptor = _lock(self.path + LOCK_SUFFIX)
 
     def close(self) -> None:
-        """Removes the folder and the lock. Again is harmless."""
+        """Removes the folder and the lock. Idempotent."""
         if self._descriptor >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
             os.unlink(self.path + LOCK_SUFFIX)

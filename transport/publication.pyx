@@ -325,7 +325,7 @@ cdef class Publication:
         return [] if self._client is None else self._client.local_socket_addresses(self.channel_status_id)
 
     def close(self) -> None:
-        """Takes no more messages; what is in the log is still sent. Again is harmless."""
+        """Takes no more messages; what is in the log is still sent. Idempotent."""
         if not self.closed:
             self.closed = True
             if self._client is not None:

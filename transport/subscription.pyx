@@ -110,7 +110,7 @@ cdef class Subscription:
         return addresses[0] if addresses else None
 
     def close(self) -> None:
-        """Gives up the subscription and its images. Again is harmless."""
+        """Gives up the subscription and its images. Idempotent."""
         if not self.closed:
             self.closed = True
             if self._client is not None:

@@ -207,7 +207,7 @@ class ClientQueries:
             session.note_ingress_lost()
 
     def _member_ingress(self, pending: PendingQuery, now_ns: int) -> ExclusivePublication | None:
-        """The publication to a member other than the leader, opened when it is first needed; None while it connects."""
+        """Returns the publication to a member that does not lead, opened at first need, or None while it connects."""
         member_id = pending.member_id
         assert member_id is not None
         endpoint = self._endpoint(member_id)

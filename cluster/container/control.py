@@ -47,7 +47,7 @@ class ContainerControl:
             self._waiting.append(message)
 
     def flush(self) -> int:
-        """Sends what waits as far as it goes; the number of messages."""
+        """Sends what waits as far as there is room, and returns the number of messages."""
         count = 0
         while self._waiting and self._publication.offer(self._waiting[0]) > 0:
             self._waiting.popleft()
@@ -85,7 +85,7 @@ class ContainerControl:
         return int(self._publication.max_message_length) - codecs.SESSION_HEADER_LENGTH_BYTES
 
     def poll(self) -> int:
-        """Hands out what the consensus module asked for; the number of messages."""
+        """Hands out what the consensus module asked for, and returns the number of messages."""
         return int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
 
     def _on_message(self, message: bytes, _header: Any) -> None:

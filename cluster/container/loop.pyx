@@ -130,7 +130,7 @@ cdef class ContainerLoop(Agent):
         return session
 
     def remove_session(self, int64_t session_id):
-        """The session, closed from now on; None when it is not open."""
+        """Closes a session and returns it, or None when it is not open."""
         cdef ContainerSession session = self._sessions.pop(session_id, None)
         self._last_session = None
         self._unsent.pop(session_id, None)
@@ -348,11 +348,11 @@ cdef class ContainerLoop(Agent):
         raise NotImplementedError
 
     def on_queries(self):
-        """Queries have come; the number of those taken."""
+        """Takes up queries that have come, and returns their number."""
         raise NotImplementedError
 
     def answer_queries(self):
-        """Everything up to `next_query_position` is executed; the number of answers."""
+        """Answers queries now that everything up to `next_query_position` is executed. Returns the number of answers."""
         raise NotImplementedError
 
     def on_leading(self, is_leading):

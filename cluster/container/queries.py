@@ -100,7 +100,7 @@ class ContainerQueries:
         container.set_queries(self._subscription)
 
     def poll(self) -> int:
-        """Takes up what the consensus module sent; the number of queries."""
+        """Takes up what the consensus module sent, and returns the number of queries."""
         taken = int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
         self._note_next()
         return taken
@@ -135,7 +135,7 @@ class ContainerQueries:
         self._container.next_query_position = self._by_position[0][0] if self._by_position else NO_QUERY
 
     def answer(self) -> int:
-        """Answers what can be, ANSWER_LIMIT at most; the number of queries looked at."""
+        """Asks the service what can be asked, ANSWER_LIMIT at most, and returns the number of queries looked at."""
         looked_at = 0
         while self._by_position and looked_at < ANSWER_LIMIT:
             if self._by_position[0][0] > self._container.executed_position:
@@ -196,7 +196,7 @@ class ContainerQueries:
     # -- the tick --------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """What has not to do with a record; the number of answers sent."""
+        """Does what has nothing to do with a record, and returns the number of answers sent."""
         self._now_ns = now_ns
         sent = self._responses.work(now_ns)
         if sent:

@@ -65,7 +65,7 @@ class ResponsePublications:
         self._flush(egress)
 
     def work(self, now_ns: int) -> int:
-        """Takes up the driver's answers, sends what waits, closes what is of no use; the number of answers sent."""
+        """Takes up the driver's answers, sends what waits, closes what is idle. Returns the number of answers sent."""
         before = self.waiting
         for key, publication, error in self._asked.take():
             if error is not None:

@@ -186,7 +186,7 @@ class ServiceContainer(ContainerLoop):
         self.queries = ContainerQueries(self, self._client, self._queries_max, self._cluster_id)
 
     def on_close(self) -> None:
-        """Ends the service (`on_terminate`) and gives back what the container has in the driver. Again is harmless."""
+        """Ends the service (`on_terminate`) and gives back what the container has in the driver. Idempotent."""
         self._terminate()
         self._egress.disconnect_all()
         if self._snapshot is not None:

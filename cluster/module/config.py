@@ -107,7 +107,7 @@ class ModuleConfig(ClusterSettings):
 
     @property
     def receive_options(self) -> str:
-        """Of a channel's URI."""
+        """The receive parameters of a channel URI."""
         return f"rcv-wnd={self.receiver_window_bytes}|so-rcvbuf={self.socket_buffer_bytes}"
 
     def consensus(self, members: tuple[Member, ...]) -> ConsensusConfig:

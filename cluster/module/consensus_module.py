@@ -260,11 +260,11 @@ class ConsensusModule:
 
     @property
     def cluster_time(self) -> int:
-        """Milliseconds since 1970."""
+        """Epoch time in milliseconds."""
         return self._seams.clock.epoch_ms()
 
     def append(self, record: bytes) -> bool:
-        """What is sequenced, by the serving leader; False while nothing is."""
+        """Appends a record as the serving leader. Returns False while nothing is sequenced."""
         may_append = self.is_leader and not self.transfer.is_under_way and not self.control.is_suspended
         return may_append and self.sequencer.append(record) > 0
 
@@ -284,7 +284,7 @@ class ConsensusModule:
     # -- from the sequencer ----------------------------------------------------------------------------------------
 
     def on_ingress(self, image: Image, message: bytes, cluster_time: int) -> int:
-        """A client's message that is no session message; 1 when done with it."""
+        """Takes a client's message that is no session message. Returns 1 when it is dealt with, 0 to see it again."""
         try:
             found = codecs.decode(message)
         except DecodeError:

@@ -104,7 +104,7 @@ class ClusterControl:
         self._counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
 
     def ask_snapshot(self) -> bool:
-        """As an operator does; False while something else is asked for."""
+        """Asks for a snapshot as an operator does. Returns False while something else is asked for."""
         toggle = self._counters.control_toggle
         return bool(toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT))
 
@@ -137,7 +137,7 @@ class ClusterControl:
             self._transfer.begin_asked(order, now_ns)
 
     def _append(self, action: ClusterAction) -> int:
-        """A ClusterActionRequest; the log position after it, or a negative result code."""
+        """Appends a ClusterActionRequest. Returns the log position after it, or a negative result code."""
         length_bytes = codecs.CLUSTER_ACTION_REQUEST.block_length + codecs.HEADER_LENGTH_BYTES
         record = codecs.CLUSTER_ACTION_REQUEST.encode(
             leadership_term_id=self._host.leadership_term_id,

@@ -47,7 +47,7 @@ class RecordedLog:
     """How the recording of a log ended, whoever publishes it."""
 
     failure: str | None = None
-    """Why the log must be left; None while it is recorded."""
+    """Why the log must be left, or None while it is recorded."""
     stop_error: Exception | None = None
 
     def _on_stop(self, recording: Recording, error: Exception | None) -> None:
@@ -193,7 +193,7 @@ class LeaderLog(RecordedLog):
         return max(self._base_position, int(self.publication.position) - window)
 
     def close(self) -> int:
-        """Ends publication, replays and recording; the position where the log of this member ends, durable."""
+        """Ends publication, replays and recording. Returns the durable position at which this member's log ends."""
         for member_id in list(self._replays):
             self.stop_replay(member_id)
         self._archive.stop(self.recording)
@@ -260,7 +260,7 @@ class FollowerLog(RecordedLog):
         return image is not None and image.is_end_of_stream
 
     def try_join(self) -> bool:
-        """Starts the recording once the image is there; True when it does so in this call."""
+        """Starts the recording once the image is there. Returns True when it does so in this call."""
         if self._image is None or self.recording is not None:
             return False
         if self._image.join_position != self._from_position:
@@ -291,7 +291,7 @@ class FollowerLog(RecordedLog):
             self._client.remove_receive_destination(self._subscription, self._catchup_destination)
 
     def close(self) -> int | None:
-        """Ends subscription and recording; where the log ends, or None when nothing was recorded."""
+        """Ends subscription and recording. Returns where the log ends, or None when nothing was recorded."""
         if self.recording is not None:
             self._archive.stop(self.recording)
         self._subscription.close()

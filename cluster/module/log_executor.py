@@ -53,7 +53,7 @@ class LogExecutor:
         return NO_RECORD if self._paused or not self._queue else self._queue[0].position
 
     def execute(self, commit_position: int) -> int:
-        """Executes what is committed; the number of records."""
+        """Executes what is committed, and returns the number of records."""
         count = 0
         while not self._paused and self._queue and self._queue[0].position <= commit_position:
             record = self._queue.popleft()

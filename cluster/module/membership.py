@@ -91,7 +91,7 @@ class Membership:
 
     @property
     def others(self) -> list[Member]:
-        """Voters and learners but this member; the same list until `apply`."""
+        """Voters and learners other than this member: the same list object until `apply`."""
         if self._others is None:
             self._others = [one for one in [*self.voters, *self.learners] if one.id != self._host.member_id]
         return self._others
@@ -135,7 +135,7 @@ class Membership:
         self._is_announced = False
 
     def work(self, now_ns: int) -> None:
-        """One slow tick."""
+        """Brings contacts and log destinations in step with the configuration; called with every slow tick."""
         host = self._host
         self._contacts.connect(now_ns)
         if self._settled_ns == NULL_VALUE:
@@ -151,7 +151,7 @@ class Membership:
     # -- changes ---------------------------------------------------------------------------------------------------
 
     def on_request(self, request: Any, now_ns: int) -> bytes | None:
-        """The answer to a MembershipRequest; None while the change is under way, `execute` answers then."""
+        """Returns the answer to a MembershipRequest, or None while the change is under way: `execute` answers then."""
         try:
             refusal = self._begin(request, now_ns)
         except ConfigurationError as error:
@@ -204,7 +204,7 @@ class Membership:
         return ""
 
     def execute(self, position: int) -> bytes | None:
-        """A ConfigurationEvent is committed; the answer to who asked for it here, if somebody did."""
+        """A ConfigurationEvent is committed. Returns the answer for whoever asked for it here, if somebody did."""
         if self._request is None or position < self._request[0]:
             return None
         correlation_id, self._request = self._request[1], None

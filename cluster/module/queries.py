@@ -106,12 +106,12 @@ class Queries:
         self._pump()
 
     def on_message(self, message: ReadMessage, now_ns: int) -> None:
-        """From another member."""
+        """Handles a read-index message of another member."""
         self._reads.on_message(message, now_ns)
         self._pump()
 
     def work(self, now_ns: int) -> None:
-        """The slow tick."""
+        """Sends rounds again and forgets what is out of time; called with every slow tick."""
         self._reads.tick(now_ns)
         if self._reads.has_outputs or len(self._link):
             self._pump()

@@ -96,7 +96,7 @@ class ServiceLink:
         self._handler.on_service_ack(ack.log_position, ack.timestamp, ack.relevant_id)
 
     def terminate(self, log_position: int) -> bool:
-        """Tells the service to end once it has executed the log up to `log_position`; False on back-pressure."""
+        """Tells the service to end once it has executed the log to `log_position`. Returns False on back-pressure."""
         message = codecs.SERVICE_TERMINATION_POSITION.encode(log_position=log_position, ack_required=1)
         return self._publication.offer(message) > 0
 

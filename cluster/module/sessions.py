@@ -36,7 +36,7 @@ class Leadership(Protocol):
     heartbeat_timeout_ns: int
 
     def append(self, record: bytes) -> bool:
-        """Appends a record to the log; False when there is no room now."""
+        """Appends a record to the log. Returns False when there is no room now."""
 
     @property
     def ingress_endpoints(self) -> str: ...
@@ -208,7 +208,7 @@ class OpenSessions:
             self._disconnect(session)
 
     def on_admin_request(self, request: Any, ask_snapshot: Callable[[], bool] | None) -> None:
-        """Answers an AdminRequest; `ask_snapshot` is None when admin requests are not authorised."""
+        """Queues the response to an AdminRequest. `ask_snapshot` is None when admin requests are not authorised."""
         session = self._sessions.get(request.cluster_session_id)
         if session is None or session.close_reason is not None:
             return

@@ -17,7 +17,7 @@ class TerminationHost(Protocol):
     """The member that is to end."""
 
     has_ended: bool
-    """What the node looks at."""
+    """True once this member's node is to stop; the node looks at it after every duty cycle."""
 
     @property
     def is_leader(self) -> bool: ...
@@ -25,7 +25,7 @@ class TerminationHost(Protocol):
         """Everything up to the position is executed, and no snapshot is under way."""
 
     def terminate_service(self, log_position: int) -> bool:
-        """Tells the service to end at the position; False when it could not be told yet."""
+        """Tells the service to end at the position. Returns False when it could not be told yet."""
 
 
 class Termination:

@@ -43,12 +43,12 @@ class TimerService:
         self._count(correlation_id, 1)
 
     def on_service_executed(self, correlation_id: int, timestamp: int) -> None:
-        """The same by the service."""
+        """The service has executed an event of a timer: the module's copy follows."""
         self._timers.fire(correlation_id, timestamp)
         self._count(correlation_id, -1)
 
     def pop_due(self, now: int) -> int | None:
-        """The correlation id of the next timer due at `now`, or None; the caller fires it or puts it back."""
+        """Returns the correlation id of the next timer due at `now`, or None. The caller fires it or puts it back."""
         while self._heap and self._heap[0][0] <= now:
             deadline, correlation_id = heapq.heappop(self._heap)
             if self._timers.get_deadline(correlation_id) == deadline and not self._is_under_way(correlation_id):

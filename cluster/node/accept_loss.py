@@ -41,7 +41,7 @@ def accept_loss(config: NodeConfig) -> str:
 
 
 def _cut(storage: FileStorage, config: NodeConfig, recording_id: int) -> int:
-    """Ends the log before its damage; where that is."""
+    """Ends the log before its damage, and returns the position of that end."""
     archive = Archive(str(config.archive_dir), storage=storage, clock=SystemClock(), sync=config.node.sync)
     try:
         descriptor = archive.descriptor(recording_id)

@@ -57,7 +57,7 @@ class ContainerProcess:
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> str | None:
-        """Ends the child; the reason in one line when it had died by itself."""
+        """Ends the child, and returns the reason in one line when it had died by itself."""
         process = self._process
         if process is None:
             return None

@@ -281,7 +281,7 @@ class Node:
         return self.module.has_ended
 
     def do_work(self, now_ns: int) -> int:
-        """One duty cycle; the count of things done."""
+        """One duty cycle. Returns the count of things done."""
         return self.cycle.do_work(now_ns)
 
     def leave(self) -> None:

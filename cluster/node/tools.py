@@ -214,7 +214,7 @@ def request_membership(
 
 
 def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
-    """One question over the control streams of a running node; the values of its answer."""
+    """Asks a running node over its control streams, and returns the values of the answer."""
     member_id = config.node.member_id
     _require_alive(config)
     answers: list[Any] = []

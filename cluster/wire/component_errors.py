@@ -38,7 +38,7 @@ class ComponentErrors:
             self._mark_file.set_activity(self._clock.epoch_ms())
 
     def close(self) -> None:
-        """Again is harmless."""
+        """Idempotent."""
         self._log = None
         self._mark_file.close()
 

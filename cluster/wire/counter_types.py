@@ -38,7 +38,7 @@ class CounterType(IntEnum):
 
 
 class ModuleState(IntEnum):
-    """Values of counter 200."""
+    """States of a consensus module: values of counter 200."""
 
     INIT = 0
     ACTIVE = 1
@@ -83,7 +83,7 @@ def is_transfer(value: int) -> bool:
 
 
 class NodeRole(IntEnum):
-    """Values of counter 201."""
+    """Roles of a node: values of counter 201."""
 
     FOLLOWER = 0
     CANDIDATE = 1
