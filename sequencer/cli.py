@@ -29,7 +29,9 @@ def log(
 def describe_entry(entry: LogEntry) -> str:
     """One stable line for an entry."""
     head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
-    if entry.kind is EntryKind.MESSAGE:
+    if entry.kind is EntryKind.REQUEST:
+        head += f" number={entry.values.number}"
+    if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST):
         more = "" if len(entry.payload) <= PAYLOAD_LENGTH_MAX else "..."
         head += f" session={entry.session_id} length={len(entry.payload)}"
         return f"{head} {entry.payload[:PAYLOAD_LENGTH_MAX]!r}{more}"

@@ -18,6 +18,9 @@ class EntryKind(Enum):
     """Kinds of entries of the log."""
 
     MESSAGE = "message"
+    REQUEST = "request"
+    """What a client asked for with `request`. Sent again after a failover it stands in the log twice and is executed
+    once: a repetition has the `values.number` of the first, of the identity opened at `values.open_position`."""
     SESSION_OPEN = "session-open"
     SESSION_CLOSE = "session-close"
     TIMER = "timer"
@@ -27,6 +30,7 @@ class EntryKind(Enum):
 
 
 _KINDS: dict[Message, EntryKind] = {
+    ordo_codecs.REQUEST: EntryKind.REQUEST,
     codecs.SESSION_OPEN_EVENT: EntryKind.SESSION_OPEN,
     codecs.SESSION_CLOSE_EVENT: EntryKind.SESSION_CLOSE,
     codecs.TIMER_EVENT: EntryKind.TIMER,
@@ -46,11 +50,11 @@ class LogEntry(NamedTuple):
     """Cluster time in ms since 1970."""
     leadership_term_id: int
     session_id: int
-    """Of messages and session entries; -1 for others."""
+    """Of messages, requests and session entries; -1 for others."""
     payload: bytes
-    """Of messages: what the client sent."""
+    """Of messages and requests: what the client sent."""
     values: Any = None
-    """Of all others: their fields, by name."""
+    """Of all but messages: their fields, by name."""
 
 
 def decode_entry(position: int, record: bytes) -> LogEntry | None:
@@ -70,4 +74,5 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
         return None
     message, values = found
     session_id = getattr(values, "cluster_session_id", NULL_VALUE)
-    return LogEntry(position, _KINDS[message], values.timestamp, values.leadership_term_id, session_id, b"", values)
+    payload = record[codecs.HEADER_LENGTH_BYTES + message.block_length :] if message is ordo_codecs.REQUEST else b""
+    return LogEntry(position, _KINDS[message], values.timestamp, values.leadership_term_id, session_id, payload, values)

@@ -10,10 +10,11 @@ import pytest
 
 from archive.client.settings import ArchiveClientSettings
 from cluster.node.archive_service import CommittedLogAccess
-from cluster.wire import codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.streams import LOG_STREAM_ID
 from runtime.counters import Counter, local_counter
 from runtime.errors import DecodeError
+from sequencer.cli import describe_entry
 from sequencer.entries import EntryKind, LogEntry, decode_entry
 from sequencer.follower import LogFollower
 from tests.archive.control_world import SEGMENT_LENGTH, ControlWorld, Server
@@ -294,6 +295,12 @@ def test_every_kind_of_record_is_an_entry() -> None:
     timer = decode_entry(64, codecs.TIMER_EVENT.encode(correlation_id=11, **fields))
     assert timer is not None
     assert (timer.kind, timer.session_id, timer.values.correlation_id) == (EntryKind.TIMER, -1, 11)
+    head = ordo_codecs.REQUEST.encode(cluster_session_id=5, open_position=32, number=8, confirmed=7, **fields)
+    request = decode_entry(64, head + b"buy 10")
+    assert request is not None
+    assert (request.kind, request.session_id, request.payload) == (EntryKind.REQUEST, 5, b"buy 10")
+    assert (request.values.open_position, request.values.number) == (32, 8)
+    assert describe_entry(request) == "64 request time=9 term=4 number=8 session=5 length=6 b'buy 10'"
     assert decode_entry(64, b"\0" * 8) is None
     assert decode_entry(64, b"x") is None
 
