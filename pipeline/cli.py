@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="pipeline",
-    help="Data frames and jobs over recordings, on Spark.",
+    help="Data frames, SQL and jobs over recordings, on Spark or without.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -200,7 +200,7 @@ def decode(
     """Write messages with their payloads in columns as Parquet."""
     with running("decode", master, cores) as job:
         from pipeline.jobs.decode import decode as run
-        from pipeline.jobs.decode import parse_decoder
+        from pipeline.payloads import parse_decoder
 
         log = _load(job, folders, "log", commit, kinds="message")
         run(log, parse_decoder(decoder)).write.mode("overwrite").parquet(to)
@@ -260,6 +260,34 @@ def market(
 
         page = market_job.write_report(market_job.events(job.spark, folder, service, commit), report, shares)
     typer.echo(f"report: {page}")
+
+
+@app.command()
+def query(
+    folders: Folders,
+    sql: Annotated[str, typer.Option("--sql", help="a SELECT over table log")],
+    decoder: Annotated[str | None, typer.Option(help="payloads into columns, as for `decode`")] = None,
+    columns: Annotated[str | None, typer.Option(help="columns to read, separated by commas; default all")] = None,
+    kinds: Annotated[str | None, typer.Option(help="kinds of record, separated by commas; default all")] = None,
+    start_time: Annotated[str | None, typer.Option(help="ISO time, inclusive")] = None,
+    end_time: Annotated[str | None, typer.Option(help="ISO time, exclusive")] = None,
+    recording: RecordingOption = "log",
+    commit: Commit = "auto",
+    output: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
+) -> None:
+    """Ask the log in SQL, without Spark: `--sql "SELECT kind, count(*) FROM log GROUP BY ALL"`."""
+    try:
+        from pipeline import query as query_job
+        from pipeline.local import read
+        from pipeline.payloads import parse_decoder
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo[local]'") from error
+    if output not in query_job.FORMATS:
+        raise PipelineError(f"--format {output!r}: allowed are {', '.join(query_job.FORMATS)}")
+    log = read(folders, columns=columns, kinds=kinds, start_time=start_time, end_time=end_time, recording=recording,
+               commit=commit)  # fmt: skip
+    with query_job.query(log, sql, parse_decoder(decoder) if decoder else None) as rows:
+        query_job.write_rows(rows, output)
 
 
 @app.command()

@@ -65,17 +65,17 @@ class LocalLog:
 
     def to_polars(self) -> pl.DataFrame:
         """A polars data frame; shares its memory with Arrow where polars can."""
-        frame: pl.DataFrame = _optional("polars").from_arrow(self.to_arrow())
+        frame: pl.DataFrame = load_library("polars").from_arrow(self.to_arrow())
         return frame
 
     def to_pandas(self) -> pd.DataFrame:
         """A pandas data frame."""
-        _optional("pandas")
+        load_library("pandas")
         return self.to_arrow().to_pandas()
 
     def sql(self, query: str) -> pa.Table:
         """The result of a query over table `log`, by DuckDB."""
-        duckdb = _optional("duckdb")
+        duckdb = load_library("duckdb")
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("log", self.to_arrow())
@@ -116,7 +116,8 @@ def _text(value: Any) -> str:
     return ",".join(str(part) for part in value)
 
 
-def _optional(name: str) -> Any:
+def load_library(name: str) -> Any:
+    """A library that not everybody has. Raises PipelineError that says how to get it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
 from pipeline.generate import RecordingBuilder, session_message
-from pipeline.jobs.decode import SbeDecoder, StructDecoder, decode, parse_decoder
+from pipeline.jobs.decode import decode
+from pipeline.payloads import SbeDecoder, StructDecoder, parse_decoder
 from pipeline.sbe_schema import SbeSchema
 
 CARS = Path(os.environ.get("ORDO_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data" / "sbe-car"

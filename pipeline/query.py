@@ -1,0 +1,102 @@
+"""SQL over a log from the command line, by DuckDB, without Spark and without a JVM.
+
+Table `log` has the log's columns; with a decoder also `message`, `version`, `problem` and a struct for each kind of
+message (pipeline/payloads.py). The log goes through a database file of its own, so memory stays flat.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+import pyarrow as pa
+
+from pipeline.errors import PipelineError
+from pipeline.local import LocalLog, load_library
+from pipeline.payloads import PayloadDecoder, decode_batches, decoded_schema
+
+FORMATS = ("table", "csv", "json")
+TABLE_ROWS_MAX = 1000
+
+
+def decoded(log: LocalLog, decoder: PayloadDecoder | None) -> pa.RecordBatchReader:
+    """The log's batches, with payloads in columns if there is a decoder."""
+    if decoder is None:
+        return log.to_reader()
+    schema = decoded_schema(log.schema, decoder)
+    return pa.RecordBatchReader.from_batches(schema, decode_batches(decoder, "payload", schema, log.batches()))
+
+
+@contextmanager
+def query(log: LocalLog, sql: str, decoder: PayloadDecoder | None = None) -> Iterator[pa.RecordBatchReader]:
+    """The result of a query, in batches. Raises PipelineError for what DuckDB refuses."""
+    duckdb = load_library("duckdb")
+    with TemporaryDirectory(prefix="ordo-query-") as folder, duckdb.connect(os.path.join(folder, "log.db")) as database:
+        database.execute("SET TimeZone = 'UTC'")
+        database.register("log_batches", decoded(log, decoder))
+        database.execute("CREATE TABLE log AS SELECT * FROM log_batches")
+        database.unregister("log_batches")
+        try:
+            relation = database.sql(sql)
+            if relation is None:
+                raise PipelineError("query: gives no rows; write a SELECT over table log")
+            yield relation.to_arrow_reader(65_536)
+        except duckdb.Error as error:
+            raise PipelineError(f"query: {str(error).strip()}") from error
+
+
+def write_rows(reader: pa.RecordBatchReader, form: str, out: IO[str] | None = None) -> int:
+    """Rows as `csv` with a head, as `json` lines, or as a table for the eye, which has at most 1,000; how many."""
+    out = out or sys.stdout
+    rows = (row for batch in reader for row in batch.to_pylist())
+    if form == "csv":
+        return _write_csv(reader.schema.names, rows, out)
+    if form == "json":
+        count = 0
+        for row in rows:
+            out.write(json.dumps(row, default=plain) + "\n")
+            count += 1
+        return count
+    return _write_table(reader.schema.names, rows, out)
+
+
+def plain(value: Any) -> Any:
+    """Bytes as hexadecimal digits, everything else as text."""
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return json.dumps(value, default=plain) if isinstance(value, dict | list) else str(plain(value))
+
+
+def _write_csv(names: list[str], rows: Iterable[dict[str, Any]], out: IO[str]) -> int:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    count = 0
+    for row in rows:
+        writer.writerow([_cell(value) for value in row.values()])
+        count += 1
+    return count
+
+
+def _write_table(names: list[str], rows: Iterator[dict[str, Any]], out: IO[str]) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    table, count = Table(*names), 0
+    for row in rows:
+        count += 1
+        if count <= TABLE_ROWS_MAX:
+            table.add_row(*map(_cell, row.values()))
+    Console(file=out).print(table)
+    if count > TABLE_ROWS_MAX:
+        out.write(f"the first {TABLE_ROWS_MAX:,} of {count:,} rows; --format csv or json has all\n")
+    return count
