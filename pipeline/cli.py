@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -32,6 +33,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+class Engine(StrEnum):
+    """What runs a job."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
 EXIT_FOUND = 1
 EXIT_NOT_CHECKED = 3
 
@@ -42,6 +52,7 @@ Master = Annotated[str | None, typer.Option(help="Spark master, such as spark://
 Cores = Annotated[int | None, typer.Option(help="cores of this machine to use; default all")]
 Commit = Annotated[str, typer.Option(help="auto, recorded, a position, or the node's aeron_dir")]
 RecordingOption = Annotated[str, typer.Option("--recording", help="log, all, or recording ids")]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="Spark, or this process alone, without a JVM")]
 ServiceOption = Annotated[str, typer.Option("--service", help="the service, as module:Class")]
 
 
@@ -103,18 +114,14 @@ def _load(job: Job, folders: list[str], recording: str, commit: str, **options: 
 @app.command()
 def audit(
     folders: Folders, report: ReportTo = "audit", recording: RecordingOption = "log", commit: Commit = "auto",
-    master: Master = None, cores: Cores = None,
+    master: Master = None, cores: Cores = None, engine: EngineOption = Engine.SPARK,
 ) -> None:  # fmt: skip
     """Check every byte, and that all nodes' logs agree."""
-    with running("audit", master, cores) as job:
-        from pipeline.jobs import audit as audit_job
-        from pipeline.jobs import audit_report
+    from pipeline.jobs import audit_report
 
-        facts = audit_job.audit(job.spark, folders, recording, commit)
-        violations = audit_job.session_violations(_load(job, folders, recording, commit)).collect() if (
-            facts["status"] == "clean") else []  # fmt: skip
-        facts["session_violations"] = [row.asDict() for row in violations]
-        page = audit_report.write_report(facts, report)
+    facts, violations = (_audit_here if engine is Engine.LOCAL else _audit)(folders, recording, commit, master, cores)
+    facts["session_violations"] = violations
+    page = audit_report.write_report(facts, report)
     problem = facts["first_problem"]
     for node in facts["nodes"]:
         typer.echo(f"{node['node']}: {node['messages']:,} messages, positions {node['start']} to {node['limit']}, "
@@ -128,9 +135,52 @@ def audit(
     if problem is not None:
         typer.echo(f"first problem at position {problem['position']}: {audit_report.describe(problem)}")
     for row in violations[:10]:
-        typer.echo(f"session {row.session_id} of {row.node}: {row.violation} at position {row.position}")
+        typer.echo(f"session {row['session_id']} of {row['node']}: {row['violation']} at position {row['position']}")
     typer.echo(f"{'damaged' if problem else 'clean'}; report: {page}")
     raise typer.Exit(EXIT_FOUND if problem is not None or violations else 0)
+
+
+Audited = tuple[dict[str, Any], list[dict[str, Any]]]
+
+
+def _audit(folders: list[str], recording: str, commit: str, master: str | None, cores: int | None) -> Audited:
+    """Facts, and violations of sessions where the log is sound."""
+    with running("audit", master, cores) as job:
+        from pipeline.jobs.audit import audit as run
+        from pipeline.jobs.session_order import session_violations
+
+        facts = run(job.spark, folders, recording, commit)
+        if facts["status"] != "clean":
+            return facts, []
+        return facts, [row.asDict() for row in session_violations(_load(job, folders, recording, commit)).collect()]
+
+
+def _audit_here(folders: list[str], recording: str, commit: str, master: str | None, cores: int | None) -> Audited:
+    """The same without Spark."""
+    _refuse_spark_options(master, cores)
+    with needing("local"):
+        from pipeline.jobs.audit import audit as run
+        from pipeline.jobs.session_order import COLUMNS, SESSION_KINDS, find_violations
+        from pipeline.local import read
+    facts = run(None, folders, recording, commit)
+    if facts["status"] != "clean":
+        return facts, []
+    log = read(folders, recording=recording, commit=commit, columns=COLUMNS, kinds=SESSION_KINDS)
+    return facts, find_violations(log.batches())
+
+
+def _refuse_spark_options(master: str | None, cores: int | None) -> None:
+    if master is not None or cores is not None:
+        raise PipelineError("--engine local runs in this process: leave out --master and --cores")
+
+
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """Imports of what not everybody has installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo[{extra}]'") from error
 
 
 @app.command()
@@ -221,17 +271,21 @@ def replay(
     commit: Commit = "auto",
     master: Master = None,
     cores: Cores = None,
+    engine: EngineOption = Engine.SPARK,
 ) -> None:
     """Run a service over the log again and compare its state at every snapshot, and with a baseline every message.
 
     Exit status 0: all that was replayed was compared and agrees; 1: it differs; 3: not all of it could be compared.
     """
-    with running("replay", master, cores) as job:
+    with needing("pipeline"):
         from pipeline.jobs import replay as replay_job
-
-        facts = replay_job.replay(job.spark, folder, service, baseline, commit, end)
-        page = replay_job.write_report(facts, report)
-        said = replay_job.describe_status(facts)
+    if engine is Engine.LOCAL:
+        _refuse_spark_options(master, cores)
+        facts = replay_job.replay(None, folder, service, baseline, commit, end)
+    else:
+        with running("replay", master, cores) as job:
+            facts = replay_job.replay(job.spark, folder, service, baseline, commit, end)
+    page, said = replay_job.write_report(facts, report), replay_job.describe_status(facts)
     first = facts["first_difference"]
     typer.echo(f"{facts['records']:,} records, {facts['emitted']:,} effects, {facts['snapshots_compared']} snapshots")
     for result in facts["stretches"]:
@@ -276,12 +330,10 @@ def query(
     output: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
 ) -> None:
     """Ask the log in SQL, without Spark: `--sql "SELECT kind, count(*) FROM log GROUP BY ALL"`."""
-    try:
+    with needing("local"):
         from pipeline import query as query_job
         from pipeline.local import read
         from pipeline.payloads import parse_decoder
-    except ModuleNotFoundError as error:
-        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo[local]'") from error
     if output not in query_job.FORMATS:
         raise PipelineError(f"--format {output!r}: allowed are {', '.join(query_job.FORMATS)}")
     log = read(folders, columns=columns, kinds=kinds, start_time=start_time, end_time=end_time, recording=recording,

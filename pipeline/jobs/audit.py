@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Any
 
 from pipeline.auditor import SegmentAudit
 from pipeline.cursor import MessageCursor
@@ -21,6 +18,9 @@ from pipeline.jobs.agreement import AuditedLog
 from pipeline.jobs.order import check_holes, check_terms, check_times
 from pipeline.recordings import Recording, Segment, open_recordings
 from pipeline.tasks import collect_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -130,40 +130,3 @@ def _node_facts(recording: Recording, results: list[dict[str, Any]]) -> dict[str
         "terms": order.terms,
         "term_last": order.term_last,
     }
-
-
-def session_violations(log: DataFrame) -> DataFrame:
-    """Sessions that do what the log's order forbids: (node, recording, session_id, violation, position).
-
-    A message before its session's open or after its close, a session opened or closed twice. Sessions whose open lies
-    before the beginning of the log count as open from there.
-    """
-    is_kind = {kind: F.when(F.col("kind") == kind, F.col("position")) for kind in
-               ("message", "session_open", "session_close")}  # fmt: skip
-    sessions = (
-        log.where("session_id > 0")
-        .groupBy("node", "recording", "session_id")
-        .agg(
-            F.min(is_kind["message"]).alias("message_first"),
-            F.max(is_kind["message"]).alias("message_last"),
-            F.min(is_kind["session_open"]).alias("opened"),
-            F.min(is_kind["session_close"]).alias("closed"),
-            F.max(is_kind["session_close"]).alias("closed_last"),
-            F.count(is_kind["session_open"]).alias("open_count"),
-            F.count(is_kind["session_close"]).alias("close_count"),
-        )
-    )
-    rules = [
-        ("message before open", "message_first < opened", "message_first"),
-        ("message after close", "message_last > closed", "message_last"),
-        ("opened twice", "open_count > 1", "opened"),
-        ("closed twice", "close_count > 1", "closed_last"),
-    ]
-    found = None
-    for name, condition, place in rules:
-        part = sessions.where(condition).select(
-            "node", "recording", "session_id", F.lit(name).alias("violation"), F.col(place).alias("position")
-        )
-        found = part if found is None else found.unionByName(part)
-    assert found is not None
-    return found.orderBy("node", "recording", "position")

@@ -11,15 +11,14 @@ the old one. So the same rows come out whatever happens between, once.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.errors import PipelineError
+from pipeline.errors import DataLossError
+from pipeline.jobs.target import open_target
 from pipeline.recordings import Recording, open_recordings
 
 STATE_NAME = "_ordo_export.json"
@@ -45,29 +44,24 @@ def with_day(log: DataFrame) -> DataFrame:
     return log.withColumn("day", F.to_date("timestamp"))
 
 
-def read_state(target: str) -> dict[str, int]:
+def read_state(spark: SparkSession, target: str) -> dict[str, int]:
     """Position up to which each recording was exported."""
-    path = Path(target) / STATE_NAME
-    if not path.exists():
-        return {}
-    state: dict[str, int] = json.loads(path.read_text())["exported"]
-    return state
+    return _parse_state(open_target(spark, target, STATE_NAME).read())
 
 
-def _write_state(target: str, exported: dict[str, int]) -> None:
-    path = Path(target) / STATE_NAME
-    temporary = path.with_suffix(".new")
-    with temporary.open("w") as file:
-        json.dump({"exported": exported}, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+def _parse_state(text: str | None) -> dict[str, int]:
+    return {} if text is None else {key: int(position) for key, position in json.loads(text)["exported"].items()}
 
 
 def chunks(recordings: list[Recording], exported: dict[str, int], chunk_bytes: int) -> Iterator[Chunk]:
     """What is still to be exported, in pieces that end at multiples of `chunk_bytes` or at the recording's limit."""
     for recording in recordings:
         position = exported.get(recording.key, recording.start)
+        if position < recording.start:
+            raise DataLossError(
+                f"{recording.key}: exported up to position {position}, and the log begins at {recording.start}: what "
+                f"was between was purged before it was exported; export to another folder to go on with what is there"
+            )
         while position < recording.limit:
             end = min(recording.limit, (position // chunk_bytes + 1) * chunk_bytes)
             yield Chunk(recording, position, end)
@@ -87,23 +81,23 @@ def export(
     partition_by: tuple[str, ...] = ("day",),
     on_progress: Callable[[Chunk, int, int], None] = lambda chunk, done, total: None,
 ) -> dict[str, int]:
-    """Write what is new below `target`; answers the position each recording is exported to.
+    """Write what is new below `target`, a folder or what Hadoop's file systems reach.
+
+    Returns the position each recording is exported to.
 
     `transform` is applied to each chunk before it is written, `partition_by` names columns of its result.
     `on_progress(chunk, done_bytes, total_bytes)` is called after each chunk.
     """
-    os.makedirs(target, exist_ok=True)
-    if not os.access(target, os.W_OK):
-        raise PipelineError(f"cannot write to {target}; give a folder that this user may write")
-    exported = read_state(target)
+    state = open_target(spark, target, STATE_NAME)
+    exported = _parse_state(state.read())
     pending = list(chunks(open_recordings(directories, recording, commit), exported, chunk_bytes))
     total = sum(chunk.end - chunk.start for chunk in pending)
     done = 0
     for chunk in pending:
         frame = transform(_read(spark, chunk, columns, commit))
-        frame.write.mode("overwrite").partitionBy(*partition_by).parquet(os.path.join(target, chunk.path))
+        frame.write.mode("overwrite").partitionBy(*partition_by).parquet(f"{target.rstrip('/')}/{chunk.path}")
         exported[chunk.recording.key] = chunk.end
-        _write_state(target, exported)
+        state.write(json.dumps({"exported": exported}, indent=2) + "\n")
         done += chunk.end - chunk.start
         on_progress(chunk, done, total)
     return exported
@@ -126,7 +120,7 @@ def read_export(spark: SparkSession, target: str) -> DataFrame:
         (F.col("node") == key.rpartition("/")[0])
         & (F.col("recording") == int(key.rpartition("/")[2]))
         & (F.col("from_position") < position)
-        for key, position in read_state(target).items()
+        for key, position in read_state(spark, target).items()
     ]
     condition = F.lit(False)
     for part in known:

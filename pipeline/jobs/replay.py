@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.jobs.stretches import cut_log
 from pipeline.jobs.verdict import AGREES, DIFFERS, guarded, open_cluster, run_stretch, verdict_of
 from pipeline.replay_cluster import Effect, ReplayCluster
 from pipeline.report import Report
 from pipeline.tasks import collect_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 EMITTED_SCHEMA = "position long, timestamp timestamp, kind string, key long, payload binary"
 _EMITTED = pa.schema([

@@ -12,8 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.generate import LogShape, RecordingBuilder, generate_log, session_close, session_message, session_open
-from pipeline.jobs.audit import audit, session_violations
+from pipeline.jobs.audit import audit
 from pipeline.jobs.audit_report import describe, write_report
+from pipeline.jobs.session_order import find_violations, session_violations
+from pipeline.local import read
 
 pytestmark = pytest.mark.spark
 SHAPE = LogShape(messages=6_000, sessions=4, terms=3, term_length=1 << 17, segment_length=1 << 18)
@@ -185,3 +187,5 @@ def test_sessions_send_only_while_they_are_open(spark: SparkSession, tmp_path: P
     log = spark.read.format("ordo").load(folder)
     found = [(row.session_id, row.violation, row.position) for row in session_violations(log).collect()]
     assert found == [(2, "message before open", early), (1, "message after close", late), (1, "closed twice", twice)]
+    here = [(row["session_id"], row["violation"], row["position"]) for row in find_violations(read(folder).batches())]
+    assert here == found

@@ -19,8 +19,9 @@ from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed
 from ordo.matching.order_client import OrderClient
 from pipeline.jobs import market
-from pipeline.jobs.audit import audit, session_violations
+from pipeline.jobs.audit import audit
 from pipeline.jobs.replay import replay
+from pipeline.jobs.session_order import session_violations
 from pipeline.recordings import open_recordings
 from tests.pipeline.test_replay import ENGINE, ITCH
 

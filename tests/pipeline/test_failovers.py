@@ -13,9 +13,10 @@ from pyspark.sql import Row, SparkSession
 from cluster.node.config import load_config
 from cluster.node.tools import request_snapshot
 from deploy.launcher import LocalCluster
-from pipeline.jobs.audit import audit, session_violations
+from pipeline.jobs.audit import audit
 from pipeline.jobs.audit_report import describe
 from pipeline.jobs.replay import replay
+from pipeline.jobs.session_order import session_violations
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.writer import Writer
 

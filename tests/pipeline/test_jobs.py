@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.errors import PipelineError
+from pipeline.errors import DataLossError, PipelineError
 from pipeline.generate import LogShape, RecordingBuilder, session_close, session_message, session_open
 from pipeline.jobs import latency as latency_job
 from pipeline.jobs import sessions as sessions_job
-from pipeline.jobs.export import STATE_NAME, export, read_export, with_day
+from pipeline.jobs.export import STATE_NAME, chunks, export, read_export, with_day
 from pipeline.jobs.latency import latency
 from pipeline.jobs.sessions import sessions
+from pipeline.recordings import open_recordings
 
 pytestmark = pytest.mark.spark
 COLUMNS = ("position", "kind", "session_id", "payload", "timestamp")
@@ -43,6 +45,37 @@ def test_an_export_holds_the_log(spark: SparkSession, archive: str, tmp_path: Pa
     assert seen[-1][0] == seen[-1][1] and len(seen) > 1
     assert list(state) == ["node0/0"]
     assert (tmp_path / "out" / "node=node0" / "recording=0" / "from_position=0" / "day=2023-11-14").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_export_keeps_its_state_where_its_data_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`file:` once put the state into the current folder, and any other file system ended the export."""
+    monkeypatch.chdir(tmp_path)
+    with RecordingBuilder(str(tmp_path / "log" / "archive")) as builder:
+        for number in range(20):
+            builder.append(session_message(0, 1, 5, b"%d" % number))
+    (tmp_path / "mounted").mkdir()
+    spark._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.store.link./data", f"file://{tmp_path}/mounted")
+    for target, place in ((f"file://{tmp_path}/out", "out"), ("viewfs://store/data/out", "mounted/out")):
+        for _ in range(2):
+            export(spark, [builder.directory], target, chunk_bytes=1024)
+        assert json.loads((tmp_path / place / STATE_NAME).read_text())["exported"] == {"log/0": builder.writer.position}
+        assert sorted(int(bytes(row.payload)) for row in read_export(spark, target).collect()) == list(range(20))
+        assert not (tmp_path / STATE_NAME).exists()
+    with pytest.raises(PipelineError, match="cannot write to nosuch://x/y: "):
+        export(spark, [builder.directory], "nosuch://x/y")
+
+
+def test_what_was_purged_before_it_was_exported_is_said(tmp_path: Path) -> None:
+    with RecordingBuilder(str(tmp_path / "log" / "archive")) as builder:
+        builder.append(session_message(0, 1, 5, b"a"))
+    (recording,) = open_recordings([builder.directory])
+    later = replace(recording, descriptor=recording.descriptor._replace(start_position=64))
+    with pytest.raises(DataLossError, match="exported up to position 32, and the log begins at 64"):
+        list(chunks([later], {"log/0": 32}, 1024))
 
 
 def test_an_export_is_incremental_restartable_and_idempotent(spark: SparkSession, archive: str, tmp_path: Path) -> None:

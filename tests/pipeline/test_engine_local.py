@@ -1,0 +1,70 @@
+"""`--engine local`: audit and replay in this process, without Spark and without a JVM."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.cli import app
+from pipeline.generate import RecordingBuilder, session_close, session_message, session_open
+from tests.pipeline.test_replay_verdict import HERE, write_log
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_audit_of_three_nodes(tmp_path: Path) -> None:
+    first, ends = write_log(tmp_path / "a", ())
+    folders = [first, *(str(tmp_path / name / "node1" / "archive") for name in ("b", "c"))]
+    for folder in folders[1:]:
+        shutil.copytree(first, folder)
+    report = ["--engine", "local", "--report", str(tmp_path / "report")]
+    clean = CliRunner().invoke(app, ["audit", *folders, *report])
+    assert clean.exit_code == 0 and "clean; report: " in clean.output, clean.output
+    with open(f"{folders[1]}/0-0.rec", "r+b") as file:
+        file.seek(ends[3] + 70)
+        file.write(b"\xff")
+    damaged = CliRunner().invoke(app, ["audit", *folders, *report])
+    assert damaged.exit_code == 1 and f"first problem at position {ends[3]}: " in damaged.output
+
+
+def test_audit_finds_sessions_that_send_when_they_may_not(tmp_path: Path) -> None:
+    with RecordingBuilder(str(tmp_path / "node0" / "archive")) as builder:
+        early = builder.append(session_message(0, 2, 6, b"early"))
+        builder.append(session_open(0, 2, 2, 7, b"", b""))
+        builder.append(session_close(0, 2, 8, 0))
+        late = builder.append(session_message(0, 2, 9, b"late"))
+    done = CliRunner().invoke(app, ["audit", builder.directory, "--engine", "local", "--report", str(tmp_path / "r")])
+    assert done.exit_code == 1
+    assert f"session 2 of node0: message before open at position {early}" in done.output
+    assert f"session 2 of node0: message after close at position {late}" in done.output
+
+
+@pytest.mark.parametrize(("service", "end", "status"), [("Tally", [], 3), ("Tally", ["--end", "snapshot"], 0),
+                                                        ("DoubleTally", [], 1), ("Picky", [], 1)])  # fmt: skip
+def test_replay_tells_by_its_exit_status(tmp_path: Path, service: str, end: list[str], status: int) -> None:
+    folder, _ = write_log(tmp_path, (4, 8))
+    options = ["--service", f"{HERE}:{service}", "--engine", "local", "--report", str(tmp_path / "r"), *end]
+    done = CliRunner().invoke(app, ["replay", folder, *options])
+    assert done.exit_code == status, done.output
+    assert (tmp_path / "r" / "replay.html").exists()
+
+
+def test_neither_pyspark_nor_java_is_needed(tmp_path: Path) -> None:
+    folder, _ = write_log(tmp_path, (4,))
+    script = "import sys; sys.modules['pyspark'] = None; from pipeline.cli import app; app()"
+    arguments = ["audit", folder, "--engine", "local", "--report", str(tmp_path / "r")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": "/nowhere"}
+    environment.pop("JAVA_HOME", None)
+    done = subprocess.run([sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_sparks_options_are_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["audit", str(tmp_path), "--engine", "local", "--cores", "2"])
+    assert done.exit_code != 0 and "leave out --master and --cores" in str(done.exception)
