@@ -82,7 +82,11 @@ class ClusteredService:
         raise NotImplementedError("the service answers no queries")
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
-        """Write the whole state; `on_start` gets it back, byte for byte."""
+        """Write the whole state; `on_start` gets it back, byte for byte.
+
+        Members compare what they wrote: the same state must give the same bytes, whatever way led to it. Sort sets and
+        whatever else has no order of its own; `pickle` may write equal objects in different ways.
+        """
 
     def on_role_change(self, role: Role) -> None:
         """This member became the leader or a follower. Not part of the state machine: members differ."""

@@ -73,6 +73,12 @@ class SnapshotReports:
         )
         return max((held for held, count in counts.items() if count >= threshold), default=None)
 
+    def find_difference(self, agreed: HeldSnapshot) -> bytes | None:
+        """The digest that this member has of a snapshot which others agree on, where it is another one."""
+        own = self._reports.get(self._own_id)
+        found = (held.digest for held in own.snapshots if held.log_position == agreed.log_position) if own else ()
+        return next((digest for digest in found if digest != agreed.digest), None)
+
     def holders(self, snapshot: HeldSnapshot) -> list[int]:
         """Members that hold it, by ascending id."""
         return sorted(member_id for member_id, one in self._reports.items() if snapshot in one.snapshots)

@@ -95,6 +95,7 @@ class Upkeep:
         self._reported: dict[int, bytes] = {}
         self._refused_ns: dict[int, int] = {}
         self._cleared_log_id = NULL_VALUE
+        self._different_position = NULL_VALUE
         self._handlers: dict[Any, Callable[[Any, int], None]] = {
             ordo_codecs.SNAPSHOT_REPORT: self.reports.on_report,
             ordo_codecs.CATCHUP_REFUSAL: self._on_refusal,
@@ -207,6 +208,20 @@ class Upkeep:
         if found is not None and found.log_position > self._agreed.log_position:
             self._store.put_agreed(*found)
             self._agreed = found
+        self._compare(self._agreed)
+
+    def _compare(self, agreed: HeldSnapshot) -> None:
+        """Says once of each agreed snapshot when the state of this member is not that of the others."""
+        own = self.reports.find_difference(agreed)
+        if own is None or agreed.log_position == self._different_position:
+            return
+        self._different_position = agreed.log_position
+        self._host.record_error(
+            f"the state of this member differs from that of members {self.reports.holders(agreed)}: its snapshot at "
+            f"log position {agreed.log_position} has digest {own.hex()}, theirs {agreed.digest.hex()}; the service, or "
+            "what it writes, is not deterministic, or ran with other code: stop this member, empty its folder, and "
+            "start it with --rejoin"
+        )
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

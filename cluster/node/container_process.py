@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cluster.node.config import NodeConfig
 
 STOP_TIMEOUT_S = 5.0
+HASH_SEED = "0"
 
 
 class ContainerProcess:
@@ -51,7 +52,9 @@ class ContainerProcess:
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL)
+        # Strings hash alike on every member, so that a service which iterates over a set of them does so, too.
+        environment = {**os.environ, "PYTHONHASHSEED": HASH_SEED}
+        self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment)
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None

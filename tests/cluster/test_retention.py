@@ -95,6 +95,18 @@ def test_a_quorum_holds_a_snapshot_alike() -> None:
     assert reports.holders(HeldSnapshot(300, A)) == [0, 2]
 
 
+def test_a_member_that_differs_from_a_quorum_is_told_so() -> None:
+    reports = SnapshotReports(0, PATIENCE_NS)
+    assert reports.find_difference(HeldSnapshot(100, A)) is None, "it has none"
+    reports.encode_own({100: A, 200: B}, -1, 0)
+    tell(reports, 1, {200: A})
+    tell(reports, 2, {200: A})
+    agreed = reports.find_quorum((0, 1, 2), 2)
+    assert agreed == HeldSnapshot(200, A)
+    assert reports.find_difference(agreed) == B
+    assert reports.find_difference(HeldSnapshot(100, A)) is None
+
+
 def test_a_member_on_its_way_is_waited_for_as_long_as_it_is_heard() -> None:
     reports = SnapshotReports(0, PATIENCE_NS)
     reports.encode_own({}, 5, 0)

@@ -28,6 +28,8 @@ from tests.cluster.integration.protocol import (
 OFFER_TIMEOUT_S = 2.0
 ROLE_EVENT = "ledger.role"
 PID_EVENT = "ledger.started"
+HASH_EVENT = "ledger.hash"
+DIFFERENT_MEMBER = 2
 
 
 class Ledger(ClusteredService):
@@ -133,6 +135,17 @@ class Ledger(ClusteredService):
 
     def _load(self, state: Any) -> None:
         self.count, self.total_hash, self.writer_hashes, self.sequences, self.counts = state
+
+
+class Different(Ledger):
+    """A ledger of which one member's state is not that of the others; each tells how strings hash in its process."""
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        super().on_start(cluster, None)
+        self._log.info(HASH_EVENT, text_hash=hash("ordo"))
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        writer.write(b"different" if self._cluster.member_id == DIFFERENT_MEMBER else b"alike")
 
 
 def busy_until(deadline_s: float) -> None:

@@ -8,9 +8,10 @@ from archive.tools import list_recordings
 from cluster.wire.counter_types import CounterType
 from cluster.wire.streams import LOG_STREAM_ID
 from deploy.launcher import LocalCluster
-from tests.cluster.integration.agreement import counter_of, demand_agreement
+from tests.cluster.integration.agreement import counter_of, demand_agreement, errors_of
 from tests.cluster.integration.conftest import StartCluster
-from tests.cluster.integration.services import PID_EVENT
+from tests.cluster.integration.services import DIFFERENT_MEMBER, HASH_EVENT, PID_EVENT
+from tests.cluster.integration.test_snapshots import take_snapshot
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -74,3 +75,18 @@ def test_a_cluster_that_forgot_its_beginning_starts_again(start_cluster: StartCl
         cluster.await_leader(60)
         writer.write(1000, timeout_s=90)
         demand_agreement(cluster, [writer], timeout_s=90)
+
+
+def test_a_member_whose_state_differs_is_told_so(start_cluster: StartCluster) -> None:
+    cluster = start_cluster("tests.cluster.integration.services:Different")
+    take_snapshot(cluster)
+    told = cluster.await_value(
+        lambda: next((one for one in errors_of(cluster, DIFFERENT_MEMBER).splitlines() if "differs" in one), None),
+        "the error of the member that differs",
+    )
+    assert "differs from that of members [0, 1]" in told
+    assert all("differs" not in errors_of(cluster, member_id) for member_id in (0, 1))
+    hashes = {
+        str(event["text_hash"]) for member in cluster.member_ids for event in cluster.log_events(member, HASH_EVENT)
+    }
+    assert len(hashes) == 1, "strings hash alike in all containers"
