@@ -154,6 +154,7 @@ def serve(
         str(directory),
         ControlConfig(
             control_channel=f"aeron:udp?endpoint={control}",
+            replication_channel=f"aeron:udp?endpoint={control.rpartition(':')[0]}:0",
             recordings_max=recordings_max,
             replays_max=replays_max,
             sessions_max=sessions_max,

@@ -224,3 +224,34 @@ def migrate_segments(source_recording_id: int, target_recording_id: int) -> Call
 
 def update_channel(recording_id: int, channel: str) -> Call[None]:
     return Call(codecs.UPDATE_CHANNEL_REQUEST, {"recording_id": recording_id, "channel": channel}, _nothing)
+
+
+# --- copying from another archive -------------------------------------------------------------------------------------
+
+
+def replicate(
+    source_recording_id: int,
+    source_control_channel: str,
+    source_control_stream_id: int,
+    *,
+    target_recording_id: int | None,
+    stop_position: int | None,
+    replication_channel: str,
+) -> Call[int]:
+    fields = {
+        "source_recording_id": source_recording_id,
+        "target_recording_id": NULL_VALUE if target_recording_id is None else target_recording_id,
+        "stop_position": NULL_VALUE if stop_position is None else stop_position,
+        "channel_tag_id": NULL_VALUE,
+        "subscription_tag_id": NULL_VALUE,
+        "source_control_stream_id": source_control_stream_id,
+        "file_io_length_max": NULL_VALUE,
+        "replication_session_id": NULL_VALUE,
+        "source_control_channel": source_control_channel,
+        "replication_channel": replication_channel,
+    }
+    return Call(codecs.REPLICATE_REQUEST_2, fields, _id)
+
+
+def stop_replication(replication_id: int) -> Call[None]:
+    return Call(codecs.STOP_REPLICATION_REQUEST, {"replication_id": replication_id}, _nothing)

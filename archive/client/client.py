@@ -19,6 +19,7 @@ from archive.client.calls import Call, RecordedStream
 from archive.client.replay import RecordedMessage, ReplayStream
 from archive.client.session import ArchiveSession, SignalEvent
 from archive.client.settings import ArchiveClientSettings
+from archive.control.codes import CONTROL_STREAM_ID_DEFAULT
 from transport.client import TransportClient
 from transport.client_transport import ClientTransport
 
@@ -296,3 +297,37 @@ class ArchiveClient:
     def update_channel(self, recording_id: int, channel: str) -> None:
         """Changes what the catalog says of a recording's channel."""
         self._run(calls.update_channel(recording_id, channel))
+
+    # --- copying from another archive ---------------------------------------------------------------------------------
+
+    def replicate(
+        self,
+        source_recording_id: int,
+        source: str,
+        *,
+        target_recording_id: int | None = None,
+        stop_position: int | None = None,
+        source_stream_id: int = CONTROL_STREAM_ID_DEFAULT,
+        replication_channel: str = "",
+    ) -> int:
+        """Has this archive copy a recording of the one at `source` (`host:port` or a channel); returns at once.
+
+        The result is the replication id, under which signals come: REPLICATE names the new recording, SYNC says that it
+        is complete, REPLICATE_END ends it; errors raise from `work`. A recording that is live is followed to its stop,
+        or to `stop_position`. `target_recording_id`: a stopped recording that has a part of it, default a new one.
+        `replication_channel`: where the archive receives, default its own choice.
+        """
+        channel = source if source.startswith("aeron:") else f"aeron:udp?endpoint={source}"
+        return self._run(
+            calls.replicate(
+                source_recording_id,
+                channel,
+                source_stream_id,
+                target_recording_id=target_recording_id,
+                stop_position=stop_position,
+                replication_channel=replication_channel,
+            )
+        )
+
+    def stop_replication(self, replication_id: int) -> None:
+        self._run(calls.stop_replication(replication_id))

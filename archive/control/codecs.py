@@ -94,6 +94,38 @@ MIGRATE_SEGMENTS_REQUEST = _request(
 )
 UPDATE_CHANNEL_REQUEST = _request("UpdateChannelRequest", 107, [_RECORDING], [_CHANNEL])
 
+_REPLICATED: tuple[Column, ...] = (("source_recording_id", "i64"), ("target_recording_id", "i64"))
+_SOURCE_CHANNELS: tuple[Column, ...] = (("source_control_channel", ASCII), ("live_destination", ASCII))
+REPLICATE_REQUEST = _request(
+    "ReplicateRequest", 50, [*_REPLICATED, ("source_control_stream_id", "i32")], _SOURCE_CHANNELS
+)
+TAGGED_REPLICATE_REQUEST = _request(
+    "TaggedReplicateRequest",
+    62,
+    [*_REPLICATED, ("channel_tag_id", "i64"), ("subscription_tag_id", "i64"), ("source_control_stream_id", "i32")],
+    _SOURCE_CHANNELS,
+)
+REPLICATE_REQUEST_2 = _request(
+    "ReplicateRequest2",
+    66,
+    [
+        *_REPLICATED,
+        ("stop_position", "i64"),
+        ("channel_tag_id", "i64"),
+        ("subscription_tag_id", "i64"),
+        ("source_control_stream_id", "i32"),
+        ("file_io_length_max", "i32", 7),
+        ("replication_session_id", "i32", 8),
+    ],
+    [
+        *_SOURCE_CHANNELS,
+        ("replication_channel", ASCII),
+        ("encoded_credentials", BYTES, 8),
+        ("source_response_channel", ASCII, 10),
+    ],
+)
+STOP_REPLICATION_REQUEST = _request("StopReplicationRequest", 51, [("replication_id", "i64")])
+
 # --- to the client ----------------------------------------------------------------------------------------------------
 
 CONTROL_RESPONSE = _request(

@@ -13,6 +13,7 @@ from archive.control.driver_requests import DriverRequests
 from archive.control.queries import QueryRequests
 from archive.control.recordings import RecordingRequests
 from archive.control.replays import ReplayRequests
+from archive.control.replication import ReplicationRequests
 from archive.control.session import ControlSession
 from archive.control.storage_requests import StorageRequests
 from runtime.agent import Agent
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from random import Random
 
 CONTROL_SESSION_ID_MAX = (1 << 31) - 1
-UNSUPPORTED_REQUESTS = frozenset({50, 51, 62, 66, 105})
-"""Template ids of replication and of replays by token."""
+UNSUPPORTED_REQUESTS = frozenset({105})
+"""Template ids of replays by token."""
 
 
 class ControlConductor(Agent):
@@ -58,9 +59,11 @@ class ControlConductor(Agent):
         self._now_ns = 0
         self.recordings = RecordingRequests(archive, self._driver, self.config)
         self.replays = ReplayRequests(archive, self._driver, client.counters, self.config, self._access)
+        self.replications = ReplicationRequests(archive, client, self._driver, self.config)
         self._handlers: Mapping[int, Callable[[ControlSession, Any], None]] = {
             **self.recordings.handlers,
             **self.replays.handlers,
+            **self.replications.handlers,
             **QueryRequests(archive, self.recordings, self._access).handlers,
             **StorageRequests(archive).handlers,
         }
@@ -88,7 +91,7 @@ class ControlConductor(Agent):
 
     def do_work(self, now_ns: int) -> int:
         self._now_ns = now_ns
-        work_count = self._driver.work()
+        work_count = self._driver.work() + self.replications.work(now_ns)
         for subscription in self._subscriptions:
             work_count += subscription.poll_messages(self._on_message, self.config.requests_per_cycle_max)
         for session in list(self.sessions.values()):
@@ -101,6 +104,7 @@ class ControlConductor(Agent):
         for session in self.sessions.values():
             session.abort("the archive ends")
         self.sessions.clear()
+        self.replications.close()
         self.recordings.close()
         for subscription in self._subscriptions:
             subscription.close()

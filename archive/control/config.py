@@ -23,6 +23,8 @@ class ControlConfig:
     control_stream_id: int = CONTROL_STREAM_ID_DEFAULT
     local_control_channel: str | None = LOCAL_CONTROL_CHANNEL_DEFAULT
     local_control_stream_id: int = CONTROL_STREAM_ID_DEFAULT
+    replication_channel: str | None = None
+    """Where replays of other archives come in, such as aeron:udp?endpoint=10.0.0.1:0; None: each request says."""
     connect_timeout_ns: int = 5 * SECOND_NS
     ping_interval_ns: int = 1 * SECOND_NS
     sessions_max: int = 64

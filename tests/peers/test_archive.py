@@ -140,3 +140,38 @@ def test_aerons_tool_reads_an_exported_folder(
     verified = tool("verify", "-a", "-checksum", "io.aeron.archive.checksum.Crc32c")
     assert [line for line in verified if "recordingId=" in line] == ["(recordingId=0) OK", "(recordingId=1) OK"]
     assert run(["archive", "verify", folder]) == 0
+
+
+def test_recordings_are_copied_between_aerons_archive_and_ordos(
+    java: JavaPeers, tmp_path: Path, shm_path: Path, free_port: Callable[[], int]
+) -> None:
+    """From Ordo's to Aeron's, and the copy back again."""
+    address = f"127.0.0.1:{free_port()}"
+    host = java.start(
+        "ArchiveHost", shm_path / "java", tmp_path / "java", f"aeron:udp?endpoint={address}",
+        "aeron:udp?endpoint=127.0.0.1:0",
+    )  # fmt: skip
+    host.await_line("ready")
+    served = Served(free_port(), tmp_path / "archive", shm_path / "driver")
+    sent = [b"%d " % number + bytes(number * 13 % 3000) for number in range(300)]
+    with served.connect() as ours:
+        source_id = record(ours, f"aeron:udp?endpoint=127.0.0.1:{free_port()}", sent, local=False)
+        with ArchiveClient.connect(address) as theirs:
+            signals: list[str] = []
+            theirs._session.on_signal = lambda event: signals.append(event.signal.name)
+            theirs.replicate(source_id, served.address)
+            while not {"SYNC", "STOP", "REPLICATE_END"} <= set(signals):
+                theirs.work()
+            (copy,) = theirs.list_recordings()
+            assert [message.payload for message in theirs.replay(copy.recording_id)] == sent
+            signals.clear()
+            ours._session.on_signal = lambda event: signals.append(event.signal.name)
+            ours.replicate(copy.recording_id, address)
+            while not {"SYNC", "STOP", "REPLICATE_END"} <= set(signals):
+                ours.work()
+                theirs.work()
+            back = ours.list_recordings()[-1]
+            assert back.recording_id != source_id
+            assert [message.payload for message in ours.replay(back.recording_id)] == sent
+    served.stop()
+    host.finish()

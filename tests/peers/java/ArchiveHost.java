@@ -1,6 +1,7 @@
 import io.aeron.archive.Archive;
 import io.aeron.archive.ArchiveThreadingMode;
 import io.aeron.archive.ArchivingMediaDriver;
+import io.aeron.exceptions.AeronException;
 import io.aeron.driver.MediaDriver;
 import io.aeron.driver.ThreadingMode;
 import org.agrona.concurrent.SleepingMillisIdleStrategy;
@@ -32,6 +33,7 @@ public final class ArchiveHost
             .controlChannel(args[2])
             .replicationChannel(args[3])
             .segmentFileLength(65536)
+            .errorHandler(ArchiveHost::failUnlessWarned)
             .threadingMode(ArchiveThreadingMode.SHARED)
             .idleStrategySupplier(() -> new SleepingMillisIdleStrategy(1));
         try (ArchivingMediaDriver host = ArchivingMediaDriver.launch(driver, archive))
@@ -43,6 +45,15 @@ public final class ArchiveHost
             }
         }
         Peer.say("closed");
+    }
+
+    /** A client that is gone before its goodbye was read is worth a warning. */
+    private static void failUnlessWarned(final Throwable error)
+    {
+        if (!(error instanceof AeronException) || AeronException.Category.WARN != ((AeronException)error).category())
+        {
+            Peer.fail(error);
+        }
     }
 
     private ArchiveHost()
