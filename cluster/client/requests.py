@@ -82,6 +82,12 @@ class PendingRequest:
         assert self.answer is not None
         return self.answer
 
+    def when_done(self, callback: Callable[[PendingRequest], object]) -> None:
+        """Calls `callback(self)` in place of `on_done`; at once when it is done."""
+        self._on_done = callback
+        if self.is_done:
+            callback(self)
+
     def finish(self, answer: Answer | None, error: OrdoError | None = None) -> None:
         self.answer, self.error = answer, error
         if self._on_done is not None:
@@ -376,7 +382,7 @@ class ClientRequests:
         )
 
     def fail(self, error: OrdoError) -> None:
-        """Nothing can be done any more with this identity."""
+        """Nothing can be done any more with this identity, or by this client. A journal is left as it is."""
         self._failure = error
         lost = [*self._pending.values(), *self._unnumbered]
         self._pending.clear()
@@ -384,8 +390,12 @@ class ClientRequests:
         for pending in lost:
             pending.finish(None, error)
 
-    def close(self) -> None:
+    def close(self, error: OrdoError) -> None:
+        """What is not answered fails with the error, and stays in the journal. Idempotent."""
         if self._journal is not None:
-            self._note_confirmed()
+            if self._failure is None:
+                self._note_confirmed()
             self._journal.close()
             self._journal = None
+        if self._failure is None:
+            self.fail(error)

@@ -417,8 +417,6 @@ class ClusterClient:
                 publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**self._ids()))
                 self._drive()
         self._become_closed("it was closed by this client")
-        if self._requests is not None:
-            self._requests.close()
         if self._owns_transport:
             self._transport.close()
         elif not self._transport.client.is_closed:
@@ -566,7 +564,7 @@ class ClusterClient:
         if self._requests is None or self._is_ending:
             self.state = ClientState.CLOSED
             if self._requests is not None:
-                self._requests.fail(self._closed_error())
+                self._requests.close(self._closed_error())
             return
         self._requests.trouble = f"session {self.session_id} is over: {reason}"
         self.state = ClientState.CONNECTING

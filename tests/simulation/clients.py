@@ -11,8 +11,9 @@ from runtime.clock import VirtualClock
 from runtime.errors import OrdoError
 from runtime.memory import HeapMemoryProvider
 from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
-from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply
+from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request, decode_reply
 from tests.simulation.queries import Asking
+from tests.simulation.requests import Requesting
 from tests.simulation.timeline import NEVER_NS, Actor
 from transport.client import TransportClient
 from transport.client_transport import ClientTransport
@@ -48,6 +49,7 @@ class SimulatedClient(Actor):
         self.session: ClusterClient | None = None
         self.answered_last = 0
         self.asking = Asking(self)
+        self.requesting = Requesting(self) if world.options.requests else None
         self._driver: MediaDriver | None = None
         self._transport: ClientTransport | None = None
         self._next_operation_ns = 0
@@ -84,7 +86,7 @@ class SimulatedClient(Actor):
             config.directory, clock=clock, memory=memory, invoker=lambda: driver.do_work(clock.now()), name=self.name
         )
         self._driver = driver
-        self._transport = ClientTransport(client, clock, driver)
+        self._transport = ClientTransport(client, clock, driver, random=random)
         self.due_ns = world.now_ns
         self._open()
 
@@ -98,6 +100,7 @@ class SimulatedClient(Actor):
             on_message=self._on_message,
             transport=self._transport,
             wait=False,
+            journal=self.requesting.make_journal() if self.requesting else None,
             settings=ClientSettings(
                 ingress_channel="aeron:udp?term-length=64k",
                 egress_term_length_bytes=64 * KIB,
@@ -106,6 +109,8 @@ class SimulatedClient(Actor):
                 new_leader_timeout_s=4,
             ),
         )
+        if self.requesting is not None:
+            self.requesting.recover()
 
     def crash(self) -> None:
         """The process is gone; nobody is told."""
@@ -114,6 +119,8 @@ class SimulatedClient(Actor):
             self.host.close()
         self.release()
         self._unanswered.clear()
+        if self.requesting is not None:
+            self.requesting.crash()
 
     def release(self) -> None:
         """Forgets the process without a word to anybody."""
@@ -163,7 +170,7 @@ class SimulatedClient(Actor):
 
     def _note_state(self, session: ClusterClient, term_id_before: int) -> None:
         leadership_term_id = session.leadership_term_id
-        if leadership_term_id != term_id_before:
+        if leadership_term_id != term_id_before and self.requesting is None:
             self._unanswered.clear()  # what went to the old leader may never be answered, and must not stop the rest
         self.world.note(f"{self.name} {session.state.name} session={session.session_id} term={leadership_term_id}")
 
@@ -218,7 +225,10 @@ class SimulatedClient(Actor):
         """One try; True when the ingress has taken it."""
         assert self.session is not None
         try:
-            result = self.session.offer(request.encode(padding))
+            if self.requesting is not None:
+                result = int(self.requesting.submit(request, padding))
+            else:
+                result = self.session.offer(request.encode(padding))
         except OrdoError as error:
             self._lose_session(self.world.now_ns, str(error))
             return False
@@ -232,6 +242,11 @@ class SimulatedClient(Actor):
             self.world.last_written[request.first] = request.second
         return True
 
+    @property
+    def has_all_answers(self) -> bool:
+        """No request is under way."""
+        return self.session is None or self.requesting is None or self.session.outstanding_requests == 0
+
     def probe(self) -> bool:
         """Asks once more after the faults; True when the ingress has taken it."""
         if self.session is None or self.session.state is not ClientState.CONNECTED:
@@ -239,7 +254,10 @@ class SimulatedClient(Actor):
         return self.offer(Request(self.client_id, self.number + 1, Kind.READ, 0))
 
     def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
-        reply = decode_reply(payload)
+        self.take_reply(decode_reply(payload))
+
+    def take_reply(self, reply: Reply) -> None:
+        """What was asked for has an answer, for the first time."""
         self._unanswered.discard(reply.number)
         self.answered_last = max(self.answered_last, reply.number)
         self.world.on_answer(self, reply)

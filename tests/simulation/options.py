@@ -79,6 +79,8 @@ class Options:
     retention_patience_s: int = 30
     timers: bool = True
     messages: bool = True
+    requests: str = ""
+    """How clients ask: "" by offers, "requests", or "journal": by requests that outlive their process."""
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 
@@ -90,7 +92,9 @@ class Options:
 
 
 def _short(name: str, value: Any) -> str:
-    return f"{value / 1e6:g}ms" if name.endswith("_ns") else f"{value:g}" if isinstance(value, float) else str(value)
+    if name.endswith("_ns"):
+        return f"{value / 1e6:g}ms"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def draw(rng: Random) -> Options:
@@ -107,6 +111,7 @@ def draw(rng: Random) -> Options:
     _draw_membership(options, rng)
     _draw_orders(options, rng)
     _draw_retention(options, rng)
+    _draw_requests(options, rng)
     return options
 
 
@@ -198,3 +203,7 @@ def _draw_retention(options: Options, rng: Random) -> None:
         options.retention_patience_s = patience_s
         options.term_length = options.segment_length = 64 * KIB
         options.operation_mean_ns, options.padding_max = min(options.operation_mean_ns, 5 * MS), 3000
+
+
+def _draw_requests(options: Options, rng: Random) -> None:
+    options.requests = rng.choice(("", "", "requests", "journal"))

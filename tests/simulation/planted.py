@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from cluster.client.journal import Journal
+from cluster.client.requests import ClientRequests
 from cluster.container.queries import ContainerQueries
 from cluster.container.service_container import ServiceContainer
 from cluster.module import session_requests
@@ -25,6 +27,7 @@ from cluster.module.state_store import StateStore
 from cluster.module.timers import TimerService
 from cluster.module.upkeep import Upkeep
 from cluster.node import node
+from cluster.wire import container_snapshot
 from cluster.wire.counter_types import ControlToggle
 from consensus import context, core, election, following, leading, membership, quorum, transfer, trust
 from consensus.configuration import Configuration
@@ -32,6 +35,7 @@ from consensus.context import Context
 from consensus.core import ConsensusCore
 from consensus.distrust import Distrust
 from consensus.verification import Comparison, Verdict
+from service_api.requests import RequestLimits, RequestTable
 from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
@@ -364,6 +368,52 @@ def a_fetched_snapshot_keeps_the_old_log(patch: Patch) -> None:
     patch(StateStore, "install", install)
 
 
+def snapshots_forget_requests(patch: Patch) -> None:
+    """Raft §6.3: what was executed for whom is not part of the snapshot."""
+    original = container_snapshot.encode
+    patch(container_snapshot, "encode", lambda snapshot: original(snapshot._replace(requests=())))
+
+
+def snapshots_forget_answers(patch: Patch) -> None:
+    """Raft §6.3: a request that is repeated across a snapshot is executed again."""
+    original = container_snapshot.decode
+
+    def decode(messages: Any) -> Any:
+        snapshot = original(messages)
+        states = [state._replace(number=state.confirmed, answers=[]) for state in snapshot.requests]
+        return snapshot._replace(requests=tuple(states))
+
+    patch(container_snapshot, "decode", decode)
+
+
+def identities_expire_too_early(patch: Patch) -> None:
+    """An identity is forgotten while its client lives."""
+    original = ServiceContainer.__init__
+
+    def init(self: Any, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        self.set_requests(RequestTable(RequestLimits(idle_timeout=300)))
+
+    patch(ServiceContainer, "__init__", init)
+
+
+def requests_are_sent_before_they_are_in_the_journal(patch: Patch) -> None:
+    """A client that starts again gives a number a second time, to another request."""
+    patch(Journal, "sync", lambda self: None)
+
+
+def a_closed_client_confirms_what_it_has_not_seen(patch: Patch) -> None:
+    """What was under way when a client was closed is gone from its journal (seed 10)."""
+    original = ClientRequests.close
+
+    def close(self: Any, error: Any) -> None:
+        if self._journal is not None and self._failure is None:
+            self._journal.confirm(self._number)
+        original(self, error)
+
+    patch(ClientRequests, "close", close)
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -396,6 +446,11 @@ PLANTED: tuple[Plant, ...] = (
     log_goes_before_a_quorum_has_the_snapshot,
     snapshots_of_a_minority_are_given_away,
     a_fetched_snapshot_keeps_the_old_log,
+    snapshots_forget_requests,
+    snapshots_forget_answers,
+    identities_expire_too_early,
+    requests_are_sent_before_they_are_in_the_journal,
+    a_closed_client_confirms_what_it_has_not_seen,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

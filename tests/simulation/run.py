@@ -89,7 +89,16 @@ def drive(world: World) -> bool:
     world.check_all()
     if world.violation is not None:
         raise world.violation
+    check_answers(world)
     return check_histories(world)
+
+
+def check_answers(world: World) -> None:
+    """What was executed for a client with a journal was answered."""
+    for client in world.clients:
+        unanswered = client.requesting.unanswered() if client.requesting is not None else []
+        if unanswered:
+            raise Violation(f"{client.name}: requests {unanswered} were executed and never answered")
 
 
 class Probes:
@@ -119,6 +128,8 @@ def recover(world: World) -> None:
     probes = Probes(world)
     if not world.run(RECOVERY_NS_MAX, lambda: probes.are_answered() and world.is_steady()):
         raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
+    if not world.run(RECOVERY_NS_MAX, lambda: all(client.has_all_answers for client in world.clients)):
+        raise Violation(f"requests are not answered {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     questions = LastQuestions(world.clients[0])
     if not world.run(RECOVERY_NS_MAX, questions.are_answered):
         raise Violation(f"queries are not answered {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")

@@ -9,8 +9,9 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Protocol
 
+from runtime.errors import Reject
 from service_api.service import Cluster, ClusteredService
-from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_request, encode_reply
+from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply
 from tests.simulation.queries import Answer, decode_question
 
 SNAPSHOT_PADDING_BYTES_MAX = 200_000
@@ -41,6 +42,8 @@ class State:
     registers: dict[int, int] = field(default_factory=dict)
     sessions: dict[int, int] = field(default_factory=dict)
     timers: dict[int, int] = field(default_factory=dict)
+    identities: dict[str, int] = field(default_factory=dict)
+    """Last number of each."""
     opened: list[int] = field(default_factory=list)
     messages_sent: int = 0
     messages_received: int = 0
@@ -109,21 +112,36 @@ class RegisterService(ClusteredService):
         text = f"close session={session.id} reason={close_reason.name} time={timestamp}"
         self._done(self.cluster.log_position, text, wrong)
 
-    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> None:
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
         if session is None:
             self._on_own_message(payload, header.position)
-            return
+            return None
         request = decode_request(payload)
         if request is None:
             self._done(header.position, f"message session={session.id}", "a payload that no client sent", payload)
-            return
+            return None
         session_id, position = session.id, header.position
-        wrong = self._check_order(session_id, request.number)
+        if session.identity is None:
+            wrong = self._check_order(session_id, request.number)
+        else:
+            wrong = self._check_once(session.identity.hex(), request.number)
         self._observer.on_request(session_id, request, position)
         reply = self._apply(session, request, timestamp)
         text = f"{request.kind.name} session={session_id} client={request.client} number={request.number}"
         self._done(position, text, wrong, reply + timestamp.to_bytes(8, "little"))
-        session.offer(reply)
+        if session.identity is None:
+            session.offer(reply)
+            return None
+        if request.kind is Kind.CAS and not decode_reply(reply).ok:
+            raise Reject(reply.hex())
+        return reply
+
+    def _check_once(self, identity: str, number: int) -> str:
+        last = self.state.identities.get(identity, 0)
+        if number <= last:
+            return f"identity {identity}: number {number} after {last}: executed twice, or out of order"
+        self.state.identities[identity] = number
+        return ""
 
     def _check_order(self, session_id: int, number: int) -> str:
         last = self.state.sessions.get(session_id)

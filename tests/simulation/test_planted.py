@@ -42,6 +42,11 @@ SEEDS_NEEDED: dict[str, int] = {
     "log_goes_before_a_quorum_has_the_snapshot": 1,
     "snapshots_of_a_minority_are_given_away": 10,
     "a_fetched_snapshot_keeps_the_old_log": 8,
+    "snapshots_forget_requests": 7,
+    "snapshots_forget_answers": 7,
+    "identities_expire_too_early": 3,
+    "requests_are_sent_before_they_are_in_the_journal": 48,
+    "a_closed_client_confirms_what_it_has_not_seen": 10,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60

@@ -1,0 +1,267 @@
+"""The requests of a client, against a cluster that is written down here: what is sent, and when again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster.client.journal import Journal
+from cluster.client.requests import ClientRequests, PendingRequest
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import AnswerStatus
+from runtime.errors import (
+    AnswerTooLongError,
+    ClusterError,
+    IdentityError,
+    OrdoError,
+    RejectedError,
+    SessionClosedError,
+)
+from service_api.requests import OpenStatus
+from tests.simulation.requests import MemoryJournal
+
+RETRY_NS = 1_000
+NAME = bytes(range(16))
+
+
+class Ingress:
+    """A publication to the leader. `room`: so many messages it takes."""
+
+    max_message_length = 1000
+    is_connected = True
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Any]] = []
+        self.room = 1000
+
+    def offer(self, message: bytes) -> int:
+        if self.room == 0:
+            return -2
+        self.room -= 1
+        found = ordo_codecs.decode(message)
+        assert found is not None
+        self.sent.append((found[0].name, found[1]))
+        return len(self.sent)
+
+    def numbers(self) -> list[int]:
+        """Of the requests sent since the last call."""
+        sent, self.sent = self.sent, []
+        return [values.number for name, values in sent if name == "Request"]
+
+
+class Session:
+    """One session after the other."""
+
+    def __init__(self) -> None:
+        self.session_id = 5
+        self.leadership_term_id = 1
+        self.leader_ingress: Any = Ingress()
+        self.lost = 0
+
+    def note_ingress_lost(self) -> None:
+        self.lost += 1
+
+    def note_sent(self) -> None:
+        """Counted by the ingress."""
+
+
+class Client:
+    """The requests under test, with what the cluster says."""
+
+    def __init__(self, store: MemoryJournal | None = None) -> None:
+        self.session = Session()
+        self.now_ns = 1
+        self.requests = ClientRequests(
+            self.session,
+            identity=NAME,
+            incarnation=77,
+            retry_interval_ns=RETRY_NS,
+            outstanding_max=100,
+            journal=None if store is None else Journal(store),
+            wait=lambda pending, timeout_s: None,
+        )
+
+    @property
+    def ingress(self) -> Ingress:
+        assert isinstance(self.session.leader_ingress, Ingress)
+        return self.session.leader_ingress
+
+    def work(self, later_ns: int = 1) -> list[int]:
+        self.now_ns += later_ns
+        self.requests.work(self.now_ns)
+        return self.ingress.numbers()
+
+    def opened(self, number: int = 0, confirmed: int = 0, status: OpenStatus = OpenStatus.OK) -> None:
+        message = ordo_codecs.IDENTITY_OPENED.encode(
+            incarnation=77,
+            open_position=640,
+            number=number,
+            confirmed=confirmed,
+            status=status,
+            length_bytes_max=1000,
+        )
+        self.requests.on_opened(ordo_codecs.IDENTITY_OPENED.decode(message), self.now_ns)
+
+    def answer(self, number: int, status: int = AnswerStatus.OK, payload: bytes = b"yes", position: int = 640) -> None:
+        self.requests.on_answer(position, number, 1000 + number, status, payload)
+
+    def open(self, count: int = 0) -> list[PendingRequest]:
+        """An open identity, and requests that were sent."""
+        pending = [self.requests.submit(b"%d" % number) for number in range(count)]
+        self.work()
+        self.opened()
+        self.ingress.numbers()
+        return pending
+
+
+def test_the_identity_is_opened_first_and_again_until_it_is() -> None:
+    client = Client()
+    pending = client.requests.submit(b"one")
+    assert (pending.number, client.work()) == (0, [])
+    client.requests.work(client.now_ns + 1)
+    assert client.ingress.sent == []
+    client.requests.work(client.now_ns + 300_000_000)
+    ((name, values),) = client.ingress.sent
+    assert (name, values.incarnation, values.known_position) == ("OpenIdentity", 77, 0)
+    client.opened(number=41)
+    assert (pending.number, client.ingress.numbers()) == (42, [42])
+
+
+def test_answers_may_come_in_any_order_and_confirm_what_is_whole() -> None:
+    client = Client()
+    first, second, third = client.open(3)
+    client.answer(2)
+    assert (second.result(), first.is_done) == ((b"yes", 1002), False)
+    client.requests.submit(b"four")
+    assert client.ingress.sent[-1][1].confirmed == 0
+    client.answer(1)
+    client.answer(1)
+    client.work()
+    client.requests.submit(b"five")
+    assert client.ingress.sent[-1][1].confirmed == 2
+    assert not third.is_done and len(client.requests) == 3
+
+
+def test_everything_unanswered_is_sent_again_in_order() -> None:
+    """To a new leader, with a new session, and when nothing was heard; later and later while nothing is."""
+    client = Client()
+    client.open(3)
+    assert client.work() == []
+    client.answer(1)
+    assert client.work() == []
+    client.session.leadership_term_id = 2
+    assert client.work() == [2, 3]
+    client.session.session_id = 6
+    assert client.work() == [2, 3]
+    assert client.work(RETRY_NS - 1) == []
+    assert client.work(1) == [2, 3]
+    assert client.work(RETRY_NS) == []
+    assert client.work(RETRY_NS) == [2, 3]
+    client.answer(2)
+    client.work()
+    assert client.work(RETRY_NS) == [3], "there was progress"
+
+
+def test_a_full_ingress_takes_the_rest_later() -> None:
+    client = Client()
+    client.open()
+    client.ingress.room = 2
+    for number in range(4):
+        client.requests.submit(b"%d" % number)
+    assert client.ingress.numbers() == [1, 2]
+    assert client.requests.has_unsent
+    client.ingress.room = 10
+    assert client.work() == [3, 4]
+    assert not client.requests.has_unsent
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(AnswerStatus.REJECTED, RejectedError), (AnswerStatus.TOO_LONG, AnswerTooLongError)]
+)
+def test_what_the_service_refuses_says_why_and_where(status: int, error: type[OrdoError]) -> None:
+    client = Client()
+    (pending,) = client.open(1)
+    client.answer(1, status, b"no money")
+    with pytest.raises(error, match="no money") as raised:
+        pending.result()
+    assert getattr(raised.value, "log_position") == 1001  # noqa: B009
+
+
+def test_a_cluster_that_keeps_too_much_is_asked_again() -> None:
+    client = Client()
+    (pending,) = client.open(1)
+    client.answer(1, AnswerStatus.WAIT, b"too many answers are kept")
+    assert not pending.is_done and "too many answers" in str(client.requests.timeout(pending))
+    client.work()
+    assert client.work(RETRY_NS) == [1]
+
+
+def test_a_request_that_is_too_long_is_refused_before_it_has_a_number() -> None:
+    client = Client()
+    early = client.requests.submit(bytes(945))
+    fits = client.requests.submit(bytes(944))
+    client.work()
+    client.opened()
+    with pytest.raises(ClusterError, match="request of 945 bytes, at most 944"):
+        early.result()
+    assert (fits.number, client.ingress.numbers()) == (1, [1])
+    with pytest.raises(ClusterError, match="request of 945 bytes, at most 944"):
+        client.requests.submit(bytes(945))
+
+
+def test_an_identity_that_has_expired_is_said_to_be_and_begun_anew() -> None:
+    client = Client()
+    (pending,) = client.open(1)
+    client.answer(1, AnswerStatus.UNKNOWN, b"")
+    client.work()
+    client.opened(status=OpenStatus.EXPIRED)
+    with pytest.raises(IdentityError, match="has expired"):
+        pending.result()
+    again = client.requests.submit(b"again")
+    client.work()
+    client.opened()
+    assert (again.number, client.ingress.numbers()) == (1, [1])
+
+
+@pytest.mark.parametrize("status", [OpenStatus.SUPERSEDED, OpenStatus.FORBIDDEN])
+def test_an_identity_that_another_has_is_given_up(status: OpenStatus) -> None:
+    client = Client()
+    pending = client.requests.submit(b"one")
+    client.work()
+    client.opened(status=status)
+    with pytest.raises(IdentityError):
+        pending.result()
+    with pytest.raises(IdentityError):
+        client.requests.submit(b"two")
+
+
+def test_a_client_that_is_closed_leaves_in_its_journal_what_was_not_answered() -> None:
+    """They were confirmed, and gone (seed 10 of the simulation)."""
+    store = MemoryJournal(None)
+    client = Client(store)
+    pending = client.open(3)
+    client.work()
+    client.answer(1)
+    client.requests.close(SessionClosedError("closed"))
+    with pytest.raises(SessionClosedError):
+        pending[1].result()
+    again = Client(store)
+    assert [one.number for one in again.requests.recovered] == [2, 3]
+    again.work()
+    again.opened(number=2, confirmed=0)
+    assert again.ingress.numbers() == [2, 3]
+    again.answer(2)
+    assert again.requests.recovered[0].result() == (b"yes", 1002)
+    assert again.requests.submit(b"next").number == 4
+
+
+def test_a_journal_that_is_an_old_copy_is_refused() -> None:
+    store = MemoryJournal(None)
+    client = Client(store)
+    client.open(3)
+    old = Client(store)
+    old.work()
+    old.opened(number=9)
+    with pytest.raises(IdentityError, match="journal ends at request 3, the cluster has executed 9"):
+        old.requests.recovered[0].result()
