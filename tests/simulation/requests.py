@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cluster.client.journal import Journal
 from cluster.client.requests import PendingRequest
 from runtime.errors import RejectedError, SessionClosedError
 from tests.simulation.operations import Reply, Request, decode_reply, decode_request
-
-if TYPE_CHECKING:
-    from tests.simulation.clients import SimulatedClient
 
 
 class MemoryJournal:
@@ -45,7 +42,8 @@ class MemoryJournal:
 class Requesting:
     """The requests of one client over all its lives. With a journal none may get lost."""
 
-    def __init__(self, client: SimulatedClient) -> None:
+    def __init__(self, client: Any) -> None:
+        """`client`: a SimulatedClient, which is made of this."""
         self._client = client
         self._store: MemoryJournal | None = None
         if client.world.options.requests == "journal":
