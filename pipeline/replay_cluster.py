@@ -10,10 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from pipeline import replay_requests
 from pipeline.errors import PipelineError
 from pipeline.jobs.sessions import parse_event
-from runtime.errors import ServiceError
+from runtime.errors import Reject, ServiceError
 from service_api.native import Header, SinkSession
+from service_api.requests import IdentityState, RequestTable
 from service_api.service import (
     ClientSession,
     CloseReason,
@@ -39,7 +41,7 @@ _NEW_TERM = struct.Struct("<qqqqiiii")
 
 
 class Effect(NamedTuple):
-    """Something a service did. `kind`: egress, offer, schedule, cancel, close; `key` is the session or timer."""
+    """Something a service did. `kind`: egress, offer, schedule, cancel, close, reject; `key`: session or timer."""
 
     kind: str
     key: int
@@ -60,6 +62,7 @@ class SnapshotState(NamedTuple):
     messages: tuple[bytes, ...]
     timers: tuple[tuple[int, int], ...] = ()
     """(correlation id, deadline)."""
+    requests: tuple[IdentityState, ...] = ()
 
     @property
     def data(self) -> bytes:
@@ -73,11 +76,15 @@ def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
     begin = _marker(next(stream, b""), _MARK_BEGIN)
     sessions: list[tuple[int, int, str, bytes]] = []
     timers: list[tuple[int, int]] = []
+    requests: list[IdentityState] = []
     for message in stream:
+        if replay_requests.add_to_snapshot(requests, message):
+            continue
         block_length, template_id, _, _ = _HEADER.unpack_from(message)
         if template_id == _MARKER_TEMPLATE:
             _marker(message, _MARK_END)
-            return SnapshotState(begin[1], begin[2], begin[5], tuple(sessions), tuple(stream), tuple(timers))
+            head, parts = (begin[1], begin[2], begin[5]), (tuple(sessions), tuple(stream), tuple(timers))
+            return SnapshotState(*head, *parts, tuple(requests))
         if template_id == _TIMER_TEMPLATE:
             timers.append(_TIMER.unpack_from(message, 8))
             continue
@@ -117,6 +124,9 @@ class ReplaySession(SinkSession):
     def offer(self, payload: Payload) -> int:
         return self._cluster.on_egress(self, bytes(payload))
 
+    def reply(self, payload: Payload) -> None:
+        self._cluster.on_reply(self, bytes(payload))
+
     def close(self) -> None:
         if self._cluster.get_client_session(self.id) is not None:
             self._cluster.close_client_session(self.id)
@@ -139,13 +149,17 @@ class ReplayCluster:
         self._header = Header()
         self._term = snapshot.leadership_term if snapshot else -1
         self._may_call = False
+        self._replies: list[bytes] = []
         self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
             "message": self._on_message,
             "session_open": self._on_open,
             "session_close": self._on_close,
             "timer": self._on_timer,
             "new_term": self._on_new_term,
+            "other": self._on_other,
         }
+        self._requests = RequestTable()
+        self._requests.restore(snapshot.requests if snapshot else ())
         for session_id, stream_id, channel, principal in snapshot.sessions if snapshot else ():
             self._sessions[session_id] = ReplaySession(self, session_id, stream_id, channel, principal)
         self.service.on_start(self, SnapshotReader(snapshot.messages) if snapshot else None)
@@ -231,8 +245,47 @@ class ReplayCluster:
         session = self._sessions.get(session_id) if session_id >= 0 else None
         if session is None and session_id >= 0:
             return  # as the container: a message of a session that is not open is not delivered
-        self._header.update(record["position"], self._term)
-        self.service.on_session_message(session, self.time, record["payload"], self._header)
+        self._call(session, record["payload"])
+
+    def _on_other(self, record: dict[str, Any]) -> None:
+        """What clients ask for by requests."""
+        message = replay_requests.parse(bytes(record["payload"]))
+        session = self._sessions.get(message.session_id) if message is not None else None
+        if message is None or session is None:
+            return
+        self.time = message.time
+        principal, position = bytes(session.encoded_principal), record["position"]
+        if isinstance(message, replay_requests.OpenIdentity):
+            known = message.known_position
+            self._requests.open(message.identity, principal, message.incarnation, known, position, self.time)
+            return
+        judged = self._requests.judge(message.open_position, principal, message.number, message.confirmed, self.time)
+        if judged is None:
+            return
+        session.identity = judged.identity
+        status, answer = self._call(session, message.payload)
+        session.identity = None
+        if len(answer) > self._requests.answer_bytes_max:
+            status, answer = replay_requests.TOO_LONG, b"an answer of %d bytes" % len(answer)
+        self._requests.note(judged, position, status, answer)
+
+    def _call(self, session: ReplaySession | None, payload: bytes) -> tuple[int, bytes]:
+        """Status and payload of the service's answer; what it sends to a session is an effect, and so is a refusal."""
+        self._header.update(self.log_position, self._term)
+        replies = self._replies = []
+        try:
+            answer = self.service.on_session_message(session, self.time, payload, self._header)
+        except Reject as why:
+            text = str(why).encode()
+            self._note("reject", -1 if session is None else session.id, text)
+            return replay_requests.REJECTED, text
+        if answer is not None and session is not None:
+            session.reply(answer)
+        return replay_requests.OK, replies[-1] if replies else b""
+
+    def on_reply(self, session: ReplaySession, payload: bytes) -> None:
+        self._replies.append(payload)
+        self._note("egress", session.id, payload)
 
     def _on_open(self, record: dict[str, Any]) -> None:
         event = parse_event("session_open", record["payload"])

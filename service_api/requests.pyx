@@ -176,6 +176,16 @@ cdef class RequestTable:
             return WAIT
         return EXECUTE
 
+    def judge(self, int64_t open_position, bytes principal not None, int64_t number, int64_t confirmed, int64_t time):
+        """`find` and `admit` for who replays a log: the identity when its request is to be executed, else None. `note`
+        must follow."""
+        cdef Identity identity = self.find(open_position, principal, time)
+        return identity if identity is not None and self.admit(identity, number, confirmed, time) == EXECUTE else None
+
+    def note(self, Identity identity not None, int64_t log_position, int32_t status, bytes payload not None):
+        """The request that `judge` let through was executed."""
+        self.keep(identity, log_position, status, payload)
+
     cdef int _confirm(self, Identity identity, int64_t number) except -1:
         cdef int64_t length_bytes
         while identity.confirmed < number:

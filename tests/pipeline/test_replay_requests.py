@@ -1,0 +1,100 @@
+"""A replay executes requests when the cluster did: once, in order, and across a snapshot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.wire import codecs, container_snapshot, ordo_codecs
+from pipeline.replay_cluster import Effect, ReplayCluster, decode_snapshot
+from runtime.errors import Reject
+from service_api.requests import IdentityState
+from service_api.service import ClusteredService, TimeUnit
+
+NAME = bytes(range(16))
+
+
+class Adder(ClusteredService):
+    def __init__(self) -> None:
+        self.total = 0
+        self.identities: list[bytes | None] = []
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
+        self.identities.append(session.identity)
+        if not payload.isdigit():
+            raise Reject("no number")
+        self.total += int(payload)
+        return b"%d" % self.total
+
+
+def row(kind: str, position: int, payload: bytes, **others: Any) -> dict[str, Any]:
+    columns = {"session_id": None, "correlation_id": None, "cluster_time": None}
+    return {"kind": kind, "position": position, "payload": payload, **columns, **others}
+
+
+def opened(cluster: ReplayCluster, position: int = 100) -> None:
+    record = codecs.SESSION_OPEN_EVENT.encode(
+        leadership_term_id=0,
+        correlation_id=1,
+        cluster_session_id=5,
+        timestamp=1,
+        response_stream_id=102,
+        response_channel="aeron:ipc",
+        encoded_principal=b"me",
+    )
+    cluster.execute(row("session_open", position, record, session_id=5, cluster_time=1))
+    message = ordo_codecs.OPEN_IDENTITY.encode(
+        leadership_term_id=0,
+        cluster_session_id=5,
+        timestamp=2,
+        incarnation=7,
+        known_position=0,
+        **ordo_codecs.split_identity(NAME),
+    )
+    cluster.execute(row("other", position + 100, message))
+
+
+def request(cluster: ReplayCluster, number: int, payload: bytes, open_position: int = 200) -> list[Effect]:
+    head = ordo_codecs.REQUEST.encode(
+        leadership_term_id=0,
+        cluster_session_id=5,
+        timestamp=10 + number,
+        open_position=open_position,
+        number=number,
+        confirmed=0,
+    )
+    return list(cluster.execute(row("other", 1000 + number, head + payload)))
+
+
+def test_requests_are_executed_once_and_in_order() -> None:
+    cluster = ReplayCluster(Adder, None, 0)
+    opened(cluster)
+    assert request(cluster, 1, b"5") == [Effect("egress", 5, b"5")]
+    assert request(cluster, 1, b"5") == []
+    assert request(cluster, 3, b"7") == []
+    assert request(cluster, 2, b"x") == [Effect("reject", 5, b"no number")]
+    assert request(cluster, 2, b"x") == []
+    assert request(cluster, 3, b"7", open_position=999) == []
+    assert request(cluster, 3, b"7") == [Effect("egress", 5, b"12")]
+    assert cluster.time == 13
+    service = cluster.service
+    assert isinstance(service, Adder) and service.identities == [NAME] * 3
+
+
+def test_a_snapshot_says_what_was_executed() -> None:
+    states = (IdentityState(NAME, b"me", 7, 200, 2, 0, 12, [(1, 1001, 0, b"5"), (2, 1002, 0, bytes(100_000))]),)
+    session = codecs.CLIENT_SESSION.decode(
+        codecs.CLIENT_SESSION.encode(
+            cluster_session_id=5, response_stream_id=102, response_channel="aeron:ipc", encoded_principal=b"me"
+        )
+    )
+
+    class Session:
+        id, response_stream_id = session.cluster_session_id, session.response_stream_id
+        response_channel, encoded_principal = session.response_channel, session.encoded_principal
+
+    state = container_snapshot.ServiceSnapshot(1002, 0, TimeUnit.MILLIS, 1, (Session(),), (), states)
+    decoded = decode_snapshot(container_snapshot.encode(state))
+    assert decoded.requests == states
+    cluster = ReplayCluster(Adder, decoded, 0)
+    assert request(cluster, 2, b"9") == []
+    assert request(cluster, 3, b"9") == [Effect("egress", 5, b"9")]
