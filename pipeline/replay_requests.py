@@ -57,8 +57,8 @@ def add_to_snapshot(states: list[IdentityState], message: bytes) -> bool:
     if template_id == IDENTITY:
         high, low, incarnation, open_position, number, confirmed, last_time, size = _IDENTITY.unpack_from(message, 8)
         principal = message[8 + _IDENTITY.size : 8 + _IDENTITY.size + size]
-        state = join_identity(high, low), principal, incarnation, open_position, number, confirmed, last_time, []
-        states.append(IdentityState(*state))
+        name = join_identity(high, low)
+        states.append(IdentityState(name, principal, incarnation, open_position, number, confirmed, last_time, []))
         return True
     if not states:
         raise PipelineError("a service snapshot has an answer that belongs to no identity")
