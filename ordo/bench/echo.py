@@ -4,7 +4,7 @@ import time
 
 from service_api.native import Header
 from service_api.service import ClientSession, Cluster, ClusteredService, OfferResult
-from service_api.snapshot import SnapshotReader
+from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 OFFER_TIMEOUT_NS = 1_000_000_000
 OFFER_PAUSE_S = 0.00005
@@ -22,6 +22,9 @@ class Echo(ClusteredService):
         result = session.offer(payload)
         if result in (OfferResult.BACK_PRESSURED, OfferResult.ADMIN_ACTION):
             self._offer_again(session, payload)
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        """There is nothing to keep."""
 
     def _offer_again(self, session: ClientSession, payload: bytes) -> None:
         """Egress is not part of the state, so the clock of this machine may be looked at."""

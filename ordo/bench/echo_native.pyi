@@ -1,3 +1,5 @@
 from service_api.native import NativeClusteredService
+from service_api.snapshot import SnapshotWriter
 
-class NativeEcho(NativeClusteredService): ...
+class NativeEcho(NativeClusteredService):
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None: ...

@@ -17,6 +17,9 @@ cdef class NativeEcho(NativeClusteredService):
     def on_start(self, cluster, snapshot):
         self._cluster = cluster
 
+    def on_take_snapshot(self, writer):
+        """There is nothing to keep."""
+
     cdef int on_message(self, NativeSession session, int64_t timestamp, const uint8_t* payload, int64_t length_bytes,
                         int64_t position) except -1:
         if session is None:
