@@ -14,12 +14,12 @@ from cluster.container.service_loader import load_service
 from runtime.errors import ConfigurationError, OrdoError
 
 PUBLIC = {
-    *("ArchiveClient", "ArchiveClientSettings", "RecordedMessage", "RecordingDescriptor", "RecordingSignal"),
-    *("ReplayStream", "SignalEvent", "EntryKind", "LogEntry", "LogReader"),
-    *("AsyncClusterClient", "ClientSession", "ClientSettings", "ClientState", "CloseReason", "Cluster"),
-    *("ClusterClient", "ClusteredService", "EventCode", "Header", "NativeClusteredService", "NativeSession"),
-    *("NewLeadershipTermEvent", "OfferResult", "OrdoError", "Payload", "PendingQuery", "QueryReply", "Role"),
-    *("ServiceMessage", "SnapshotReader", "SnapshotWriter", "TimeUnit", "__version__"),
+    *("Answer", "ArchiveClient", "ArchiveClientSettings", "AsyncClusterClient", "ClientSession", "ClientSettings"),
+    *("ClientState", "CloseReason", "Cluster", "ClusterClient", "ClusteredService", "EntryKind", "EventCode", "Header"),
+    *("LogEntry", "LogReader", "NativeClusteredService", "NativeSession", "NewLeadershipTermEvent", "OfferResult"),
+    *("OrdoError", "Payload", "PendingQuery", "PendingRequest", "QueryReply", "RecordedMessage"),
+    *("RecordingDescriptor", "RecordingSignal", "Reject", "ReplayStream", "Role", "ServiceMessage", "SignalEvent"),
+    *("SnapshotReader", "SnapshotWriter", "TimeUnit", "__version__"),
 }
 
 
@@ -42,17 +42,9 @@ def test_every_error_is_exported() -> None:
 def test_a_client_shows_what_is_its_users() -> None:
     shown = {name for name in dir(ordo.ClusterClient) if not name.startswith("_")}
     assert shown == {
-        "close",
-        "descriptor",
-        "flush",
-        "is_closed",
-        "is_connected",
-        "park",
-        "poll",
-        "query",
-        "send",
-        "start_query",
-        "unsent",
+        *("close", "descriptor", "flush", "has_unsent_requests", "identity", "is_closed", "is_connected"),
+        *("outstanding_requests", "park", "poll", "query", "recovered_requests", "request", "request_many"),
+        *("request_trouble", "send", "start_query", "submit", "unsent"),
     }
 
 
