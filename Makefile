@@ -5,13 +5,18 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 JOBS ?= 2
 SEEDS ?= 100
 FIRST ?= 1
+FUZZ_SECONDS ?= 600
+ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz
+SANITIZED = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $(CURDIR)/build/asan/libcoverage.so"
 BIN := .venv/bin
 DEMO_FOLDERS := runtime,transport,archive,consensus,service_api,cluster,ordo
 SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune -o \
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help build verify fix test demo bench sim test-soak test-faults test-debug bench-pipeline debug clean
+.PHONY: help build verify fix test demo bench sim test-soak test-faults test-debug sanitized fuzz test-asan \
+	bench-pipeline debug clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +82,21 @@ test-soak: build .venv/.all ## pass the tests that take minutes: a streaming que
 
 test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real processes; needs root
 	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)
+
+sanitized: .venv/.base
+	@mkdir -p build/asan && git ls-files -co --exclude-standard -z | \
+		tar --null --ignore-failed-read -T - -cf - 2>/dev/null | tar -xf - -C build/asan
+	@cd build/asan && gcc -O2 -shared -fPIC -o libcoverage.so tests/fuzz/coverage.c && \
+		{ ORDO_SANITIZE=1 ORDO_ONLY=runtime,transport,archive,tests $(CURDIR)/$(BIN)/python setup.py -q \
+		build_ext --inplace --parallel $(JOBS) > build.log 2>&1 || { tail -40 build.log; exit 1; }; }
+
+fuzz: sanitized ## fuzz every door with ASan: FUZZ_SECONDS=600 each, DOORS="datagrams logs"
+	@cd build/asan && $(SANITIZED) $(CURDIR)/$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) \
+		--out $(CURDIR)/build/fuzz $(DOORS)
+
+test-asan: sanitized ## pass the native tests with ASan and UBSan
+	@cd build/asan && $(SANITIZED) $(CURDIR)/$(BIN)/python -m pytest -q -n0 -p no:cacheprovider \
+		$(or $(ARGS),$(ASAN_TESTS))
 
 bench-pipeline: build .venv/.all ## measure the data pipeline
 	$(BIN)/python -m benchmarks.pipeline $(if $(JSON),--json $(JSON))

@@ -2,7 +2,8 @@
 
 `ORDO_ONLY=transport,runtime` builds only those folders, `ORDO_ONLY=none` nothing; `ORDO_DEBUG=1` turns bounds checks
 and the compiler's checks for undefined behaviour (overflow, alignment, null) on and optimisation off;
-`ORDO_OPTIMIZE=-O0` compiles quickly code that need not be fast; `ORDO_THREADS=2` translates two modules at a time.
+`ORDO_SANITIZE=1` builds with ASan, UBSan and the hook by which tests/fuzz counts coverage; `ORDO_OPTIMIZE=-O0` compiles
+quickly code that need not be fast; `ORDO_THREADS=2` translates two modules at a time.
 """
 
 import os
@@ -57,12 +58,17 @@ DIRECTIVES = {
 }
 # Positions are made by shifting term ids, which may be negative; both compilers define that, the standard does not.
 SANITIZE = ["-fsanitize=undefined", "-fno-sanitize=shift", "-fno-sanitize-recover=undefined"] if DEBUG else []
+if os.environ.get("ORDO_SANITIZE") == "1":
+    SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize=shift", "-fno-sanitize-recover=undefined"]
+    SANITIZE += ["-fsanitize-coverage=trace-pc", "-fno-omit-frame-pointer"]
 
 
 def optimize_args(module_path: str) -> list[str]:
     """What the compiler is told about speed, for a module given by its path without suffix."""
     if DEBUG:
         return ["-g", "-O0", "-fno-wrapv", *SANITIZE]
+    if SANITIZE:
+        return ["-g1", "-O1", *SANITIZE]
     return ["-g1", OPTIMIZE or ("-O1" if module_path.startswith(COLD) else "-O2")]
 
 

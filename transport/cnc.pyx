@@ -109,8 +109,8 @@ cdef class CncFile:
         if counter_id < 0 or counter_id >= self.counters_values.length_bytes // COUNTER_VALUE_LENGTH:
             raise TransportError(f"counter_id={counter_id} is outside the counters file")
         record = self.counters_metadata.data + <int64_t> counter_id * COUNTER_METADATA_LENGTH
-        length = ordo_load_acquire_i32(record + LABEL_LENGTH_OFFSET)
-        added = added[:max(COUNTER_LABEL_LENGTH_MAX - length, 0)]
+        length = min(max(ordo_load_acquire_i32(record + LABEL_LENGTH_OFFSET), 0), COUNTER_LABEL_LENGTH_MAX)
+        added = added[:COUNTER_LABEL_LENGTH_MAX - length]
         memcpy(record + LABEL_OFFSET + length, <const char*> added, len(added))
         ordo_store_release_i32(record + LABEL_LENGTH_OFFSET, length + <int32_t> len(added))
 

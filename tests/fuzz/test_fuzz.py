@@ -1,0 +1,83 @@
+"""The fuzzer sees what is planted, repeats itself, and every kept input still goes through its door."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fuzz.__main__ import CORPUS, DOORS
+from tests.fuzz.engine import INPUT_LENGTH_MAX, Fuzzer, mutate, name_of, pack, read_corpus, unpack
+
+
+class Planted:
+    """A decoder that believes a length, behind two bytes that have to be found one after the other."""
+
+    name = "planted"
+
+    def seeds(self) -> list[bytes]:
+        return [bytes(8)]
+
+    def run(self, data: bytes) -> Hashable:
+        depth = 0
+        for expected, actual in zip(b"FZ", data, strict=False):
+            if expected != actual:
+                return depth
+            depth += 1
+        length = int.from_bytes(data[4:8], "little", signed=True)
+        if depth == 2 and length > len(data):
+            raise IndexError(f"length={length}")
+        return depth
+
+
+def fuzz_planted(seed: int) -> tuple[int, bytes]:
+    last = [b""]
+    fuzzer = Fuzzer(Planted(), seed, [], lambda data: last.__setitem__(0, data))
+    for _ in range(200_000):
+        try:
+            fuzzer.step()
+        except IndexError:
+            return fuzzer.runs, last[0]
+    raise AssertionError("not found")
+
+
+def test_what_is_planted_is_found_and_by_one_seed_always_the_same() -> None:
+    runs, data = fuzz_planted(5)
+    assert data[:2] == b"FZ"
+    assert runs < 100_000, "both bytes at once, by chance, would take millions"
+    assert fuzz_planted(5) == (runs, data)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_program(data: bytes) -> None:
+    steps = unpack(data)
+    assert all(0 <= kind < 256 for kind, _ in steps)
+    assert unpack(pack(steps)) == steps
+
+
+@given(st.integers(0, 1 << 32), st.binary(max_size=5000))
+def test_mutants_are_bounded(seed: int, data: bytes) -> None:
+    assert len(mutate(Random(seed), data, [data, b""])) <= INPUT_LENGTH_MAX
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_kept_input_goes_through_its_door(door: str) -> None:
+    made = DOORS[door]()
+    try:
+        inputs = [*made.seeds(), *read_corpus(CORPUS / door)]
+        assert len(inputs) >= 5
+        for data in inputs:
+            made.run(data)
+        assert made.run(inputs[0]) == made.run(inputs[0]), "a finding can be repeated"
+    finally:
+        if hasattr(made, "close"):
+            made.close()
+
+
+def test_the_corpus_is_named_by_what_it_holds() -> None:
+    for path in CORPUS.glob("*/*"):
+        assert path.name == name_of(path.read_bytes())
+        assert path.parent.name in DOORS
