@@ -1,0 +1,256 @@
+"""A stranger who sends datagrams to a driver's, or a member's, ports: forged streams, floods, noise.
+
+A driver is a process of its own here, and a friend's stream through it goes on: that nothing came of an attack is that
+this stream is complete, that the process lives, and that a counter names what was refused.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from runtime.clock import SystemClock
+from runtime.memory import FileMemoryProvider
+from tests.cluster.integration.agreement import demand_agreement
+from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.cluster.integration.writer import Writer
+from tests.transport.driver_world import Collector, Feeder
+from tests.transport.test_hostile_stream import BAD_LENGTHS, frame, header
+from transport.client import TransportClient
+from transport.driver.system_counters import REFUSED_TYPE_ID
+from transport.logbuffer import open_log
+
+__all__ = ["start_cluster"]
+HOST = "127.0.0.1"
+STREAM, TERM_ID = 10, 5
+CONSENSUS_STREAM, INGRESS_STREAM = 108, 101
+TIMEOUT_S = 60.0
+SETTINGS = """
+images_max = 100
+images_per_source_max = 50
+setups_per_source_rate = 10000
+setups_per_source_burst = 10000
+timer_interval = "50ms"
+"""
+
+
+def setup(session: int, stream: int = STREAM, term_length: int = 65536) -> bytes:
+    return struct.pack("<iBBHiiiiiiii", 40, 0, 0, 5, 0, session, stream, TERM_ID, TERM_ID, term_length, 1408, 0)
+
+
+def covered_header(session: int, length: int, stream: int = STREAM) -> list[bytes]:
+    """SETUP, then a payload that looks like a header, then a frame that ends right before it."""
+    evil = frame(64, header(length, 96, session=session, stream=stream), session=session, stream=stream)
+    return [setup(session, stream), evil, frame(0, bytes(64), session=session, stream=stream)]
+
+
+class Attacked:
+    """`ordo driver` with a friend's client; a stranger's socket."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder / "driver"
+        self.port = port
+        file = folder / "driver.toml"
+        file.write_text(SETTINGS)
+        arguments = ["driver", "--dir", str(self.folder), "--config", str(file)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from ordo.cli import main; main()", *arguments], stdout=subprocess.DEVNULL
+        )
+        self.client = TransportClient(str(self.folder), clock=SystemClock(), memory=FileMemoryProvider())
+        channel = f"aeron:udp?endpoint={HOST}:{port}"
+        self.collector = Collector(self.client.add_subscription(channel, STREAM))
+        self.publication = self.client.add_publication(f"{channel}|term-length=64k", STREAM)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((HOST, 0))
+        self.socket.setblocking(False)
+        self.work()
+
+    def send(self, *datagrams: bytes) -> None:
+        for datagram in datagrams:
+            try:
+                self.socket.sendto(datagram, (HOST, self.port))
+            except BlockingIOError:
+                time.sleep(0.001)
+
+    def work(self, count: int = 500) -> None:
+        """The friend's messages all arrive, in their order, and nobody else's among them."""
+        mine = self.publication.session_id
+        self.collector.by_session.clear()
+        feeder = Feeder(self.publication, count)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while len(self.collector.by_session.get(mine, ())) < count:
+            assert self.process.poll() is None, "the driver is gone"
+            assert time.monotonic() < deadline_s, len(self.collector.by_session.get(mine, ()))
+            feeder.feed()
+            if not self.collector.poll(1000):
+                self.client.do_work(time.monotonic_ns())
+                self.client.idle()
+        assert self.collector.by_session[mine] == feeder.messages
+
+    def await_refused(self, key: int, count: int = 1) -> None:
+        """A counter of what was refused says so."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while self.refused(key) < count:
+            assert time.monotonic() < deadline_s, self.refused(key)
+            self.client.do_work(time.monotonic_ns())
+            time.sleep(0.005)
+
+    def refused(self, key: int) -> int:
+        counters = self.client.counters
+        return int(counters.get_value(counters.find(REFUSED_TYPE_ID, struct.pack("<i", key))))
+
+    def used_bytes(self) -> int:
+        """Memory that the driver's files really take."""
+        return sum(path.stat().st_blocks * 512 for path in self.folder.rglob("*") if path.is_file())
+
+    def images(self) -> int:
+        return len(list((self.folder / "images").glob("*.logbuffer")))
+
+    def close(self) -> None:
+        self.socket.close()
+        self.client.close()
+        self.process.terminate()
+        assert self.process.wait(TIMEOUT_S) == 0
+
+
+@pytest.fixture
+def attacked(shm_path: Path, free_port: Callable[[], int]) -> Iterator[Attacked]:
+    made = Attacked(shm_path, free_port())
+    yield made
+    made.close()
+
+
+def test_a_payload_that_looks_like_a_header(attacked: Attacked) -> None:
+    """200 bytes ended a node, or made it hand out a megabyte of its memory."""
+    for session, length in enumerate(BAD_LENGTHS):
+        attacked.send(*covered_header(session, length))
+        attacked.work(50)
+        attacked.send(*covered_header(session, length)[1:])
+        attacked.work(50)
+    attacked.await_refused(0, len(BAD_LENGTHS))
+    assert all(len(message) <= 1376 for messages in attacked.collector.by_session.values() for message in messages)
+
+
+def test_set_ups_without_end(attacked: Attacked) -> None:
+    """Of one host: it has its images, everybody else goes on, and new ones of others still come."""
+    before = attacked.used_bytes()
+    for number in range(3000):
+        attacked.send(setup(number))
+        if number % 100 == 99:
+            attacked.work(20)
+    attacked.await_refused(3, 1000)
+    assert attacked.images() <= 51
+    assert attacked.used_bytes() - before < 51 * (256 << 10)
+    attacked.work()
+
+
+def test_terms_of_a_gigabyte(attacked: Attacked) -> None:
+    """4 MB of datagrams took 518 MiB."""
+    before = attacked.used_bytes()
+    for number in range(50):
+        attacked.send(setup(number, term_length=1 << 30))
+        attacked.send(*(frame(place << 20, bytes(1000), session=number) for place in range(20)))
+        attacked.work(5)
+    attacked.await_refused(2, 5)
+    attacked.send(setup(7, term_length=64 << 20))
+    attacked.work(50)
+    attacked.send(*(frame(place * 4096, bytes(1000), session=7) for place in range(8192)))
+    attacked.work()
+    assert attacked.used_bytes() - before < 4 << 20
+
+
+def test_sessions_that_nobody_knows(attacked: Attacked) -> None:
+    """What is sent back to a source that has proven nothing stays bounded, whatever it sends."""
+    for number in range(5000):
+        attacked.send(frame(0, bytes(32), session=number + 1000))
+    attacked.await_refused(6, 100)
+    attacked.work()
+    answered = 0
+    while True:
+        try:
+            answered += len(attacked.socket.recv(65536))
+        except BlockingIOError:
+            break
+    assert 0 < answered < 5000 * 64
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_noise_and_mutants(attacked: Attacked, seed: int) -> None:
+    """Random bytes, and frames of every type with something changed."""
+    random = Random(seed)
+    session = attacked.publication.session_id
+    types = range(12)
+    for number in range(20_000):
+        if number % 2:
+            datagram = random.randbytes(random.randrange(100))
+        else:
+            numbers = [random.choice((0, 1, 32, STREAM, session, TERM_ID, 65536, 2**31 - 1, -1)) for _ in range(8)]
+            datagram = struct.pack("<iBBH8i", random.choice((0, 32, 40)), 0, 0, random.choice(types), *numbers)
+        attacked.send(datagram)
+        if number % 1000 == 999:
+            attacked.work(20)
+    attacked.work()
+
+
+def test_a_client_that_fills_its_own_log_buffer_with_anything(attacked: Attacked) -> None:
+    """From another process, in the file that it shares with the driver."""
+    for kind, prefix in (
+        ("aeron:udp?endpoint=127.0.0.1:9|spies-simulate-connection=true", "aeron-spy:"),
+        ("aeron:ipc", ""),
+    ):
+        subscription = attacked.client.add_subscription(prefix + kind.partition("|")[0], 77)
+        more = "|term-length=64k" if "?" in kind else "?term-length=64k"
+        publication = attacked.client.add_exclusive_publication(kind + more, 77)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while not subscription.images:
+            assert time.monotonic() < deadline_s
+            attacked.client.do_work(time.monotonic_ns())
+        path = attacked.folder / "publications" / f"{publication.registration_id}.logbuffer"
+        log = open_log(FileMemoryProvider(), str(path))
+        for seed in range(20):
+            noise = Random(seed).randbytes(3 * 65536 + 200)
+            with log.view() as view:
+                view[: len(noise)] = noise
+            attacked.work(20)
+            subscription.poll(lambda *_: None, 10)
+        publication.close()
+        subscription.close()
+        log.close()
+    attacked.work()
+
+
+def test_nobody_else_reads_the_messages(attacked: Attacked) -> None:
+    for path in (attacked.folder, *attacked.folder.rglob("*")):
+        if not path.is_socket():
+            assert stat.S_IMODE(os.stat(path).st_mode) & 0o077 == 0, path
+
+
+def test_a_cluster_under_forged_streams(start_cluster: StartCluster) -> None:
+    """At consensus and ingress of every member: three nodes died of it, and echoes held the memory of a node."""
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        writer.write(50)
+        for session, length in enumerate(BAD_LENGTHS):
+            for endpoint in cluster.ingress_endpoints.values():
+                host, _, port = endpoint.rpartition(":")
+                for offset, stream in ((0, INGRESS_STREAM), (1, CONSENSUS_STREAM)):
+                    first, *rest = covered_header(session, length, stream)
+                    stranger.sendto(first, (host, int(port) + offset))
+                    time.sleep(0.05)
+                    for datagram in rest:
+                        stranger.sendto(datagram, (host, int(port) + offset))
+            writer.write(10)
+        writer.write(50)
+        demand_agreement(cluster, [writer])
+        assert writer.sessions == 1
+    cluster.check_running()
