@@ -7,6 +7,7 @@ Without such a build the door's own signature (counters, kinds of errors) takes 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 from collections.abc import Callable, Hashable
@@ -40,10 +41,9 @@ class Coverage:
     """The edges that instrumented modules took since the last look; `is_there` when they were built so."""
 
     def __init__(self) -> None:
-        try:
+        self._edges: ctypes.Array[ctypes.c_uint8] | None = None
+        with contextlib.suppress(ValueError):  # the modules were built without it
             self._edges = (ctypes.c_uint8 * EDGES).in_dll(ctypes.CDLL(None), "ordo_coverage")
-        except ValueError:
-            self._edges = None
         self._seen = bytearray(EDGES)
 
     @property
@@ -167,10 +167,8 @@ class Fuzzer:
         self.coverage.clear()
         signature = self.door.run(data)
         self.runs += 1
-        is_new = self.coverage.new()
-        if signature not in self._signatures:
-            self._signatures.add(signature)
-            is_new = is_new or not self.coverage.is_there
+        is_new = self.coverage.new() or signature not in self._signatures  # decoders in Python take no edges
+        self._signatures.add(signature)
         return is_new
 
 
@@ -193,7 +191,8 @@ def pack(steps: list[tuple[int, bytes]]) -> bytes:
 
 def unpack(program: bytes, most: int = 64) -> list[tuple[int, bytes]]:
     """The steps of any bytes whatever; the last one may be shorter than it says."""
-    steps, at = [], 0
+    steps: list[tuple[int, bytes]] = []
+    at = 0
     while at + 3 <= len(program) and len(steps) < most:
         length = int.from_bytes(program[at + 1 : at + 3], "little")
         steps.append((program[at], program[at + 3 : at + 3 + length]))
