@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from archive.client.settings import ArchiveClientSettings
+from archive.control.access import FullAccess
 from cluster.node.archive_service import CommittedLogAccess
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.streams import LOG_STREAM_ID
@@ -17,6 +18,7 @@ from runtime.errors import DecodeError
 from sequencer.cli import describe_entry
 from sequencer.entries import EntryKind, LogEntry, decode_entry
 from sequencer.follower import LogFollower
+from sequencer.source import LogSource
 from tests.archive.control_world import SEGMENT_LENGTH, ControlWorld, Server
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, S
@@ -280,6 +282,33 @@ def test_a_lossy_network(tmp_path: Path, seed: int) -> None:
     assert world.follower is not None
     world.follower.close()
     world.close()
+
+
+# --- planted bugs: what the tests above rest on is seen to fail -------------------------------------------------------
+
+
+def test_a_node_that_does_not_bound_its_log_would_be_seen(world: LogWorld) -> None:
+    world.start()
+    for node in world.nodes_of_log:
+        node.server.conductor.replays._access = FullAccess()
+    world.append(range(100))
+    world.until(lambda: len(world.seen) == 100)
+    assert world.numbers == list(range(100))
+
+
+def test_a_gap_at_a_change_of_nodes_would_be_seen(world: LogWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.start()
+    world.commit(world.append(range(50)))
+    world.until(lambda: len(world.seen) == 50)
+    begin = LogSource.begin
+    monkeypatch.setattr(LogSource, "begin", lambda source, position: begin(source, source.end_position))
+    stuck = world.node_that_is_read()
+    others = [index for index, node in enumerate(world.nodes_of_log) if node is not stuck]
+    world.commit(world.append(range(50, 90)), nodes=others)
+    world.until(lambda: world.follower and world.follower.source_address not in (None, stuck.settings.control_channel))
+    world.commit(world.append(range(90, 120)), nodes=others)
+    world.until(lambda: world.seen[-1].timestamp == 119)
+    assert world.numbers != list(range(120))
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------
