@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,10 @@ from transport.client import TransportClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 TIMEOUT_S = 60.0
-LIVENESS = {"client_liveness_timeout_ns": 3_000_000_000, "publication_unblock_timeout_ns": 4_000_000_000}
+LIVENESS: dict[str, Any] = {
+    "client_liveness_timeout_ns": 3_000_000_000,
+    "publication_unblock_timeout_ns": 4_000_000_000,
+}
 
 
 def fork(work: Callable[[TransportClient], object], directory: str) -> int:
