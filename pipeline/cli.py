@@ -343,6 +343,29 @@ def query(
 
 
 @app.command()
+def diff(
+    left: Folder,
+    right: Annotated[str, typer.Argument(help="archive folder of the other log")],
+    compare: Annotated[str, typer.Option(help="columns compared, separated by commas")] = "kind,session_id,payload",
+    kinds: Annotated[str | None, typer.Option(help="kinds of record, separated by commas; default all")] = None,
+    commit: Commit = "auto",
+) -> None:
+    """Compare two logs record by record, such as those of a run and its repetition; exit status 1 when they differ."""
+    with needing("local"):
+        from pipeline.jobs import diff as diff_job
+        from pipeline.local import read
+    columns = diff_job.checked_columns(compare.split(","))
+    wanted = list(dict.fromkeys([*columns, "kind", "position"]))
+    logs = [read(folder, columns=wanted, kinds=kinds, commit=commit) for folder in (left, right)]
+    facts = diff_job.diff(logs[0], logs[1], columns)
+    for difference in facts["differences"]:
+        typer.echo(diff_job.describe(difference))
+    typer.echo(f"{facts['status']}: {facts['left_records']:,} and {facts['right_records']:,} records, "
+               f"{facts['differing']:,} differ")  # fmt: skip
+    raise typer.Exit(EXIT_FOUND if facts["differing"] else 0)
+
+
+@app.command()
 def index(folders: Folders, recording: RecordingOption = "all", commit: Commit = "recorded") -> None:
     """Build the indexes that let reads skip; reads do so by themselves otherwise."""
     from pipeline.index import index_directory, index_of
