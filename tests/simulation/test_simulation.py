@@ -26,7 +26,6 @@ KINDS = {
     *("clock steps back", "clock steps far back", "clock steps forward", "clock steps far forward"),
     *("partition", "one way blocked", "slow link", "client crash", "client pause", "snapshot"),
     *("suspend", "resume", "shutdown", "abort", "client leaves", "client is quiet"),
-    *("log purged", "snapshot of another member"),
     *("disk writes", "disk syncs", "disk reads", "disk metadata", "disk space", "disk slow", "bit rotten"),
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
 }
@@ -83,6 +82,26 @@ def test_every_kind_of_fault_occurs() -> None:
         if all(met[kind] for kind in KINDS):
             return
     raise AssertionError(f"never in {KINDS_SEEDS} seeds: {sorted(kind for kind in KINDS if not met[kind])}")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_members_that_come_back_behind_the_log_fetch_a_snapshot(seed: int) -> None:
+    """Runs cut short have too little in their logs for that: this one has enough, and deletes it at once."""
+    options = Options(
+        duration_ns=6 * S,
+        operation_mean_ns=4_000_000,
+        padding_max=3000,
+        snapshot_every_bytes=60 * 1024,
+        snapshots_kept=1,
+        retention_bytes=0,
+        retention_patience_s=0,
+        kill_mean_ns=2 * S,
+        outage_mean_ns=S,
+    )
+    outcome = run_seed(seed, options)
+    assert outcome.violation is None
+    assert outcome.faults["log purged"] > 0
+    assert outcome.faults["snapshot of another member"] > 0
 
 
 def test_a_quiet_cluster_answers_everything() -> None:
