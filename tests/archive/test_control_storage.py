@@ -234,7 +234,8 @@ def test_strangers_of_an_owned_archive_only_read_and_only_up_to_its_bound(world:
     thief = world.remote_caller(server)
     thief.call(calls.stop_replay(1 << 32 | subscription.images[0].session_id & 0xFFFFFFFF))
     assert len(server.archive.replays()) == 1
-    assert caller.call(calls.recording_position(0)) == publication.position
+    assert caller.call(calls.recording_position(0)) == positions[19] < publication.position
+    assert caller.call(calls.max_recorded_position(0)) == positions[19]
 
 
 def test_a_local_stranger_of_an_owned_archive_gets_no_session_over_ipc(world: ControlWorld) -> None:
