@@ -66,7 +66,7 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/ruff format .
 
 test: build .venv/.all ## pass all tests
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak' $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel' $(ARGS)
 
 demo: build/.demo ## run three nodes and a matching engine; ITCH=file plays recorded orders
 	$(BIN)/ordo demo $(if $(ITCH),--itch $(ITCH))
@@ -113,6 +113,9 @@ test-debug: debug ## pass the tests of the native layers with the debug build
 		-n $(JOBS) --dist loadfile -m 'not root and not soak and not slow and not spark and not peers' \
 		$(or $(ARGS),tests/runtime tests/transport tests/archive tests/consensus tests/service_api) \
 		|| { cat ../ubsan.* 2>/dev/null; exit 1; }
+
+test-wheel: .venv/.base ## build sdist and wheel, install the wheel outside the checkout, run the demo with it
+	@ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m wheel --timeout=1200 tests/packaging $(ARGS)
 
 clean: ## remove what was built, keep .venv
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,18 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", out, cwd=source)
     (archive,) = out.glob("*.tar.gz")
     return archive
+
+
+@pytest.fixture(scope="session")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel built from the sdist, and from nothing else, as auditwheel repaired it."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (source,) = folder.iterdir()
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "raw", cwd=source)
+    (raw,) = (folder / "raw").glob("*.whl")
+    out = tmp_path_factory.mktemp("repaired")
+    run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", out, raw, cwd=folder)
+    (repaired,) = out.glob("*.whl")
+    return repaired
