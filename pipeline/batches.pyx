@@ -21,7 +21,7 @@ from pipeline.cursor cimport Message
 from pipeline.records cimport KIND_COUNT, Record
 
 KIND_NAMES = ("message", "session_open", "session_close", "timer", "new_term", "cluster_action", "membership", "other",
-              "data")
+              "data", "request", "identity")
 COLUMN_NAMES = ("recording", "node", "leadership_term", "position", "start_position", "timestamp", "cluster_time",
                 "kind", "session_id", "correlation_id", "payload", "payload_length")
 
@@ -50,8 +50,8 @@ NEVER_NULL = frozenset(("recording", "node", "position", "start_position", "kind
 assert len(COLUMN_NAMES) == COLUMN_COUNT and len(KIND_NAMES) == KIND_COUNT
 assert max(len(name) for name in KIND_NAMES) <= KIND_TEXT_SIZE
 
-cdef uint8_t KIND_TEXT[9][KIND_TEXT_SIZE]
-cdef int32_t KIND_TEXT_LENGTH[9]
+cdef uint8_t KIND_TEXT[KIND_COUNT][KIND_TEXT_SIZE]
+cdef int32_t KIND_TEXT_LENGTH[KIND_COUNT]
 cdef list SPARES = []                   # the latest few BatchMemory that nobody looks at any more
 
 

@@ -23,8 +23,8 @@ RANGED = ("position", "start_position", "timestamp", "cluster_time")
 LISTED = ("kind", "session_id", "recording", "node")
 SESSIONS_MAX = 1024
 KINDS_WITH = {
-    "session_id": ("message", "session_open", "session_close"),
-    "correlation_id": ("session_open", "timer"),
+    "session_id": ("message", "session_open", "session_close", "request", "identity"),
+    "correlation_id": ("session_open", "timer", "request"),
 }
 
 

@@ -1,11 +1,36 @@
 """Log records inside recorded frames (cluster-consensus.md §11). The frames themselves are archive/frames.pxd."""
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t
+
+from cluster.wire.layout cimport (
+    CLUSTER_ACTION_REQUEST_ID,
+    MEMBERSHIP_CHANGE_EVENT_ID,
+    NEW_LEADERSHIP_TERM_EVENT_ID,
+    OPEN_IDENTITY_ID,
+    ORDO_SCHEMA_ID,
+    REQUEST_ID,
+    REQUEST_LENGTH,
+    REQUEST_NUMBER,
+    SBE_HEADER_LENGTH,
+    SCHEMA_ID,
+    SESSION_CLOSE_EVENT_ID,
+    SESSION_CLOSE_EVENT_SESSION_ID,
+    SESSION_HEADER_LEADERSHIP_TERM_ID,
+    SESSION_HEADER_SESSION_ID,
+    SESSION_HEADER_TIMESTAMP,
+    SESSION_MESSAGE_HEADER_ID,
+    SESSION_OPEN_EVENT_BLOCK,
+    SESSION_OPEN_EVENT_CORRELATION_ID,
+    SESSION_OPEN_EVENT_ID,
+    SESSION_OPEN_EVENT_SESSION_ID,
+    SESSION_OPEN_EVENT_TIMESTAMP,
+    TIMER_EVENT_CORRELATION_ID,
+    TIMER_EVENT_ID,
+)
 from runtime.atomics cimport ordo_get_i64, ordo_get_u16
 
 cdef enum:
     LOG_STREAM_ID = 100
-    CLUSTER_SCHEMA_ID = 111
     RECORD_HEADER_LENGTH = 32       # SBE header and the 24 bytes every log record has at least
 
 cdef enum RecordKind:
@@ -19,7 +44,9 @@ cdef enum RecordKind:
     KIND_MEMBERSHIP = 6
     KIND_OTHER = 7                  # a record of an unknown template, or too short for its template
     KIND_DATA = 8                   # a message of a recording that is not the log
-    KIND_COUNT = 9
+    KIND_REQUEST = 9                # a client's request; sent again, it stands in the log again
+    KIND_IDENTITY = 10              # a client opened the identity that its requests belong to
+    KIND_COUNT = 11
 
 cdef struct Record:
     # The fields a log record is filtered and listed by; absent ones have their `has_` flag clear.
@@ -34,8 +61,8 @@ cdef struct Record:
     int64_t payload_offset          # in the message: 32 for application messages, 0 for all others
 
 cdef inline void classify(const uint8_t* message, int64_t length_bytes, bint is_log, Record* out) noexcept nogil:
-    """Kind and key fields of one whole message. All log records of schema 111 begin with their leadership term."""
-    cdef uint16_t template_id
+    """Kind and key fields of one whole message. All log records begin with their leadership term."""
+    cdef uint16_t template_id, schema_id
     out.has_term = False
     out.has_session = False
     out.has_correlation = False
@@ -44,38 +71,66 @@ cdef inline void classify(const uint8_t* message, int64_t length_bytes, bint is_
         out.kind = KIND_DATA
         return
     out.kind = KIND_OTHER
-    if length_bytes < RECORD_HEADER_LENGTH or ordo_get_u16(message + 4) != CLUSTER_SCHEMA_ID:
+    if length_bytes < RECORD_HEADER_LENGTH:
         return
     template_id = ordo_get_u16(message + 2)
-    if template_id == 1:
-        if ordo_get_u16(message) + 8 > length_bytes:
-            return
-        out.kind = KIND_MESSAGE
-        out.payload_offset = 8 + ordo_get_u16(message)
-        out.session_id = ordo_get_i64(message + 16)
-        out.has_session = True
-    elif template_id == 21 and length_bytes >= 44:
-        out.kind = KIND_SESSION_OPEN
-        out.correlation_id = ordo_get_i64(message + 16)
-        out.session_id = ordo_get_i64(message + 24)
-        out.has_session = True
-        out.has_correlation = True
-    elif template_id == 22:
-        out.kind = KIND_SESSION_CLOSE
-        out.session_id = ordo_get_i64(message + 16)
-        out.has_session = True
-    elif template_id == 20:
-        out.kind = KIND_TIMER
-        out.correlation_id = ordo_get_i64(message + 16)
-        out.has_correlation = True
-    elif template_id == 24:
-        out.kind = KIND_NEW_TERM
-    elif template_id == 23:
-        out.kind = KIND_CLUSTER_ACTION
-    elif template_id == 25:
-        out.kind = KIND_MEMBERSHIP
-    else:
+    schema_id = ordo_get_u16(message + 4)
+    if schema_id == ORDO_SCHEMA_ID:
+        classify_request(message, length_bytes, template_id, out)
+    elif schema_id == SCHEMA_ID:
+        classify_event(message, length_bytes, template_id, out)
+    if out.kind == KIND_OTHER:
         return
     out.has_term = True
-    out.leadership_term = ordo_get_i64(message + 8)
-    out.cluster_time = ordo_get_i64(message + (32 if out.kind == KIND_SESSION_OPEN else 24))
+    out.leadership_term = ordo_get_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID)
+    if out.kind == KIND_SESSION_OPEN:
+        out.cluster_time = ordo_get_i64(message + SESSION_OPEN_EVENT_TIMESTAMP)
+    else:
+        out.cluster_time = ordo_get_i64(message + SESSION_HEADER_TIMESTAMP)
+
+cdef inline void classify_event(
+    const uint8_t* message, int64_t length_bytes, uint16_t template_id, Record* out
+) noexcept nogil:
+    """A record of the cluster's schema."""
+    if template_id == SESSION_MESSAGE_HEADER_ID:
+        if ordo_get_u16(message) + SBE_HEADER_LENGTH > length_bytes:
+            return
+        out.kind = KIND_MESSAGE
+        out.payload_offset = SBE_HEADER_LENGTH + ordo_get_u16(message)
+        out.session_id = ordo_get_i64(message + SESSION_HEADER_SESSION_ID)
+        out.has_session = True
+    elif template_id == SESSION_OPEN_EVENT_ID and length_bytes >= SBE_HEADER_LENGTH + SESSION_OPEN_EVENT_BLOCK:
+        out.kind = KIND_SESSION_OPEN
+        out.correlation_id = ordo_get_i64(message + SESSION_OPEN_EVENT_CORRELATION_ID)
+        out.session_id = ordo_get_i64(message + SESSION_OPEN_EVENT_SESSION_ID)
+        out.has_session = True
+        out.has_correlation = True
+    elif template_id == SESSION_CLOSE_EVENT_ID:
+        out.kind = KIND_SESSION_CLOSE
+        out.session_id = ordo_get_i64(message + SESSION_CLOSE_EVENT_SESSION_ID)
+        out.has_session = True
+    elif template_id == TIMER_EVENT_ID:
+        out.kind = KIND_TIMER
+        out.correlation_id = ordo_get_i64(message + TIMER_EVENT_CORRELATION_ID)
+        out.has_correlation = True
+    elif template_id == NEW_LEADERSHIP_TERM_EVENT_ID:
+        out.kind = KIND_NEW_TERM
+    elif template_id == CLUSTER_ACTION_REQUEST_ID:
+        out.kind = KIND_CLUSTER_ACTION
+    elif template_id == MEMBERSHIP_CHANGE_EVENT_ID:
+        out.kind = KIND_MEMBERSHIP
+
+cdef inline void classify_request(
+    const uint8_t* message, int64_t length_bytes, uint16_t template_id, Record* out
+) noexcept nogil:
+    """A record of Ordo's own schema; the correlation id of a request is its number."""
+    if template_id == REQUEST_ID and length_bytes >= REQUEST_LENGTH:
+        out.kind = KIND_REQUEST
+        out.correlation_id = ordo_get_i64(message + REQUEST_NUMBER)
+        out.has_correlation = True
+    elif template_id == OPEN_IDENTITY_ID:
+        out.kind = KIND_IDENTITY
+    else:
+        return
+    out.session_id = ordo_get_i64(message + SESSION_HEADER_SESSION_ID)
+    out.has_session = True

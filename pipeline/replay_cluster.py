@@ -156,7 +156,8 @@ class ReplayCluster:
             "session_close": self._on_close,
             "timer": self._on_timer,
             "new_term": self._on_new_term,
-            "other": self._on_other,
+            "identity": self._on_request,
+            "request": self._on_request,
         }
         self._requests = RequestTable()
         self._requests.restore(snapshot.requests if snapshot else ())
@@ -247,7 +248,7 @@ class ReplayCluster:
             return  # as the container: a message of a session that is not open is not delivered
         self._call(session, record["payload"])
 
-    def _on_other(self, record: dict[str, Any]) -> None:
+    def _on_request(self, record: dict[str, Any]) -> None:
         """What clients ask for by requests."""
         message = replay_requests.parse(bytes(record["payload"]))
         session = self._sessions.get(message.session_id) if message is not None else None

@@ -9,7 +9,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from archive.frames cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, TYPE_PAD, align_frame
-from pipeline.records cimport CLUSTER_SCHEMA_ID, LOG_STREAM_ID
+from cluster.wire.layout cimport SCHEMA_ID
+from pipeline.records cimport LOG_STREAM_ID
 from runtime.atomics cimport ordo_crc32c, ordo_put_i32, ordo_put_i64, ordo_put_u16
 
 
@@ -163,5 +164,5 @@ cdef class RecordingWriter:
 cdef void put_record_header(uint8_t* out, int block_length, int template_id) noexcept:
     ordo_put_u16(out, block_length)
     ordo_put_u16(out + 2, template_id)
-    ordo_put_u16(out + 4, CLUSTER_SCHEMA_ID)
+    ordo_put_u16(out + 4, SCHEMA_ID)
     ordo_put_u16(out + 6, 17)

@@ -19,7 +19,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "cluster": ("runtime", "transport", "archive", "consensus", "service_api"),
     "sequencer": ("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire"),
     "gateway": ("runtime", "cluster.client", "sequencer", "service_api"),
-    "pipeline": ("runtime", "archive", "service_api", "cluster.client"),
+    "pipeline": ("runtime", "archive", "service_api", "cluster.client", "cluster.wire"),
     "deploy": ("runtime.errors", "cluster.node.counters", "cluster.wire.counter_types"),
     "ordo": (
         *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "gateway"),

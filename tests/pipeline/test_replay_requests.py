@@ -50,7 +50,7 @@ def opened(cluster: ReplayCluster, position: int = 100) -> None:
         known_position=0,
         **ordo_codecs.split_identity(NAME),
     )
-    cluster.execute(row("other", position + 100, message))
+    cluster.execute(row("identity", position + 100, message))
 
 
 def request(cluster: ReplayCluster, number: int, payload: bytes, open_position: int = 200) -> list[Effect]:
@@ -62,7 +62,7 @@ def request(cluster: ReplayCluster, number: int, payload: bytes, open_position: 
         number=number,
         confirmed=0,
     )
-    return list(cluster.execute(row("other", 1000 + number, head + payload)))
+    return list(cluster.execute(row("request", 1000 + number, head + payload)))
 
 
 def test_requests_are_executed_once_and_in_order() -> None:
