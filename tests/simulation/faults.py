@@ -12,6 +12,7 @@ from cluster.wire.ordo_codecs import MembershipChange
 from consensus.distrust import Distrust
 from runtime.errors import OrdoError
 from tests.simulation import damage
+from tests.simulation.links import LinkFaults
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.world import World
 
@@ -28,6 +29,7 @@ class FaultSchedule:
         self.is_on = True
         self.random: Random = world.random.stream("faults")
         options = world.options
+        links = LinkFaults(world, lambda: self.is_on, self._restart)
         self._kinds: list[tuple[int, Callable[[], None]]] = [
             (options.kill_mean_ns, self.kill),
             (options.power_loss_mean_ns, self.lose_power),
@@ -43,6 +45,9 @@ class FaultSchedule:
             (options.snapshot_mean_ns, self.snapshot),
             (options.membership_mean_ns, self.change_members),
             (options.orders_mean_ns, self.order),
+            (options.tangle_mean_ns, links.tangle),
+            (options.strand_mean_ns, links.strand),
+            (options.echo_mean_ns, links.echo),
         ]
         for node in world.nodes:
             rate = options.clock_rate_ppm_max

@@ -105,6 +105,11 @@ cdef class SimulatedNetwork:
         """Nothing goes from one host to the other any more; the way back stays open."""
         self._blocked.add((source, destination))
 
+    def unblock(self, source, destination):
+        """The way from one host to the other is open, and as fast as the rest."""
+        self._blocked.discard((source, destination))
+        self._extra_delay_ns.pop((source, destination), None)
+
     def partition(self, *groups):
         """Hosts of different groups no longer hear each other, nor those in no group."""
         self._blocked.clear()

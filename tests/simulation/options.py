@@ -64,6 +64,10 @@ class Options:
     client_mean_ns: int = 0
     membership_mean_ns: int = 0
     orders_mean_ns: int = 0
+    tangle_mean_ns: int = 0
+    strand_mean_ns: int = 0
+    echo_mean_ns: int = 0
+    faulty_minority: bool = False
     outage_mean_ns: int = 500 * MS
     clock_rate_ppm_max: int = 0
     # the workload
@@ -97,8 +101,8 @@ def _short(name: str, value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def draw(rng: Random) -> Options:
-    """The options of one seed."""
+def draw(rng: Random, *, with_links: bool = True) -> Options:
+    """The options of one seed; without what `links.py` and `minority.py` do, as they were before these were there."""
     options = Options(
         nodes=rng.choice((1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 7)),
         clients=rng.choice((1, 1, 2, 3)),
@@ -112,6 +116,8 @@ def draw(rng: Random) -> Options:
     _draw_orders(options, rng)
     _draw_retention(options, rng)
     _draw_requests(options, rng)
+    if with_links:
+        _draw_links(options, rng)
     return options
 
 
@@ -207,3 +213,23 @@ def _draw_retention(options: Options, rng: Random) -> None:
 
 def _draw_requests(options: Options, rng: Random) -> None:
     options.requests = rng.choice(("", "", "requests", "journal"))
+
+
+def _draw_links(options: Options, rng: Random) -> None:
+    """Last of all. What a leader hears late must be followed by queries, and takes its time; with a minority that stays
+    faulty, all others must have their votes."""
+    tangled, stranded, late = (rng.random() for _ in range(3))
+    tangle_mean_ns, strand_mean_ns = (rng.choice((500, 1000, 3000)) * MS for _ in range(2))
+    options.tangle_mean_ns = tangle_mean_ns if tangled < 0.25 else 0
+    if stranded < 0.2:
+        options.strand_mean_ns = strand_mean_ns
+        options.operation_mean_ns = min(options.operation_mean_ns, 20 * MS)
+    if late < 0.15 and options.nodes >= 3:
+        options.heartbeat_timeout_ns, options.heartbeat_interval_ns = 200 * MS, 20 * MS
+        options.election_timeout_ns = min(options.election_timeout_ns, 250 * MS)
+        options.echo_mean_ns = 500 * MS
+        options.duration_ns = max(options.duration_ns, 6 * S)
+        options.query_mean_ns = 5 * MS
+        options.registers = 1
+    can_do_without = options.nodes >= 3 and not (options.loss_mean_ns or options.membership_mean_ns)
+    options.faulty_minority = rng.random() < 0.5 and can_do_without

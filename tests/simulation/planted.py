@@ -34,6 +34,8 @@ from consensus.configuration import Configuration
 from consensus.context import Context
 from consensus.core import ConsensusCore
 from consensus.distrust import Distrust
+from consensus.messages import NULL_POSITION, ReadHeartbeatAck
+from consensus.read_index import ReadIndex
 from consensus.verification import Comparison, Verdict
 from service_api.requests import RequestLimits, RequestTable
 from service_api.timers import ServiceTimers
@@ -67,6 +69,17 @@ def older_logs_are_voted_for(patch: Patch) -> None:
     """Raft §5.4.1: a candidate's log is not looked at."""
     patch(election, "compare_log", lambda *_: 0)
     patch(quorum, "compare_log", lambda *_: 0)
+
+
+def positions_before_terms(patch: Patch) -> None:
+    """Raft §5.4.1: the longer log is the newer one, of whatever term its end is."""
+
+    def compare_log(term_a: int, position_a: int, term_b: int, position_b: int) -> int:
+        return quorum_compare_log(position_a, term_a, position_b, term_b)
+
+    quorum_compare_log = quorum.compare_log
+    patch(election, "compare_log", compare_log)
+    patch(quorum, "compare_log", compare_log)
 
 
 def commit_on_a_minority(patch: Patch) -> None:
@@ -184,6 +197,18 @@ def leader_answers_without_a_round(patch: Patch) -> None:
     patch(core.ConsensusCore, "is_quorum", lambda *_: True)
 
 
+def any_round_confirms_a_read(patch: Patch) -> None:
+    """Dissertation §6.4: what members said in an earlier round of a leader counts for the one under way."""
+    original = ReadIndex.on_message
+
+    def on_message(self: Any, message: Any, now_ns: int) -> None:
+        if isinstance(message, ReadHeartbeatAck):
+            message = message._replace(round_id=self._round_id)
+        original(self, message, now_ns)
+
+    patch(ReadIndex, "on_message", on_message)
+
+
 def follower_answers_before_its_service_is_there(patch: Patch) -> None:
     """Dissertation §6.4: the read index is known, and the service has not executed up to it."""
     original = ContainerQueries._push
@@ -240,6 +265,16 @@ def distrusted_members_vote(patch: Patch) -> None:
             self.distrust = distrust
 
     patch(Context, "may_vote", property(may_vote))
+
+
+def logs_are_trusted_when_appended(patch: Patch) -> None:
+    """A member that lost a part of its log votes again as soon as a leader has heard it, with what it has by then."""
+
+    def regain_log(ctx: Context) -> None:
+        if Distrust.LOG in ctx.distrust and ctx.trust_position != NULL_POSITION:
+            trust.set_distrust(ctx, ctx.distrust & ~Distrust.LOG)
+
+    patch(trust, "regain_log", regain_log)
 
 
 def distrust_is_not_durable(patch: Patch) -> None:
@@ -418,6 +453,7 @@ PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
     older_logs_are_voted_for,
+    positions_before_terms,
     commit_on_a_minority,
     old_terms_are_committed_by_count,
     truncation_is_forgotten,
@@ -430,10 +466,12 @@ PLANTED: tuple[Plant, ...] = (
     events_count_for_later_timers,
     service_messages_are_logged_twice,
     leader_answers_without_a_round,
+    any_round_confirms_a_read,
     follower_answers_before_its_service_is_there,
     successors_are_taken_at_the_leaders_word,
     damaged_datagrams_arrive,
     distrusted_members_vote,
+    logs_are_trusted_when_appended,
     distrust_is_not_durable,
     forgotten_votes_are_given_again,
     learners_are_counted,

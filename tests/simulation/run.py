@@ -13,6 +13,7 @@ from tests.linearizability.checker import Verdict, check
 from tests.linearizability.models import Register
 from tests.simulation.faults import FaultSchedule
 from tests.simulation.history import Violation
+from tests.simulation.minority import FaultyMinority
 from tests.simulation.options import Options, draw
 from tests.simulation.queries import LastQuestions
 from tests.simulation.world import World
@@ -78,13 +79,15 @@ def run_seed(seed: int, options: Options | None = None) -> Outcome:
 
 
 def drive(world: World) -> bool:
-    """Both phases; False where the histories were too hard to check. Raises Violation, or whatever else comes out of
+    """All phases; False where the histories were too hard to check. Raises Violation, or whatever else comes out of
     the cluster."""
     faults = FaultSchedule(world)
     world.start()
     faults.start()
     world.run(world.options.duration_ns)
     faults.stop()
+    if world.options.faulty_minority:
+        live_without(FaultyMinority(world), world)
     recover(world)
     world.check_all()
     if world.violation is not None:
@@ -119,6 +122,16 @@ class Probes:
                 self._retry_ns[client.client_id] = self._world.now_ns + PROBE_RETRY_NS
             return False
         return True
+
+
+def live_without(minority: FaultyMinority, world: World) -> None:
+    """Every client must be answered in bounded virtual time by the members that are well."""
+    for client in world.clients:
+        client.is_working = False
+    minority.begin()
+    if not world.run(RECOVERY_NS_MAX, Probes(world).are_answered):
+        raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults of the majority: {world.describe()}")
+    minority.end()
 
 
 def recover(world: World) -> None:
