@@ -320,7 +320,7 @@ class ConsensusCore:
         invariants.check(self._ctx, self._watermarks)
 
     def describe(self) -> str:
-        """One stable line."""
+        """One line for logs and errors, always in the same form."""
         ctx = self._ctx
         return (
             f"member={ctx.own.member_id} state={ctx.state.name} role={ctx.role.name} term={ctx.leadership_term_id}"

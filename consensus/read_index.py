@@ -168,7 +168,8 @@ class ReadIndex(Generic[Read]):
             self._send(now_ns)
 
     def _repeat(self, now_ns: int) -> None:
-        """Those that have answered may be a quorum by now: of a configuration with fewer members (seed 91064)."""
+        """Repeats the round under way, unless those that have answered are a quorum by now, because members were
+        removed since."""
         if self._leads:
             self._confirm_by_quorum()
         if self._under_way:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from consensus.configuration import Configuration
 from consensus.messages import (
     NULL_MEMBER,
     NULL_POSITION,
@@ -70,6 +71,15 @@ def alone() -> Harness:
     node.core.on_log_ready(55, FIRST_RECORD, node.now_ns)
     node.core.on_new_term(node.term, 0)
     return node.appended(FIRST_RECORD)
+
+
+def test_a_round_under_way_ends_when_the_members_it_waited_for_are_removed() -> None:
+    """Those that have answered are a quorum of the smaller configuration; nobody else will answer."""
+    reader = leader(5).ask("a").ack(1)
+    assert reader.confirmed() == []
+    reader.node.core.on_configuration(2 * FIRST_RECORD, Configuration((0, 1, 2)))
+    reader.tick(50)
+    assert [name for name, _ in reader.confirmed()] == ["a"]
 
 
 # -- the leader --------------------------------------------------------------------------------------------------------

@@ -29,13 +29,14 @@ from cluster.module.upkeep import Upkeep
 from cluster.node import node
 from cluster.wire import container_snapshot
 from cluster.wire.counter_types import ControlToggle
-from consensus import context, core, election, following, leading, membership, quorum, transfer, trust
+from consensus import context, core, dispatch, election, following, leading, membership, quorum, transfer, trust
 from consensus.configuration import Configuration
 from consensus.context import Context
 from consensus.core import ConsensusCore
 from consensus.distrust import Distrust
-from consensus.messages import NULL_POSITION, ReadHeartbeatAck
+from consensus.messages import NULL_POSITION, NewLeadershipTerm, ReadHeartbeatAck
 from consensus.read_index import ReadIndex
+from consensus.states import ELECTING_STATES
 from consensus.verification import Comparison, Verdict
 from service_api.requests import RequestLimits, RequestTable
 from service_api.timers import ServiceTimers
@@ -80,6 +81,23 @@ def positions_before_terms(patch: Patch) -> None:
     quorum_compare_log = quorum.compare_log
     patch(election, "compare_log", compare_log)
     patch(quorum, "compare_log", compare_log)
+
+
+def a_minority_elects(patch: Patch) -> None:
+    """Raft §5.2: a candidate leads with its own vote when its ballot is over."""
+    patch(election, "is_quorum_leader", lambda *_: True)
+
+
+def lower_terms_are_followed(patch: Patch) -> None:
+    """Raft §5.1: a member follows a leader whose term is below the one it is bound to."""
+    original = following.on_new_leadership_term
+
+    def on_new_leadership_term(ctx: Context, message: Any) -> None:
+        if ctx.log_term_id <= message.leadership_term_id < ctx.candidate_term_id and ctx.state in ELECTING_STATES:
+            ctx.candidate_term_id = message.leadership_term_id
+        original(ctx, message)
+
+    patch(dispatch, "HANDLERS", {**dispatch.HANDLERS, NewLeadershipTerm: (on_new_leadership_term, "leader_member_id")})
 
 
 def commit_on_a_minority(patch: Patch) -> None:
@@ -454,6 +472,8 @@ PLANTED: tuple[Plant, ...] = (
     two_votes_in_a_term,
     older_logs_are_voted_for,
     positions_before_terms,
+    a_minority_elects,
+    lower_terms_are_followed,
     commit_on_a_minority,
     old_terms_are_committed_by_count,
     truncation_is_forgotten,

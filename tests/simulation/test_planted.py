@@ -14,7 +14,9 @@ SEEDS_NEEDED: dict[str, int] = {
     "vote_is_not_durable": 1,
     "two_votes_in_a_term": 2,
     "older_logs_are_voted_for": 2,
-    "positions_before_terms": 42,
+    "positions_before_terms": 1,
+    "a_minority_elects": 6,
+    "lower_terms_are_followed": 10,
     "commit_on_a_minority": 1,
     "old_terms_are_committed_by_count": 1,
     "truncation_is_forgotten": 2,
@@ -27,12 +29,12 @@ SEEDS_NEEDED: dict[str, int] = {
     "events_count_for_later_timers": 14,
     "service_messages_are_logged_twice": 1,
     "leader_answers_without_a_round": 2,
-    "any_round_confirms_a_read": 22,
+    "any_round_confirms_a_read": 1,
     "follower_answers_before_its_service_is_there": 2,
     "successors_are_taken_at_the_leaders_word": 2,
     "damaged_datagrams_arrive": 2,
     "distrusted_members_vote": 1,
-    "logs_are_trusted_when_appended": 2,
+    "logs_are_trusted_when_appended": 10,
     "distrust_is_not_durable": 1,
     "forgotten_votes_are_given_again": 1,
     "learners_are_counted": 6,
@@ -86,12 +88,24 @@ OPTIONS = {
         duration_ns=6 * S, transfer_mean_ns=S // 4, partition_mean_ns=S, slow_link_mean_ns=S // 2, loss=0.05,
         delay_max_ns=5 * MS, operation_mean_ns=2 * MS,
     ),
+    "logs_are_trusted_when_appended": Options(
+        duration_ns=4 * S, loss_mean_ns=S // 3, kill_mean_ns=S // 2, check_log=True, operation_mean_ns=5 * MS,
+        padding_max=3000,
+    ),
+    "positions_before_terms": Options(
+        duration_ns=4 * S, strand_mean_ns=S // 2, operation_mean_ns=5 * MS, outage_mean_ns=2 * S
+    ),
+    "any_round_confirms_a_read": Options(
+        clients=3, duration_ns=6 * S, echo_mean_ns=S // 2, query_mean_ns=5 * MS, registers=1, operation_mean_ns=5 * MS,
+        heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, election_timeout_ns=100 * MS,
+    ),
     "orders_outlive_their_leader": Options(
         duration_ns=2 * S, orders_mean_ns=S // 2, partition_mean_ns=S // 4, outage_mean_ns=2 * S
     ),
 }  # fmt: skip
 """For bugs that few of the drawn clusters show: leaders that are replaced and do not know it are rare, and so are
-transfers while much is under way, orders that are never committed, and log that goes while members are away."""
+transfers while much is under way, orders that are never committed, and log that goes while members are away.
+Drawn clusters showed the longer log of an older term within 55 seeds, a round that confirms later reads within 179."""
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
