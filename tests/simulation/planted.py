@@ -34,7 +34,7 @@ from consensus.configuration import Configuration
 from consensus.context import Context
 from consensus.core import ConsensusCore
 from consensus.distrust import Distrust
-from consensus.messages import NULL_POSITION, NewLeadershipTerm, ReadHeartbeatAck
+from consensus.messages import NewLeadershipTerm, ReadHeartbeatAck
 from consensus.read_index import ReadIndex
 from consensus.states import ELECTING_STATES
 from consensus.verification import Comparison, Verdict
@@ -285,16 +285,6 @@ def distrusted_members_vote(patch: Patch) -> None:
     patch(Context, "may_vote", property(may_vote))
 
 
-def logs_are_trusted_when_appended(patch: Patch) -> None:
-    """A member that lost a part of its log votes again as soon as a leader has heard it, with what it has by then."""
-
-    def regain_log(ctx: Context) -> None:
-        if Distrust.LOG in ctx.distrust and ctx.trust_position != NULL_POSITION:
-            trust.set_distrust(ctx, ctx.distrust & ~Distrust.LOG)
-
-    patch(trust, "regain_log", regain_log)
-
-
 def distrust_is_not_durable(patch: Patch) -> None:
     """A member forgets at its next start that it lost something."""
     patch(StateStore, "put_distrust", lambda self, distrust: None)
@@ -491,7 +481,6 @@ PLANTED: tuple[Plant, ...] = (
     successors_are_taken_at_the_leaders_word,
     damaged_datagrams_arrive,
     distrusted_members_vote,
-    logs_are_trusted_when_appended,
     distrust_is_not_durable,
     forgotten_votes_are_given_again,
     learners_are_counted,

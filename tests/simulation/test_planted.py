@@ -34,7 +34,6 @@ SEEDS_NEEDED: dict[str, int] = {
     "successors_are_taken_at_the_leaders_word": 2,
     "damaged_datagrams_arrive": 2,
     "distrusted_members_vote": 1,
-    "logs_are_trusted_when_appended": 10,
     "distrust_is_not_durable": 1,
     "forgotten_votes_are_given_again": 1,
     "learners_are_counted": 6,
@@ -87,10 +86,6 @@ OPTIONS = {
     "successors_are_taken_at_the_leaders_word": Options(
         duration_ns=6 * S, transfer_mean_ns=S // 4, partition_mean_ns=S, slow_link_mean_ns=S // 2, loss=0.05,
         delay_max_ns=5 * MS, operation_mean_ns=2 * MS,
-    ),
-    "logs_are_trusted_when_appended": Options(
-        duration_ns=4 * S, loss_mean_ns=S // 3, kill_mean_ns=S // 2, check_log=True, operation_mean_ns=5 * MS,
-        padding_max=3000,
     ),
     "positions_before_terms": Options(
         duration_ns=4 * S, strand_mean_ns=S // 2, operation_mean_ns=5 * MS, outage_mean_ns=2 * S
