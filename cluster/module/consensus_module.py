@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 MILLISECOND_NS = 1_000_000
 SESSION_ID_MAX = 2**62
+TERM_LEAP_MAX = 2**32
+"""Elections that a member can have missed; more than there can be in the life of a cluster."""
 SESSION_REQUESTS = (codecs.SESSION_KEEP_ALIVE, codecs.SESSION_CLOSE_REQUEST, codecs.ADMIN_REQUEST)
 """What a client asks of its session; each names it, and the term of the leader that it was sent to."""
 
@@ -354,7 +356,7 @@ class ConsensusModule:
             if isinstance(message, messages.Introduction):
                 self._on_introduction(message)
             sender_id = self.proofs.sender_of(message, self.core.leader_member_id)
-            if self.proofs.admits(source, sender_id, buffer, now_ns) and not self._is_of_strangers(message):
+            if self.proofs.admits(source, sender_id, buffer, now_ns) and self._is_believable(message):
                 self._on_member_message(message, now_ns)
         elif found is not None:
             sender_id = self.upkeep.sender_of(*found)
@@ -394,10 +396,19 @@ class ConsensusModule:
         if not is_known and member.id != self.member_id and self.core.on_introduction(member.id):
             self.contacts.learn(member)
 
-    def _is_of_strangers(self, message: messages.Message) -> bool:
-        """True when it names a member that this one has never heard of."""
+    def _is_believable(self, message: messages.Message) -> bool:
+        """False when it names a member that this one has never heard of, or a term that no election could have reached:
+        a member that is not known yet may introduce itself while there is no leader, and must not use up the terms."""
         names = ("follower_member_id", "candidate_member_id", "leader_member_id", "member_id")
-        return any(getattr(message, name) not in self.contacts for name in names if hasattr(message, name))
+        if any(getattr(message, name) not in self.contacts for name in names if hasattr(message, name)):
+            return False
+        latest = max(self.core.candidate_term_id, self.core.leadership_term_id, 0)
+        terms = ("leadership_term_id", "candidate_term_id", "log_leadership_term_id")
+        highest = max((getattr(message, name) for name in terms if hasattr(message, name)), default=latest)
+        if highest > latest + TERM_LEAP_MAX:
+            self.on_invalid_request(f"consensus: term {highest} is too far beyond {latest}")
+            return False
+        return True
 
     def _check_catchup(self, message: messages.AppendPosition) -> None:
         stop = self.log.on_append_position(message, self.leadership_term_id)

@@ -6,6 +6,9 @@ from typing import Any
 
 from cluster.wire import codecs, ordo_codecs
 from consensus import messages
+from runtime.errors import DecodeError
+
+NUMBER_MAX = 2**62
 
 _TABLES: dict[type[Any], Any] = {
     messages.CanvassPosition: codecs.CANVASS_POSITION,
@@ -42,7 +45,10 @@ def encode(message: messages.Message) -> bytes:
 
 
 def decode(buffer: bytes) -> messages.Message | None:
-    """The message, or None when it is none of the consensus messages; raises DecodeError when it is cut short."""
+    """The message, or None when it is none of the consensus messages.
+
+    Raises DecodeError when it is cut short, or has a number that cannot be.
+    """
     found = ordo_codecs.decode_any(buffer)
     if found is None or found[0] not in _TYPES:
         return None
@@ -54,5 +60,13 @@ def decode(buffer: bytes) -> messages.Message | None:
         fields[boolean] = bool(fields[boolean])
     if kind is messages.RequestVote:
         fields["is_transfer"] = table is ordo_codecs.TRANSFER_REQUEST_VOTE
+    _demand_range(kind.__name__, fields)
     message: messages.Message = kind(**fields)
     return message
+
+
+def _demand_range(name: str, fields: dict[str, Any]) -> None:
+    """No term or position comes near the end of its type, where one more would be a negative number."""
+    for field, value in fields.items():
+        if field.endswith(("term_id", "position")) and value > NUMBER_MAX:
+            raise DecodeError(f"{name}: {field}={value} is out of range")

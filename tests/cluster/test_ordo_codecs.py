@@ -72,3 +72,11 @@ def test_a_payload_longer_than_its_message_is_refused() -> None:
     encoded[-5:-1] = b"\xff\xff\xff\x7f"
     with pytest.raises(DecodeError, match="payload is cut"):
         ordo_codecs.decode(encoded)
+
+
+@pytest.mark.parametrize("number", [2**62 + 1, 2**63 - 1])
+def test_a_term_or_position_near_the_end_of_its_type_is_no_message(number: int) -> None:
+    """One election more would be a negative term."""
+    for message in (RequestVote(3, 4096, number, 2), RequestVote(3, number, 7, 2), TimeoutNow(number, 0, 1, 2)):
+        with pytest.raises(DecodeError, match=f"={number} is out of range"):
+            consensus_codec.decode(consensus_codec.encode(message))
