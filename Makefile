@@ -16,7 +16,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench sim test-soak test-faults test-debug sanitized fuzz test-asan \
-	bench-pipeline debug clean
+	bench-pipeline debug clean docs test-wheel
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ fix: build ## format and repair what can be repaired
 
 test: build .venv/.all ## pass all tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel' $(ARGS)
+
+docs: build .venv/.all ## write the API reference into build/docs; fails on what is missing or undocumented
+	@$(BIN)/python -m tools.reference
 
 demo: build/.demo ## run three nodes and a matching engine; ITCH=file plays recorded orders
 	$(BIN)/ordo demo $(if $(ITCH),--itch $(ITCH))

@@ -115,15 +115,19 @@ class LocalCluster:
         return f"{member_id}=127.0.0.1:{self._ports[member_id]}"
 
     def config_path(self, member_id: int) -> Path:
+        """Of the node's configuration."""
         return self.root / f"{member_id}.toml"
 
     def data_dir(self, member_id: int) -> Path:
+        """Of the node's archive, log and snapshots."""
         return self.root / str(member_id)
 
     def log_path(self, member_id: int) -> Path:
+        """Of the file that takes what the node prints."""
         return self.root / f"{member_id}.log"
 
     def aeron_dir(self, member_id: int) -> Path:
+        """Of the node's media driver, in shared memory."""
         return SHARED_MEMORY / f"{self._name}-{member_id}"
 
     def pid(self, member_id: int) -> int:
@@ -184,6 +188,7 @@ class LocalCluster:
             )
 
     def is_running(self, member_id: int) -> bool:
+        """Whether the node's process is there, stopped by SIGSTOP or not."""
         process = self._processes.get(member_id)
         return process is not None and process.poll() is None
 

@@ -135,7 +135,9 @@ class Cluster(Protocol):
         """Open sessions in ascending order of id."""
         ...
 
-    def get_client_session(self, session_id: int) -> ClientSession | None: ...
+    def get_client_session(self, session_id: int) -> ClientSession | None:
+        """Returns the open session of that id, or None."""
+        ...
 
     def close_client_session(self, session_id: int) -> bool:
         """Asks for a session to be closed. Raises ServiceError for an unknown id."""

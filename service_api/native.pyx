@@ -65,31 +65,33 @@ cdef class NativeClusteredService:
         self.on_message(session, timestamp, data, payload.shape[0], header.position)
 
     def on_start(self, cluster, snapshot):
-        pass
+        """Once, before any other callback. Restore the state from `snapshot` when there is one."""
 
     def on_session_open(self, session, timestamp):
-        pass
+        """A client opened a session."""
 
     def on_session_close(self, session, timestamp, close_reason):
-        pass
+        """A session is gone; it is no longer in `cluster.client_sessions`."""
 
     def on_timer_event(self, correlation_id, timestamp):
-        pass
+        """A timer fired."""
 
     def on_query(self, payload):
+        """A client asks for something that changes nothing: answer from the state, and leave the state alone."""
         raise NotImplementedError("the service answers no queries")
 
     def on_take_snapshot(self, writer):
-        pass
+        """Write the whole state, the same bytes for the same state; `on_start` gets it back."""
 
     def on_role_change(self, role):
-        pass
+        """This member became the leader or a follower. Not part of the state machine: members differ."""
 
     def on_terminate(self, cluster):
-        pass
+        """Last callback of a service that was started."""
 
     def on_new_leadership_term(self, event):
-        pass
+        """First record of each term."""
 
     def do_background_work(self, now_ns):
+        """Every duty cycle, with the monotonic clock. Not part of the state machine. Returns > 0 if work was done."""
         return 0

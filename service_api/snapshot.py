@@ -57,6 +57,7 @@ class SnapshotWriter:
         self.written_bytes += len(message)
 
     def writable(self) -> bool:
+        """True: what wraps a binary file, as `io` does, asks for it."""
         return True
 
     def flush(self) -> None:
@@ -108,6 +109,7 @@ class SnapshotReader:
         return data
 
     def readinto(self, buffer: bytearray | memoryview) -> int:
+        """Reads into the buffer; returns how many bytes it filled, 0 at the end."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view))
         view[: len(data)] = data
@@ -127,6 +129,7 @@ class SnapshotReader:
         return b"".join(parts)
 
     def readable(self) -> bool:
+        """True: what wraps a binary file, as `io` does, asks for it."""
         return True
 
     def _fill(self) -> bool:

@@ -155,6 +155,7 @@ class ServiceHarness:
         return answer
 
     def take_snapshot(self) -> HarnessSnapshot:
+        """Has the service write its state; returns it with all that a new harness needs to go on from here."""
         messages: list[bytes] = []
         writer = SnapshotWriter(messages.append, MESSAGE_BYTES_MAX)
         self._call("on_take_snapshot", False, writer)
@@ -169,9 +170,11 @@ class ServiceHarness:
         return [self._sessions[session_id] for session_id in sorted(self._sessions)]
 
     def get_client_session(self, session_id: int) -> ClientSession | None:
+        """Returns the open session of that id, or None."""
         return self._sessions.get(session_id)
 
     def close_client_session(self, session_id: int) -> bool:
+        """Asks for a session to be closed. Raises ServiceError for an unknown id."""
         self._check_allowed("close_client_session")
         session = self._sessions.get(session_id)
         if session is None:
@@ -182,6 +185,7 @@ class ServiceHarness:
         return True
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
+        """Fires once `AdvanceTime` reaches `deadline`; replaces a timer of the same id."""
         self._check_allowed("schedule_timer")
         self._remove_timer(correlation_id)
         insort(self._timers, (deadline, correlation_id))
@@ -189,12 +193,14 @@ class ServiceHarness:
         return True
 
     def cancel_timer(self, correlation_id: int) -> bool:
+        """Drops the timer, if there is one of that id."""
         self._check_allowed("cancel_timer")
         self._remove_timer(correlation_id)
         self.effects.append(Effect("cancel", correlation_id, 0))
         return True
 
     def offer(self, payload: Payload) -> int:
+        """Takes a message of the service, which comes back to it with `session` None."""
         self._check_allowed("offer")
         self._offered.append(bytes(payload))
         self.effects.append(Effect("offer", 0, bytes(payload)))

@@ -200,6 +200,7 @@ class ArchiveClient:
         return self._run(calls.recording_position(recording_id))
 
     def start_position(self, recording_id: int) -> int:
+        """Where a recording begins, in bytes; further on once segments were purged."""
         return self._run(calls.start_position(recording_id))
 
     def stop_position(self, recording_id: int) -> int | None:
@@ -234,6 +235,7 @@ class ArchiveClient:
         )
 
     def stop_replay(self, replay_session_id: int) -> None:
+        """Ends one replay, by the id that starting it gave."""
         self._run(calls.stop_replay(replay_session_id))
 
     def stop_all_replays(self, recording_id: int | None = None) -> None:
@@ -330,4 +332,5 @@ class ArchiveClient:
         )
 
     def stop_replication(self, replication_id: int) -> None:
+        """Ends one replication, by the id that starting it gave."""
         self._run(calls.stop_replication(replication_id))

@@ -71,11 +71,13 @@ class PendingQuery:
         return self.reply
 
     def finish(self, reply: QueryReply | None, error: OrdoError | None = None) -> None:
+        """Sets the outcome and runs the callback; for the client that sent the query."""
         self.reply, self.error = reply, error
         if self._on_done is not None:
             self._on_done(self)
 
     def describe(self) -> str:
+        """Returns who was asked and what was demanded, in one line for messages."""
         member = "leader" if self.member_id is None else self.member_id
         position = f" min_position={self.min_position}" if self.min_position != NULL_POSITION else ""
         return f"member={member} consistency={self.consistency.name.lower()}{position}"

@@ -89,6 +89,7 @@ class PendingRequest:
             callback(self)
 
     def finish(self, answer: Answer | None, error: OrdoError | None = None) -> None:
+        """Sets the outcome and runs the callback; for the client that sent the request."""
         self.answer, self.error = answer, error
         if self._on_done is not None:
             self._on_done(self)

@@ -55,6 +55,8 @@ MessageHandler = Callable[[int, int, bytes], object]
 
 
 class ClientState(Enum):
+    """Where a client's session stands."""
+
     CONNECTING = auto()
     CONNECTED = auto()
     AWAIT_NEW_LEADER = auto()

@@ -25,6 +25,8 @@ NULL_VALUE = -1
 
 
 class EventCode(IntEnum):
+    """What a session event tells a client about its session."""
+
     OK = 0
     ERROR = 1
     REDIRECT = 2
