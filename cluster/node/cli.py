@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -24,21 +27,42 @@ MemberArgument = Annotated[
     typer.Argument(metavar="ID=HOST:PORT", help="its first port, or ID=ingress,consensus,log,catchup,archive"),
 ]
 ConfigOption = Annotated[Path, typer.Option(help="node.toml of a member that runs on this machine")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print JSON; what is not known is null")]
+EXIT_NO_QUORUM = 3
 
 
 @cluster_app.command()
-def status(config: ConfigOption) -> None:
-    """State, role, term and positions of one node."""
-    table = Table(show_header=False, box=None)
-    for name, value in tools.node_status(load_config(config))._asdict().items():
-        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value)
-    output_console().print(table)
+def status(config: ConfigOption, as_json: JsonOption = False) -> None:
+    """State, role, term and positions of one node, and whether a quorum stands behind what it is part of.
+
+    Exit status: 0 the node leads with a quorum or follows a leader; 1 it does not run here; 2 the command line or the
+    configuration is wrong; 3 the node runs, but there is no quorum, or an election has not ended yet.
+    """
+    found = tools.node_status(load_config(config))
+    if as_json:
+        _print_json({name: _or_null(value) for name, value in found._asdict().items()})
+    else:
+        table = Table(show_header=False, box=None)
+        for name, value in found._asdict().items():
+            table.add_row(name.replace("_", " "), _cell(value))
+        output_console().print(table)
+    if not found.has_quorum:
+        print(
+            f"ordo: no quorum: member {found.member_id} neither leads nor follows (election {found.election}) and"
+            " commits nothing; see that a majority of the voters runs, and that it reaches them",
+            file=sys.stderr,
+        )
+        raise typer.Exit(EXIT_NO_QUORUM)
 
 
 @cluster_app.command()
-def members(config: ConfigOption) -> None:
+def members(config: ConfigOption, as_json: JsonOption = False) -> None:
     """The members of the cluster and their endpoints, from the configuration."""
     loaded = load_config(config)
+    if as_json:
+        own_id = loaded.node.member_id
+        _print_json([{**asdict(member), "is_this_node": member.id == own_id} for member in loaded.member_list])
+        return
     table = Table("id", "ingress", "consensus", "log", "catchup", "archive", "this node")
     for member in loaded.member_list:
         endpoints = (member.ingress, member.consensus, member.log, member.catchup, member.archive)
@@ -47,14 +71,34 @@ def members(config: ConfigOption) -> None:
 
 
 @cluster_app.command("list")
-def list_members(config: ConfigOption) -> None:
+def list_members(config: ConfigOption, as_json: JsonOption = False) -> None:
     """Voters and learners, as the log of a running node says."""
+    found = tools.list_members(load_config(config))
+    if as_json:
+        _print_json([{name: _or_null(value) for name, value in member._asdict().items()} for member in found])
+        return
     table = Table("id", "role", "log position", "ingress", "consensus")
-    for member in tools.list_members(load_config(config)):
+    for member in found:
         position = "-" if member.log_position == tools.NOT_THERE else f"{member.log_position:,}"
         role = member.role + (", leads" if member.is_leader else "")
         table.add_row(str(member.member_id), role, position, member.ingress, member.consensus)
     output_console().print(table)
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def _or_null(value: Any) -> Any:
+    """What a counter that is not there shows, as JSON."""
+    is_missing = value == "-" or (value == tools.NOT_THERE and not isinstance(value, bool))
+    return None if is_missing else value
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @cluster_app.command()

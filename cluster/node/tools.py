@@ -45,6 +45,8 @@ class NodeStatus(NamedTuple):
     """One node, as its counters say. Positions are bytes in the log, -1 when the counter is not there."""
 
     member_id: int
+    has_quorum: bool
+    """Whether the member leads with a quorum behind it, or follows a leader; False during an election, too."""
     state: str
     role: str
     election: str
@@ -66,9 +68,11 @@ def node_status(config: NodeConfig) -> NodeStatus:
     def value(counter_type: CounterType) -> int:
         return next((counter.value for counter in counters if counter.type_id == counter_type), NOT_THERE)
 
+    state = value(CounterType.MODULE_STATE)
     return NodeStatus(
         config.node.member_id,
-        _name(ModuleState, value(CounterType.MODULE_STATE)),
+        value(CounterType.ELECTION_STATE) == ElectionState.CLOSED and state != ModuleState.CLOSED,
+        _name(ModuleState, state),
         _name(NodeRole, value(CounterType.NODE_ROLE)),
         _name(ElectionState, value(CounterType.ELECTION_STATE)),
         value(CounterType.LEADERSHIP_TERM_ID),
