@@ -33,6 +33,8 @@ class SnapshotHost(Protocol):
         """The snapshot is taken or has failed: execution goes on."""
 
     def record_error(self, message: str) -> None: ...
+    def announce(self, event: str, text: str) -> None:
+        """One line in the log of the process."""
 
 
 class SnapshotTaker:
@@ -123,6 +125,11 @@ class SnapshotTaker:
         )
         self._shelf.add(entry, self._digest)
         self._counters.snapshot_count.increment()
+        self._host.announce(
+            "cluster.snapshot",
+            f"snapshot taken at log position {point.log_position} of term {point.leadership_term_id}: recordings"
+            f" {self._service_recording_id} (service) and {module_recording_id} (consensus module)",
+        )
         self._finish(None)
 
     def _finish(self, error: str | None) -> None:

@@ -22,6 +22,7 @@ from cluster.node.archive_service import serve_archive
 from cluster.node.config import NodeConfig
 from cluster.node.container_process import ContainerProcess
 from cluster.node.cycle import NodeCycle
+from cluster.node.life_log import log_start, log_stop
 from cluster.node.shared_driver import connect_shared_driver
 from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.counter_types import CounterType
@@ -335,15 +336,24 @@ def _run_once(config: NodeConfig, service_name: str, service_class: type[Service
     """One life of a node: the exit status, and whether it is to be started again at once."""
     inline = config.node.service_mode == "inline"
     child: ContainerProcess | None = None
+    causes: list[str] = []
+    log = get_logger()
 
     def on_tick(now_ns: int) -> None:
         if child is not None and not child.is_alive():
+            causes.append("the service container ended")
             node.module.has_ended = True
 
-    node = Node(config, real_seams(), service_class() if inline else None, on_tick)
+    def on_signal(number: int, _frame: object) -> None:
+        causes.append(signal.Signals(number).name)
+        node.module.end()
+
+    log_start(config, log)
+    node = _build(config, service_class() if inline else None, on_tick, log)
+    status, failure = 1, ""
     try:
-        signal.signal(signal.SIGTERM, lambda *_: node.module.end())
-        signal.signal(signal.SIGINT, lambda *_: node.module.end())
+        signal.signal(signal.SIGTERM, on_signal)
+        signal.signal(signal.SIGINT, on_signal)
         node.start()
         if not inline:
             child = ContainerProcess(config, service_name)
@@ -352,10 +362,32 @@ def _run_once(config: NodeConfig, service_name: str, service_class: type[Service
         node.leave()
     except Exception as error:
         node.errors.record(error, f"the node ended at log position {node.module.sequencer.commit_position}")
-        raise _one_line(error) from error
+        raised = _one_line(error)
+        failure = raised.message
+        raise raised from error
     finally:
         status = _close(node, child)
+        log_stop(config, log, failure or _stop_reason(node.module, causes), has_failed=bool(failure or status))
     return status, node.module.starts_again
+
+
+def _build(config: NodeConfig, service: Service | None, on_tick: Callable[[int], None], log: Any) -> Node:
+    try:
+        return Node(config, real_seams(), service, on_tick)
+    except Exception as error:
+        log_stop(config, log, _one_line(error).message, has_failed=True)
+        raise
+
+
+def _stop_reason(module: ConsensusModule, causes: list[str]) -> str:
+    """What ended a node first, in the order of what implies what: the end of a cluster ends services, too."""
+    if module.core.is_removed:
+        return "removed from the cluster"
+    if module.termination.is_under_way:
+        return "shutdown of the cluster"
+    if module.starts_again:
+        return "starts again at once"
+    return causes[0] if causes else "told to end"
 
 
 def _one_line(error: Exception) -> OrdoError:

@@ -1,0 +1,74 @@
+"""What a node says in the log of its process when it starts, and when it ends."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Any
+
+from cluster.node.config import NodeConfig
+from cluster.wire.members import ENDPOINT_NAMES
+from runtime.errors import TransportError
+from runtime.version import VERSION
+from transport.resolver import resolve
+
+MEGABYTE = 1024 * 1024
+
+
+def log_start(config: NodeConfig, log: Any) -> None:
+    """One line for what is started; another one, a warning, when others than this machine reach its endpoints."""
+    node, cluster, own = config.node, config.cluster, config.own_member
+    log.info(
+        "node.start",
+        version=VERSION,
+        member_id=node.member_id,
+        cluster_id=cluster.cluster_id,
+        members=[member.id for member in config.member_list],
+        **{name: getattr(own, name) for name in ENDPOINT_NAMES},
+        data_dir=_full(node.data_dir),
+        archive_dir=_full(config.archive_dir),
+        cluster_dir=_full(config.cluster_dir),
+        aeron_dir=_full(config.aeron_dir),
+        sync=node.sync,
+        file_access=node.file_access,
+        service_mode=node.service_mode,
+        own_driver=node.own_driver,
+        max_sessions=cluster.sessions_max,
+        max_queries=cluster.queries_max,
+        max_replays=node.max_replays,
+        log_term_length_mb=cluster.log_term_length_bytes / MEGABYTE,
+        segment_length_mb=cluster.segment_length_bytes / MEGABYTE,
+    )
+    exposed = exposed_endpoints(config)
+    if exposed:
+        log.warning(
+            "node.exposed",
+            member_id=node.member_id,
+            endpoints=exposed,
+            text="datagrams are neither encrypted nor authenticated: who reaches or reads this network can read all"
+            " messages, forge them and open sessions; keep it to a network that you trust, or to an encrypted tunnel"
+            " (SECURITY.md)",
+        )
+
+
+def log_stop(config: NodeConfig, log: Any, reason: str, *, has_failed: bool) -> None:
+    """The last line of a node: why it ends."""
+    write = log.error if has_failed else log.info
+    write("node.stop", member_id=config.node.member_id, reason=reason)
+
+
+def exposed_endpoints(config: NodeConfig) -> list[str]:
+    """Those endpoints of this member that are not on loopback; a name that cannot be resolved counts as such."""
+    found = (str(getattr(config.own_member, name)) for name in ENDPOINT_NAMES)
+    return [endpoint for endpoint in found if not _is_loopback(endpoint.rpartition(":")[0].strip("[]"))]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(resolve(host)).is_loopback
+    except (TransportError, ValueError):
+        return False
+
+
+def _full(path: Path) -> str:
+    return str(path.absolute())
