@@ -47,7 +47,7 @@ def log_start(config: NodeConfig, log: Any) -> None:
             endpoints=exposed,
             text="datagrams are neither encrypted nor authenticated: who reaches or reads this network can read all"
             " messages, forge them and open sessions; keep it to a network that you trust, or to an encrypted tunnel"
-            " (SECURITY.md)",
+            " (docs/SECURITY.md)",
         )
 
 

@@ -118,6 +118,14 @@ def test_what_came_before_is_no_offence(target: Target) -> None:
     assert target.counted(INVALID_PACKETS) == 0
 
 
+def test_a_frame_is_of_its_stream_from_whatever_address_it_comes(target: Target) -> None:
+    """No protection, but the lack of one, which docs/SECURITY.md tells of: change both together."""
+    target.send(frame(0, b"the stream's own"))
+    target.world.network.hosts[HERE].accept(("10.7.7.7", 77), (HERE, 4000), frame(64, b"another's"))
+    target.world.run(100_000)
+    assert target.received == [b"the stream's own", b"another's"]
+
+
 def test_padding_claims_all_that_it_hides(target: Target) -> None:
     target.send(header(4096, 64, kind=0), frame(128, b"under it"), frame(64 + 4096, b"behind it"), frame(0, b"before"))
     assert target.received == [b"before", b"behind it"]
