@@ -1,7 +1,7 @@
 """What of log and snapshots is deleted, and when: the log that forgets (docs/ARCHITECTURE.md).
 
-Never deleted is what is above the newest snapshot that a quorum of voters was seen to hold alike, what this member
-needs to start from the oldest snapshot that it keeps, and what a member that is on its way needs.
+Never deleted is what is above the newest snapshot that this member and a quorum of voters were seen to hold alike, what
+this member needs to start from the oldest snapshot that it keeps, and what a member that is on its way needs.
 """
 
 from __future__ import annotations

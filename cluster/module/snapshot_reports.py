@@ -33,6 +33,38 @@ class _Report(NamedTuple):
     heard_ns: int
 
 
+class Agreement:
+    """The newest snapshot that a quorum of voters was seen to hold alike, and that this member holds, too.
+
+    What became of that quorum since, in another configuration or with other disks, does not matter: a member that
+    deletes log because of it can start from it, and give it to whoever still needs that log.
+    """
+
+    def __init__(self, agreed: HeldSnapshot) -> None:
+        """`agreed`: of the time before this start."""
+        self.agreed = agreed
+        self._noted: list[HeldSnapshot] = []
+
+    @property
+    def noted(self) -> list[HeldSnapshot]:
+        """Snapshots that a quorum was seen to hold, newer than the agreed one: they are not, or not yet, here."""
+        return list(self._noted)
+
+    def note(self, found: HeldSnapshot) -> None:
+        """A quorum holds it now."""
+        if found.log_position > self.agreed.log_position:
+            self._noted = sorted({*self._noted, found})[-ROWS_MAX:]
+
+    def advance(self, digests: dict[int, bytes]) -> bool:
+        """True when there is a newer agreed one: `digests` are of what this member holds."""
+        here = [one for one in self._noted if digests.get(one.log_position) == one.digest]
+        if not here:
+            return False
+        self.agreed = here[-1]
+        self._noted = [one for one in self._noted if one.log_position > self.agreed.log_position]
+        return True
+
+
 class SnapshotReports:
     """The newest report of each member, this one's included."""
 
@@ -41,9 +73,12 @@ class SnapshotReports:
         self._own_id = own_id
         self._patience_ns = patience_ns
         self._reports: dict[int, _Report] = {}
+        self._since_ns: int | None = None
 
     def encode_own(self, digests: dict[int, bytes], needed_position: int, now_ns: int) -> bytes:
         """Takes note of the own snapshots, and puts them into a message to all others."""
+        if self._since_ns is None:
+            self._since_ns = now_ns
         newest = sorted(digests.items(), reverse=True)[:ROWS_MAX]
         held = frozenset(HeldSnapshot(*row) for row in newest)
         self._reports[self._own_id] = _Report(held, needed_position, now_ns)
@@ -82,6 +117,11 @@ class SnapshotReports:
     def holders(self, snapshot: HeldSnapshot) -> list[int]:
         """Members that hold it, by ascending id."""
         return sorted(member_id for member_id, one in self._reports.items() if snapshot in one.snapshots)
+
+    def is_complete(self, member_ids: Collection[int], now_ns: int) -> bool:
+        """Whether each of them has said what it waits for since this one started, or was silent for too long."""
+        is_patient = self._since_ns is None or now_ns < self._since_ns + self._patience_ns
+        return not is_patient or all(one in self._reports for one in member_ids)
 
     def needed_position(self, start_position: int, now_ns: int) -> int | None:
         """The lowest position that another member waits for, None where nobody waits.

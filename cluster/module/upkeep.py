@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.retention import Retention, RetentionPolicy
 from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
-from cluster.module.snapshot_reports import HeldSnapshot, SnapshotReports
+from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_schedule import SnapshotSchedule
 from cluster.module.snapshot_shelf import SnapshotShelf
 from cluster.module.snapshot_source import SnapshotSource
@@ -90,7 +90,7 @@ class Upkeep:
         self.retention = Retention(policy, archive, self.shelf)
         self.source = SnapshotSource(archive, self.shelf, own_id, contacts.send, host.record_error)
         self.fetch = self._make_fetch(config, client, random)
-        self._agreed = HeldSnapshot(*store.load().agreed)
+        self._agreement = Agreement(HeldSnapshot(*store.load().agreed))
         self._due_ns = 0
         self._reported: dict[int, bytes] = {}
         self._refused_ns: dict[int, int] = {}
@@ -169,7 +169,7 @@ class Upkeep:
 
     def refuse(self, member_id: int, position: int, start_position: int, leadership_term_id: int, now_ns: int) -> None:
         """Leader: a member asks for log that is not here; tells it which snapshot to take, and from whom."""
-        agreed = self._agreed
+        agreed = self._agreement.agreed
         if agreed.log_position <= position or now_ns < self._refused_ns.get(member_id, 0):
             return
         source_id = self._choose_source(agreed, member_id, now_ns)
@@ -199,21 +199,20 @@ class Upkeep:
         return self._own_id if self.shelf.find(*snapshot) is not None else NULL_VALUE
 
     def _agree(self) -> None:
-        """Takes note, for ever, of the newest snapshot that a quorum of voters holds alike.
-
-        The disks of that quorum may fail later: whoever deletes log because of it holds it, too.
-        """
+        """Takes note, for ever, of the newest snapshot that a quorum of voters holds alike, and this member with it."""
         configuration = self._core.configuration
         found = self.reports.find_quorum(configuration.voter_ids, configuration.quorum_threshold)
-        if found is not None and found.log_position > self._agreed.log_position:
-            self._store.put_agreed(*found)
-            self._agreed = found
-        self._compare(self._agreed)
+        if found is not None:
+            self._agreement.note(found)
+        for noted in self._agreement.noted:
+            self._compare(noted)
+        if self._agreement.advance(self.shelf.digests()):
+            self._store.put_agreed(*self._agreement.agreed)
 
     def _compare(self, agreed: HeldSnapshot) -> None:
         """Says once of each agreed snapshot when the state of this member is not that of the others."""
         own = self.reports.find_difference(agreed)
-        if own is None or agreed.log_position == self._different_position:
+        if own is None or agreed.log_position <= self._different_position:
             return
         self._different_position = agreed.log_position
         self._host.record_error(
@@ -258,7 +257,9 @@ class Upkeep:
             self._cleared_log_id = recording_id
             self.shelf.clear_logs(recording_id)
         self._agree()
-        agreed_position = self._agreed.log_position
+        if not self.reports.is_complete(self._core.configuration.member_ids, now_ns):
+            return
+        agreed_position = self._agreement.agreed.log_position
         needed = self.reports.needed_position(self._archive.descriptor(recording_id).start_position, now_ns)
         self.retention.remove_snapshots(agreed_position, needed)
         bound = self.retention.find_log_bound(

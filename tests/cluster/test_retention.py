@@ -8,7 +8,7 @@ import pytest
 
 from archive.lmdb_store import open_lmdb
 from cluster.module.retention import RetentionPolicy
-from cluster.module.snapshot_reports import HeldSnapshot, SnapshotReports
+from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_schedule import SnapshotSchedule
 from cluster.module.state_store import SnapshotEntry, StateStore
 from cluster.wire import ordo_codecs
@@ -117,6 +117,34 @@ def test_a_member_on_its_way_is_waited_for_as_long_as_it_is_heard() -> None:
     assert reports.needed_position(320, SECOND_NS) == 640, "what is gone cannot be kept for member 2"
     assert reports.needed_position(0, PATIENCE_NS) == 96
     assert reports.needed_position(0, PATIENCE_NS + SECOND_NS) is None
+
+
+def test_a_member_that_starts_does_not_know_yet_who_waits_for_what() -> None:
+    """Simulation, seed 3029: the report of the member that lacked the log went with the process that had heard it."""
+    reports = SnapshotReports(0, PATIENCE_NS)
+    assert not reports.is_complete((0, 1, 2), 0)
+    reports.encode_own({}, -1, SECOND_NS)
+    tell(reports, 1, {}, needed=640, at_ns=SECOND_NS)
+    assert not reports.is_complete((0, 1, 2), PATIENCE_NS), "member 2 has said nothing"
+    assert reports.is_complete((0, 1), PATIENCE_NS)
+    assert reports.is_complete((0, 1, 2), PATIENCE_NS + SECOND_NS), "nobody is waited for any longer"
+    tell(reports, 2, {}, needed=96, at_ns=SECOND_NS)
+    assert reports.is_complete((0, 1, 2), PATIENCE_NS)
+
+
+def test_what_a_quorum_holds_counts_when_it_is_here_too() -> None:
+    agreement = Agreement(HeldSnapshot(100, A))
+    agreement.note(HeldSnapshot(200, A))
+    assert not agreement.advance({100: A})
+    agreement.note(HeldSnapshot(300, A))
+    assert agreement.noted == [HeldSnapshot(200, A), HeldSnapshot(300, A)]
+    assert agreement.advance({100: A, 200: A}), "the quorum has given it up for the next one meanwhile"
+    assert agreement.agreed == HeldSnapshot(200, A)
+    assert not agreement.advance({200: A, 300: B}), "it differs from what the quorum holds"
+    agreement.note(HeldSnapshot(100, A))
+    assert agreement.noted == [HeldSnapshot(300, A)]
+    assert agreement.advance({200: A, 300: A})
+    assert (agreement.agreed, agreement.noted) == (HeldSnapshot(300, A), [])
 
 
 def test_a_report_of_half_a_row_is_none() -> None:

@@ -21,7 +21,7 @@ from cluster.module.membership import Membership
 from cluster.module.recovery import Recovery
 from cluster.module.retention import Retention
 from cluster.module.service_messages import PendingServiceMessages
-from cluster.module.snapshot_reports import HeldSnapshot
+from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_taker import SnapshotTaker
 from cluster.module.state_store import StateStore
 from cluster.module.timers import TimerService
@@ -386,16 +386,21 @@ def log_goes_before_a_quorum_has_the_snapshot(patch: Patch) -> None:
     patch(Retention, "find_log_bound", find_log_bound)
 
 
+def a_start_forgets_who_waits(patch: Patch) -> None:
+    """A member that starts again deletes log before it has heard who lacks it (seed 3029)."""
+    patch(SnapshotReports, "is_complete", lambda *_: True)
+
+
 def snapshots_of_a_minority_are_given_away(patch: Patch) -> None:
     """Raft §7: a leader sends members for its own newest snapshot, which perhaps nobody else holds alike."""
     original = Upkeep.refuse
 
     def refuse(self: Upkeep, *arguments: int) -> None:
         digests = self.shelf.digests()
-        agreed, newest = self._agreed, max(digests, default=-1)
-        self._agreed = HeldSnapshot(newest, digests.get(newest, b""))
+        agreement, newest = self._agreement, max(digests, default=-1)
+        self._agreement = Agreement(HeldSnapshot(newest, digests.get(newest, b"")))
         original(self, *arguments)
-        self._agreed = agreed
+        self._agreement = agreement
 
     patch(Upkeep, "refuse", refuse)
 
@@ -491,6 +496,7 @@ PLANTED: tuple[Plant, ...] = (
     orders_outlive_their_leader,
     a_new_leader_takes_orders_while_suspended,
     log_goes_before_a_quorum_has_the_snapshot,
+    a_start_forgets_who_waits,
     snapshots_of_a_minority_are_given_away,
     a_fetched_snapshot_keeps_the_old_log,
     snapshots_forget_requests,

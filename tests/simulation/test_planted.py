@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,7 @@ SEEDS_NEEDED: dict[str, int] = {
     "orders_outlive_their_leader": 26,
     "a_new_leader_takes_orders_while_suspended": 39,
     "log_goes_before_a_quorum_has_the_snapshot": 1,
+    "a_start_forgets_who_waits": 1,
     "snapshots_of_a_minority_are_given_away": 10,
     "a_fetched_snapshot_keeps_the_old_log": 8,
     "snapshots_forget_requests": 1,
@@ -75,6 +77,7 @@ OPTIONS = {
     "a_closed_client_confirms_what_it_has_not_seen": ASKING,
     "log_goes_before_a_quorum_has_the_snapshot": FORGETFUL,
     "a_fetched_snapshot_keeps_the_old_log": FORGETFUL,
+    "a_start_forgets_who_waits": replace(FORGETFUL, retention_patience_s=30, kill_mean_ns=S // 2),
     "snapshots_of_a_minority_are_given_away": Options(
         duration_ns=4 * S, operation_mean_ns=3 * MS, padding_max=3000, snapshot_every_bytes=30 * 1024, snapshots_kept=1,
         retention_bytes=0, retention_patience_s=0, kill_mean_ns=S // 2, outage_mean_ns=S // 2,
