@@ -1,4 +1,4 @@
-"""What a node says in the log of its process when it starts, and when it ends."""
+"""What a node says in the log of its process when it has started, and when it ends."""
 
 from __future__ import annotations
 

@@ -348,13 +348,14 @@ def _run_once(config: NodeConfig, service_name: str, service_class: type[Service
         causes.append(signal.Signals(number).name)
         node.module.end()
 
-    log_start(config, log)
-    node = _build(config, service_class() if inline else None, on_tick, log)
-    status, failure = 1, ""
+    node = Node(config, real_seams(), service_class() if inline else None, on_tick)
+    has_started, failure = False, ""
     try:
         signal.signal(signal.SIGTERM, on_signal)
         signal.signal(signal.SIGINT, on_signal)
         node.start()
+        log_start(config, log)
+        has_started = True
         if not inline:
             child = ContainerProcess(config, service_name)
             child.start()
@@ -367,16 +368,9 @@ def _run_once(config: NodeConfig, service_name: str, service_class: type[Service
         raise raised from error
     finally:
         status = _close(node, child)
-        log_stop(config, log, failure or _stop_reason(node.module, causes), has_failed=bool(failure or status))
+        if has_started:
+            log_stop(config, log, failure or _stop_reason(node.module, causes), has_failed=bool(failure or status))
     return status, node.module.starts_again
-
-
-def _build(config: NodeConfig, service: Service | None, on_tick: Callable[[int], None], log: Any) -> Node:
-    try:
-        return Node(config, real_seams(), service, on_tick)
-    except Exception as error:
-        log_stop(config, log, _one_line(error).message, has_failed=True)
-        raise
 
 
 def _stop_reason(module: ConsensusModule, causes: list[str]) -> str:
