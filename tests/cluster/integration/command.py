@@ -15,8 +15,9 @@ def ordo(*arguments: str, timeout_s: float = 90.0) -> subprocess.CompletedProces
 
 
 def demand_one_line(done: subprocess.CompletedProcess[str], status: int, *words: str) -> None:
-    """The command ended with a status and one line on stderr that holds all the words."""
+    """The command ended with a status and, its log aside, one line on stderr that holds all the words."""
     assert done.returncode == status, done
-    assert done.stderr.count("\n") == 1 and done.stderr.startswith("ordo: "), done.stderr
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    assert len(lines) == 1 and lines[0].startswith("ordo: "), done.stderr
     for word in words:
         assert word in done.stderr, done.stderr
