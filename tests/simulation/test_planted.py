@@ -11,6 +11,8 @@ from tests.simulation.options import Options
 from tests.simulation.planted import PLANTED, Plant
 from tests.simulation.run import run_seed
 
+pytestmark = pytest.mark.timeout(600)  # the rarest needs many seeds, beside whatever else runs
+
 SEEDS_NEEDED: dict[str, int] = {
     "vote_is_not_durable": 1,
     "two_votes_in_a_term": 2,
