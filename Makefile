@@ -6,6 +6,7 @@ JOBS ?= 2
 SEEDS ?= 100
 FIRST ?= 1
 FUZZ_SECONDS ?= 600
+PYTHONS ?= 3.12 3.13
 ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz
 SANITIZED = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $(CURDIR)/build/asan/libcoverage.so"
@@ -16,7 +17,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench sim test-soak test-faults test-debug sanitized fuzz test-asan \
-	bench-pipeline debug clean docs test-wheel
+	bench-pipeline debug clean docs coverage test-python test-wheel
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +68,15 @@ fix: build ## format and repair what can be repaired
 
 test: build .venv/.all ## pass all tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel' $(ARGS)
+
+# The processes that tests start, and what Cython compiled, are not seen.
+coverage: build .venv/.all ## Python line coverage of the quick tests: build/coverage/index.html; ARGS=tests/archive
+	@mkdir -p build/coverage && COVERAGE_FILE=build/coverage/data $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile \
+		-m 'not slow and not spark and not root and not soak and not wheel' \
+		--cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(ARGS)
+
+test-python: ## pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
+	@$(PYTHON) -m tools.pythons --jobs $(JOBS) $(PYTHONS)
 
 docs: build .venv/.all ## write the API reference into build/docs; fails on what is missing or undocumented
 	@$(BIN)/python -m tools.reference
