@@ -188,8 +188,8 @@ class Lab:
 
 
 def is_about_space(log: str) -> bool:
-    """The last line of a member says that its disk is full, in one line."""
-    last = log.splitlines()[-1]
+    """The last line of a member says that its disk is full, in one line; that it stopped may stand behind it."""
+    last = next(line for line in reversed(log.splitlines()) if '"event": "node.stop"' not in line)
     return last.startswith("ordo: ") and ("No space left" in last or "free some space" in last)
 
 
