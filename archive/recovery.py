@@ -66,7 +66,7 @@ def find_end(
 
 
 class Damage(NamedTuple):
-    """The first damage of a recording: its messages are whole up to `good_position`."""
+    """The first damage of a recording: its messages are whole up to `good_position`, where the last of them ends."""
 
     good_position: int
     error: CorruptFrameError
@@ -78,13 +78,24 @@ def find_damage(storage: Any, directory: str, descriptor: RecordingDescriptor, f
     for base in range(base_of(descriptor, descriptor.start_position), from_position, descriptor.segment_length):
         error = _check_file(storage, directory, descriptor, base, min(descriptor.segment_length, from_position - base))
         if error is not None:
-            return Damage(max(base, descriptor.start_position), error)
+            return Damage(_last_end(storage, directory, descriptor, base), error)
     reader = RecordingReader(storage, directory, descriptor, from_position)
     try:
         reader.skip_messages(descriptor.stop_position)
     except CorruptFrameError as error:
-        return Damage(reader.position, error)
+        return Damage(_last_end(storage, directory, descriptor, reader.position), error)
     return None
+
+
+def _last_end(storage: Any, directory: str, descriptor: RecordingDescriptor, position: int) -> int:
+    """Where the last frame before a position ends. A PAD there does not count, as at the end of any recording: the
+    next start would not find it again, and what was acknowledged of it would be taken back."""
+    if position <= descriptor.start_position:
+        return descriptor.start_position
+    from_position = max(descriptor.start_position, base_of(descriptor, position - 1))
+    scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
+    scanner.run(from_position, position)
+    return int(scanner.recording_end)
 
 
 def _check_file(

@@ -11,9 +11,12 @@ import pytest
 from archive.archive import Archive
 from archive.catalog import RecordingState
 from archive.checkpoints import CHECKPOINT_INTERVAL_NS
+from archive.lmdb_store import open_lmdb
 from archive.reader import RecordingReader
+from archive.recovery import find_damage
 from runtime.errors import CorruptFrameError
-from tests.archive.model import Frame, align
+from runtime.storage import FileStorage
+from tests.archive.model import TYPE_PAD, Frame, align
 from tests.archive.streams import MTU, Stream
 from tests.archive.test_recorder import frames_of, send, send_many
 
@@ -204,3 +207,20 @@ def test_damage_below_the_checkpoint_is_not_a_torn_end(
     damaged.truncate(0, victim.position)
     assert damaged.descriptor(0).state is RecordingState.VALID
     damaged.record(Stream(position=victim.position).image, recording_id=0)
+
+
+def test_what_is_good_before_a_lost_segment_ends_with_its_last_frame_and_no_padding(
+    crash: Any, open_archive: Callable[..., Archive], tmp_path: Path
+) -> None:
+    """A member that lost a segment acknowledged the PAD before it, and restarted without it."""
+    frames = crash([bytes(3000)] * 40)
+    archive = open_archive()
+    descriptor, storage, folder = archive.descriptor(0), FileStorage(open_lmdb), str(tmp_path / "archive")
+    padding = next(frame for frame in frames if frame.type == TYPE_PAD)
+    lost = align(padding.position + padding.length)
+    assert lost == descriptor.segment_length
+    (tmp_path / "archive" / f"0-{lost}.rec").unlink()
+    for from_position in (0, descriptor.stop_position):  # met by the reader, and by its name
+        damage = find_damage(storage, folder, descriptor, from_position)
+        assert damage is not None
+        assert damage.good_position == padding.position
