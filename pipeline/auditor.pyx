@@ -62,7 +62,7 @@ cdef struct Tally:
     int64_t messages
     int64_t payload_bytes
     int64_t padding_bytes
-    int64_t kinds[9]
+    int64_t kinds[KIND_COUNT]
     int64_t timed_records
     int64_t time_first                  # of the first record
     int64_t time_first_position
