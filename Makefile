@@ -50,7 +50,7 @@ build/.built: .venv/.base $(SOURCES)
 # What `make demo` needs: no pipeline, no tests, no developer's tools.
 build/.demo: .venv/.core $(SOURCES)
 	@mkdir -p build
-	@echo "compiling Ordo (once; about a minute on two cores) ..."
+	@echo "compiling Ordo (once) ..."
 	@ORDO_ONLY=$(DEMO_FOLDERS) $(COMPILE) > build/build.log 2>&1 || { tail -40 build/build.log; exit 1; }
 	@touch $@
 
