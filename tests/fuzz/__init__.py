@@ -1,1 +1,1 @@
-"""Fuzzing of every door that bytes from outside come in by: `make fuzz`, and a minute of it in CI."""
+"""Fuzzing of every door that bytes from outside come in by: `make fuzz`."""
