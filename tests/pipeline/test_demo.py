@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from cluster.client import ClusterClient
 from cluster.node.config import load_config
-from cluster.node.tools import request_snapshot
+from cluster.node.tools import node_status, request_snapshot
 from deploy.launcher import LocalCluster
 from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed
@@ -52,12 +52,22 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
                 if begin:
                     request_snapshot(leader)
         assert len(answers) == len(requests)
+        cluster.await_value(
+            lambda: True if all_hold_the_same(cluster) else None, "all nodes level, with both snapshots"
+        )
         folders = [str(cluster.data_dir(member) / "archive") for member in range(3)]
         for member, folder in enumerate(folders):
             (live,) = open_recordings([folder], "log", str(cluster.aeron_dir(member)))
             assert live.descriptor.is_active and live.limit > 0
     yield folders
     shutil.rmtree(root)
+
+
+def all_hold_the_same(cluster: LocalCluster) -> bool:
+    """Whether the slowest node, too, has executed everything and holds both snapshots: answers wait for a quorum."""
+    nodes = [node_status(load_config(cluster.config_path(member))) for member in range(3)]
+    leader_position = max(node.commit_position for node in nodes)
+    return all(node.service_position == leader_position and node.snapshots == 2 for node in nodes)
 
 
 def test_three_nodes_are_clean(spark: SparkSession, archives: list[str]) -> None:
