@@ -15,9 +15,9 @@ from runtime.errors import Reject, ServiceError
 from service_api.requests import IdentityState, OpenStatus, RequestLimits, RequestTable
 from service_api.service import Cluster, ClusteredService, TimeUnit
 from service_api.snapshot import SnapshotReader, SnapshotWriter
-from tests.cluster.native_service import NativeReply
-from tests.cluster.service_node import ServiceNode
-from tests.cluster.test_container import take_snapshot
+from tests.cluster.container.native_service import NativeReply
+from tests.cluster.container.service_node import ServiceNode
+from tests.cluster.container.test_service_container import take_snapshot
 
 NAME = bytes(range(16))
 OTHER = bytes(range(16, 32))

@@ -21,7 +21,7 @@ from runtime.errors import (
     SessionClosedError,
     SessionRejectedError,
 )
-from tests.cluster.session_members import RealWorld, SessionWorld
+from tests.cluster.client.session_members import RealWorld, SessionWorld
 
 SECOND_NS = 1_000_000_000
 T = TypeVar("T")

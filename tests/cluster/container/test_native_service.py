@@ -8,8 +8,8 @@ import pytest
 from runtime.errors import ServiceError
 from service_api.service import OfferResult
 from service_api.testing import Message, OpenSession, check_service
-from tests.cluster.native_service import NativeEcho
-from tests.cluster.service_node import ServiceNode
+from tests.cluster.container.native_service import NativeEcho
+from tests.cluster.container.service_node import ServiceNode
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from cluster.client.settings import ClientSettings
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import Consistency, QueryStatus
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, QueryFailedError, SessionClosedError
-from tests.cluster.session_members import Member, SessionWorld
+from tests.cluster.client.session_members import Member, SessionWorld
 
 SECOND_NS = 1_000_000_000
 

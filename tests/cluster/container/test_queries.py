@@ -18,8 +18,8 @@ from cluster.wire.streams import QUERY_STREAM_ID
 from service_api.native import Header
 from service_api.service import ClientSession, Cluster, ClusteredService
 from service_api.snapshot import SnapshotReader
-from tests.cluster.native_service import NativeEcho
-from tests.cluster.service_node import ServiceNode
+from tests.cluster.container.native_service import NativeEcho
+from tests.cluster.container.service_node import ServiceNode
 
 CHANNEL = "aeron:udp?endpoint=client:1"
 OTHER_CHANNEL = "aeron:udp?endpoint=client:2"

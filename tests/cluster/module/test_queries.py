@@ -13,7 +13,7 @@ from consensus.messages import Message, ReadHeartbeat, ReadHeartbeatAck, ReadInd
 from runtime.counters import local_counter
 from runtime.errors import DecodeError
 from runtime.wake import ParkFlag
-from tests.cluster.service_node import StreamClient
+from tests.cluster.container.service_node import StreamClient
 from tests.consensus.harness import FIRST_RECORD, Harness
 
 FIRST_ROUND = 40

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cluster.wire import codecs
 from runtime.errors import DecodeError
 from runtime.sbe import NULL_VALUES, Message
-from tests.cluster import layout_values
+from tests.cluster.wire import layout_values
 
 GOLDEN = [
     (

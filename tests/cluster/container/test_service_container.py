@@ -25,7 +25,7 @@ from service_api.service import (
     TimeUnit,
 )
 from service_api.snapshot import SnapshotReader, SnapshotWriter
-from tests.cluster.service_node import CLIENT_ID, ServiceNode
+from tests.cluster.container.service_node import CLIENT_ID, ServiceNode
 
 Start: TypeAlias = Callable[..., ServiceContainer]
 

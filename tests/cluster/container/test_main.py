@@ -29,7 +29,7 @@ from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
 from transport.image import Header
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 20
 SESSION_CHANNEL = "aeron:ipc?term-length=64k"
 
@@ -102,7 +102,7 @@ class Node:
         self.park_flag = ParkFlag(self.container_park_flag)
         self.waker = Waker(self.park_flag)
 
-    def start(self, service: str = "tests.cluster.services:Echo", **options: Any) -> None:
+    def start(self, service: str = "tests.cluster.container.services:Echo", **options: Any) -> None:
         key = struct.pack("<qqqii", -1, 0, 0, 0, 0)
         self.client.add_counter(int(CounterType.RECOVERY_STATE), "recovery", key)
         self.process = subprocess.Popen(self.command(service), cwd=ROOT, stderr=subprocess.PIPE, text=True, **options)
@@ -283,7 +283,7 @@ def test_it_dies_with_its_parent(node: Node, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = (
         "import subprocess, sys, time\n"
-        f"child = subprocess.Popen({node.command('tests.cluster.services:Echo')!r})\n"
+        f"child = subprocess.Popen({node.command('tests.cluster.container.services:Echo')!r})\n"
         f"open({str(pid_file)!r}, 'w').write(str(child.pid))\n"
         "time.sleep(60)\n"
     )
@@ -307,12 +307,12 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("service", "status", "words"),
     [
-        ("tests.cluster.services", 2, "must be module:Class"),
-        ("tests.cluster.services:Missing", 2, "no class 'Missing' derived from ClusteredService"),
-        ("tests.cluster.services:NoService", 2, "no class 'NoService' derived from ClusteredService"),
+        ("tests.cluster.container.services", 2, "must be module:Class"),
+        ("tests.cluster.container.services:Missing", 2, "no class 'Missing' derived from ClusteredService"),
+        ("tests.cluster.container.services:NoService", 2, "no class 'NoService' derived from ClusteredService"),
         ("no_such_module:Service", 2, "there is no module 'no_such_module'"),
         (
-            "tests.cluster.services:Unmade",
+            "tests.cluster.container.services:Unmade",
             SERVICE_FAILED_STATUS,
             "Unmade() raised RuntimeError: no configuration found",
         ),
