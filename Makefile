@@ -65,6 +65,7 @@ verify: build .venv/.all ## check style, types and the rules of the house; write
 fix: build ## format and repair what can be repaired
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tools.configuration
 
 test: build .venv/.all ## pass all tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel' $(ARGS)

@@ -54,7 +54,8 @@ class LocalCluster:
     Files are below `root` (a new temporary folder when None): `<member id>/` data, `<member id>.toml` configuration,
     `<member id>.log` output of node and service. `close` stops everything and removes `root` unless `keep`.
     Members in other networks than loopback have their `hosts`; `prefixes` are words put before a command, which end in
-    executing it.
+    executing it. `ports` are the members' first ports, five in a row each, instead of any that are free; raises
+    ConfigurationError when one is taken.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class LocalCluster:
         environment: Mapping[str, str] | None = None,
         hosts: Mapping[int, str] | None = None,
         prefixes: Mapping[int, Sequence[str]] | None = None,
+        ports: Sequence[int] | None = None,
     ) -> None:
         self.service = service
         self.member_ids = tuple(range(member_count))
@@ -87,7 +89,7 @@ class LocalCluster:
         self._hosts = defaultdict(lambda: "127.0.0.1", hosts or {})
         self._prefixes = dict(prefixes or {})
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._ports = find_ports(member_count)
+        self._ports = find_ports(member_count) if ports is None else _demand_ports(ports)
         self._name = f"ordo-{os.getpid()}-{self._ports[0]}"
         for member_id in self.member_ids:
             self._write_config(member_id)
@@ -222,6 +224,15 @@ class LocalCluster:
             self.stop(member_id)
         self.start_member(member_id)
 
+    def stop_all(self) -> None:
+        """Asks all nodes to end in good order, together, and waits for them; their data stays."""
+        running = [process for process in self._processes.values() if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in running:
+            self._wait(process)
+
     def wipe(self, member_id: int) -> None:
         """Removes all data of a member that is not running."""
         if self.is_running(member_id):
@@ -230,12 +241,7 @@ class LocalCluster:
 
     def close(self) -> None:
         """Stops every node, removes what they left in shared memory, and the data unless `keep`."""
-        running = [process for process in self._processes.values() if process.poll() is None]
-        for process in running:
-            process.send_signal(signal.SIGCONT)
-            process.terminate()
-        for process in running:
-            self._wait(process)
+        self.stop_all()
         for member_id in self.member_ids:
             shutil.rmtree(self.aeron_dir(member_id), ignore_errors=True)
         _given_ports.difference_update(self._ports)
@@ -347,6 +353,16 @@ def find_ports(member_count: int) -> list[int]:
             _given_ports.update(found)
             return found
     raise ConfigurationError(f"no free UDP ports for {member_count} members in {PORTS.start} to {PORTS.stop}")
+
+
+def _demand_ports(ports: Sequence[int]) -> list[int]:
+    for port in ports:
+        if not _are_free(port):
+            last = port + PORTS_PER_MEMBER - 1
+            raise ConfigurationError(
+                f"UDP ports {port} to {last}: not all are free; end what uses them, or take others"
+            )
+    return list(ports)
 
 
 def _are_free(port: int) -> bool:

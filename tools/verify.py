@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from tools import check_assert, check_circles, check_docs, check_imports, check_nogil, check_sizes, check_stubs
+from tools import (
+    check_assert,
+    check_circles,
+    check_docs,
+    check_imports,
+    check_nogil,
+    check_sizes,
+    check_stubs,
+    configuration,
+)
 
 CHECKS = {
     "imports": check_imports.check,
@@ -13,6 +22,7 @@ CHECKS = {
     "assert": check_assert.check,
     "stubs": check_stubs.check,
     "docs": check_docs.check,
+    "configuration": configuration.check,
     "nogil": check_nogil.check,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from importlib import import_module
 from pathlib import Path
 
@@ -28,6 +29,17 @@ def _refuse_clashes(folder: Path) -> None:
                 raise ConfigurationError(f"{found} has the name of a package of Ordo, which must not be: rename it")
 
 
+def _describe(error: Exception) -> str:
+    """An error of the user's module in one line, with the place where it is."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f"{error.filename}:{error.lineno}"
+    else:
+        place = f"{frames[-1].filename}:{frames[-1].lineno}"
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__} at {place}: {' '.join(text.split())}"
+
+
 def load_service(name: str) -> type[Service]:
     """Returns the class of `module:Class`, looked for on the path and, last, in the current folder.
 
@@ -44,8 +56,10 @@ def load_service(name: str) -> type[Service]:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and not (module_name + ".").startswith(error.name + "."):
-            raise
+            raise ConfigurationError(f"service={name!r}: it needs {error.name!r}, which is not installed") from error
         raise ConfigurationError(f"service={name!r}: there is no module {module_name!r} on the path") from error
+    except Exception as error:
+        raise ConfigurationError(f"service={name!r}: importing it raised {_describe(error)}") from error
     service = getattr(module, class_name, None)
     if not isinstance(service, type) or not issubclass(service, ClusteredService | NativeClusteredService):
         raise ConfigurationError(

@@ -22,39 +22,98 @@ def _power_of_two(value: int, name: str) -> None:
 
 
 class ClusterSettings(Settings):
-    """`[cluster]` of node.toml: what all members must agree on. The aliases are its keys, whose values have units.
+    """What all members must agree on: the same in the file of every member."""
 
-    Defaults of consensus itself are those of `ConsensusConfig`.
-    """
-
-    cluster_id: int = Field(default=0, alias="id")
+    cluster_id: int = Field(
+        default=0, alias="id", description="Number of the cluster; tells clusters apart that share a driver."
+    )
     leader_heartbeat_timeout_ns: DurationNs = Field(
-        default=ConsensusConfig.leader_heartbeat_timeout_ns, alias="leader_heartbeat_timeout"
+        default=ConsensusConfig.leader_heartbeat_timeout_ns,
+        alias="leader_heartbeat_timeout",
+        description="A follower that hears nothing from its leader for so long looks for another one, and a leader that"
+        " hears nothing from a quorum gives up. At least twice leader_heartbeat_interval.",
     )
     leader_heartbeat_interval_ns: DurationNs = Field(
-        default=ConsensusConfig.leader_heartbeat_interval_ns, alias="leader_heartbeat_interval"
+        default=ConsensusConfig.leader_heartbeat_interval_ns,
+        alias="leader_heartbeat_interval",
+        description="How often a leader with nothing else to say shows that it is there.",
     )
-    election_timeout_ns: DurationNs = Field(default=ConsensusConfig.election_timeout_ns, alias="election_timeout")
+    election_timeout_ns: DurationNs = Field(
+        default=ConsensusConfig.election_timeout_ns,
+        alias="election_timeout",
+        description="How long one ballot of an election may take; also how long draining and handing over may take when"
+        " the leadership is transferred.",
+    )
     election_status_interval_ns: DurationNs = Field(
-        default=ConsensusConfig.election_status_interval_ns, alias="election_status_interval"
+        default=ConsensusConfig.election_status_interval_ns,
+        alias="election_status_interval",
+        description="How often members repeat what they say during an election. At most half of election_timeout.",
     )
     startup_canvass_timeout_ns: DurationNs = Field(
-        default=ConsensusConfig.startup_canvass_timeout_ns, alias="startup_canvass_timeout"
+        default=ConsensusConfig.startup_canvass_timeout_ns,
+        alias="startup_canvass_timeout",
+        description="How long a member that has just started waits for the others before it is content with a quorum.",
     )
     termination_timeout_ns: DurationNs = Field(
-        default=ConsensusConfig.termination_timeout_ns, alias="termination_timeout"
+        default=ConsensusConfig.termination_timeout_ns,
+        alias="termination_timeout",
+        description="How long a shutdown of the cluster waits for the members before it ends without them.",
     )
-    session_timeout_ns: DurationNs = Field(default=10 * SECOND_NS, alias="session_timeout")
-    sessions_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(default=4096, alias="max_sessions")
-    queries_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(default=4096, alias="max_queries")
-    appointed_leader_id: int = ConsensusConfig.appointed_leader_id
-    log_term_length_bytes: SizeBytes = Field(default=16 * MEBIBYTE, alias="log_term_length")
-    mtu_bytes: SizeBytes = Field(default=1408, alias="mtu")
-    segment_length_bytes: SizeBytes = Field(default=64 * MEBIBYTE, alias="segment_length")
-    receiver_window_bytes: SizeBytes = Field(default=2 * MEBIBYTE, alias="receiver_window")
-    socket_buffer_bytes: SizeBytes = Field(default=4 * MEBIBYTE, alias="socket_buffer")
-    admin_requests_allowed: bool = Field(default=False, alias="admin_requests")
-    app_version: Annotated[int, Field(ge=1)] = ConsensusConfig.app_version
+    session_timeout_ns: DurationNs = Field(
+        default=10 * SECOND_NS,
+        alias="session_timeout",
+        description="The session of a client that was silent for so long is closed.",
+    )
+    sessions_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=4096, alias="max_sessions", description="So many client sessions may be open at a time."
+    )
+    queries_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=4096, alias="max_queries", description="So many queries a member takes at a time."
+    )
+    appointed_leader_id: int = Field(
+        default=ConsensusConfig.appointed_leader_id,
+        description="Id of the only member that may stand for election; -1: any may. With it a failed leader is not"
+        " replaced.",
+    )
+    log_term_length_bytes: SizeBytes = Field(
+        default=16 * MEBIBYTE,
+        alias="log_term_length",
+        description="Length of one of the log's three term buffers in shared memory: a power of two from 64k to 1g. A"
+        " message may be an eighth of it long.",
+    )
+    mtu_bytes: SizeBytes = Field(
+        default=1408,
+        alias="mtu",
+        description="Longest datagram payload of the log: a multiple of 32 from 64 to 65504; keep it below what the"
+        " network carries in one piece.",
+    )
+    segment_length_bytes: SizeBytes = Field(
+        default=64 * MEBIBYTE,
+        alias="segment_length",
+        description="Length of one file of the recorded log: a power of two from 64k to 1g, at least log_term_length."
+        " Old log is deleted by whole files.",
+    )
+    receiver_window_bytes: SizeBytes = Field(
+        default=2 * MEBIBYTE,
+        alias="receiver_window",
+        description="How much of the log may be on its way to a follower; at least mtu.",
+    )
+    socket_buffer_bytes: SizeBytes = Field(
+        default=4 * MEBIBYTE,
+        alias="socket_buffer",
+        description="Buffers asked of the system for the log's sockets; it gives at most net.core.rmem_max and"
+        " net.core.wmem_max.",
+    )
+    admin_requests_allowed: bool = Field(
+        default=False,
+        alias="admin_requests",
+        description="Whether clients may ask for a snapshot (Aeron's AdminRequest).",
+    )
+    app_version: Annotated[int, Field(ge=1)] = Field(
+        default=ConsensusConfig.app_version,
+        description="Version of the service's code: major * 65536 + minor * 256 + patch. A member does not follow a"
+        " leader, nor load a snapshot, of another major version.",
+    )
 
     @model_validator(mode="after")
     def _lengths(self) -> ClusterSettings:
@@ -70,25 +129,30 @@ class ClusterSettings(Settings):
 
 
 class SnapshotSettings(Settings):
-    """`[snapshot]` of node.toml: when the leader has snapshots taken by itself; how many each member keeps at least.
+    """When the leader has snapshots taken by itself, and how many each member keeps."""
 
-    0 for `every_bytes` or `every_seconds`: not because of that.
-    """
-
-    every_bytes: SizeBytes = 1024 * MEBIBYTE
-    every_seconds: Annotated[int, Field(ge=0)] = 0
-    keep: Annotated[int, Field(ge=1, le=8)] = 2
+    every_bytes: SizeBytes = Field(
+        default=1024 * MEBIBYTE,
+        description="A snapshot is taken after so much log; 0: not because of that.",
+    )
+    every_seconds: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="A snapshot is taken after so long, if the log has grown; 0: not because of that."
+    )
+    keep: Annotated[int, Field(ge=1, le=8)] = Field(
+        default=2, description="So many of the newest snapshots stay on each member."
+    )
 
 
 class RetentionSettings(Settings):
-    """`[retention]` of node.toml: how much log a member keeps at least; without `bytes` and `seconds`, all of it.
+    """How much log a member keeps at least; without `bytes` and `seconds` all of it is kept."""
 
-    `patience_seconds`: how long the log waits for what a member lacks that is silent.
-    """
-
-    bytes: SizeBytes | None = None
-    seconds: Annotated[int | None, Field(ge=0)] = None
-    patience_seconds: Annotated[int, Field(ge=0)] = 30
+    bytes: SizeBytes | None = Field(default=None, description="So much of the log's end stays.", examples=["10g"])
+    seconds: Annotated[int | None, Field(ge=0)] = Field(
+        default=None, description="What was written within so long stays.", examples=[604800]
+    )
+    patience_seconds: Annotated[int, Field(ge=0)] = Field(
+        default=30, description="The log waits so long for what a member lacks that is silent."
+    )
 
 
 class ModuleConfig(ClusterSettings):

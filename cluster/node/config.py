@@ -16,16 +16,40 @@ from runtime.errors import ConfigurationError
 
 
 class MemberSection(Settings):
-    """`[[members]]`: a host and a first port (of ingress, consensus, log, catchup, archive), or five endpoints."""
+    """One table for each member of the cluster: a host and a first port, or five endpoints."""
 
-    id: Annotated[int, Field(ge=0)]
-    host: str | None = None
-    port: Annotated[int | None, Field(ge=1, le=65531)] = None
-    ingress: str | None = None
-    consensus: str | None = None
-    log: str | None = None
-    catchup: str | None = None
-    archive: str | None = None
+    id: Annotated[int, Field(ge=0)] = Field(
+        description="Number of the member, different from all others.", examples=[0]
+    )
+    host: str | None = Field(
+        default=None, description="Address or name of the member's machine.", examples=["10.0.0.1"]
+    )
+    port: Annotated[int | None, Field(ge=1, le=65531)] = Field(
+        default=None,
+        description="First of five UDP ports in a row: ingress, consensus, log, catchup, archive.",
+        examples=[20000],
+    )
+    ingress: str | None = Field(
+        default=None,
+        description="host:port that clients send to; instead of host and port.",
+        examples=["10.0.0.1:20000"],
+    )
+    consensus: str | None = Field(
+        default=None, description="host:port for the other members' votes and positions.", examples=["10.0.0.1:20001"]
+    )
+    log: str | None = Field(
+        default=None, description="host:port that takes the log from the leader.", examples=["10.0.0.1:20002"]
+    )
+    catchup: str | None = Field(
+        default=None,
+        description="host:port that takes what this member missed of the log.",
+        examples=["10.0.0.1:20003"],
+    )
+    archive: str | None = Field(
+        default=None,
+        description="host:port that serves the log to programs that follow it.",
+        examples=["10.0.0.1:20004"],
+    )
 
     @model_validator(mode="after")
     def _has_endpoints(self) -> MemberSection:
@@ -58,21 +82,58 @@ def new_member(text: str) -> Member:
 
 
 class NodeSection(Settings):
-    """`[node]`: what differs between members."""
+    """What differs between members."""
 
-    member_id: Annotated[int, Field(ge=0)]
-    data_dir: Path
-    learner: bool = False
-    aeron_dir: Path | None = None
-    own_driver: bool = True
-    service_mode: Literal["process", "inline"] = "process"
-    sync: Literal["commit", "none"] = "commit"
-    file_access: Literal["owner", "group", "all"] = "owner"
-    spins: Annotated[int, Field(ge=0)] = 3
-    rejoin: bool = False
-    check_log: bool = False
-    max_replays: Annotated[int, Field(ge=0, le=64)] = 4
-    """How many programs may read the log from this node at a time; each takes three log terms of shared memory."""
+    member_id: Annotated[int, Field(ge=0)] = Field(
+        description="Id of this member: one of those in [[members]].", examples=[0]
+    )
+    data_dir: Path = Field(
+        description="Folder of log, snapshots and votes. Each member has its own; losing it takes the member's vote.",
+        examples=["/var/lib/ordo/node0"],
+    )
+    learner: bool = Field(
+        default=False, description="Whether this member joins without a vote, until the log says otherwise."
+    )
+    aeron_dir: Path | None = Field(
+        default=None,
+        description="Folder of the media driver, in shared memory; by default below /dev/shm, named after user, cluster"
+        " and data_dir.",
+        examples=["/dev/shm/ordo-node0"],
+    )
+    own_driver: bool = Field(
+        default=True, description="false: uses the driver (`ordo driver`) that runs in aeron_dir instead of its own."
+    )
+    service_mode: Literal["process", "inline"] = Field(
+        default="process",
+        description="The service runs in a process of its own, or on the node's thread: the lowest latency, for short"
+        " callbacks.",
+    )
+    sync: Literal["commit", "none"] = Field(
+        default="commit",
+        description="commit: nothing is acknowledged before it is on disk. none: the page cache will do; a power cut on"
+        " a quorum loses messages.",
+    )
+    file_access: Literal["owner", "group", "all"] = Field(
+        default="owner", description="Who may read and write the node's files, shared memory included."
+    )
+    spins: Annotated[int, Field(ge=0)] = Field(
+        default=3, description="So many idle turns before the node's thread parks; more need a core of their own."
+    )
+    rejoin: bool = Field(
+        default=False,
+        description="This member's folder was lost: with an empty one it takes no part in votes until it has the log"
+        " again (`ordo node --rejoin`).",
+    )
+    check_log: bool = Field(
+        default=False,
+        description="All of the log is checked at a start, not only what is behind the newest snapshot"
+        " (`ordo node --check-log`).",
+    )
+    max_replays: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=4,
+        description="So many programs may read the log from this node at a time; each takes three log terms of shared"
+        " memory. 0: the archive endpoint is not served.",
+    )
 
     @model_validator(mode="after")
     def _has_driver(self) -> NodeSection:
@@ -82,13 +143,17 @@ class NodeSection(Settings):
 
 
 class ServiceSection(Settings):
-    """`[service]`: the ClusteredService, as `module:Class`; `--service` overrides it."""
+    """The user's service."""
 
-    class_: Annotated[str | None, Field(alias="class")] = None
+    class_: Annotated[str | None, Field(alias="class")] = Field(
+        default=None,
+        description="The ClusteredService, as module:Class; `ordo node --service` overrides it.",
+        examples=["mypackage.counter:Counter"],
+    )
 
 
 class NodeConfig(Settings):
-    """node.toml."""
+    """The file of one member."""
 
     node: NodeSection
     members: Annotated[list[MemberSection], Field(min_length=1, max_length=7)]

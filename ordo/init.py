@@ -1,0 +1,134 @@
+"""`ordo init`: a configuration for each member of a new cluster and, on one machine, a service and a client to try."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cluster.node.config import load_config
+from cluster.node.config_file import render_config
+from runtime.errors import ConfigurationError, StorageError
+
+MEMBERS_MAX = 7
+PORT_DEFAULT = 20_000
+PORTS_APART = 10
+"""Members on one machine have their five ports so far from each other."""
+PORT_MAX = 65_535 - MEMBERS_MAX * PORTS_APART
+LOOPBACK = "127.0.0.1"
+DATA_ROOT = Path("/var/lib/ordo")
+STARTER_SERVICE = "counter:Counter"
+STARTER_FILES = ("counter.py", "add.py")
+
+
+class Profile(StrEnum):
+    """What a configuration is for; AUTO: development on one machine, production on several."""
+
+    AUTO = "auto"
+    DEVELOPMENT = "development"
+    PRODUCTION = "production"
+
+
+DEVELOPMENT: dict[str, dict[str, Any]] = {
+    "node": {"sync": "none"},
+    "cluster": {"session_timeout": "5m", "log_term_length": "1m", "segment_length": "16m"},
+}
+"""Quick, small in memory, and patient with a client that stands at a breakpoint."""
+
+PRODUCTION: dict[str, dict[str, Any]] = {
+    "node": {"sync": "commit"},
+    "snapshot": {"every_bytes": "1g", "every_seconds": 3600, "keep": 2},
+    "retention": {"bytes": "10g", "seconds": 7 * 24 * 3600},
+}
+"""Nothing is acknowledged before it is on disk, and disks do not fill up with log that nobody needs."""
+
+
+class Written(NamedTuple):
+    """What `write_cluster` made."""
+
+    configs: list[Path]
+    starters: list[Path]
+
+
+def write_cluster(
+    folder: Path,
+    *,
+    hosts: Sequence[str] = (),
+    member_count: int = 3,
+    port: int = PORT_DEFAULT,
+    profile: Profile = Profile.AUTO,
+    data_dir: Path | None = None,
+    service: str | None = None,
+) -> Written:
+    """Writes `node<id>.toml` for each member, one a host; without hosts `member_count` of them on this machine.
+
+    Every member has a data folder of its own, `data_dir`/node<id>. Without a service, on one machine, the starter's
+    files are written, too. Nothing that is there is changed. Raises ConfigurationError, or StorageError.
+    """
+    _check_hosts(hosts, member_count)
+    starts = service is None and not hosts
+    configs = [folder / f"node{member_id}.toml" for member_id in range(len(hosts) or member_count)]
+    starters = [folder / name for name in STARTER_FILES] if starts else []
+    for path in (*configs, *starters):
+        if path.exists():
+            raise ConfigurationError(f"{path} is there already: remove it, or give another folder")
+    members = _members(hosts, member_count, port)
+    root = data_dir or (DATA_ROOT if hosts else folder / "data")
+    is_production = profile is Profile.PRODUCTION or (profile is Profile.AUTO and bool(hosts))
+    tables = PRODUCTION if is_production else DEVELOPMENT
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for member_id, path in enumerate(configs):
+            node = {"member_id": member_id, "data_dir": str(root.absolute() / f"node{member_id}"), **tables["node"]}
+            named = {"service": {"class": STARTER_SERVICE if starts else service}} if starts or service else {}
+            path.write_text(render_config({**tables, **named, "node": node, "members": members}))
+            load_config(path)
+        for path in starters:
+            path.write_text(_starter_text(path.name, members))
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot write: {error.strerror}") from error
+    return Written(configs, starters)
+
+
+def _check_hosts(hosts: Sequence[str], member_count: int) -> None:
+    if len(hosts) > MEMBERS_MAX or len(set(hosts)) != len(hosts):
+        raise ConfigurationError(f"--host {' '.join(hosts)}: 1 to {MEMBERS_MAX} different hosts are allowed")
+    if not 1 <= member_count <= MEMBERS_MAX:
+        raise ConfigurationError(f"--members {member_count}: allowed are 1 to {MEMBERS_MAX}")
+    for host in hosts:
+        if re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", host) is None:
+            raise ConfigurationError(
+                f"--host {host}: must be a name or an address, without a port (--port), IPv6 in brackets as [::1]"
+            )
+
+
+def _members(hosts: Sequence[str], member_count: int, port: int) -> list[dict[str, Any]]:
+    if hosts:
+        return [{"id": member_id, "host": host, "port": port} for member_id, host in enumerate(hosts)]
+    return [
+        {"id": member_id, "host": LOOPBACK, "port": port + member_id * PORTS_APART} for member_id in range(member_count)
+    ]
+
+
+def _starter_text(name: str, members: Sequence[dict[str, Any]]) -> str:
+    """A file of the starter; the client gets the endpoints of this cluster."""
+    lines = (Path(__file__).parent / "starter" / name).read_text().splitlines(keepends=True)
+    endpoints = ", ".join(f'"{member["host"]}:{member["port"]}"' for member in members)
+    return "".join(f"ENDPOINTS = [{endpoints}]\n" if line.startswith("ENDPOINTS = ") else line for line in lines)
+
+
+def next_steps(folder: Path, written: Written, hosts: Sequence[str]) -> Iterator[str]:
+    """What to do with what was written, a line each."""
+    names = [path.name for path in (*written.configs, *written.starters)]
+    yield f"wrote {', '.join(names)} in {folder.absolute()}"
+    if hosts:
+        pairs = ", ".join(f"{path.name} to {host}" for path, host in zip(written.configs, hosts, strict=True))
+        yield f"next: copy {pairs}"
+        yield "      and start each there: ordo node --config nodeN.toml --service module:Class"
+    elif written.starters:
+        yield f"next: cd {folder} && ordo dev --service {STARTER_SERVICE}"
+        yield "      and, in another terminal in that folder: python add.py 40 2"
+    else:
+        yield f"next: start each, in a terminal of its own: ordo node --config {written.configs[0]}"

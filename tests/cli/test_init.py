@@ -1,0 +1,76 @@
+"""`ordo init` and the five-minute start: what it writes runs, nothing is overwritten, no two members share a folder."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cluster.node.config import NodeConfig, load_config
+from ordo.cli import run
+from runtime.settings_text import tables_of
+
+HOSTS = ["--host", "10.0.0.1", "--host", "10.0.0.2", "--host", "10.0.0.3"]
+
+
+def written(folder: Path) -> list[NodeConfig]:
+    return [load_config(path) for path in sorted(folder.glob("node*.toml"))]
+
+
+@pytest.mark.parametrize("arguments", [[], HOSTS, ["--members", "5"], [*HOSTS, "--profile", "development"]])
+def test_members_are_those_of_one_cluster_with_a_data_folder_each(tmp_path: Path, arguments: list[str]) -> None:
+    assert run(["init", str(tmp_path), *arguments]) == 0
+    configs = written(tmp_path)
+    assert [config.node.member_id for config in configs] == list(range(5 if "5" in arguments else 3))
+    assert {config.member_list for config in configs} == {configs[0].member_list}
+    assert len({config.node.data_dir for config in configs}) == len(configs)
+    assert len({config.aeron_dir for config in configs}) == len(configs)
+    endpoints = {
+        endpoint for member in configs[0].member_list for endpoint in (member.ingress, member.log, member.archive)
+    }
+    assert len(endpoints) == 3 * len(configs)
+
+
+def test_hosts_are_for_production_and_one_machine_is_for_development(tmp_path: Path) -> None:
+    for name, arguments, sync in (
+        ("hosts", HOSTS, "commit"),
+        ("machine", [], "none"),
+        ("strict", ["--profile", "production"], "commit"),
+    ):
+        assert run(["init", str(tmp_path / name), *arguments]) == 0
+        assert {config.node.sync for config in written(tmp_path / name)} == {sync}
+    assert written(tmp_path / "hosts")[0].retention.bytes == 10 << 30
+    assert written(tmp_path / "machine")[0].cluster.session_timeout_ns == 300 * 10**9
+
+
+def test_every_key_is_there_with_a_comment_and_its_default(tmp_path: Path) -> None:
+    """Uncommenting what is commented out changes nothing but the keys that have no default."""
+    assert run(["init", str(tmp_path), *HOSTS, "--service", "a.b:C"]) == 0
+    text = (tmp_path / "node0.toml").read_text()
+    lines = text.splitlines()
+    for table in tables_of(NodeConfig):
+        assert table.header in lines
+        for key in table.keys:
+            at = next(i for i, line in enumerate(lines) if re.match(rf"(# )?{key.name} = ", line))
+            assert lines[at - 1].startswith("# "), key
+    plain = tomllib.loads(text)
+    full = tomllib.loads(re.sub(r"^# (\w+ = .+)$", r"\1", text, flags=re.MULTILINE))
+    for name in ("cluster", "snapshot"):
+        assert getattr(NodeConfig.from_mapping(full), name) == getattr(NodeConfig.from_mapping(plain), name)
+
+
+def test_what_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "node1.toml").write_text("mine")
+    assert run(["init", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["node1.toml"]
+    assert (tmp_path / "node1.toml").read_text() == "mine"
+
+
+def test_a_service_of_the_users_needs_no_starter(tmp_path: Path) -> None:
+    assert run(["init", str(tmp_path), "--service", "mine.counter:Counter", "--port", "9000"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["node0.toml", "node1.toml", "node2.toml"]
+    config = written(tmp_path)[2]
+    assert (config.service.class_, config.own_member.ingress) == ("mine.counter:Counter", "127.0.0.1:9020")

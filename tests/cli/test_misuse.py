@@ -1,0 +1,129 @@
+"""What people do wrong: each ends with one line that says what and what to do, and with the right exit status."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.launcher import ROOT
+from tests.cluster.integration.command import demand_one_line, ordo
+
+GOOD = """
+[node]
+member_id = 0
+data_dir = "{data}"
+[[members]]
+id = 0
+host = "127.0.0.1"
+port = 21870
+"""
+SERVICE = ["--service", "ordo.bench.echo:Echo"]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "node.toml"
+    path.write_text(GOOD.format(data=tmp_path / "data"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["nodes"], 2, ["nodes", "ordo --help"]),
+        (["node", "--config", "{missing}", *SERVICE], 2, ["none.toml", "cannot read"]),
+        (["node", "--config", "{folder}", *SERVICE], 2, ["cannot read"]),
+        (["node", *SERVICE], 2, ["--config"]),
+        (["node", "--config", "{config}"], 2, ["service", "--service module:Class"]),
+        (["node", "--config", "{config}", "--service", "counter"], 2, ["counter", "module:Class"]),
+        (["node", "--config", "{config}", "--service", "no_such:Counter"], 2, ["no module", "no_such"]),
+        (["node", "--config", "{config}", "--service", "ordo.bench.echo:Nobody"], 2, ["no class", "Nobody"]),
+        (["node", "--config", "{config}", "--service", "json:JSONDecoder"], 2, ["derived from ClusteredService"]),
+        (["cluster", "status", "--config", "{config}"], 1, ["member 0 is not running on this machine"]),
+        (["cluster", "snapshot", "--config", "{config}"], 1, ["member 0 is not running on this machine"]),
+        (["cluster", "snapshot", "--config", "{config}", "--timeout", "-1"], 2, ["--timeout"]),
+        (["cluster", "add-learner", "--config", "{config}", "7"], 2, ["ID=HOST:PORT"]),
+        (["cluster", "transfer", "--config", "{config}", "--to", "9"], 2, ["--to 9", "another member"]),
+        (["cluster", "trust", "--config", "{config}"], 2, ["--accept-loss"]),
+        (["stat"], 2, ["--config", "--dir"]),
+        (["stat", "--dir", "{missing}"], 1, ["cnc.dat"]),
+        (["archive", "list", "{missing}"], 2, ["none.toml", "is not there"]),
+        (["init", "{folder}", "--host", "a", "--host", "a"], 2, ["different hosts"]),
+        (["init", "{folder}", "--host", "a:1"], 2, ["--host a:1", "without a port"]),
+        (["init", "{folder}", "--members", "8"], 2, ["--members 8", "1 to 7"]),
+        (["init", "{config}"], 1, ["cannot write"]),
+        (["dev", "--service", "no_such:Counter"], 2, ["no module", "no_such"]),
+    ],
+)
+def test_of_the_command_line(config: Path, arguments: list[str], status: int, words: list[str]) -> None:
+    places = {"missing": config.parent / "none.toml", "folder": config.parent, "config": config}
+    done = ordo(*(argument.format(**places) for argument in arguments))
+    demand_one_line(done, status, *words)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("member_id = 0", "member_id = 3", ["member_id=3", "[0]"]),
+        ("member_id = 0", "member_id = 'first'", ["node.member_id", "first", "integer"]),
+        ("data_dir", "datadir", ["node.datadir", "unknown key"]),
+        ("port = 21870", "port = 70000", ["members.0.port", "65531"]),
+        ("port = 21870", "", ["host and port"]),
+        ("[[members]]", "[members]", ["members", "list"]),
+        ("[node]", "[node", ["not TOML", "line"]),
+        ("host = ", "[cluster]\nelection_timeout = '1 day'\nhost = ", ["cluster.election_timeout", "1 day", "allowed"]),
+        ("host = ", "sync = 'always'\nhost = ", ["members.0.sync", "unknown key"]),
+        ("id = 0\nhost", "id = 0\nhost = 'a'\nport = 1\n[[members]]\nid = 0\nhost", ["must be different"]),
+    ],
+)
+def test_of_the_configuration(config: Path, old: str, new: str, words: list[str]) -> None:
+    config.write_text(config.read_text().replace(old, new, 1))
+    done = ordo("node", "--config", str(config), *SERVICE)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.splitlines()
+    assert all(line.startswith(f"ordo: {config}: ") for line in lines), done.stderr
+    assert any(all(word in line for word in words) for line in lines), done.stderr
+
+
+def test_a_service_that_cannot_be_imported_is_one_line_with_its_place(config: Path) -> None:
+    folder = config.parent
+    for number, (text, words) in enumerate(
+        (
+            ("class Counter(:\n", ["SyntaxError", ":1"]),
+            ("import os\nprint(1 / 0)\n", ["ZeroDivisionError", ":2"]),
+            ("import a_package_that_nobody_has\n", ["a_package_that_nobody_has", "not installed"]),
+        )
+    ):
+        (folder / f"broken{number}.py").write_text(text)
+        code = (
+            f"import os, sys; os.chdir({str(folder)!r}); from ordo.cli import run;"
+            f"sys.exit(run(['node', '--config', 'node.toml', '--service', 'broken{number}:Counter']))"
+        )
+        done = _python(code)
+        demand_one_line(done, 2, f"broken{number}", *words)
+
+
+def test_a_port_that_is_taken_and_a_folder_that_cannot_be_made(config: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        if port > 65_531:
+            pytest.skip("the system gave one of the last five ports")
+        config.write_text(re.sub(r"port = \d+", f"port = {port}", config.read_text()))
+        demand_one_line(ordo("node", "--config", str(config), *SERVICE), 1, str(port), "in use")
+    config.write_text(GOOD.format(data="/proc/nowhere"))
+    demand_one_line(ordo("node", "--config", str(config), *SERVICE), 1, "/proc/nowhere")
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )

@@ -1,0 +1,66 @@
+"""docs/CONFIGURATION.md, the reference of node.toml, out of the settings' models.
+
+`python -m tools.configuration` writes it; `python -m tools.verify configuration` says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from cluster.node.config import NodeConfig
+from runtime.config import Settings
+from runtime.settings_text import Key, Table, tables_of
+from tools.source import ROOT, Problem
+
+PAGE = ROOT / "docs" / "CONFIGURATION.md"
+HEAD = """# Configuration of a node
+
+<!-- Written by `make fix` out of the settings' models; do not edit. -->
+
+`ordo node --config node.toml` reads one TOML file; `ordo init` writes one for each member, with every key in it. A key
+that nobody knows, and a value that is not allowed, end the start with one line each and exit status 2.
+
+A duration is a number and a unit (`ns`, `us`, `ms`, `s`, `m`, `h`), as `"500ms"`; a size is bytes, or a number and `k`,
+`m` or `g` (powers of 1024), as `"64k"`.
+"""
+
+
+def render(model: type[Settings] = NodeConfig) -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *(_section(table) for table in tables_of(model))])
+
+
+def _section(table: Table) -> str:
+    need = " Required." if table.is_required else ""
+    lines = [
+        f"## `{table.header}`",
+        "",
+        f"{table.description}{need}",
+        "",
+        "| key | allowed | default | what it is for |",
+        "|---|---|---|---|",
+    ]
+    return "\n".join([*lines, *(_row(key) for key in table.keys), ""])
+
+
+def _row(key: Key) -> str:
+    default = "required" if key.is_required else f"`{key.default}`" if key.default else "not set"
+    cells = (f"`{key.name}`", key.kind, default, key.description)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def undescribed(model: type[Settings] = NodeConfig) -> list[str]:
+    """Tables and keys that say nothing of themselves."""
+    tables = tables_of(model)
+    keys = [f"{table.header} {key.name}" for table in tables for key in table.keys if not key.description]
+    return [table.header for table in tables if not table.description] + keys
+
+
+def check() -> list[Problem]:
+    """Problems when a key has no description, or the page is not what the models say."""
+    problems = [Problem(PAGE, 1, f"{name}: give its field a description") for name in undescribed()]
+    if not PAGE.exists() or PAGE.read_text() != render():
+        problems.append(Problem(PAGE, 1, "not what the settings' models say; write it with `make fix`"))
+    return problems
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
