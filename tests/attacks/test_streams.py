@@ -35,6 +35,7 @@ HOST = "127.0.0.1"
 STREAM, TERM_ID = 10, 5
 CONSENSUS_STREAM, INGRESS_STREAM = 108, 101
 TIMEOUT_S = 60.0
+FOREIGN_SOURCES = 8
 SETTINGS = """
 images_max = 100
 images_per_source_max = 50
@@ -167,6 +168,19 @@ def test_terms_of_a_gigabyte(attacked: Attacked) -> None:
     attacked.send(*(frame(place * 4096, bytes(1000), session=7) for place in range(8192)))
     attacked.work()
     assert attacked.used_bytes() - before < 4 << 20
+
+
+def test_frames_in_anothers_stream(attacked: Attacked) -> None:
+    """By one who knows all that names the stream, and where it goes on, but is not at its publisher's address."""
+    session, term_length = attacked.publication.session_id, 65536
+    for number in range(20):
+        position = attacked.publication.position
+        term = attacked.publication.initial_term_id + position // term_length
+        forged = frame(position % term_length, b"forged", session=session, term=term)
+        attacked.send(forged)
+        attacked.await_refused(FOREIGN_SOURCES, number + 1)
+        attacked.work(20)
+    assert all(b"forged" not in messages for messages in attacked.collector.by_session.values())
 
 
 def test_sessions_that_nobody_knows(attacked: Attacked) -> None:

@@ -25,7 +25,7 @@ CHANNEL = f"aeron:udp?endpoint={HERE}:4000"
 SESSION, STREAM, TERM_ID = 7, 10, 5
 TERM_LENGTH = 65536
 BAD_LENGTHS = (0x7FFFFF00, 0x7FFFFFFF, 1_000_000, TERM_LENGTH + 32, 1, 31)
-OVER_RUNS, INVALID_PACKETS, OVERLAPS, DAMAGED_LOGS = 13, 14, 46, 47
+OVER_RUNS, INVALID_PACKETS, OVERLAPS, DAMAGED_LOGS, FOREIGN_SOURCES = 13, 14, 46, 47, 54
 BEGIN, END = 0x80, 0x40
 ALIGNMENT = 32
 
@@ -118,12 +118,32 @@ def test_what_came_before_is_no_offence(target: Target) -> None:
     assert target.counted(INVALID_PACKETS) == 0
 
 
-def test_a_frame_is_of_its_stream_from_whatever_address_it_comes(target: Target) -> None:
-    """No protection, but the lack of one, which docs/SECURITY.md tells of: change both together."""
+@pytest.mark.parametrize("source", [("10.7.7.7", 9), (ELSEWHERE, 10)])
+def test_a_frame_is_of_its_stream_only_from_the_address_that_set_it_up(target: Target, source: tuple[str, int]) -> None:
+    """Nothing of another's counts: neither data nor the end of the stream, nor does a SETUP make it another path."""
     target.send(frame(0, b"the stream's own"))
-    target.world.network.hosts[HERE].accept(("10.7.7.7", 77), (HERE, 4000), frame(64, b"another's"))
-    target.world.run(100_000)
-    assert target.received == [b"the stream's own", b"another's"]
+    for datagram in (
+        frame(64, b"another's"),
+        setup(),
+        frame(64, b"another's"),
+        header(0, 64)[:5] + b"\xe0" + header(0, 64)[6:],
+    ):
+        target.world.network.hosts[HERE].accept(source, (HERE, 4000), datagram)
+        target.world.run(100_000)
+    assert target.counted(FOREIGN_SOURCES) == 4
+    target.send(frame(64, b"its own again"))
+    assert target.received == [b"the stream's own", b"its own again"]
+    assert target.counted(OVERLAPS) == 0
+
+
+def test_frames_of_another_address_do_not_keep_a_stream_alive(target: Target) -> None:
+    """What its publisher has left ends in its time, whoever goes on in its name."""
+    target.send(frame(0, b"the last one"))
+    assert target.received == [b"the last one"]
+    for number in range(200):
+        target.world.network.hosts[HERE].accept(("10.7.7.7", 77), (HERE, 4000), header(0, 64 + 32 * number))
+        target.world.run(100 * MS, 5 * MS)
+    assert not target.collector.subscription.images
 
 
 def test_padding_claims_all_that_it_hides(target: Target) -> None:

@@ -87,7 +87,8 @@ cdef enum:
     COUNTER_SETUPS_TOO_FAST = 51
     COUNTER_PENDING_FULL = 52
     COUNTER_SETUPS_CONTRADICTING = 53
-    ALL_COUNTERS = 54
+    COUNTER_FOREIGN_SOURCES = 54
+    ALL_COUNTERS = 55
 
 cdef inline int minimum_length(int frame_type) noexcept nogil:
     """Shortest datagram of a frame type, or 0 for a type that is invalid on the wire."""

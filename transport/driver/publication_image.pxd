@@ -17,6 +17,7 @@ cdef enum:
 
 cdef struct Connection:
     void* transport                    # ReceiveTransport, kept alive by the endpoint
+    SocketAddress source               # whose datagrams count: the first that was heard on this transport
     SocketAddress control              # where SM, NAK, ERR go
     int64_t last_heard_ns
     bint heard                         # a data frame or heartbeat came on it
@@ -80,6 +81,7 @@ cdef class PublicationImage(Worked):
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
     cdef bint has_unread(self) noexcept nogil
     cdef bint is_settled(self) noexcept nogil
+    cdef bint _is_foreign(self, ReceiveTransport transport, const SocketAddress* source) noexcept nogil
     cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source,
                             int64_t now_ns) noexcept nogil
     cdef void _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,

@@ -1,6 +1,6 @@
 """The driver's side of an image (transport-wire.md §6).
 
-Datagrams go straight into the log. The conductor moves the rebuild position over what is whole, asks for the first gap,
+Datagrams go straight into the log, if they come from the address that set the stream up. The conductor moves the rebuild position over what is whole, asks for the first gap,
 and tells the sender how far the slowest subscriber has read, which opens the sender's window.
 """
 
@@ -81,6 +81,20 @@ cdef class PublicationImage(Worked):
 
     # --- receiving ------------------------------------------------------------------------------------------------
 
+    cdef bint _is_foreign(self, ReceiveTransport transport, const SocketAddress* source) noexcept nogil:
+        """Whether a datagram is from another address than the one that this transport was first heard from; counted.
+
+        What names a stream is no secret, and whoever has set it up may have proven who it is since then.
+        """
+        cdef int i
+        for i in range(self.connection_count):
+            if self.connections[i].transport == <void*> transport:
+                if same_address(&self.connections[i].source, source):
+                    return False
+                count_event(self.system, COUNTER_FOREIGN_SOURCES, 1)
+                return True
+        return False
+
     cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source,
                             int64_t now_ns) noexcept nogil:
         """The connection of a transport; made, with the address that was heard first, when there is none."""
@@ -102,6 +116,7 @@ cdef class PublicationImage(Worked):
         added = &self.connections[self.connection_count]
         memset(added, 0, sizeof(Connection))
         added.transport = <void*> transport
+        added.source = source[0]
         added.control = transport.control if transport.is_multicast else source[0]
         added.last_heard_ns = now_ns
         self.connection_count += 1
@@ -115,6 +130,8 @@ cdef class PublicationImage(Worked):
     cdef void on_setup(self, ReceiveTransport transport, const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """A SETUP for a known image: another path of it, or the publisher lost sight of us."""
         cdef int count = self.connection_count
+        if self._is_foreign(transport, source):
+            return
         self._track(transport, source, now_ns)
         if self.connection_count != count:
             self.sm_due = True
@@ -127,7 +144,7 @@ cdef class PublicationImage(Worked):
         cdef bint is_heartbeat = frame_length == 0 and length == DATA_LENGTH
         cdef int64_t covered = 0, position
         cdef Connection* connection
-        if self.is_rejected or self.state != IMAGE_ACTIVE:
+        if self.is_rejected or self.state != IMAGE_ACTIVE or self._is_foreign(transport, source):
             return 0
         if is_heartbeat:
             if term_offset < 0 or term_offset >= self.term_length or term_offset & 31:

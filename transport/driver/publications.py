@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,7 +71,8 @@ class Publications:
         self.endpoints: list[SendEndpoint] = []
         self.destinations: dict[int, tuple[SendEndpoint, ChannelUri]] = {}
         self._ipc_changed = ipc_changed
-        self._next_session_id = context.random.randrange(-(1 << 31), 1 << 31)
+        self._session_secret = context.random.randbytes(32)
+        self._sessions_given = 0
 
     # --- adding ---------------------------------------------------------------------------------------------------
 
@@ -285,11 +287,15 @@ class Publications:
         raise ChannelError(f"channel {str(uri)!r} has session-id=tag:{tag}, but no publication has that entity tag")
 
     def next_session_id(self, used: set[int]) -> int:
-        """Moves the counter to an id that is neither used nor reserved."""
+        """An id that is neither used nor reserved, and that nobody can tell from those given before.
+
+        A stranger who knew the next one could set the stream up before its publisher does, and keep it out.
+        """
         low, high = self.context.config.reserved_session_id_low, self.context.config.reserved_session_id_high
         while True:
-            candidate = self._next_session_id
-            self._next_session_id = candidate + 1 if candidate < (1 << 31) - 1 else -(1 << 31)
+            self._sessions_given += 1
+            digest = hashlib.sha256(self._session_secret + self._sessions_given.to_bytes(8, "little")).digest()
+            candidate = int.from_bytes(digest[:4], "little", signed=True)
             if candidate not in used and not low <= candidate <= high:
                 return candidate
 

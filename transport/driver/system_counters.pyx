@@ -72,6 +72,7 @@ REFUSED_LABELS = (
     "Refused: set-ups faster than setups_per_source_rate",
     "Refused: unknown sessions above pending_setups_max",
     "Refused: set-ups that contradict their image",
+    "Refused: frames of a stream from another address than its own",
 )
 
 
