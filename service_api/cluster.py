@@ -13,11 +13,13 @@ Payload: TypeAlias = bytes | bytearray | memoryview
 
 
 class OfferResult(IntEnum):
-    """What an `offer` returns when it returns no position: every negative result is a member of this (§5 of
+    """What an `offer` returns when it returns no position: every result below 32 is a member of this (§5 of
     cluster-service-api.md). A code and no exception, since the members that only mock an offer could not raise it."""
 
     MOCKED = 1
     """Accepted and dropped: this member does not lead, and its answers go nowhere."""
+    KEPT = 2
+    """Accepted, and sent as soon as the client takes it: it is behind (docs/CLIENT.md, Slow clients)."""
     NOT_CONNECTED = -1
     """Nobody is there to receive it, or not yet."""
     BACK_PRESSURED = -2
@@ -83,9 +85,10 @@ class ClientSession(Protocol):
     def is_closing(self) -> bool: ...
 
     def offer(self, payload: Payload) -> int:
-        """Sends a message to the client. Never blocks.
+        """Sends a message to the client. Never blocks: for a client that is behind it is kept, and sent later.
 
-        Returns a position > 0 (`OfferResult.MOCKED` on a member that does not lead), or a negative `OfferResult`.
+        Returns a position > 0, `OfferResult.KEPT`, `OfferResult.MOCKED` on a member that does not lead, or a negative
+        `OfferResult`: the message goes nowhere. None of them says to try again.
         Raises ServiceCallError from a callback that may not send.
         """
         ...

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef enum:
     MOCKED_OFFER = 1        # accepted and dropped: this member does not lead
+    KEPT = 2                # accepted: sent as soon as the client takes it
     NOT_CONNECTED = -1
     BACK_PRESSURED = -2
     ADMIN_ACTION = -3

@@ -26,9 +26,10 @@ from cluster.client.journal import Journal, JournalFile
 from cluster.client.loop import ClientLoop
 from cluster.client.query import ClientQueries, PendingQuery, QueryReply
 from cluster.client.requests import Answer, ClientRequests, PendingRequest
-from cluster.client.settings import ClientSettings, to_ns
+from cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
+from cluster.wire.streams import EGRESS_POLICY_KEY
 from runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
@@ -174,7 +175,9 @@ class ClusterClient:
 
     def _response_channel(self, endpoint: str) -> str:
         channel = "aeron:ipc?" if not endpoint else f"aeron:udp?endpoint={endpoint}|rejoin=false|"
-        return f"{channel}term-length={self.settings.egress_term_length_bytes}"
+        channel = f"{channel}term-length={self.settings.egress_term_length_bytes}"
+        policy = self.settings.egress_policy
+        return channel if policy == EGRESS_POLICIES[0] else f"{channel}|{EGRESS_POLICY_KEY}={policy}"
 
     # Calls
 

@@ -8,6 +8,7 @@ from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from runtime.errors import ConfigurationError
 
 SECOND_NS = 1_000_000_000
+EGRESS_POLICIES = ("disconnect", "drop-oldest")
 OUTSTANDING_REQUESTS_LIMIT = 65_536
 """So many answers of one identity the cluster keeps (cluster.container.requests)."""
 
@@ -27,6 +28,8 @@ class ClientSettings:
     """Where answers come in: an address that every member reaches; port 0 takes a free one."""
     egress_term_length_bytes: int = 256 * 1024
     """Asked of the member that answers: an answer may be an eighth of it long."""
+    egress_policy: str = "disconnect"
+    """What is done with a client that takes less than it is sent: "disconnect", or "drop-oldest"."""
     ingress_stream_id: int = INGRESS_STREAM_ID
     egress_stream_id: int = EGRESS_STREAM_ID
     message_timeout_s: float = 5.0
@@ -65,6 +68,10 @@ class ClientSettings:
         if not 0 < self.outstanding_requests_max <= OUTSTANDING_REQUESTS_LIMIT:
             raise ConfigurationError(
                 f"outstanding_requests_max={self.outstanding_requests_max}: must be 1 to {OUTSTANDING_REQUESTS_LIMIT}"
+            )
+        if self.egress_policy not in EGRESS_POLICIES:
+            raise ConfigurationError(
+                f"egress_policy={self.egress_policy!r}: must be one of {', '.join(EGRESS_POLICIES)}"
             )
         for name in ("ingress_channel", "egress_channel"):
             if not getattr(self, name).startswith(("aeron:udp", "aeron:ipc")):

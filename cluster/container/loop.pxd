@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from archive.reader cimport RecordingReader
+from cluster.container.outbox cimport EgressBuffers, Outbox
 from runtime.agent cimport Agent
 from runtime.counters cimport Counter
 from service_api.native cimport Header, NativeClusteredService, NativeSession
@@ -48,23 +49,23 @@ cdef class ContainerLoop(Agent):
     cdef readonly int64_t messages_rejected        # by the service
     cdef bytes _reply                              # to the message being executed, or None
     cdef ContainerSession _current                 # whose message is being executed, or None
-    cdef dict _unsent                              # id -> ContainerSession with answers that its egress did not take
+    cdef readonly EgressBuffers egress             # what clients did not take
 
     cdef int _execute(self) except -1
+    cdef int _work_egress(self) except -1
     cdef int _work_queries(self) except -1
     cdef int _execute_record(self, const Fragment* fragment) except -1
     cdef int _execute_message(self, const Fragment* fragment) except -1
     cdef int _execute_request(self, const Fragment* fragment) except -1
     cdef int _execute_once(self, ContainerSession session, Identity identity, const Fragment* fragment) except -1
     cdef int _call_service(self, ContainerSession session, const Fragment* fragment) except -1
-    cdef int _send_unsent(self) except -1
     cdef ContainerSession _find_session(self, int64_t session_id)
     cdef bint _leads_now(self) noexcept nogil
 
 cdef class ContainerSession(NativeSession):
     """A client's session in the container. Its publication is there only while this member leads."""
     cdef ContainerLoop _loop
-    cdef Publication _publication
+    cdef Outbox _outbox
     cdef readonly int32_t response_stream_id
     cdef readonly str response_channel
     cdef readonly bytes encoded_principal
@@ -73,11 +74,7 @@ cdef class ContainerSession(NativeSession):
     cdef readonly bytes identity
     cdef uint8_t _message_header[32]
     cdef uint8_t _answer_header[60]
-    cdef object _unsent                            # deque of answers, in order, or None
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
     cdef int reply_native(self, const uint8_t* payload, int64_t length_bytes) except -1
     cdef int answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
                     bytes payload) except -1
-    cdef bint _send_answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
-                           bytes payload) except -1
-    cdef int send_unsent(self) except -1

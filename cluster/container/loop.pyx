@@ -3,6 +3,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from cluster.container.outbox cimport EgressBuffers, Outbox
 from cluster.wire.layout cimport (
     ANSWER_BLOCK,
     ANSWER_ID,
@@ -32,21 +33,18 @@ from cluster.wire.layout cimport (
     template_id,
 )
 from runtime.atomics cimport ordo_get_i64, ordo_get_u16, ordo_put_i32, ordo_put_i64
-from service_api.native cimport ADMIN_ACTION, BACK_PRESSURED, CLOSED, MESSAGE_TOO_LONG, MOCKED_OFFER, NOT_CONNECTED
+from service_api.native cimport CLOSED, MOCKED_OFFER, NOT_CONNECTED
 from service_api.requests cimport EXECUTE, REPEATED, WAIT, Identity, RequestTable
 from transport.image cimport Fragment, Image
 from transport.publication cimport Publication
 from transport.subscription cimport Subscription
 
-from collections import deque
-
+from cluster.wire.streams import EGRESS_POLICY_KEY
 from runtime.errors import Reject, ServiceCallError, ServiceError
 from service_api.service import OfferResult
 
 cdef enum:
     RECORD_LIMIT_DEFAULT = 64
-    ADMIN_ACTION_ATTEMPTS = 3         # the position after a term's end is free as soon as the term has rotated
-    UNSENT_MAX = 65536                # answers of a session; it asks again for what goes beyond them
 
 cdef int64_t TICK_INTERVAL_NS = 25_000_000
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFFLL
@@ -63,7 +61,7 @@ cdef class ContainerLoop(Agent):
         self._background = service.do_background_work if overrides_background_work(service) else None
         self._header = Header()
         self._sessions = {}
-        self._unsent = {}
+        self.egress = EgressBuffers(self.encode_gap)
         self.requests = RequestTable()
         self.leadership_term_id = -1
         self.record_limit = RECORD_LIMIT_DEFAULT
@@ -106,10 +104,9 @@ cdef class ContainerLoop(Agent):
         """Another table than the empty one with the usual limits."""
         self.requests = requests
 
-    @property
-    def has_unsent_answers(self):
-        """True while answers to requests wait for room in somebody's egress."""
-        return len(self._unsent) > 0
+    def set_egress(self, EgressBuffers egress not None):
+        """Other bounds than the usual ones; before there is a session."""
+        self.egress = egress
 
     @property
     def leads_now(self):
@@ -133,9 +130,9 @@ cdef class ContainerLoop(Agent):
         """Closes a session and returns it, or None when it is not open."""
         cdef ContainerSession session = self._sessions.pop(session_id, None)
         self._last_session = None
-        self._unsent.pop(session_id, None)
         if session is not None:
             session.is_closed = True
+            session.connect(None)
         return session
 
     def note_written(self):
@@ -169,8 +166,7 @@ cdef class ContainerLoop(Agent):
                 self.on_leading(not self.is_leading)
             if not self.hold:
                 work_count += self._execute()
-            if self._unsent:
-                work_count += self._send_unsent()
+            work_count += self._work_egress()
             work_count += self._work_queries()
         if self._background is not None:
             self.callback = "do_background_work"
@@ -200,6 +196,17 @@ cdef class ContainerLoop(Agent):
         self.executed_position = executed
         if not self.hold:
             self._service_position.set_release(self._reader.position)
+        return count
+
+    cdef int _work_egress(self) except -1:
+        """Sends what clients did not take before, and gives up those that take too little."""
+        cdef int count = 0
+        if self.egress._waiting:
+            count = self.egress.drain()
+            if count:
+                self._wrote = True
+        if self.egress._slow:
+            self.on_slow_sessions(self.egress.take_slow())
         return count
 
     cdef int _work_queries(self) except -1:
@@ -322,16 +329,6 @@ cdef class ContainerLoop(Agent):
             raise ServiceError(f"on_session_message returned {type(payload).__name__}: return bytes to answer, or None")
         self._reply = bytes(payload)
 
-    cdef int _send_unsent(self) except -1:
-        """What did not fit into the egress of its session; the number of answers sent."""
-        cdef int count = 0
-        cdef ContainerSession session
-        for session in list(self._unsent.values()):
-            count += session.send_unsent()
-            if not session._unsent:
-                del self._unsent[session.id]
-        return count
-
     cdef ContainerSession _find_session(self, int64_t session_id):
         if self._last_session is None or self._last_session.id != session_id:
             self._last_session = self._sessions.get(session_id)
@@ -366,6 +363,14 @@ cdef class ContainerLoop(Agent):
         """The service refused a message that is no request; `session` is None where a service sent it."""
         raise NotImplementedError
 
+    def on_slow_sessions(self, session_ids):
+        """Their clients take less than is kept for them: they are to be closed."""
+        raise NotImplementedError
+
+    def encode_gap(self, session_id, count):
+        """What a client is told in the place of messages that it was too slow for."""
+        raise NotImplementedError
+
     def on_failure(self, error, position):
         """The record at a position could not be executed; the error is raised after this."""
         raise NotImplementedError
@@ -382,24 +387,16 @@ cdef class ContainerSession(NativeSession):
         self.response_stream_id = response_stream_id
         self.response_channel = response_channel
         self.encoded_principal = encoded_principal
+        self._outbox = Outbox(loop.egress, session_id, drops_oldest(response_channel))
 
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
-        cdef int64_t result = ADMIN_ACTION
-        cdef int attempt = 0
         if self.is_closed:
             return CLOSED
         if not self._loop.is_leading:
             return MOCKED_OFFER
-        if self._publication is None:
-            return NOT_CONNECTED
-        if length_bytes > self._publication.max_message_length - SESSION_HEADER_LENGTH:
-            return MESSAGE_TOO_LONG
         put_session_header(self._message_header, self._loop.leadership_term_id, self.id, self._loop.time)
-        while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:
-            result = self._publication.append(self._message_header, SESSION_HEADER_LENGTH, payload, length_bytes)
-            attempt += 1
         self._loop._wrote = True
-        return result
+        return self._outbox.send(self._message_header, SESSION_HEADER_LENGTH, payload, length_bytes)
 
     def offer(self, payload):
         """See service_api.service.ClientSession."""
@@ -428,24 +425,11 @@ cdef class ContainerSession(NativeSession):
 
     cdef int answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
                     bytes payload) except -1:
-        """Answers a request, at once or when the egress has room: never waits."""
-        if self._publication is None or not self._loop.is_leading:
+        """Answers a request, if this member leads. Where the answer is lost, the client asks again."""
+        cdef Publication publication = self._outbox.publication
+        if publication is None or not self._loop.is_leading:
             return 0
-        if not self._unsent and self._send_answer(open_position, number, log_position, status, payload):
-            return 0
-        if self._unsent is None:
-            self._unsent = deque()
-        if len(self._unsent) < UNSENT_MAX:
-            self._unsent.append((open_position, number, log_position, status, payload))
-            self._loop._unsent[self.id] = self
-        return 0
-
-    cdef bint _send_answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
-                           bytes payload) except -1:
-        """False: there is no room now. What cannot be sent at all is left to the client, who asks again."""
-        cdef int64_t result = ADMIN_ACTION
-        cdef int attempt = 0
-        if ANSWER_LENGTH + PyBytes_GET_SIZE(payload) > self._publication.max_message_length:
+        if ANSWER_LENGTH + PyBytes_GET_SIZE(payload) > publication.max_message_length:
             status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes: see egress_term_length_bytes" % len(payload)
         put_ordo_header(self._answer_header, ANSWER_BLOCK, ANSWER_ID)
         put_stamp(self._answer_header, self._loop.leadership_term_id, self.id, self._loop.time)
@@ -453,31 +437,17 @@ cdef class ContainerSession(NativeSession):
         ordo_put_i64(self._answer_header + ANSWER_NUMBER, number)
         ordo_put_i64(self._answer_header + ANSWER_LOG_POSITION, log_position)
         ordo_put_i32(self._answer_header + ANSWER_STATUS, status)
-        while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:
-            result = self._publication.append(self._answer_header, ANSWER_LENGTH,
-                                              <const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
-            attempt += 1
         self._loop._wrote = True
-        return result != BACK_PRESSURED and result != ADMIN_ACTION
-
-    cdef int send_unsent(self) except -1:
-        """What `answer` could not send, as far as there is room now; the number of answers."""
-        cdef int count = 0
-        while self._unsent:
-            open_position, number, log_position, status, payload = self._unsent[0]
-            if self._publication is not None \
-                    and not self._send_answer(open_position, number, log_position, status, payload):
-                break
-            self._unsent.popleft()
-            count += 1
-        return count
+        self._outbox.send(self._answer_header, ANSWER_LENGTH, <const uint8_t*> PyBytes_AS_STRING(payload),
+                          PyBytes_GET_SIZE(payload))
+        return 0
 
     def send_event(self, bytes message not None):
-        """Sends an encoded message that is not the service's; a position or a negative result code."""
-        if self._publication is None or not self._loop.is_leading:
+        """Sends an encoded message that is not the service's; results as of `offer`."""
+        if not self._loop.is_leading:
             return NOT_CONNECTED
         self._loop._wrote = True
-        return self._publication.append(<const uint8_t*> PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), NULL, 0)
+        return self._outbox.send(<const uint8_t*> PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), NULL, 0)
 
     def close(self):
         """See service_api.service.ClientSession."""
@@ -485,18 +455,26 @@ cdef class ContainerSession(NativeSession):
             self._loop.close_client_session(self.id)
 
     def connect(self, Publication publication):
-        """Sends through a publication from now on; None disconnects."""
-        self._publication = publication
-        if publication is None:
-            self._unsent = None
-            self._loop._unsent.pop(self.id, None)
+        """Sends through a publication from now on; None disconnects, and drops what was kept."""
+        self._outbox.connect(publication)
 
     @property
     def is_connected(self):
-        return self._publication is not None
+        """False, too, once the client was given up for taking too little."""
+        return self._outbox.publication is not None
+
+    @property
+    def kept_bytes(self):
+        """Of messages that the client has not taken yet."""
+        return self._outbox.kept_bytes
 
     def __repr__(self):
         return f"ContainerSession(id={self.id}, response_channel={self.response_channel!r}, is_closing={self.is_closing})"
+
+
+def drops_oldest(response_channel):
+    """True for the channel of a client that would rather miss the oldest messages than be disconnected."""
+    return f"{EGRESS_POLICY_KEY}=drop-oldest" in response_channel.partition("?")[2].split("|")
 
 
 def overrides_background_work(service):

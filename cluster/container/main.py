@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from archive.lmdb_store import open_lmdb
+from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT
 from cluster.container.service_container import QUERIES_MAX_DEFAULT, ServiceContainer, open_recording_in
 from cluster.container.service_loader import load_service
 from cluster.wire.counter_types import CounterType, find_counter
@@ -116,6 +117,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cluster-id", type=int, default=0)
     parser.add_argument("--service-id", type=int, default=0)
     parser.add_argument("--queries-max", type=int, default=QUERIES_MAX_DEFAULT, help="queries at a time")
+    parser.add_argument("--egress-buffer-bytes", type=int, default=SESSION_BYTES_MAX_DEFAULT, help="of a slow client")
+    parser.add_argument("--egress-buffer-total-bytes", type=int, default=TOTAL_BYTES_MAX_DEFAULT, help="of all clients")
     parser.add_argument("--parent-pid", type=int, default=os.getppid(), help="end when this process ends")
     return parser.parse_args(arguments)
 
@@ -179,6 +182,8 @@ def run_container(options: argparse.Namespace) -> None:
                 service_id=options.service_id,
                 memory=memory,
                 queries_max=options.queries_max,
+                egress_buffer_bytes=options.egress_buffer_bytes,
+                egress_buffer_total_bytes=options.egress_buffer_total_bytes,
                 cluster_id=options.cluster_id,
             ),
             clock,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_NS = 1_000_000_000
 """A publication without anybody at the other end is given up after this; the next answer makes a new one."""
 IDLE_TIMEOUT_NS = 10_000_000_000
+WAITING_MAX = 256
+"""Answers that wait for one client; beyond them the oldest is dropped, and asked for again."""
 
 
 class Response(NamedTuple):
@@ -63,6 +65,9 @@ class ResponsePublications:
         egress.waiting.append(response)
         self.waiting += 1
         self._flush(egress)
+        if len(egress.waiting) > WAITING_MAX:
+            egress.waiting.popleft()
+            self.waiting -= 1
 
     def work(self, now_ns: int) -> int:
         """Takes up the driver's answers, sends what waits, closes what is idle. Returns the number of answers sent."""

@@ -21,6 +21,7 @@ from cluster.container.cluster import ContainerCluster
 from cluster.container.control import ContainerControl
 from cluster.container.egress import EgressPublications
 from cluster.container.loop import ContainerLoop, ContainerSession
+from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT, EgressBuffers
 from cluster.container.queries import ContainerQueries
 from cluster.wire import codecs, container_snapshot, ordo_codecs
 from cluster.wire.codecs import ClusterAction
@@ -108,6 +109,9 @@ class ServiceContainer(ContainerLoop):
 
     _snapshot_digest = b""
     """Of the service's part that is being recorded."""
+    _now_ns = 0
+    _egress_deadline_ns = 0
+    _record_bytes_max = 0
 
     def __init__(
         self,
@@ -122,9 +126,12 @@ class ServiceContainer(ContainerLoop):
         memory: MemoryProvider | None = None,
         app_version: int = APP_VERSION_DEFAULT,
         queries_max: int = QUERIES_MAX_DEFAULT,
+        egress_buffer_bytes: int = SESSION_BYTES_MAX_DEFAULT,
+        egress_buffer_total_bytes: int = TOTAL_BYTES_MAX_DEFAULT,
         cluster_id: int = 0,
     ) -> None:
         super().__init__(service)
+        self.set_egress(EgressBuffers(self.encode_gap, egress_buffer_bytes, egress_buffer_total_bytes))
         self.cluster = ContainerCluster(self, member_id)
         self._started = False
         self.state = ContainerState.AWAITING
@@ -148,16 +155,13 @@ class ServiceContainer(ContainerLoop):
         self._app_version = app_version
         self._queries_max = queries_max
         self._cluster_id = cluster_id
-        self._now_ns = 0
         self._egress = EgressPublications(client, self.record_error)
-        self._egress_deadline_ns = 0
         self._continuation: Callable[[], None] | None = None
         self._snapshot: SnapshotWriter | None = None
         self._termination: tuple[int, bool] | None = None
         self._requested_acks: list[int] = []
         self._log_recording: Counter | None = None
         self._positions: list[Counter] = []
-        self._record_bytes_max = 0
         self._handlers = self._record_handlers()
 
     def _record_handlers(self) -> dict[Message, Callable[[Any, int], None]]:
@@ -200,7 +204,7 @@ class ServiceContainer(ContainerLoop):
     @property
     def park_timeout_ns(self) -> int:
         """How long a thread that has only this agent may sleep when there was no work."""
-        waits = self.hold or self.state is ContainerState.AWAITING or self.queries.has_unsent or self.has_unsent_answers
+        waits = self.hold or self.state is ContainerState.AWAITING or self.queries.has_unsent or self.egress.keeps
         return 1_000_000 if waits else 50_000_000
 
     def tick(self, now_ns: int) -> int:
@@ -211,7 +215,7 @@ class ServiceContainer(ContainerLoop):
             work_count += self._recover()
         elif self.state is ContainerState.RUNNING:
             work_count += self._run(now_ns)
-        if self.hold or self.queries.has_unsent or self.has_unsent_answers:
+        if self.hold or self.queries.has_unsent:
             self.ask_for_tick()
         elif self._awaits_something:
             self.tick_by(now_ns + QUICK_TICK_NS)
@@ -382,18 +386,19 @@ class ServiceContainer(ContainerLoop):
         session.send_event(answer)  # where it is lost, the client asks again
 
     def on_rejected(self, session: ContainerSession | None, text: str) -> None:
-        if session is None or not self.is_leading:
-            return
-        event = codecs.SESSION_EVENT.encode(
-            cluster_session_id=session.id,
+        if session is not None and self.is_leading:
+            session.send_event(self._error_event(session.id, f"rejected at position {self.log_position}: {text}"))
+
+    def _error_event(self, session_id: int, text: str) -> bytes:
+        return codecs.SESSION_EVENT.encode(
+            cluster_session_id=session_id,
             correlation_id=codecs.NULL_VALUE,
             leadership_term_id=self.leadership_term_id,
             leader_member_id=self.member_id,
             code=codecs.EventCode.ERROR,
             version=codecs.CLIENT_PROTOCOL_VERSION,
-            detail=f"rejected at position {self.log_position}: {text}".encode("ascii", "replace").decode(),
+            detail=text.encode("ascii", "replace").decode(),
         )
-        session.send_event(event)
 
     def _on_timer(self, event: Any, position: int) -> None:
         if self.cluster.fire_timer(event.correlation_id, event.timestamp):
@@ -477,6 +482,20 @@ class ServiceContainer(ContainerLoop):
         assert then is not None
         then()
         return work_count + 1
+
+    # Slow clients
+
+    def on_slow_sessions(self, session_ids: list[int]) -> None:
+        text = f"too slow: it left more than {self.egress.session_bytes_max} bytes untaken (egress_buffer)"
+        for session_id in session_ids:
+            session = self.sessions.get(session_id)
+            if session is not None and self.is_leading:
+                self._egress.disconnect(session)
+                self.control.send(ordo_codecs.DISCONNECT_SESSION.encode(cluster_session_id=session_id, detail=text))
+        self.on_control_sent()
+
+    def encode_gap(self, session_id: int, count: int) -> bytes:
+        return self._error_event(session_id, f"too slow: {count} messages are left out here (egress_buffer)")
 
     def close_client_session(self, session_id: int) -> None:
         self.cluster.close_client_session(session_id)

@@ -70,6 +70,17 @@ class ClusterSettings(Settings):
     queries_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=4096, alias="max_queries", description="So many queries a member takes at a time."
     )
+    egress_buffer_bytes: SizeBytes = Field(
+        default=8 * MEBIBYTE,
+        alias="egress_buffer",
+        description="Kept for one client that takes less than it is sent; beyond it the client is disconnected, or"
+        " loses the oldest messages. At least 64k.",
+    )
+    egress_buffer_total_bytes: SizeBytes = Field(
+        default=256 * MEBIBYTE,
+        alias="egress_buffer_total",
+        description="Kept for all of them together. At least egress_buffer.",
+    )
     appointed_leader_id: int = Field(
         default=ConsensusConfig.appointed_leader_id,
         description="Id of the only member that may stand for election; -1: any may. With it a failed leader is not"
@@ -123,6 +134,11 @@ class ClusterSettings(Settings):
             raise ValueError(f"segment_length={self.segment_length_bytes}: must be at least log_term_length")
         if not 32 < self.mtu_bytes <= 65504 or self.mtu_bytes % 32:
             raise ValueError(f"mtu={self.mtu_bytes}: allowed is a multiple of 32 from 64 to 65504")
+        if not TERM_LENGTH_MIN <= self.egress_buffer_bytes <= self.egress_buffer_total_bytes:
+            raise ValueError(
+                f"egress_buffer={self.egress_buffer_bytes}: allowed is {TERM_LENGTH_MIN} to egress_buffer_total="
+                f"{self.egress_buffer_total_bytes}"
+            )
         if self.receiver_window_bytes < self.mtu_bytes:
             raise ValueError(f"receiver_window={self.receiver_window_bytes}: must be at least mtu={self.mtu_bytes}")
         return self

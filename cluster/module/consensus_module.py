@@ -453,9 +453,9 @@ class ConsensusModule:
     def on_timer_executed(self, correlation_id: int, timestamp: int) -> None:
         self.timers.on_service_executed(correlation_id, timestamp)
 
-    def on_close_session(self, session_id: int) -> None:
+    def on_close_session(self, session_id: int, detail: str = "") -> None:
         if self.is_leader:
-            self.sessions.close(session_id, codecs.CloseReason.SERVICE_ACTION)
+            self.sessions.close(session_id, codecs.CloseReason.SERVICE_ACTION, detail)
 
     def on_service_message(self, payload: bytes) -> None:
         self.service_messages.enqueue(payload)

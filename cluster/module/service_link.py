@@ -26,7 +26,8 @@ class ServiceHandler(Protocol):
     def on_timer_executed(self, correlation_id: int, timestamp: int) -> None:
         """The service has come to a TimerEvent of the log."""
 
-    def on_close_session(self, session_id: int) -> None: ...
+    def on_close_session(self, session_id: int, detail: str = "") -> None:
+        """`detail` tells the client why, when it is not the service's own wish."""
 
     def on_service_message(self, payload: bytes) -> None: ...
 
@@ -75,6 +76,8 @@ class ServiceLink:
             self._handler.on_timer_executed(values.correlation_id, values.timestamp)
         elif table is codecs.CLOSE_SESSION:
             self._handler.on_close_session(values.cluster_session_id)
+        elif table is ordo_codecs.DISCONNECT_SESSION:
+            self._handler.on_close_session(values.cluster_session_id, values.detail)
         elif table is codecs.SERVICE_ACK:
             self._on_ack(values)
         elif table is ordo_codecs.SNAPSHOT_DIGEST:

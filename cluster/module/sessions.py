@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NULL_VALUE = -1
 LABEL_LENGTH_MAX = 380
+EVENTS_MAX = 64
+"""Events and admin responses that wait for one client."""
 TOLD_HEARTBEAT_TIMEOUT_NS_MIN = 5_000_000_000
 
 
@@ -58,6 +60,7 @@ class ClusterSession:
     events: deque[bytes] = field(default_factory=deque)
     ingress_image: Image | None = None
     close_reason: CloseReason | None = None
+    close_detail: str = ""
     close_appended: bool = False
 
 
@@ -197,20 +200,22 @@ class OpenSessions:
             self._table.claim(session_id, image)
             session.ingress_image = image
 
-    def close(self, session_id: int, reason: CloseReason) -> None:
-        """Takes no more of the session's messages; the SessionCloseEvent is appended by `work`."""
+    def close(self, session_id: int, reason: CloseReason, detail: str = "") -> None:
+        """Takes no more of the session's messages; the SessionCloseEvent is appended by `work`. `detail` tells the
+        client more than the reason."""
         session = self._sessions.get(session_id)
         if session is None or session.close_reason is not None:
             return
-        session.close_reason = reason
+        session.close_reason, session.close_detail = reason, detail
         self._table.remove(session_id)
         if reason is CloseReason.CLIENT_ACTION:
             self._disconnect(session)
 
     def on_admin_request(self, request: Any, ask_snapshot: Callable[[], bool] | None) -> None:
-        """Queues the response to an AdminRequest. `ask_snapshot` is None when admin requests are not authorised."""
+        """Queues the response to an AdminRequest. `ask_snapshot` is None when admin requests are not authorised. A
+        client that takes no responses gets no more."""
         session = self._sessions.get(request.cluster_session_id)
-        if session is None or session.close_reason is not None:
+        if session is None or session.close_reason is not None or len(session.events) >= EVENTS_MAX:
             return
         code, message = codecs.AdminResponseCode.UNAUTHORISED_ACCESS, "admin requests are not allowed"
         if ask_snapshot is not None and request.request_type != codecs.AdminRequestType.SNAPSHOT:
@@ -273,7 +278,7 @@ class OpenSessions:
             )
         )
         if session.close_appended and session.close_reason is not CloseReason.CLIENT_ACTION:
-            detail = session.close_reason.name
+            detail = session.close_detail or session.close_reason.name
             session.events.append(
                 session_event(
                     leadership, session.id, session.correlation_id, EventCode.CLOSED, detail, leadership.member_id

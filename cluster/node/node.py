@@ -263,6 +263,8 @@ class Node:
             member_id=config.node.member_id,
             memory=self._seams.memory,
             queries_max=config.cluster.queries_max,
+            egress_buffer_bytes=config.cluster.egress_buffer_bytes,
+            egress_buffer_total_bytes=config.cluster.egress_buffer_total_bytes,
             cluster_id=config.cluster.cluster_id,
         )
 

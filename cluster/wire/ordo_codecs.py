@@ -96,6 +96,10 @@ READ_INDEX_RESPONSE = _message("ReadIndexResponse", 15, "request_id i64; log_pos
 TIMER_EXECUTED = _message("TimerExecuted", 3, "correlation_id i64; timestamp i64")
 """From a service to its module: between its requests, it has come to a TimerEvent of the log."""
 
+DISCONNECT_SESSION = _message("DisconnectSession", 46, "cluster_session_id i64", "detail ascii")
+"""From the leader's service container to its module: the client takes too little of what it is sent; not deterministic,
+so it closes the session through the log only."""
+
 # Queries
 QUERY = _message(
     "Query",

@@ -27,3 +27,5 @@ def local_stream(stream_id: int, cluster_id: int) -> int:
 CONTROL_CHANNEL = "aeron:ipc?term-length=128k|alias=service-control"
 QUERY_CHANNEL = "aeron:ipc?term-length=1m|alias=queries"
 SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m"
+EGRESS_POLICY_KEY = "egress-policy"
+"""In a response channel: what is done with a client that takes too little (docs/CLIENT.md, Slow clients)."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cluster.container.queries import HOLD_NS
-from cluster.container.responses import CONNECT_TIMEOUT_NS, IDLE_TIMEOUT_NS
+from cluster.container.responses import CONNECT_TIMEOUT_NS, IDLE_TIMEOUT_NS, WAITING_MAX, Response, ResponsePublications
 from cluster.container.service_container import HOLD_EGRESS, ContainerState, ServiceContainer
 from cluster.wire import ordo_codecs
 from cluster.wire.component_errors import read_component_errors
@@ -19,7 +19,7 @@ from service_api.native import Header
 from service_api.service import ClientSession, Cluster, ClusteredService
 from service_api.snapshot import SnapshotReader
 from tests.cluster.container.native_service import NativeEcho
-from tests.cluster.container.service_node import ServiceNode
+from tests.cluster.container.service_node import ServiceNode, StreamClient
 
 CHANNEL = "aeron:udp?endpoint=client:1"
 OTHER_CHANNEL = "aeron:udp?endpoint=client:2"
@@ -285,6 +285,22 @@ def test_too_many_are_told_that_the_member_is_busy(make: Callable[..., Queries])
     (answer,) = queries.answers()
     assert (answer.correlation_id, answer.status) == (2, QueryStatus.BUSY)
     assert answer.payload == b"member 0 has 2 queries already: ask again later"
+
+
+def test_a_client_that_takes_no_answers_costs_the_others_none() -> None:
+    """What waited for it counted against the queries of all."""
+    client: Any = StreamClient()
+    responses = ResponsePublications(client, lambda error: pytest.fail(str(error)))
+    for number in range(3 * WAITING_MAX):
+        responses.send(CHANNEL, 102, Response(b"%06d" % number + bytes(1000), lambda length: b""), 0)
+        responses.work(0)
+    assert responses.waiting == WAITING_MAX
+    taken = [message[:6] for message in client.received(client.egress[CHANNEL, 102])]
+    while responses.waiting:
+        client.do_work(0)
+        responses.work(0)
+        taken += [message[:6] for message in client.received(client.egress[CHANNEL, 102])]
+    assert taken[-1] == b"%06d" % (3 * WAITING_MAX - 1) and taken == sorted(set(taken))
 
 
 def test_publication_goes_when_nobody_asks_or_nobody_listens(make: Callable[..., Queries]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from service_api.native import Header
-from service_api.service import ClientSession, Cluster, ClusteredService, OfferResult, Role
+from service_api.service import ClientSession, Cluster, ClusteredService, Role
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.integration.protocol import (
     ANSWER,
@@ -78,7 +78,7 @@ class Ledger(ClusteredService):
                 self._apply(writer_id, payload)
             answer = self._answer(writer_id, sequence)
         if session is not None:
-            self._send(session, answer)
+            session.offer(answer)
 
     def _apply(self, writer_id: int, payload: bytes) -> None:
         self.count += 1
@@ -105,15 +105,6 @@ class Ledger(ClusteredService):
         if sequence > last:
             return ANSWER.pack(Status.GAP, writer_id, last + 1, self.count)
         return ANSWER.pack(Status.APPLIED, writer_id, sequence, counts[sequence - last - 1])
-
-    def _send(self, session: ClientSession, answer: bytes) -> None:
-        deadline_s = time.monotonic() + OFFER_TIMEOUT_S
-        while (
-            session.offer(answer) in (OfferResult.BACK_PRESSURED, OfferResult.ADMIN_ACTION)
-            and time.monotonic() < deadline_s
-        ):
-            self._cluster.idle()
-            time.sleep(0.00005)
 
     def _report(self, report_id: int, position: int) -> None:
         self._log.info(

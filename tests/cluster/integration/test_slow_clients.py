@@ -1,0 +1,134 @@
+"""A client that does not take what it is sent, beside others, on real processes (docs/CLIENT.md, Slow clients)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ordo import ClientSettings, ClusterClient
+from ordo.errors import SessionClosedError
+from tests.cluster.integration.conftest import StartCluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+ECHO = "ordo.bench.echo:Echo"
+BANK = "tests.cluster.integration.requests_service:Bank"
+MODES = pytest.mark.parametrize("mode", ["process", "inline"])
+KIB = 1024
+SETTINGS = ClientSettings(message_timeout_s=20)
+
+
+class Client:
+    """Keeps what it is sent, and what it is told of its session."""
+
+    def __init__(self, endpoints: dict[int, str], **settings: Any) -> None:
+        self.received: list[bytes] = []
+        self.events: list[str] = []
+        self.client = ClusterClient(
+            endpoints,
+            settings=replace(SETTINGS, **settings),
+            on_message=lambda session_id, timestamp, payload: self.received.append(payload),
+            on_session_event=lambda code, detail: self.events.append(f"{code.name}: {detail}"),
+        )
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+    def send_unread(self, payloads: list[bytes]) -> None:
+        """Runs the transport, so that all is sent, and takes nothing that comes in."""
+        for payload in payloads:
+            while self.client.offer(payload) < 0:
+                self.client.flush()
+                self.client.park(0.0001)
+        self.client.flush()
+
+    def poll_until(self, count: int) -> None:
+        while len(self.received) < count:
+            if self.client.poll() == 0:
+                self.client.park(0.001)
+
+
+def numbered(count: int, length_bytes: int) -> list[bytes]:
+    return [b"%06d" % number + bytes(length_bytes - 6) for number in range(count)]
+
+
+@MODES
+def test_a_window_of_answers_that_is_not_read_is_kept(start_cluster: StartCluster, mode: str) -> None:
+    """Inline the answers to 4,096 messages of 1 KiB were lost: the thread that waited was to drain them."""
+    cluster = start_cluster(ECHO, service_mode=mode)
+    with Client(cluster.ingress_endpoints) as slow, Client(cluster.ingress_endpoints) as other:
+        slow.send_unread(sent := numbered(4096, KIB))
+        other.send_unread([b"hello"])
+        other.poll_until(1)
+        slow.poll_until(4096)
+        assert slow.received == sent
+
+
+@MODES
+def test_others_are_answered_while_one_takes_a_few_at_a_time(start_cluster: StartCluster, mode: str) -> None:
+    """One client that took 200 answers a second held up all others for 23.6 s; the leader lost its office inline."""
+    cluster = start_cluster(ECHO, service_mode=mode)
+    leader = cluster.await_leader()
+    with Client(cluster.ingress_endpoints) as slow, Client(cluster.ingress_endpoints) as other:
+        slow.send_unread(sent := numbered(4000, KIB))
+        for number in range(200):
+            other.send_unread([b"%d" % number])
+            other.poll_until(number + 1)
+            slow.client.poll(1)
+        assert other.received == [b"%d" % number for number in range(200)]
+        assert len(slow.received) <= 200
+        slow.poll_until(4000)
+        assert slow.received == sent
+        assert slow.events == other.events == []
+    assert cluster.await_leader() == leader
+
+
+@MODES
+def test_a_client_that_takes_too_little_is_told_why_its_session_ends(start_cluster: StartCluster, mode: str) -> None:
+    cluster = start_cluster(ECHO, service_mode=mode, cluster={"egress_buffer": "256k"})
+    with Client(cluster.ingress_endpoints) as slow, Client(cluster.ingress_endpoints) as other:
+        slow.send_unread(sent := numbered(1500, KIB))
+        other.send_unread([b"hello"])
+        other.poll_until(1)
+        with pytest.raises(SessionClosedError, match=r"too slow: it left more than 262144 bytes untaken"):
+            slow.poll_until(1500)
+        assert slow.received == sent[: len(slow.received)]
+        assert slow.events == ["CLOSED: too slow: it left more than 262144 bytes untaken (egress_buffer)"]
+
+
+@MODES
+def test_a_feed_goes_on_and_knows_what_it_missed(start_cluster: StartCluster, mode: str) -> None:
+    cluster = start_cluster(ECHO, service_mode=mode, cluster={"egress_buffer": "256k"})
+    with Client(cluster.ingress_endpoints, egress_policy="drop-oldest") as feed:
+        feed.send_unread(sent := numbered(1500, KIB))
+        while not feed.received or feed.received[-1] != sent[-1]:
+            feed.poll_until(len(feed.received) + 1)
+        missed = sum(int(event.split(": ")[2].split()[0]) for event in feed.events)
+        assert 0 < missed == 1500 - len(feed.received)
+        assert feed.received == [payload for payload in sent if payload in set(feed.received)]
+
+
+@MODES
+def test_requests_get_all_answers_through_a_disconnection(start_cluster: StartCluster, mode: str) -> None:
+    """The client comes back by its identity, and gets what it missed."""
+    cluster = start_cluster(BANK, service_mode=mode, cluster={"egress_buffer": "64k"})
+    with (
+        ClusterClient(cluster.ingress_endpoints, settings=SETTINGS) as client,
+        ClusterClient(cluster.ingress_endpoints, settings=SETTINGS) as other,
+    ):
+        client.request(b'{"add": 1}')
+        before = client.session_id
+        pending = [client.submit(b'{"add": 1}') for _ in range(8000)]
+        states: list[bytes] = []
+        while len(states) < 100 or len(set(states[-100:])) > 1:
+            client._requests.work(client._transport.clock.now())  # type: ignore[union-attr]
+            client.flush()  # sends, and takes no answer
+            states.append(other.query(b"").payload)
+        answers = [one.result(60) for one in pending]
+        assert len({answer.log_position for answer in answers}) == 8000
+        assert b'"balance": 8001' in answers[-1].payload
+        assert client.session_id != before
