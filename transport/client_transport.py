@@ -101,6 +101,11 @@ class ClientTransport:
         transport._folder = folder
         return transport
 
+    @property
+    def driver(self) -> MediaDriver | None:
+        """The driver that runs on this thread, None where it is another process's."""
+        return self._driver
+
     def drive(self) -> int:
         """One duty cycle; the time at which it began, monotonic ns."""
         now_ns = self.clock.now()

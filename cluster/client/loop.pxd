@@ -2,9 +2,20 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from runtime.clock cimport Clock
+from transport.client_core cimport ClientCore
+from transport.driver.media_driver cimport MediaDriver
 from transport.image cimport Assembler, Image
 from transport.publication cimport ExclusivePublication
 from transport.subscription cimport Subscription
+
+cdef class MessageHandler:
+    """`on_message` of a ClusterClient in Cython: called without a Python object for each message.
+
+    The payload is valid inside the call only.
+    """
+    cdef int on_message(self, int64_t session_id, int64_t timestamp, const uint8_t* payload,
+                        int64_t length_bytes) except -1
 
 cdef class ClientLoop:
     """What happens once a message; `cluster.client.session` keeps the states of the session."""
@@ -14,6 +25,12 @@ cdef class ClientLoop:
     cdef Subscription _egress
     cdef tuple _images                             # of the subscription, as `_assemblers` knows them
     cdef list _assemblers
+    cdef MediaDriver _driver                       # None: it is another process's
+    cdef ClientCore _client
+    cdef Clock _clock
+    cdef object _drive                             # of a transport that runs itself, else None
+    cdef int64_t _driven_ns                        # when the transport ran last
+    cdef MessageHandler _handler                   # None: `_on_message` is called
     cdef object _on_message
     cdef object _on_event
     cdef object _on_offered
@@ -23,7 +40,10 @@ cdef class ClientLoop:
     cdef int64_t _sent                             # messages since the last keep-alive
     cdef readonly int64_t unsent                   # offers since the transport ran last
 
-    cdef int64_t _append(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
+    cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
+    cpdef int64_t drive(self) except -1
+    cpdef int flush(self) except -1
+    cpdef int poll_egress(self, int limit) except -1
     cdef int _poll_image(self, Image image, Assembler assembler, int limit) except -1
     cdef int _take(self, const uint8_t* message, int64_t length_bytes, Image image) except -1
     cdef int _take_answer(self, const uint8_t* message, int64_t length_bytes) except -1

@@ -26,16 +26,27 @@ from transport.logbuffer cimport ADMIN_ACTION, CLOSED, NOT_CONNECTED
 from transport.publication cimport ExclusivePublication
 from transport.subscription cimport Subscription
 
+from transport.client_transport import ClientTransport
+
 cdef enum:
     ADMIN_ACTION_ATTEMPTS = 3
     UNSENT_MAX = 32                    # offers after which the transport runs without being polled
+    DRIVE_INTERVAL_NS = 1000000        # a client that only sends runs the whole transport so often
+
+
+cdef class MessageHandler:
+    cdef int on_message(self, int64_t session_id, int64_t timestamp, const uint8_t* payload,
+                        int64_t length_bytes) except -1:
+        raise NotImplementedError(type(self).__name__)
 
 
 cdef class ClientLoop:
     def __init__(self, on_message, on_event, on_offered):
-        """`on_message(session_id, timestamp, payload)` gets what the service sends, `on_event(message, image)` every
-        other egress message, `on_offered(result)` is called when the transport should run, or refused an offer."""
+        """`on_message(session_id, timestamp, payload)` gets what the service sends, or is a MessageHandler;
+        `on_event(message, image)` gets every other egress message, `on_offered(result)` is called when the transport
+        should run, or refused an offer."""
         self._on_message = on_message
+        self._handler = on_message if isinstance(on_message, MessageHandler) else None
         self._on_event = on_event
         self._on_offered = on_offered
         self._session_id = -1
@@ -43,6 +54,13 @@ cdef class ClientLoop:
         self._assemblers = []
 
     # For the Python half
+
+    def set_transport(self, transport):
+        """What `drive` and `flush` run: a ClientTransport. One that has a `drive` of its own is run through that."""
+        self._client = transport.client
+        self._clock = transport.clock
+        self._driver = transport.driver
+        self._drive = None if type(transport).drive is ClientTransport.drive else transport.drive
 
     def set_ingress(self, ExclusivePublication publication):
         """Where offers go; with None they return CLOSED."""
@@ -103,15 +121,15 @@ cdef class ClientLoop:
         cdef const uint8_t[::1] view
         cdef int64_t result
         if PyBytes_CheckExact(payload):
-            result = self._append(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+            result = self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
         else:
             view = memoryview(payload).cast("B")
-            result = self._append(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
+            result = self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
         if self.unsent >= UNSENT_MAX or result < 0:
             self._on_offered(result)
         return result if result > 0 else OfferResult(result)
 
-    cdef int64_t _append(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
+    cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
         cdef int64_t result = ADMIN_ACTION
         cdef int attempt = 0
         if self._ingress is None:
@@ -126,10 +144,41 @@ cdef class ClientLoop:
             self._ingress_lost = True
         return result
 
-    def clear_unsent(self):
+    cpdef int64_t drive(self) except -1:
+        """One duty cycle of the transport: the time at which it began, monotonic ns."""
+        cdef int64_t now_ns = self._clock.nano_time()
         self.unsent = 0
+        if self._drive is not None:
+            return self._drive()
+        self._driven_ns = now_ns
+        self._client.do_work(now_ns)       # before its driver, which looks at the client's heartbeat
+        if self._driver is not None:
+            self._driver.do_work(now_ns)
+        elif self._client.waker is not None:
+            self._client.waker.wake()
+        return now_ns
 
-    def poll_egress(self, int limit):
+    cpdef int flush(self) except -1:
+        """Sends what was offered; nothing is received, unless the transport has not run for DRIVE_INTERVAL_NS."""
+        cdef int64_t now_ns
+        if self._drive is not None:
+            self.drive()
+            return 0
+        if self._driver is None:
+            self.unsent = 0
+            if self._client.waker is not None:
+                self._client.waker.wake()
+            return 0
+        now_ns = self._clock.nano_time()
+        if now_ns - self._driven_ns >= DRIVE_INTERVAL_NS:
+            self.drive()
+        else:
+            self.unsent = 0
+            with nogil:
+                self._driver.send_work(now_ns)
+        return 0
+
+    cpdef int poll_egress(self, int limit) except -1:
         """Hands out up to `limit` messages; their number."""
         cdef int count = 0
         cdef Py_ssize_t i
@@ -175,6 +224,11 @@ cdef class ClientLoop:
         if ordo_get_i64(message + SESSION_HEADER_SESSION_ID) != self._session_id:
             return 0
         prefix = SBE_HEADER_LENGTH + ordo_get_u16(message)
+        if prefix > length_bytes:
+            return 0
+        if self._handler is not None:
+            return self._handler.on_message(self._session_id, ordo_get_i64(message + SESSION_HEADER_TIMESTAMP),
+                                            message + prefix, length_bytes - prefix)
         self._on_message(self._session_id, ordo_get_i64(message + SESSION_HEADER_TIMESTAMP),
                          PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix))
         return 0

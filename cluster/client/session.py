@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cluster.client.connect import SessionConnect
 from cluster.client.ingress import IngressPublications, parse_endpoints
 from cluster.client.journal import Journal, JournalFile
-from cluster.client.loop import ClientLoop
+from cluster.client.loop import ClientLoop, MessageHandler
 from cluster.client.query import ClientQueries, PendingQuery, QueryReply
 from cluster.client.requests import Answer, ClientRequests, PendingRequest
 from cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
@@ -52,7 +52,7 @@ REOPEN_PAUSE_NS = 500_000_000
 """After a cluster has refused a new session to a client that has requests under way."""
 SEND_PARK_NS = 100_000
 CLIENT_INFO = "name={} version={} commit=ordo"
-MessageHandler = Callable[[int, int, bytes], object]
+OnMessage = Callable[[int, int, bytes], object] | MessageHandler
 
 
 class ClientState(Enum):
@@ -98,7 +98,7 @@ class ClusterClient:
         egress_channel: str | None = None,
         *,
         settings: ClientSettings | None = None,
-        on_message: MessageHandler | None = None,
+        on_message: OnMessage | None = None,
         on_session_event: Callable[[EventCode, str], object] | None = None,
         on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
         on_challenge: Callable[[bytes], bytes] | None = None,
@@ -145,6 +145,7 @@ class ClusterClient:
 
     def _begin(self, journal: Journal | None) -> None:
         settings, client = self.settings, self._transport.client
+        self._loop.set_transport(self._transport)
         if journal is not None or settings.journal:
             self._requests = self._make_requests(journal)
         ingress = settings.ingress_channel, settings.ingress_stream_id
@@ -227,7 +228,7 @@ class ClusterClient:
         result = self.offer(payload)
         if result < 0:
             result = self._send_slowly(payload, timeout_s)
-        self._drive()
+        self._loop.flush()
         return result
 
     def _send_slowly(self, payload: Payload, timeout_s: float | None) -> int:
@@ -405,8 +406,13 @@ class ClusterClient:
         self._transport.park(to_ns(timeout_s))
 
     def flush(self) -> None:
-        """Sends at once what was offered, as `poll` does."""
-        self._drive()
+        """Sends at once what was offered. `poll` does so, too."""
+        self._loop.flush()
+
+    @property
+    def native(self) -> ClientLoop:
+        """The native half, for programs in Cython: `offer_native`, `drive`, `poll_egress` (cluster/client/loop.pxd)."""
+        return self._loop
 
     def close(self) -> None:
         """Closes the session and gives the transport back. Idempotent. Requests under way fail with SessionClosedError;
@@ -438,13 +444,15 @@ class ClusterClient:
     # Duty cycle
 
     def _drive(self) -> int:
-        self._loop.clear_unsent()
-        return self._transport.drive()
+        return self._loop.drive()
 
     def _on_offered(self, result: int) -> None:
         if self.state is ClientState.CLOSED:
             raise self._closed_error()
-        self._drive()
+        if result > 0:
+            self._loop.flush()
+        else:
+            self._drive()
 
     def _tick(self, now_ns: int) -> None:
         self._next_tick_ns = now_ns + TICK_INTERVAL_NS

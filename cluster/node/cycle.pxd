@@ -27,7 +27,6 @@ cdef class NodeCycle(Agent):
     cdef readonly int64_t next_tick_ns     # when the slow tick is due, monotonic
     cdef bint has_worked                   # something beyond heartbeats since the last tick
     cdef int64_t spins
-    cdef bint is_selected                  # the last park has marked the channels that are ready
     cdef readonly int64_t spins_max
     cdef readonly int64_t max_cycle_ns
     cdef int _rest(self, int64_t timeout_ns) except -1

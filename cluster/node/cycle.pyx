@@ -37,10 +37,7 @@ cdef class NodeCycle(Agent):
         cdef int64_t cluster_time = self.clock.epoch_time_ns() // MILLISECOND_NS
         cdef int work = 0, sent
         if driver is not None:
-            if self.is_selected:
-                self.is_selected = False
-            else:
-                driver.select(0)
+            driver.look()
             work += driver.receive_work(now_ns)
         work += sequencer.poll_consensus(now_ns)
         work += sequencer.poll_ingress(now_ns, cluster_time)
@@ -96,7 +93,7 @@ cdef class NodeCycle(Agent):
             timeout_ns = self.next_tick_ns - now_ns
             if timeout_ns > 0 and self.driver is not None:
                 with nogil:
-                    self.is_selected = self.driver.park_until(now_ns, timeout_ns) > 0
+                    self.driver.park_until(now_ns, timeout_ns)
             elif timeout_ns > 0:
                 self._rest(timeout_ns)
 

@@ -27,6 +27,12 @@ def throughput(json: JsonOption = None, quick: QuickOption = False) -> None:
     _run("throughput", json, quick)
 
 
+@bench_app.command()
+def costs(json: JsonOption = None, quick: QuickOption = False) -> None:
+    """Processor time and system calls of one message, by role; system calls need strace."""
+    _run("costs", json, quick)
+
+
 @bench_app.command("all")
 def everything(json: JsonOption = None, quick: QuickOption = False) -> None:
     """Everything, within about five minutes."""

@@ -14,12 +14,12 @@ def measure_idle_cpu_percent(cluster: LocalCluster, seconds: float) -> dict[str,
     """Percent of one core of each node with its container over `seconds`, by `leader` and the worst `follower`."""
     leader = cluster.await_leader()
     families = {member_id: family(cluster.pid(member_id)) for member_id in cluster.member_ids}
-    before_ns = {member_id: sum(map(_running_ns, pids)) for member_id, pids in families.items()}
+    before_ns = {member_id: sum(map(running_ns, pids)) for member_id, pids in families.items()}
     start_ns = time.monotonic_ns()
     time.sleep(seconds)
     elapsed_ns = time.monotonic_ns() - start_ns
     used = {
-        member_id: round(100 * (sum(map(_running_ns, pids)) - before_ns[member_id]) / elapsed_ns, 2)
+        member_id: round(100 * (sum(map(running_ns, pids)) - before_ns[member_id]) / elapsed_ns, 2)
         for member_id, pids in families.items()
     }
     return {"leader": used[leader], "follower": max(used[member] for member in cluster.member_ids if member != leader)}
@@ -43,7 +43,7 @@ def family(pid: int) -> list[int]:
     return [pid, *(int(child) for child in children)]
 
 
-def _running_ns(pid: int) -> int:
+def running_ns(pid: int) -> int:
     """Time on a processor of all threads of a process."""
     return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 

@@ -5,7 +5,13 @@
     floor_rtt_us           percentiles of four bare processes and four UDP hops; `_by_size` as well
     rtt_us                 by sync mode and size: percentiles of a three-node cluster with a Python echo service, one
                            message outstanding, the service in its own process; `rtt_inline_us` on the node's thread
-    throughput_msgs_per_s  by service (python, cython), sync mode and size, with a window of messages on the way
+    throughput_msgs_per_s  by service (python, cython), sync mode and size: a native client, the best of the windows
+    throughput_by_window   the same by window as well: messages that one session has on the way
+    throughput_by_sessions by number of sessions in one native client: cython service, sync none, `window` in all
+    throughput_python_client_msgs_per_s   by service, sync mode and size: the Python client with `window`
+    cost_us                by kind of run and role: processor time of one message in us, beside `per_s`
+    system_calls           by kind of run and role: system calls of one message by name, from a run under strace;
+                           empty where strace is not installed
     open_loop_us           by rate: percentiles from the intended time of sending; `open_loop_sync_none_us` as well
     record_mb_per_s, replay_mb_per_s   MiB a second of one archive, messages of 1 KiB through shared memory
     idle_cpu_percent       of one core: the busiest of the nodes, with its container; `_by_role` as well
@@ -30,10 +36,13 @@ from rich.table import Table
 
 from deploy.launcher import LocalCluster, ServiceMode, SyncMode
 from ordo.bench.archive_rate import measure_record_mb_per_s, measure_replay_mb_per_s
+from ordo.bench.costs import measure_calls, measure_cpu_us
 from ordo.bench.echo_session import EchoSession
 from ordo.bench.floor import measure_floor
 from ordo.bench.latency import percentiles_us
+from ordo.bench.load_process import LoadPlan
 from ordo.bench.machine import describe_machine
+from ordo.bench.native_load import NativeLoad
 from ordo.bench.node_cost import measure_idle_cpu_percent, measure_rss_mb
 
 PYTHON_ECHO = "ordo.bench.echo:Echo"
@@ -44,6 +53,12 @@ SYNC_MODES: tuple[SyncMode, ...] = ("none", "commit")
 DEFAULT_SERVICE_MODE: ServiceMode = "process"
 DEFAULT_SYNC: SyncMode = "commit"
 RATES = (1_000, 5_000, 20_000)
+WINDOWS = (1, 64, 512, 4_096)
+SESSION_COUNTS = (1, 4, 64)
+ROUND_TRIPS_OF_A_WINDOW = 2_000  # a window of 1 takes so many round trips, a wide one `message_count`
+COST_MODES: tuple[ServiceMode, ...] = ("inline", "process")
+COST_RUNS = {"round trip": 1, "window 512": 512}
+CALM = {"leader_heartbeat_timeout": "20s"}  # a traced node is slow, and is to stay the leader
 Figures = dict[str, Any]
 
 
@@ -95,6 +110,8 @@ def describe_configuration(effort: Effort) -> Figures:
         "sync": DEFAULT_SYNC,
         "size_bytes": SIZES_BYTES[0],
         "window": effort.window,
+        "windows": list(WINDOWS),
+        "throughput_client": "native, best of the windows",
         "network": "loopback",
         "temporary_folder": tempfile.gettempdir(),
     }
@@ -118,13 +135,52 @@ def _rtt(effort: Effort, service_mode: ServiceMode) -> Figures:
 
 
 def measure_throughput(effort: Effort) -> Figures:
-    figures: Figures = {}
+    best: Figures = {}
+    by_window: Figures = {}
+    by_python: Figures = {}
+    by_sessions: Figures = {}
     for name, service in SERVICES.items():
         for sync in SYNC_MODES:
             with _cluster(service, sync) as cluster:
-                by_size = {str(size): _throughput(cluster, size, effort) for size in SIZES_BYTES}
-            figures.setdefault(name, {})[sync] = by_size
-    return {"throughput_msgs_per_s": figures}
+                rates = {str(size): _native_throughput(cluster, size, effort) for size in SIZES_BYTES}
+                if service == NATIVE_ECHO and sync == "none":
+                    by_sessions = _throughput_by_sessions(cluster, effort)
+                python = {str(size): _throughput(cluster, size, effort) for size in SIZES_BYTES}
+            by_window.setdefault(name, {})[sync] = rates
+            best.setdefault(name, {})[sync] = {size: max(windows.values()) for size, windows in rates.items()}
+            by_python.setdefault(name, {})[sync] = python
+    return {
+        "throughput_msgs_per_s": best,
+        "throughput_by_window": by_window,
+        "throughput_by_sessions": by_sessions,
+        "throughput_python_client_msgs_per_s": by_python,
+    }
+
+
+def _throughput_by_sessions(cluster: LocalCluster, effort: Effort) -> Figures:
+    figures: Figures = {}
+    for sessions in SESSION_COUNTS:
+        with NativeLoad(cluster.ingress_endpoints, SIZES_BYTES[0], sessions) as load:
+            load.pipelined(effort.message_count // 10, effort.window)
+            count = effort.message_count // sessions * sessions
+            figures[str(sessions)] = round(count / load.pipelined(count, effort.window))
+    return figures
+
+
+def measure_costs(effort: Effort) -> Figures:
+    """Inline and with the service's own process, one message on the way and many; nothing is synced."""
+    costs: Figures = {}
+    calls: Figures = {}
+    for mode in COST_MODES:
+        with LocalCluster(NATIVE_ECHO, sync="none", service_mode=mode, cluster=CALM) as cluster:
+            cluster.await_leader()
+            for name, window in COST_RUNS.items():
+                count = min(effort.message_count, ROUND_TRIPS_OF_A_WINDOW * window)
+                plan = LoadPlan(cluster.ingress_endpoints, SIZES_BYTES[0], count, window)
+                used, seconds = measure_cpu_us(cluster, plan)
+                costs[f"{mode}, {name}"] = used | {"per_s": round(count / seconds)}
+                calls[f"{mode}, {name}"] = measure_calls(cluster, plan)
+    return {"cost_us": costs, "system_calls": calls}
 
 
 def measure_open_loop(effort: Effort) -> Figures:
@@ -166,10 +222,12 @@ def measure_node_cost(effort: Effort) -> Figures:
 PARTS: dict[str, list[tuple[str, Callable[[Effort], Figures]]]] = {
     "rtt": [("the raw floor", measure_floor_rtt), ("round trips", measure_rtt)],
     "throughput": [("throughput", measure_throughput)],
+    "costs": [("what a message costs", measure_costs)],
 }
 PARTS["all"] = [
     *PARTS["rtt"],
     *PARTS["throughput"],
+    *PARTS["costs"],
     ("open loop", measure_open_loop),
     ("recording and replay", measure_archive),
     ("an idle node", measure_node_cost),
@@ -195,22 +253,53 @@ def _throughput(cluster: LocalCluster, size_bytes: int, effort: Effort) -> int:
         return round(effort.message_count / session.pipelined(effort.message_count, effort.window))
 
 
+def _native_throughput(cluster: LocalCluster, size_bytes: int, effort: Effort) -> dict[str, int]:
+    with NativeLoad(cluster.ingress_endpoints, size_bytes) as load:
+        load.pipelined(effort.message_count // 10, effort.window)
+        counts = {window: min(effort.message_count, ROUND_TRIPS_OF_A_WINDOW * window) for window in WINDOWS}
+        return {str(window): round(count / load.pipelined(count, window)) for window, count in counts.items()}
+
+
 def show(console: Console, figures: Figures) -> None:
     """Prints the figures that are there."""
     machine = figures["machine"]
     where = f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, loopback"
     console.print(where, markup=False, soft_wrap=True)
     _show_latencies(console, figures)
-    if "throughput_msgs_per_s" in figures:
-        sizes = (f"{size} bytes" for size in SIZES_BYTES)
-        table = Table("service", "sync", *sizes, title="messages a second", box=None)
-        for service, modes in figures["throughput_msgs_per_s"].items():
-            for sync, by_size in modes.items():
-                table.add_row(service, sync, *(f"{value:,}" for value in by_size.values()))
-        console.print(table)
+    _show_throughput(console, figures)
+    _show_costs(console, figures)
     for name in ("record_mb_per_s", "record_sync_none_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
         if name in figures:
             console.print(f"{name}: {figures[name]:,}", markup=False)
+
+
+def _show_throughput(console: Console, figures: Figures) -> None:
+    clients = {
+        "throughput_msgs_per_s": "native, best window",
+        "throughput_python_client_msgs_per_s": f"Python, window {figures['configuration']['window']}",
+    }
+    sizes = (f"{size} bytes" for size in SIZES_BYTES)
+    table = Table("service", "client", "sync", *sizes, title="messages a second", box=None)
+    for name, client in clients.items():
+        for service, modes in figures.get(name, {}).items():
+            for sync, by_size in modes.items():
+                table.add_row(service, client, sync, *(f"{value:,}" for value in by_size.values()))
+    if table.row_count:
+        console.print(table)
+
+
+def _show_costs(console: Console, figures: Figures) -> None:
+    table = Table("cost of a message", "role", "us of a core", "system calls", "of them", box=None)
+    for run, roles in figures.get("cost_us", {}).items():
+        for role, used in roles.items():
+            if role == "per_s":
+                continue
+            calls = dict(figures["system_calls"][run].get(role, {}))
+            total = calls.pop("total", "-")
+            most = ", ".join(f"{name} {number:g}" for name, number in calls.items() if number >= 0.1)
+            table.add_row(run, role, f"{used:g}", str(total), most)
+    if table.row_count:
+        console.print(table)
 
 
 def _show_latencies(console: Console, figures: Figures) -> None:

@@ -17,10 +17,16 @@ TINY = replace(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_every_figure_is_there_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "QUICK", TINY)
     monkeypatch.setattr(suite, "SIZES_BYTES", (32, 288))
     monkeypatch.setattr(suite, "RATES", (500,))
+    monkeypatch.setattr(suite, "COST_MODES", ("process",))
+    monkeypatch.setattr(suite, "COST_RUNS", {"round trip": 1, "window 8": 8})
+    monkeypatch.setattr(suite, "WINDOWS", (1, 64))
+    monkeypatch.setattr(suite, "SESSION_COUNTS", (1, 4))
+    monkeypatch.setattr(suite, "ROUND_TRIPS_OF_A_WINDOW", 20)
     console = Console(file=io.StringIO(), width=200)
     suite.run_suite("all", tmp_path / "figures.json", quick=True, console=console)
     figures = json.loads((tmp_path / "figures.json").read_text())
@@ -32,6 +38,13 @@ def test_every_figure_is_there_and_printed(tmp_path: Path, monkeypatch: pytest.M
             assert percentiles <= figures[name][sync]["32"].keys()
             assert figures[name][sync]["32"]["count"] == 20
     assert figures["throughput_msgs_per_s"].keys() == {"python", "cython"}
+    assert figures["throughput_by_window"]["cython"]["none"]["32"].keys() == {"1", "64"}
+    assert figures["throughput_by_sessions"].keys() == {"1", "4"}
+    for run in ("process, round trip", "process, window 8"):
+        assert {"leader", "follower", "client", "per_s"} <= figures["cost_us"][run].keys()
+        if figures["system_calls"][run]:
+            assert figures["system_calls"][run]["leader"]["sendmmsg"] > 0
+    assert "leader_service" in figures["cost_us"]["process, round trip"]
     assert all(rate > 0 for modes in figures["throughput_msgs_per_s"].values() for rate in modes["commit"].values())
     assert figures["open_loop_us"]["500"]["count"] == 50
     for name in ("record_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):

@@ -42,7 +42,7 @@ def test_every_error_is_exported() -> None:
 def test_a_client_shows_what_is_its_users() -> None:
     shown = {name for name in dir(ordo.ClusterClient) if not name.startswith("_")}
     assert shown == {
-        *("close", "descriptor", "flush", "has_unsent_requests", "identity", "is_closed", "is_connected"),
+        *("close", "descriptor", "flush", "has_unsent_requests", "identity", "is_closed", "is_connected", "native"),
         *("outstanding_requests", "park", "poll", "query", "recovered_requests", "request", "request_many"),
         *("request_trouble", "send", "start_query", "submit", "unsent"),
     }

@@ -53,8 +53,10 @@ cdef class MediaDriver(Agent):
     cdef int64_t timer_deadline_ns
     cdef int64_t endpoint_deadline_ns
     cdef bint name_is_pending                  # a command waits for a name: it is tried again
+    cdef bint is_selected                      # a park has just marked the channels that are ready
 
     cdef int select(self, int64_t timeout_ns) noexcept nogil        # marks the channels that are ready; 0: look only
+    cdef void look(self) noexcept nogil                             # the same, unless a park has just done it
     cdef int receive_work(self, int64_t now_ns) noexcept nogil      # datagrams in, control frames included
     cdef int send_work(self, int64_t now_ns) noexcept nogil         # data, heartbeats, SETUP out
     cdef int conduct_work(self, int64_t now_ns) noexcept nogil      # limits, rebuild, SM, NAK; commands and timers

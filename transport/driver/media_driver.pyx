@@ -208,7 +208,7 @@ cdef class MediaDriver(Agent):
         if not self.started:
             return 0
         with nogil:
-            self.select(0)
+            self.look()
             work = self.receive_work(now_ns)
             work += self.conduct_work(now_ns)
             work += self.send_work(now_ns)
@@ -216,6 +216,12 @@ cdef class MediaDriver(Agent):
 
     cdef int select(self, int64_t timeout_ns) noexcept nogil:
         return self.network.select(timeout_ns)
+
+    cdef void look(self) noexcept nogil:
+        if self.is_selected:
+            self.is_selected = False
+        else:
+            self.select(0)
 
     cdef int receive_work(self, int64_t now_ns) noexcept nogil:
         cdef int64_t begun_ns = self.clock.nano_time()
@@ -407,6 +413,7 @@ cdef class MediaDriver(Agent):
         self.announce_park()
         ready = self.select(0 if self.has_work() else timeout_ns)
         self.awake()
+        self.is_selected = ready > 0
         return ready
 
     def park(self, int64_t now_ns, int64_t timeout_ns):

@@ -1,0 +1,125 @@
+"""The native load of the benchmarks: echo sessions on one thread, with no Python object for a message.
+
+A message begins with its number in its session and the time at which it left (i64 each), and is zeros behind that.
+"""
+
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
+
+from cluster.client.loop cimport ClientLoop, MessageHandler
+from runtime.atomics cimport ordo_get_i64, ordo_monotonic_ns, ordo_put_i64
+from transport.driver.media_driver cimport MediaDriver
+
+from array import array
+
+from runtime.errors import ClusterTimeoutError
+
+HEAD_LENGTH = 16
+
+cdef enum:
+    POLL_LIMIT = 4096
+    PARK_NS = 1000000
+    TICK_NS = 1000000
+
+cdef int64_t SILENCE_NS = 20000000000
+
+
+cdef class EchoStream(MessageHandler):
+    """One session: numbers what it sends, and checks that every echo comes once and in order."""
+    cdef readonly int64_t sent
+    cdef readonly int64_t received
+    cdef int64_t last                  # number of the last message to send
+    cdef ClientLoop _loop
+    cdef uint8_t* _payload
+    cdef int64_t _length_bytes
+    cdef int64_t[::1] _times_ns
+    cdef int64_t _time_count
+
+    def __cinit__(self, int64_t length_bytes):
+        if length_bytes < HEAD_LENGTH:
+            raise ValueError(f"length_bytes={length_bytes}: at least {HEAD_LENGTH}")
+        self._payload = <uint8_t*> PyMem_Malloc(length_bytes)
+        if self._payload == NULL:
+            raise MemoryError
+        memset(self._payload, 0, length_bytes)
+        self._length_bytes = length_bytes
+        self._times_ns = array("q", [0])
+
+    def __dealloc__(self):
+        PyMem_Free(self._payload)
+
+    def attach(self, ClientLoop loop not None):
+        """`loop` is that of the client whose `on_message` this is."""
+        self._loop = loop
+
+    def measure(self, int64_t[::1] times_ns not None):
+        """Round trips in ns go into `times_ns`, from its beginning, as far as it reaches."""
+        self._times_ns = times_ns
+        self._time_count = 0
+
+    cdef int fill(self, int64_t window) noexcept nogil:
+        """Sends what the window has room for, up to the last message: how many."""
+        cdef int count = 0
+        while self.sent < self.last and self.sent - self.received < window:
+            ordo_put_i64(self._payload, self.sent + 1)
+            ordo_put_i64(self._payload + 8, ordo_monotonic_ns())
+            if self._loop.offer_native(self._payload, self._length_bytes) <= 0:
+                break
+            self.sent += 1
+            count += 1
+        return count
+
+    cdef int poll(self) except -1:
+        """Takes the echoes that are there: how many."""
+        cdef int64_t before = self.received
+        self._loop.poll_egress(POLL_LIMIT)
+        return <int> (self.received - before)
+
+    cdef int on_message(self, int64_t session_id, int64_t timestamp, const uint8_t* payload,
+                        int64_t length_bytes) except -1:
+        if length_bytes != self._length_bytes or ordo_get_i64(payload) != self.received + 1:
+            raise ClusterTimeoutError(
+                f"an echo of {length_bytes} bytes, expected number {self.received + 1}: messages were lost")
+        self.received += 1
+        if self._time_count < self._times_ns.shape[0]:
+            self._times_ns[self._time_count] = ordo_monotonic_ns() - ordo_get_i64(payload + 8)
+            self._time_count += 1
+        return 0
+
+
+def run_load(list streams not None, MediaDriver driver not None, int64_t count, int64_t window, tick):
+    """`count` messages and their echoes in each session, up to `window` on the way in each; ns it took.
+
+    `tick()` is called every millisecond or so, to keep the sessions alive.
+    """
+    cdef EchoStream stream
+    cdef int64_t start_ns = ordo_monotonic_ns()
+    cdef int64_t now_ns = start_ns, tick_ns = start_ns + TICK_NS, heard_ns = start_ns
+    cdef int64_t left = count * len(streams), before
+    cdef int sent, polled = 0
+    for stream in streams:
+        stream.last = stream.sent + count
+    while left > 0:
+        sent = 0
+        for stream in streams:
+            sent += stream.fill(window)
+        with nogil:
+            if sent:
+                driver.send_work(now_ns)
+            if polled < POLL_LIMIT:
+                driver.park_until(ordo_monotonic_ns(), PARK_NS)
+            now_ns = ordo_monotonic_ns()
+        driver.do_work(now_ns)
+        before, left, polled = left, 0, 0
+        for stream in streams:
+            polled = max(polled, stream.poll())
+            left += stream.last - stream.received       # `tick` may have taken some, too
+        if left < before:
+            heard_ns = now_ns
+        elif now_ns - heard_ns > SILENCE_NS:
+            raise ClusterTimeoutError(f"no echo for {SILENCE_NS // 10**9} s: {left} messages are missing")
+        if now_ns >= tick_ns:
+            tick()
+            tick_ns = now_ns + TICK_NS
+    return ordo_monotonic_ns() - start_ns

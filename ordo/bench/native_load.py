@@ -1,0 +1,76 @@
+"""Echo sessions driven by a native client: what the cluster can do, without Python's share on the client's side."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+
+from hdrh.histogram import HdrHistogram
+
+from cluster.client import ClientSettings, ClusterClient
+from ordo.bench.echo_session import TERM_LENGTH_BYTES
+from ordo.bench.latency import new_histogram, record
+from ordo.bench.load_native import EchoStream, run_load
+from transport.client_transport import ClientTransport
+
+
+class NativeLoad:
+    """`session_count` sessions of one process, on one thread, that send messages of `size_bytes` and take their echoes.
+
+    Raises ClusterTimeoutError when an echo is missing, out of order, or does not come for 20 s.
+    """
+
+    def __init__(self, ingress_endpoints: Mapping[int, str], size_bytes: int, session_count: int = 1) -> None:
+        self._stack = ExitStack()
+        try:
+            self._open(ingress_endpoints, size_bytes, session_count)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _open(self, ingress_endpoints: Mapping[int, str], size_bytes: int, session_count: int) -> None:
+        transport = ClientTransport.embedded("bench")
+        self._stack.callback(transport.close)
+        assert transport.driver is not None
+        self._driver = transport.driver
+        term_length_bytes = max(TERM_LENGTH_BYTES // session_count, 1 << 18)
+        settings = ClientSettings(
+            ingress_channel=f"aeron:udp?term-length={term_length_bytes}", egress_term_length_bytes=term_length_bytes
+        )
+        self._streams: list[EchoStream] = []
+        self._clients: list[ClusterClient] = []
+        for _ in range(session_count):
+            stream = EchoStream(size_bytes)
+            client = ClusterClient(ingress_endpoints, settings=settings, on_message=stream, transport=transport)
+            self._stack.callback(client.close)
+            stream.attach(client.native)
+            self._streams.append(stream)
+            self._clients.append(client)
+
+    def __enter__(self) -> NativeLoad:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def round_trips(self, count: int) -> HdrHistogram:
+        """`count` round trips with one message on the way, in the first session."""
+        times_ns = array("q", bytes(8 * count))
+        self._streams[0].measure(times_ns)
+        run_load(self._streams[:1], self._driver, count, 1, self._tick)
+        histogram = new_histogram()
+        record(histogram, times_ns)
+        return histogram
+
+    def pipelined(self, count: int, window: int) -> float:
+        """Seconds for `count` messages in all, with up to `window` of them on the way, shared among the sessions."""
+        sessions = len(self._streams)
+        return run_load(self._streams, self._driver, count // sessions, max(1, window // sessions), self._tick) / 1e9
+
+    def _tick(self) -> None:
+        for client in self._clients:
+            client.poll(1)
