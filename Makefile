@@ -8,7 +8,7 @@ FIRST ?= 1
 FUZZ_SECONDS ?= 600
 PYTHONS ?= 3.12 3.13
 ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz
-SANITIZED = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc \
+SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $(CURDIR)/build/asan/libcoverage.so"
 BIN := .venv/bin
 DEMO_FOLDERS := runtime,transport,archive,consensus,service_api,cluster,ordo

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from archive.cursor cimport SegmentCursor
+from runtime.native_vector cimport NativeVector
 from runtime.storage cimport SegmentFile
 from transport.image cimport Fragment
 
@@ -26,8 +27,7 @@ cdef class RecordingReader:
     cdef int64_t _block_position               # stream position of its first byte
     cdef int64_t _block_length
     cdef int64_t _scan                         # position of the next frame; ahead of `position` within a message
-    cdef uint8_t* _message                     # fragments collected
-    cdef int64_t _message_capacity
+    cdef NativeVector _message                 # bytes of the fragments collected
     cdef int64_t _message_length
     cdef uint8_t _message_header[32]
     cdef int _expect                           # what the next frame may be
@@ -36,5 +36,4 @@ cdef class RecordingReader:
     cdef int _load(self, const uint8_t** frame, int64_t end, bint is_promised) except -1 nogil
     cdef int _fill(self, int64_t needed, int64_t end, bint is_promised) except -1 nogil
     cdef int _collect(self, const uint8_t* frame, int32_t length) except -1 nogil
-    cdef int _grow(self, int64_t needed) except -1 nogil
     cdef int _fail(self, int fault, const uint8_t* frame) except -1 with gil

@@ -1,7 +1,7 @@
 """Reads a recording's messages straight from its segment files."""
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from archive.cursor cimport SegmentCursor
 from archive.frames cimport (
@@ -54,13 +54,13 @@ cdef class RecordingReader:
     """
 
     def __cinit__(self):
+        self._message = NativeVector(1)
         self._block = <uint8_t*> malloc(_BLOCK_LENGTH)
         if self._block == NULL:
             raise MemoryError("no memory for a block of 128 KiB")
 
     def __dealloc__(self):
         free(self._block)
-        free(self._message)
 
     def __init__(self, storage, str directory not None, descriptor, position=None):
         self._cursor = SegmentCursor(storage, directory, descriptor)
@@ -123,7 +123,7 @@ cdef class RecordingReader:
                 if not self._collect(frame, length):
                     continue
                 out.header = self._message_header
-                out.payload = self._message
+                out.payload = <const uint8_t*> self._message.items
                 out.length_bytes = self._message_length
                 out.start_position = self.position
                 out.flags = self._message_header[5]
@@ -197,26 +197,13 @@ cdef class RecordingReader:
         if self._expect == EXPECT_ANY:
             self.position = self._scan
             return 0
-        if self._message_length + payload_length > self._message_capacity:
-            self._grow(self._message_length + payload_length)
-        memcpy(self._message + self._message_length, frame + HEADER_LENGTH, payload_length)
+        if self._message_length + payload_length >= self._message.capacity:
+            self._message.reserve(max(self._message_length + payload_length, _MESSAGE_LENGTH_FIRST))
+        memcpy(<uint8_t*> self._message.items + self._message_length, frame + HEADER_LENGTH, payload_length)
         self._message_length += payload_length
         self._message_header[5] |= flags
         ordo_put_i32(self._message_header, <int32_t> (HEADER_LENGTH + self._message_length))
         return 1 if flags & FLAG_END else 0
-
-    cdef int _grow(self, int64_t needed) except -1 nogil:
-        cdef int64_t capacity = self._message_capacity or _MESSAGE_LENGTH_FIRST
-        cdef uint8_t* grown
-        while capacity < needed:
-            capacity *= 2
-        grown = <uint8_t*> realloc(self._message, capacity)
-        if grown == NULL:
-            with gil:
-                raise MemoryError(f"no memory for a message of {needed} bytes at position={self.position}")
-        self._message = grown
-        self._message_capacity = capacity
-        return 0
 
     cdef int _fail(self, int fault, const uint8_t* frame) except -1 with gil:
         raise frame_error(fault, self.recording_id, self._cursor.path_of(self._scan), self._scan, frame,

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t
 from archive.frames cimport Layout
+from runtime.native_vector cimport NativeVector
 
 cdef struct Message:
     const uint8_t* data             # valid until the next call
@@ -25,12 +26,10 @@ cdef class MessageCursor:
     cdef readonly int64_t expected          # of the faulty field
     cdef readonly int64_t actual
     cdef int descriptor
-    cdef uint8_t* buffer
-    cdef int64_t capacity_bytes
+    cdef NativeVector buffer                # of bytes
     cdef int64_t buffer_position            # stream position of buffer[0]
     cdef int64_t filled_bytes
-    cdef uint8_t* assembly
-    cdef int64_t assembly_capacity_bytes
+    cdef NativeVector assembly              # of bytes
     cdef bint verify
     cdef bint exact                         # the limit is a frame boundary, and all before it was written
     cdef const uint8_t* view(self, int64_t position, int64_t length_bytes) noexcept nogil

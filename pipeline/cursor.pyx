@@ -4,7 +4,6 @@ short under the reader is an error to report and not a fault of the process; the
 import os
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 from posix.unistd cimport pread
 
@@ -14,6 +13,7 @@ from archive.frames cimport (CHECKSUM_OFFSET, FAULT_ABSENT, FAULT_CHECKSUM, FAUL
                              TYPE_PAD, Layout, align_frame, body_checksum, body_needed, check_body, check_header,
                              layout_of)
 from runtime.atomics cimport ordo_get_i32, ordo_get_u16
+from runtime.native_vector cimport NativeVector
 
 from archive.frames import FAULT_REASONS
 from pipeline.errors import CorruptRecordingError
@@ -43,10 +43,9 @@ cdef class MessageCursor:
         if start < segment_base or start & 31:
             raise ValueError(f"start={start} is no frame position of {path}: frames begin at multiples of 32 from "
                              f"{segment_base} on")
-        self.capacity_bytes = BUFFER_LENGTH
-        self.buffer = <uint8_t*> malloc(self.capacity_bytes)
-        if self.buffer == NULL:
-            raise MemoryError()
+        self.buffer = NativeVector(1)
+        self.buffer.reserve(BUFFER_LENGTH)
+        self.assembly = NativeVector(1)
         try:
             self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -54,8 +53,6 @@ cdef class MessageCursor:
             self.fault_position = start
 
     def __dealloc__(self):
-        free(self.buffer)
-        free(self.assembly)
         if self.descriptor >= 0:
             os.close(self.descriptor)
 
@@ -87,22 +84,19 @@ cdef class MessageCursor:
     cdef const uint8_t* view(self, int64_t position, int64_t length_bytes) noexcept nogil:
         """Bytes [position, position + length), or NULL with the fault set. Never reads past the limit."""
         cdef int64_t wanted, count, offset
-        cdef uint8_t* grown
+        cdef uint8_t* bytes_read
         offset = position - self.buffer_position
         if self.filled_bytes > 0 and offset >= 0 and offset + length_bytes <= self.filled_bytes:
-            return self.buffer + offset
-        if length_bytes > self.capacity_bytes:
-            grown = <uint8_t*> realloc(self.buffer, length_bytes)
-            if grown == NULL:
-                self.fail(FAULT_OUT_OF_MEMORY, position, NULL)
-                return NULL
-            self.buffer = grown
-            self.capacity_bytes = length_bytes
+            return <uint8_t*> self.buffer.items + offset
+        if not self.buffer.try_reserve(length_bytes):
+            self.fail(FAULT_OUT_OF_MEMORY, position, NULL)
+            return NULL
+        bytes_read = <uint8_t*> self.buffer.items
         self.buffer_position = position
         self.filled_bytes = 0
-        wanted = min(self.capacity_bytes, self.limit - position)
+        wanted = min(self.buffer.capacity, self.limit - position)
         while self.filled_bytes < wanted:
-            count = pread(self.descriptor, self.buffer + self.filled_bytes, wanted - self.filled_bytes,
+            count = pread(self.descriptor, bytes_read + self.filled_bytes, wanted - self.filled_bytes,
                           position - self.segment_base + self.filled_bytes)
             if count < 0:
                 self.fail(FAULT_READ, position, NULL)
@@ -113,7 +107,7 @@ cdef class MessageCursor:
         if self.filled_bytes < length_bytes:
             self.fail(FAULT_TRUNCATED, position, NULL)
             return NULL
-        return self.buffer
+        return bytes_read
 
     cdef const uint8_t* frame_at(self, int64_t position, int64_t* aligned_length) noexcept nogil:
         """A checked frame (of padding only the header), or NULL: at the end `fault` stays 0, otherwise it is set."""
@@ -178,16 +172,11 @@ cdef class MessageCursor:
         cdef int64_t position = self.position
         cdef int64_t length = 0
         cdef int64_t part
-        cdef uint8_t* grown
         while True:
             part = ordo_get_i32(frame) - HEADER_LENGTH
-            if length + part > self.assembly_capacity_bytes:
-                grown = <uint8_t*> realloc(self.assembly, 2 * (length + part))
-                if grown == NULL:
-                    return self.fail(FAULT_OUT_OF_MEMORY, position, frame)
-                self.assembly = grown
-                self.assembly_capacity_bytes = 2 * (length + part)
-            memcpy(self.assembly + length, frame + HEADER_LENGTH, part)
+            if not self.assembly.try_reserve(max(length + part, <int64_t> 1)):
+                return self.fail(FAULT_OUT_OF_MEMORY, position, frame)
+            memcpy(<uint8_t*> self.assembly.items + length, frame + HEADER_LENGTH, part)
             length += part
             position += aligned
             if frame[5] & FLAG_END:
@@ -197,7 +186,7 @@ cdef class MessageCursor:
                 return 0 if self.fault == FAULT_NONE else -1
             if frame[5] & FLAG_BEGIN or ordo_get_u16(frame + 6) == TYPE_PAD:
                 return self.fail(FAULT_FLAGS, position, frame)
-        out.data = self.assembly
+        out.data = <const uint8_t*> self.assembly.items
         out.length_bytes = length
         out.start_position = self.position
         out.position = position

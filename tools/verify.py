@@ -12,6 +12,7 @@ from tools import (
     check_nogil,
     check_sizes,
     check_stubs,
+    check_vectors,
     configuration,
 )
 
@@ -20,6 +21,7 @@ CHECKS = {
     "circles": check_circles.check,
     "sizes": check_sizes.check,
     "assert": check_assert.check,
+    "vectors": check_vectors.check,
     "stubs": check_stubs.check,
     "docs": check_docs.check,
     "configuration": configuration.check,

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from runtime.counters cimport Counter
+from runtime.native_vector cimport NativeVector
 from transport.logbuffer cimport LogBuffers
 
 cdef struct Fragment:
@@ -63,8 +64,7 @@ cdef class Assembler:
     `peek` answers the next whole message: unfragmented ones in place, others from its own buffer. `consume` goes past
     it. A message whose END has not come yet is collected across calls (its frames are consumed).
     """
-    cdef uint8_t* buffer
-    cdef int64_t capacity_bytes
+    cdef NativeVector buffer                   # of bytes
     cdef int64_t length_bytes
     cdef int32_t next_offset
     cdef uint8_t first_header[32]

@@ -5,7 +5,6 @@ from enum import IntEnum
 from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_load_acquire_i64, ordo_put_i32,
@@ -339,12 +338,8 @@ cdef class Assembler:
     """One for each image. Messages never cross a term, so offsets alone tell whether a fragment follows."""
 
     def __cinit__(self):
-        self.buffer = NULL
-        self.capacity_bytes = 0
+        self.buffer = NativeVector(1)
         self.reset()
-
-    def __dealloc__(self):
-        free(self.buffer)
 
     cdef void reset(self) noexcept nogil:
         self.length_bytes = 0
@@ -389,18 +384,9 @@ cdef class Assembler:
 
     cdef int _append(self, const Fragment* fragment, int32_t term_offset) except -1 nogil:
         cdef int64_t needed = self.length_bytes + fragment.length_bytes
-        cdef int64_t capacity = self.capacity_bytes if self.capacity_bytes else ASSEMBLY_BYTES_MIN
-        cdef void* grown
-        while capacity < needed:
-            capacity *= 2
-        if capacity != self.capacity_bytes:
-            grown = realloc(self.buffer, capacity)
-            if grown == NULL:
-                with gil:
-                    raise MemoryError(f"no memory to assemble a message of {needed} bytes")
-            self.buffer = <uint8_t*> grown
-            self.capacity_bytes = capacity
-        memcpy(self.buffer + self.length_bytes, fragment.payload, fragment.length_bytes)
+        if needed >= self.buffer.capacity:
+            self.buffer.reserve(max(needed, <int64_t> ASSEMBLY_BYTES_MIN))
+        memcpy(<uint8_t*> self.buffer.items + self.length_bytes, fragment.payload, fragment.length_bytes)
         self.length_bytes = needed
         self.next_offset = term_offset + align_frame(<int32_t> fragment.length_bytes + HEADER_LENGTH)
         return 0
@@ -410,7 +396,7 @@ cdef class Assembler:
         ordo_put_i32(self.first_header, <int32_t> self.length_bytes + HEADER_LENGTH)
         self.first_header[FRAME_FLAGS_OFFSET] |= fragment.flags
         self.last.header = self.first_header
-        self.last.payload = self.buffer
+        self.last.payload = <const uint8_t*> self.buffer.items
         self.last.length_bytes = self.length_bytes
         self.last.position = fragment.position
         self.last.start_position = self.first_position

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from runtime.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
+from runtime.native_vector cimport NativeVector
 
 cdef extern from "<sys/socket.h>" nogil:
     cdef struct iovec:
@@ -33,8 +34,7 @@ cdef class UdpNetwork(DatagramNetwork):
     cdef object _wake_path
     cdef object _resolver
     cdef object _channels                      # slot -> UdpChannel, keeps them alive
-    cdef void** _by_slot
-    cdef int _slot_capacity
+    cdef NativeVector _by_slot                 # of borrowed pointers to UdpChannel, NULL where a slot is free
     cdef object _free_slots
     cdef bint _has_pwait2
     cdef readonly bint segmentation            # the kernel knows UDP_SEGMENT

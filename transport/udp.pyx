@@ -13,7 +13,7 @@ import socket
 import struct
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from runtime.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
 
@@ -348,6 +348,7 @@ cdef class UdpNetwork(DatagramNetwork):
     def __init__(self):
         cdef epoll_event event
         self._channels = {}
+        self._by_slot = NativeVector()
         self._free_slots = []
         self._has_pwait2 = True
         self._messages = <mmsghdr*> calloc(SEND_BATCH, sizeof(mmsghdr))
@@ -376,7 +377,6 @@ cdef class UdpNetwork(DatagramNetwork):
         free(self._controls)
         free(self._item_of_message)
         free(self._buffers)
-        free(self._by_slot)
 
     def _probe(self):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -500,24 +500,19 @@ cdef class UdpNetwork(DatagramNetwork):
         return channel
 
     def _take_slot(self, UdpChannel channel):
-        cdef void** grown
-        cdef int slot, capacity
-        slot = self._free_slots.pop() if self._free_slots else len(self._channels)
-        if slot >= self._slot_capacity:
-            capacity = max(16, 2 * self._slot_capacity)
-            grown = <void**> realloc(self._by_slot, capacity * sizeof(void*))
-            if grown == NULL:
-                raise MemoryError
-            memset(grown + self._slot_capacity, 0, (capacity - self._slot_capacity) * sizeof(void*))
-            self._by_slot = grown
-            self._slot_capacity = capacity
+        cdef int64_t slot
+        if self._free_slots:
+            slot = self._free_slots.pop()
+        else:
+            slot = self._by_slot.count
+            self._by_slot.append()
         self._channels[slot] = channel
-        self._by_slot[slot] = <void*> channel
+        (<void**> self._by_slot.items)[slot] = <void*> channel
         return slot
 
     def _forget(self, UdpChannel channel):
         epoll_ctl(self._epoll, EPOLL_CTL_DEL, channel._fd, NULL)
-        self._by_slot[channel._slot] = NULL
+        (<void**> self._by_slot.items)[channel._slot] = NULL
         self._free_slots.append(channel._slot)
         del self._channels[channel._slot]
 
@@ -548,6 +543,7 @@ cdef class UdpNetwork(DatagramNetwork):
         cdef epoll_event events[EVENTS_MAX]
         cdef int i, count, marked = 0
         cdef uint64_t slot
+        cdef void* channel
         count = self._wait(events, timeout_ns)
         if count < 0:
             return 0 if c_errno == EINTR else -c_errno
@@ -557,9 +553,11 @@ cdef class UdpNetwork(DatagramNetwork):
                 self._drain_wakers(self._event)
             elif slot == SLOT_WAKE_SOCKET:
                 self._drain_wakers(self._wake_socket)
-            elif self._by_slot[slot] != NULL:
-                (<UdpChannel> self._by_slot[slot]).ready = True
-                marked += 1
+            else:
+                channel = (<void**> self._by_slot.items)[slot]
+                if channel != NULL:
+                    (<UdpChannel> channel).ready = True
+                    marked += 1
         return marked
 
     cdef int wait(self, int64_t timeout_ns) noexcept nogil:

@@ -8,11 +8,13 @@ import errno
 from bisect import bisect_left
 from contextlib import contextmanager
 
+cimport cython
 from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from runtime.clock cimport Clock
+from runtime.native_vector cimport NativeVector
 from runtime.errors import StorageError, StorageInUseError
 from runtime.storage import DirectoryLock, MetadataStore, Storage, Transaction, storage_error
 from runtime.storage cimport SegmentFile, SyncQueue
@@ -32,13 +34,12 @@ cdef struct Undo:
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
 
 
+@cython.no_gc_clear      # what it frees at its end is in a vector, which must be there still
 cdef class SimulatedFile:
     """The bytes of a file, and what they were before each write that is not durable yet."""
     cdef uint8_t* data
     cdef readonly int64_t length_bytes
-    cdef Undo* undo
-    cdef int64_t undo_count
-    cdef int64_t undo_capacity
+    cdef NativeVector undo                       # of Undo
     cdef int64_t durable_count                   # writes that became durable so far
     cdef SimulatedDisk disk
     cdef readonly str path
@@ -48,13 +49,13 @@ cdef class SimulatedFile:
         self.disk = disk
         self.path = path
         self.length_bytes = length_bytes
+        self.undo = NativeVector(sizeof(Undo))
         self.data = <uint8_t*> calloc(length_bytes, 1)
         if self.data == NULL:
             raise MemoryError(f"no memory for the simulated file {path}")
 
     def __dealloc__(self):
-        self._forget(self.undo_count)
-        free(self.undo)
+        self._forget(self.undo.count)
         free(self.data)
 
     cdef int write(self, const uint8_t* data, int64_t length, int64_t offset) noexcept nogil:
@@ -71,54 +72,51 @@ cdef class SimulatedFile:
 
     cdef bint _remember(self, int64_t offset, int64_t length) noexcept nogil:
         cdef Undo* entry
+        cdef uint8_t* before
         if not self.disk.remembers:
             return True
-        if self.undo_count == self.undo_capacity:
-            self.undo_capacity = self.undo_capacity * 2 if self.undo_capacity else 64
-            entry = <Undo*> realloc(self.undo, self.undo_capacity * sizeof(Undo))
-            if entry == NULL:
-                return False
-            self.undo = entry
-        entry = &self.undo[self.undo_count]
+        before = <uint8_t*> malloc(length if length else 1)
+        entry = <Undo*> self.undo.try_append() if before != NULL else NULL
+        if entry == NULL:
+            free(before)
+            return False
+        memcpy(before, self.data + offset, length)
         entry.offset = offset
         entry.length = length
-        entry.before = <uint8_t*> malloc(length if length else 1)
-        if entry.before == NULL:
-            return False
-        memcpy(entry.before, self.data + offset, length)
-        self.undo_count += 1
+        entry.before = before
         return True
 
     cdef void _forget(self, int64_t count) noexcept nogil:
         """The first `count` writes are durable."""
+        cdef Undo* undo = <Undo*> self.undo.items
         cdef int64_t index
         self.durable_count += count
         for index in range(count):
-            free(self.undo[index].before)
-        for index in range(count, self.undo_count):
-            self.undo[index - count] = self.undo[index]
-        self.undo_count -= count
+            free(undo[index].before)
+        for index in range(count, self.undo.count):
+            undo[index - count] = undo[index]
+        self.undo.truncate(self.undo.count - count)
 
     def crash(self, random):
         """Takes back pages of writes that were not synced, newest first; each page survives with a chance of half."""
         cdef int64_t index, start, end
         cdef Undo* entry
-        for index in range(self.undo_count - 1, -1, -1):
-            entry = &self.undo[index]
+        for index in range(self.undo.count - 1, -1, -1):
+            entry = &(<Undo*> self.undo.items)[index]
             start = entry.offset
             while start < entry.offset + entry.length:
                 end = min((start // PAGE + 1) * PAGE, entry.offset + entry.length)
                 if random.random() < 0.5:
                     memcpy(self.data + start, entry.before + (start - entry.offset), end - start)
                 start = end
-        self._forget(self.undo_count)
+        self._forget(self.undo.count)
 
     def first_volatile(self):
         """The lowest offset that a power loss may take back, or None when all of the file is durable."""
         cdef int64_t index, lowest = self.length_bytes
-        for index in range(self.undo_count):
-            lowest = min(lowest, self.undo[index].offset)
-        return None if self.undo_count == 0 else lowest
+        for index in range(self.undo.count):
+            lowest = min(lowest, (<Undo*> self.undo.items)[index].offset)
+        return None if self.undo.count == 0 else lowest
 
     def flip_bit(self, int64_t offset, int bit):
         """Rot: one bit changes, unnoticed."""
@@ -155,7 +153,7 @@ cdef class SimulatedSegment(SegmentFile):
     cdef int sync(self) noexcept nogil:
         if self.file.disk.next_sync_fails():
             return -EIO
-        self.file._forget(self.file.undo_count)
+        self.file._forget(self.file.undo.count)
         return 0
 
     def close(self):
@@ -205,7 +203,7 @@ cdef class SimulatedSyncQueue(SyncQueue):
         self.pending[slot].covered = 0
         if isinstance(file, SimulatedSegment):
             written = (<SimulatedSegment> file).file
-            self.pending[slot].covered = (<SimulatedFile> written).durable_count + (<SimulatedFile> written).undo_count
+            self.pending[slot].covered = (<SimulatedFile> written).durable_count + (<SimulatedFile> written).undo.count
         self.requested = ticket
         return ticket
 

@@ -12,6 +12,7 @@ from tools import (
     check_nogil,
     check_sizes,
     check_stubs,
+    check_vectors,
     citations,
     source,
 )
@@ -20,7 +21,8 @@ from tools import (
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty checkout that every check looks at."""
-    for module in (source, check_assert, check_circles, check_docs, check_imports, check_nogil, check_stubs, citations):
+    checks = (check_assert, check_circles, check_docs, check_imports, check_nogil, check_stubs, check_vectors)
+    for module in (source, citations, *checks):
         if hasattr(module, "ROOT"):
             monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(check_sizes, "ROOT", tmp_path)
@@ -133,6 +135,17 @@ def test_assert_and_raise_in_noexcept_functions(house: Path) -> None:
     assert [line.split(": ")[0] for line in texts(check_assert.check())] == ["runtime/a.pyx:2", "runtime/a.pyx:9"]
     (house / "cluster" / "node" / "node.py").write_text("")
     assert any("refuses `python -O`" in line for line in texts(check_assert.check()))
+
+
+def test_memory_that_grows_outside_its_one_place(house: Path) -> None:
+    (house / "runtime" / "native_vector.pyx").write_text("grown = realloc(self.items, length)\n")
+    (house / "transport" / "a.pyx").write_text("from libc.stdlib cimport free\n\nx = <int*> realloc(x, 8)\n")
+    (house / "archive" / "b.h").write_text("void *p = reallocarray(q, 2, 8);\n")
+    (house / "archive" / "c.pyx").write_text('"""Calls no `realloc`."""\nx = preallocate(1)\n')
+    assert texts(check_vectors.check()) == [
+        "transport/a.pyx:3: realloc: what grows is a NativeVector (runtime/native_vector.pyx)",
+        "archive/b.h:1: reallocarray: what grows is a NativeVector (runtime/native_vector.pyx)",
+    ]
 
 
 def test_python_objects_in_nogil_functions_and_performance_hints(house: Path) -> None:

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int64_t
 
+from runtime.native_vector cimport NativeVector
+
 cdef struct Span:
     int64_t start
     int64_t end
@@ -13,13 +15,11 @@ cdef class Claims:
     look like a header or like nothing, and other processes can write into the file.
     """
     cdef readonly int64_t whole
-    cdef Span* spans
-    cdef readonly int count
-    cdef int capacity
+    cdef NativeVector spans                    # of Span
     cdef bint is_free(self, int64_t start, int64_t end) noexcept nogil     # no byte of it is claimed
     cdef bint holds(self, int64_t start, int64_t end) noexcept nogil       # every byte of it is claimed
     cdef bint add(self, int64_t start, int64_t end) noexcept nogil         # a free, non-empty range; False: no room
     cdef int64_t gap_end(self) noexcept nogil                              # of the gap at `whole`; or no span: NEVER
-    cdef int _after(self, int64_t position) noexcept nogil
-    cdef bint _insert(self, int at, int64_t start, int64_t end) noexcept nogil
+    cdef int64_t _after(self, int64_t position) noexcept nogil
+    cdef bint _insert(self, int64_t at, int64_t start, int64_t end) noexcept nogil
     cdef void _settle(self) noexcept nogil

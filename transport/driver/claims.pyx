@@ -3,9 +3,6 @@
 Frames come in order nearly always, so nearly always there is no span, or the last one grows. A gap costs one span.
 """
 
-from libc.stdlib cimport free, realloc
-from libc.string cimport memmove
-
 cdef enum:
     SPANS_MAX = 4096                   # gaps at a time; what would make one more has to be sent again
 
@@ -17,84 +14,79 @@ SPANS_LIMIT = SPANS_MAX
 cdef class Claims:
     def __init__(self, int64_t whole):
         self.whole = whole
+        self.spans = NativeVector(sizeof(Span), SPANS_MAX)
 
-    def __dealloc__(self):
-        free(self.spans)
+    @property
+    def count(self):
+        """How many spans there are beyond `whole`."""
+        return self.spans.count
 
-    cdef int _after(self, int64_t position) noexcept nogil:
+    cdef int64_t _after(self, int64_t position) noexcept nogil:
         """Index of the first span that ends beyond a position."""
-        cdef int low = 0, high = self.count, middle
-        if high > 0 and self.spans[high - 1].end <= position:
+        cdef Span* spans = <Span*> self.spans.items
+        cdef int64_t low = 0, high = self.spans.count, middle
+        if high > 0 and spans[high - 1].end <= position:
             return high
         while low < high:
             middle = (low + high) // 2
-            if self.spans[middle].end <= position:
+            if spans[middle].end <= position:
                 low = middle + 1
             else:
                 high = middle
         return low
 
     cdef bint is_free(self, int64_t start, int64_t end) noexcept nogil:
-        cdef int at
+        cdef int64_t at
         if start < self.whole:
             return False
         at = self._after(start)
-        return at == self.count or self.spans[at].start >= end
+        return at == self.spans.count or (<Span*> self.spans.items)[at].start >= end
 
     cdef bint holds(self, int64_t start, int64_t end) noexcept nogil:
-        cdef int at
+        cdef Span* spans = <Span*> self.spans.items
+        cdef int64_t at
         if end <= self.whole:
             return True
         at = self._after(start)
-        return at < self.count and self.spans[at].start <= start and end <= self.spans[at].end
+        return at < self.spans.count and spans[at].start <= start and end <= spans[at].end
 
     cdef bint add(self, int64_t start, int64_t end) noexcept nogil:
-        cdef int at
+        cdef Span* spans = <Span*> self.spans.items
+        cdef int64_t at
         if start == self.whole:
             self.whole = end
-            if self.count > 0:
+            if self.spans.count > 0:
                 self._settle()
             return True
         at = self._after(start)
-        if at > 0 and self.spans[at - 1].end == start:
-            self.spans[at - 1].end = end
-            if at < self.count and self.spans[at].start == end:
-                self.spans[at - 1].end = self.spans[at].end
-                self.count -= 1
-                memmove(&self.spans[at], &self.spans[at + 1], (self.count - at) * sizeof(Span))
+        if at > 0 and spans[at - 1].end == start:
+            spans[at - 1].end = end
+            if at < self.spans.count and spans[at].start == end:
+                spans[at - 1].end = spans[at].end
+                self.spans.remove_at(at)
             return True
-        if at < self.count and self.spans[at].start == end:
-            self.spans[at].start = start
+        if at < self.spans.count and spans[at].start == end:
+            spans[at].start = start
             return True
         return self._insert(at, start, end)
 
-    cdef bint _insert(self, int at, int64_t start, int64_t end) noexcept nogil:
-        cdef Span* grown
-        cdef int capacity
-        if self.count == SPANS_MAX:
+    cdef bint _insert(self, int64_t at, int64_t start, int64_t end) noexcept nogil:
+        cdef Span* added = <Span*> self.spans.try_insert(at)
+        if added == NULL:
             return False
-        if self.count == self.capacity:
-            capacity = 2 * self.capacity if self.capacity else 16
-            grown = <Span*> realloc(self.spans, capacity * sizeof(Span))
-            if grown == NULL:
-                return False
-            self.spans = grown
-            self.capacity = capacity
-        memmove(&self.spans[at + 1], &self.spans[at], (self.count - at) * sizeof(Span))
-        self.spans[at].start = start
-        self.spans[at].end = end
-        self.count += 1
+        added.start = start
+        added.end = end
         return True
 
     cdef void _settle(self) noexcept nogil:
         """`whole` has moved and may have reached the first span. Spans do not touch, so it reaches one at most."""
-        if self.spans[0].start == self.whole:
-            self.whole = self.spans[0].end
-            self.count -= 1
-            memmove(self.spans, &self.spans[1], self.count * sizeof(Span))
+        cdef Span* first = <Span*> self.spans.items
+        if first.start == self.whole:
+            self.whole = first.end
+            self.spans.remove_at(0)
 
     cdef int64_t gap_end(self) noexcept nogil:
-        return self.spans[0].start if self.count > 0 else NEVER
+        return (<Span*> self.spans.items).start if self.spans.count > 0 else NEVER
 
     # --- for tests ------------------------------------------------------------------------------------------------
 
@@ -107,4 +99,5 @@ cdef class Claims:
         return self.holds(start, end)
 
     def spans_list(self):
-        return [(self.spans[i].start, self.spans[i].end) for i in range(self.count)]
+        cdef Span* spans = <Span*> self.spans.items
+        return [(spans[i].start, spans[i].end) for i in range(self.spans.count)]

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t
 
+from runtime.native_vector cimport NativeVector
+
 cdef enum:
     STRATEGY_UNICAST = 0
     STRATEGY_MAX = 1
@@ -20,9 +22,7 @@ cdef class FlowControl:
     cdef readonly int64_t group_tag
     cdef readonly int32_t group_min_size
     cdef readonly int32_t retransmit_window_multiple
-    cdef FlowReceiver* receivers
-    cdef int count
-    cdef int capacity
+    cdef NativeVector receivers        # of FlowReceiver
     cdef int64_t guard_limit           # cap while a late joiner is expected
     cdef int64_t guard_deadline_ns     # 0: no guard
     cdef int64_t* receivers_counter    # fc-receivers, or NULL

@@ -4,8 +4,6 @@ One class, four rules. `unicast` and `max` keep the furthest edge any receiver n
 keeps the nearest edge; `tagged` does so for the receivers that carry the group's tag.
 """
 
-from libc.stdlib cimport free, realloc
-
 from runtime.atomics cimport ordo_store_release_i64
 
 from runtime.errors import TransportError
@@ -28,50 +26,45 @@ cdef class FlowControl:
         self.group_tag = group_tag
         self.group_min_size = group_min_size
         self.retransmit_window_multiple = retransmit_window_multiple
-
-    def __dealloc__(self):
-        free(self.receivers)
+        self.receivers = NativeVector(sizeof(FlowReceiver), RECEIVERS_MAX)
 
     cdef void _publish_count(self) noexcept nogil:
         if self.receivers_counter != NULL:
-            ordo_store_release_i64(self.receivers_counter, self.count)
+            ordo_store_release_i64(self.receivers_counter, self.receivers.count)
 
     cdef int64_t _minimum(self) noexcept nogil:
         """The nearest edge of the tracked receivers; there is at least one."""
-        cdef int i
-        cdef int64_t edge = self.receivers[0].edge
-        for i in range(1, self.count):
-            if self.receivers[i].edge < edge:
-                edge = self.receivers[i].edge
+        cdef FlowReceiver* receivers = <FlowReceiver*> self.receivers.items
+        cdef int64_t edge = receivers[0].edge
+        cdef int64_t i
+        for i in range(1, self.receivers.count):
+            if receivers[i].edge < edge:
+                edge = receivers[i].edge
         return edge
 
     cdef bint _track(self, int64_t receiver_id, int64_t edge, int32_t window, bint leaving,
                      int64_t now_ns) noexcept nogil:
         """Updates or admits a receiver; False when it is not among the tracked ones afterwards."""
-        cdef int i
-        cdef FlowReceiver* grown
-        for i in range(self.count):
-            if self.receivers[i].receiver_id == receiver_id:
-                if edge > self.receivers[i].edge:
-                    self.receivers[i].edge = edge
-                self.receivers[i].last_heard_ns = now_ns
-                self.receivers[i].leaving = leaving
+        cdef FlowReceiver* receivers = <FlowReceiver*> self.receivers.items
+        cdef FlowReceiver* added
+        cdef int64_t i
+        for i in range(self.receivers.count):
+            if receivers[i].receiver_id == receiver_id:
+                if edge > receivers[i].edge:
+                    receivers[i].edge = edge
+                receivers[i].last_heard_ns = now_ns
+                receivers[i].leaving = leaving
                 return True
-        if leaving or self.count >= RECEIVERS_MAX:
+        if leaving:
             return False
-        if self.count > 0 and edge < self._minimum() - window:
+        if self.receivers.count > 0 and edge < self._minimum() - window:
             return False                            # too far behind to hold up the others
-        if self.count == self.capacity:
-            grown = <FlowReceiver*> realloc(self.receivers, (self.capacity + 8) * sizeof(FlowReceiver))
-            if grown == NULL:
-                return False
-            self.receivers = grown
-            self.capacity += 8
-        self.receivers[self.count].receiver_id = receiver_id
-        self.receivers[self.count].edge = edge
-        self.receivers[self.count].last_heard_ns = now_ns
-        self.receivers[self.count].leaving = False
-        self.count += 1
+        added = <FlowReceiver*> self.receivers.try_append()
+        if added == NULL:
+            return False
+        added.receiver_id = receiver_id
+        added.edge = edge
+        added.last_heard_ns = now_ns
         self.guard_deadline_ns = 0
         self._publish_count()
         return True
@@ -83,11 +76,11 @@ cdef class FlowControl:
         if self.strategy <= STRATEGY_MAX:
             return edge if edge > limit else limit
         if self.strategy == STRATEGY_TAGGED and not (has_tag and tag == self.group_tag):
-            if self.count == 0 and self.group_min_size == 0 and edge > limit:
+            if self.receivers.count == 0 and self.group_min_size == 0 and edge > limit:
                 return edge
             return limit
         self._track(receiver_id, edge, window, leaving, now_ns)
-        if self.count == 0 or self.count < self.group_min_size:
+        if self.receivers.count == 0 or self.receivers.count < self.group_min_size:
             return limit
         edge = self._minimum()
         if self.guard_deadline_ns != 0 and edge > self.guard_limit:
@@ -96,21 +89,21 @@ cdef class FlowControl:
 
     cdef int64_t on_idle(self, int64_t limit, int64_t now_ns) noexcept nogil:
         """Drops receivers that left or fell silent; the new limit, which may be lower."""
-        cdef int i, kept = 0
-        cdef int64_t edge
+        cdef FlowReceiver* receivers = <FlowReceiver*> self.receivers.items
+        cdef int64_t i, kept = 0, edge
         if self.strategy <= STRATEGY_MAX:
             return limit
-        for i in range(self.count):
-            if self.receivers[i].leaving or now_ns - self.receivers[i].last_heard_ns > self.receiver_timeout_ns:
+        for i in range(self.receivers.count):
+            if receivers[i].leaving or now_ns - receivers[i].last_heard_ns > self.receiver_timeout_ns:
                 continue
-            self.receivers[kept] = self.receivers[i]
+            receivers[kept] = receivers[i]
             kept += 1
-        if kept != self.count:
-            self.count = kept
+        if kept != self.receivers.count:
+            self.receivers.truncate(kept)
             self._publish_count()
         if self.guard_deadline_ns != 0 and now_ns > self.guard_deadline_ns:
             self.guard_deadline_ns = 0
-        if self.count == 0 or self.count < self.group_min_size:
+        if self.receivers.count == 0 or self.receivers.count < self.group_min_size:
             return limit
         edge = self._minimum()
         if self.guard_deadline_ns != 0 and edge > self.guard_limit:
@@ -119,7 +112,7 @@ cdef class FlowControl:
 
     cdef void on_send_setup(self, bint has_tag, int64_t tag, int64_t limit, int64_t now_ns) noexcept nogil:
         """A receiver asked for SETUP: hold the limit so that the newcomer can still be admitted."""
-        if self.strategy <= STRATEGY_MAX or self.count == 0 or self.guard_deadline_ns != 0:
+        if self.strategy <= STRATEGY_MAX or self.receivers.count == 0 or self.guard_deadline_ns != 0:
             return
         if self.strategy == STRATEGY_TAGGED and not (has_tag and tag == self.group_tag):
             return
@@ -127,13 +120,14 @@ cdef class FlowControl:
         self.guard_deadline_ns = now_ns + self.receiver_timeout_ns
 
     cdef void on_error(self, int64_t receiver_id) noexcept nogil:
-        cdef int i
-        for i in range(self.count):
-            if self.receivers[i].receiver_id == receiver_id:
-                self.receivers[i].leaving = True
+        cdef FlowReceiver* receivers = <FlowReceiver*> self.receivers.items
+        cdef int64_t i
+        for i in range(self.receivers.count):
+            if receivers[i].receiver_id == receiver_id:
+                receivers[i].leaving = True
 
     cdef bint has_required_receivers(self) noexcept nogil:
-        return self.strategy <= STRATEGY_MAX or self.count >= self.group_min_size
+        return self.strategy <= STRATEGY_MAX or self.receivers.count >= self.group_min_size
 
     # --- for tests and tools ----------------------------------------------------------------------------------------
 
@@ -158,7 +152,7 @@ cdef class FlowControl:
 
     @property
     def receiver_count(self):
-        return self.count
+        return self.receivers.count
 
     @property
     def satisfied(self):

@@ -1,6 +1,7 @@
 """A publication through shared memory only (log-buffer.md §6)."""
 
 from libc.stdint cimport int32_t, int64_t
+from transport.driver.pointers cimport PointerArray
 from transport.driver.system_counters cimport SystemCounters
 from transport.logbuffer cimport LogBuffers
 
@@ -22,9 +23,7 @@ cdef class IpcPublication:
     cdef int64_t trip_limit
     cdef int64_t clean_position
     cdef int64_t consumer_position             # of the fastest subscriber; kept when all are gone
-    cdef int64_t** subscribers
-    cdef readonly int subscriber_count
-    cdef int subscriber_capacity
+    cdef PointerArray subscribers              # their sub-pos cells
     cdef int64_t state_changed_ns
     cdef int64_t linger_timeout_ns
     cdef int64_t unblock_position

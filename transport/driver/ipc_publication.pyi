@@ -15,7 +15,6 @@ class IpcPublication:
     parameters: PublicationParameters
     counters: dict[str, Counter]
     window: int
-    subscriber_count: int
     state: int
     reference_count: int
     def __init__(
@@ -32,6 +31,8 @@ class IpcPublication:
         unblock_timeout_ns: int,
         now_ns: int,
     ) -> None: ...
+    @property
+    def subscriber_count(self) -> int: ...
     @property
     def state_name(self) -> str: ...
     @property

@@ -1,10 +1,9 @@
 """A publication through shared memory only (log-buffer.md §6): subscribers read the publisher's own log."""
 
-from libc.stdlib cimport free, realloc
-
 from runtime.atomics cimport ordo_load_acquire_i64, ordo_store_release_i64
 from runtime.counters cimport Counter
 from transport.driver.frames cimport COUNTER_PUBLICATIONS_REVOKED, COUNTER_UNBLOCKED_PUBLICATIONS
+from transport.driver.pointers cimport pointer_at
 from transport.driver.system_counters cimport count_event
 from transport.unblock cimport unblock_log
 
@@ -26,6 +25,7 @@ cdef class IpcPublication:
                  int64_t unblock_timeout_ns, int64_t now_ns):
         self.log = log
         self.system = system
+        self.subscribers = PointerArray()
         self.session_id = log.session_id
         self.stream_id = log.stream_id
         self.registration_id = registration_id
@@ -42,9 +42,6 @@ cdef class IpcPublication:
         self.unblock_timeout_ns = unblock_timeout_ns
         self.unblock_changed_ns = self.state_changed_ns = now_ns
 
-    def __dealloc__(self):
-        free(self.subscribers)
-
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
         """Moves the publisher's limit and cleans behind the slowest subscriber; 1 when the limit moved."""
         cdef int64_t producer, least, position, limit
@@ -54,15 +51,15 @@ cdef class IpcPublication:
         producer = self.log.producer_position()
         if producer != self.position_cell[0]:
             ordo_store_release_i64(self.position_cell, producer)
-        if self.subscriber_count == 0:
+        if self.subscribers.count == 0:
             if self.limit_cell[0] > self.consumer_position:
                 ordo_store_release_i64(self.limit_cell, self.consumer_position)
                 self.trip_limit = self.consumer_position
                 return 1
             return 0
         least = producer                               # nobody has read what was not written, whatever a counter says
-        for i in range(self.subscriber_count):
-            position = ordo_load_acquire_i64(self.subscribers[i])
+        for i in range(self.subscribers.count):
+            position = ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i))
             least = position if position < least else least
             self._consumed(position)
         least &= ~<int64_t> 31
@@ -86,11 +83,11 @@ cdef class IpcPublication:
         """A subscriber is behind the publisher: its progress must be looked for."""
         cdef int i
         cdef int64_t producer
-        if self.state == PUBLICATION_DONE or self.subscriber_count == 0:
+        if self.state == PUBLICATION_DONE or self.subscribers.count == 0:
             return False
         producer = self.log.producer_position()
-        for i in range(self.subscriber_count):
-            if ordo_load_acquire_i64(self.subscribers[i]) < producer:
+        for i in range(self.subscribers.count):
+            if ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)) < producer:
                 return True
         return False
 
@@ -99,6 +96,10 @@ cdef class IpcPublication:
         return self.state == PUBLICATION_ACTIVE and self.log.producer_position() != self.position_cell[0]
 
     # --- life (Python, rare) --------------------------------------------------------------------------------------
+
+    @property
+    def subscriber_count(self):
+        return self.subscribers.count
 
     @property
     def state_name(self):
@@ -122,39 +123,26 @@ cdef class IpcPublication:
         """Where a further subscriber begins: the slowest other one, else the consumption so far."""
         cdef int i
         cdef int64_t position = self.consumer_position
-        for i in range(self.subscriber_count):
-            position = min(position, ordo_load_acquire_i64(self.subscribers[i]))
+        for i in range(self.subscribers.count):
+            position = min(position, ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)))
         return max(position & ~31, self.clean_position)
 
     def add_subscriber(self, Counter position not None):
-        cdef int64_t** grown
-        if self.subscriber_count == self.subscriber_capacity:
-            grown = <int64_t**> realloc(self.subscribers, (self.subscriber_capacity + 4) * sizeof(int64_t*))
-            if grown == NULL:
-                raise MemoryError
-            self.subscribers = grown
-            self.subscriber_capacity += 4
-        self.subscribers[self.subscriber_count] = position.address
-        self.subscriber_count += 1
+        self.subscribers.add(position.address)
         self.log.set_connected(self.state == PUBLICATION_ACTIVE)
 
     def remove_subscriber(self, Counter position not None):
-        cdef int i, kept = 0
         cdef int64_t gone = ordo_load_acquire_i64(position.address)
-        for i in range(self.subscriber_count):
-            if self.subscribers[i] != position.address:
-                self.subscribers[kept] = self.subscribers[i]
-                kept += 1
-        self.subscriber_count = kept
+        self.subscribers.remove(position.address)
         self._consumed(gone)
-        if kept == 0:
+        if self.subscribers.count == 0:
             self.log.set_connected(False)
 
     def subscribers_have_drained(self):
         cdef int i
         cdef int64_t producer = self.log.producer_position()
-        for i in range(self.subscriber_count):
-            if ordo_load_acquire_i64(self.subscribers[i]) < producer:
+        for i in range(self.subscribers.count):
+            if ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)) < producer:
                 return False
         return True
 
@@ -175,7 +163,7 @@ cdef class IpcPublication:
     def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
         """Moves the life on; answers the name of a state that was entered just now, or None."""
         if self.state == PUBLICATION_ACTIVE:
-            self.log.set_connected(self.subscriber_count > 0)
+            self.log.set_connected(self.subscribers.count > 0)
             if not self.is_exclusive:
                 self._check_unblock(now_ns)
         elif self.state == PUBLICATION_DRAINING:
@@ -185,14 +173,14 @@ cdef class IpcPublication:
                 self._track_consumer()
                 self._unblock()
         elif self.state == PUBLICATION_LINGER:
-            if self.subscriber_count == 0 or now_ns - self.state_changed_ns >= self.linger_timeout_ns:
+            if self.subscribers.count == 0 or now_ns - self.state_changed_ns >= self.linger_timeout_ns:
                 return self._enter(PUBLICATION_DONE, now_ns)
         return None
 
     def _track_consumer(self):
         cdef int i
-        for i in range(self.subscriber_count):
-            self._consumed(ordo_load_acquire_i64(self.subscribers[i]))
+        for i in range(self.subscribers.count):
+            self._consumed(ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)))
 
     def _enter(self, int state, int64_t now_ns):
         self.state = state

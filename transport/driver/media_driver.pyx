@@ -15,6 +15,7 @@ from runtime.wake cimport PARK_SOCKETS
 from transport.driver.frames cimport COUNTER_CONDUCTOR_CYCLE, COUNTER_ERRORS, COUNTER_RECEIVER_CYCLE, COUNTER_SENDER_CYCLE
 from transport.driver.admission cimport Admission
 from transport.driver.ipc_publication cimport IpcPublication
+from transport.driver.pointers cimport pointer_at
 from transport.driver.system_counters cimport note_cycle
 
 from runtime.clock import SystemClock
@@ -247,7 +248,7 @@ cdef class MediaDriver(Agent):
     cdef int _ipc_work(self, int64_t now_ns) noexcept nogil:
         cdef int i, work = 0
         for i in range(self.ipc.count):
-            work += (<IpcPublication> self.ipc.items[i]).conduct(now_ns)
+            work += (<IpcPublication> pointer_at(self.ipc, i)).conduct(now_ns)
         return work
 
     cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil:
@@ -341,14 +342,14 @@ cdef class MediaDriver(Agent):
     cdef bint _ipc_has_unread(self) noexcept nogil:
         cdef int i
         for i in range(self.ipc.count):
-            if (<IpcPublication> self.ipc.items[i]).has_unread():
+            if (<IpcPublication> pointer_at(self.ipc, i)).has_unread():
                 return True
         return False
 
     cdef bint _ipc_has_moved(self) noexcept nogil:
         cdef int i
         for i in range(self.ipc.count):
-            if (<IpcPublication> self.ipc.items[i]).has_moved():
+            if (<IpcPublication> pointer_at(self.ipc, i)).has_moved():
                 return True
         return False
 

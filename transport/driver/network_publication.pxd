@@ -2,8 +2,9 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SendItem, SocketAddress
+from runtime.native_vector cimport NativeVector
 from transport.driver.flow_control cimport FlowControl
-from transport.driver.pointers cimport Worked
+from transport.driver.pointers cimport PointerArray, Worked
 from transport.driver.send_endpoint cimport SendEndpoint
 from transport.driver.system_counters cimport SystemCounters
 from transport.logbuffer cimport LogBuffers
@@ -72,9 +73,7 @@ cdef class NetworkPublication(Worked):
     cdef bint is_revoked
     cdef bint is_damaged                       # the client wrote what is no frame of the stream
     cdef bint received_unicast_eos
-    cdef Liveness* receivers
-    cdef readonly int receiver_count
-    cdef int receiver_capacity
+    cdef NativeVector receivers                # of Liveness
     cdef Resend* resends
     cdef int resend_count
     cdef int resends_active
@@ -84,9 +83,7 @@ cdef class NetworkPublication(Worked):
     cdef int64_t linger_timeout_ns
     # conductor
     cdef int64_t clean_position
-    cdef int64_t** spies
-    cdef readonly int spy_count
-    cdef int spy_capacity
+    cdef PointerArray spies                    # their sub-pos cells
     cdef int64_t publisher_limit
     cdef readonly int state
     cdef public int reference_count

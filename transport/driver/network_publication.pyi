@@ -23,8 +23,6 @@ class NetworkPublication:
     parameters: PublicationParameters
     counters: dict[str, Counter]
     sender_position: int
-    receiver_count: int
-    spy_count: int
     state: int
     reference_count: int
     def __init__(
@@ -46,6 +44,10 @@ class NetworkPublication:
         unblock_timeout_ns: int,
         now_ns: int,
     ) -> None: ...
+    @property
+    def receiver_count(self) -> int: ...
+    @property
+    def spy_count(self) -> int: ...
     @property
     def state_name(self) -> str: ...
     @property

@@ -4,13 +4,14 @@ The sender follows the tail of the log up to the limit that flow control allows;
 limit behind it and cleans what was consumed. Both run on the driver's one thread.
 """
 
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_get_u16, ordo_load_acquire_i32, ordo_load_acquire_i64,
                               ordo_put_i32, ordo_store_release_i64)
 from runtime.counters cimport Counter
 from transport.driver.frames cimport *
+from transport.driver.pointers cimport pointer_at
 from transport.driver.system_counters cimport count_event
 from transport.unblock cimport unblock_log
 from transport.logbuffer cimport (align_frame, compute_position, compute_term_id, raw_term_id, FLAG_EOS, FLAG_REVOKED,
@@ -63,6 +64,8 @@ cdef class NetworkPublication(Worked):
         self.resend_linger_ns = resend_linger_ns
         self.unblock_timeout_ns = unblock_timeout_ns
         self.counters = counters
+        self.receivers = NativeVector(sizeof(Liveness), RECEIVERS_MAX)
+        self.spies = PointerArray()
         self._bind_cells()
         self.sender_position = self.sender_limit = self.clean_position = self.publisher_limit = start_position
         self.unblock_position = start_position
@@ -76,9 +79,7 @@ cdef class NetworkPublication(Worked):
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.receivers)
         free(self.resends)
-        free(self.spies)
 
     def _bind_cells(self):
         self.position_cell = (<Counter> self.counters["pub-pos"]).address
@@ -108,7 +109,7 @@ cdef class NetworkPublication(Worked):
 
     cdef bint has_work(self) noexcept nogil:
         """Data waits that may be sent now, or spies have not been told of it."""
-        if self.spy_count > 0 and self.state == PUBLICATION_ACTIVE \
+        if self.spies.count > 0 and self.state == PUBLICATION_ACTIVE \
                 and self.log.producer_position() != self.position_cell[0]:
             return True
         return (self.sender_limit > self.sender_position and not self.is_damaged
@@ -290,11 +291,11 @@ cdef class NetworkPublication(Worked):
             if limit != self.sender_limit:
                 self.sender_limit = limit
                 ordo_store_release_i64(self.sender_limit_cell, limit)
-        if self.spies_simulate_connection and self.spy_count > 0 and not self.has_receivers:
+        if self.spies_simulate_connection and self.spies.count > 0 and not self.has_receivers:
             limit = self.sender_position
             producer = self.log.producer_position()
-            for i in range(self.spy_count):
-                spy = ordo_load_acquire_i64(self.spies[i]) & ~<int64_t> 31
+            for i in range(self.spies.count):
+                spy = ordo_load_acquire_i64(<int64_t*> pointer_at(self.spies, i)) & ~<int64_t> 31
                 if limit < spy <= producer:              # a client's word, believed up to what was written
                     limit = spy
             if limit > self.sender_position or self.sender_limit != limit:
@@ -305,53 +306,48 @@ cdef class NetworkPublication(Worked):
     # --- receivers ------------------------------------------------------------------------------------------------
 
     cdef void _expire_receivers(self, int64_t now_ns) noexcept nogil:
-        cdef int i, kept = 0
-        for i in range(self.receiver_count):
-            if now_ns - self.receivers[i].last_heard_ns <= self.connection_timeout_ns:
-                self.receivers[kept] = self.receivers[i]
+        cdef Liveness* receivers = <Liveness*> self.receivers.items
+        cdef int64_t i, kept = 0
+        for i in range(self.receivers.count):
+            if now_ns - receivers[i].last_heard_ns <= self.connection_timeout_ns:
+                receivers[kept] = receivers[i]
                 kept += 1
-        if kept != self.receiver_count:
-            self.receiver_count = kept
+        if kept != self.receivers.count:
+            self.receivers.truncate(kept)
             self._update_connected()
 
     cdef void _heard(self, int64_t receiver_id, int64_t now_ns) noexcept nogil:
-        cdef int i
-        cdef Liveness* grown
-        for i in range(self.receiver_count):
-            if self.receivers[i].receiver_id == receiver_id:
-                self.receivers[i].last_heard_ns = now_ns
+        cdef Liveness* receivers = <Liveness*> self.receivers.items
+        cdef Liveness* added
+        cdef int64_t i
+        for i in range(self.receivers.count):
+            if receivers[i].receiver_id == receiver_id:
+                receivers[i].last_heard_ns = now_ns
                 return
-        if self.receiver_count == self.receiver_capacity:
-            if self.receiver_capacity >= RECEIVERS_MAX:
-                return
-            grown = <Liveness*> realloc(self.receivers, (2 * self.receiver_capacity + 2) * sizeof(Liveness))
-            if grown == NULL:
-                return
-            self.receivers = grown
-            self.receiver_capacity = 2 * self.receiver_capacity + 2
-        self.receivers[self.receiver_count].receiver_id = receiver_id
-        self.receivers[self.receiver_count].last_heard_ns = now_ns
-        self.receiver_count += 1
+        added = <Liveness*> self.receivers.try_append()
+        if added != NULL:
+            added.receiver_id = receiver_id
+            added.last_heard_ns = now_ns
 
     cdef bint _forget(self, int64_t receiver_id) noexcept nogil:
-        cdef int i
-        for i in range(self.receiver_count):
-            if self.receivers[i].receiver_id == receiver_id:
-                self.receivers[i] = self.receivers[self.receiver_count - 1]
-                self.receiver_count -= 1
+        cdef Liveness* receivers = <Liveness*> self.receivers.items
+        cdef int64_t i
+        for i in range(self.receivers.count):
+            if receivers[i].receiver_id == receiver_id:
+                self.receivers.swap_remove_at(i)
                 return True
         return False
 
     cdef void _update_connected(self) noexcept nogil:
         cdef bint connected
-        self.has_receivers = self.receiver_count > 0
+        self.has_receivers = self.receivers.count > 0
         connected = self._has_subscribers() and not self.is_revoked
         if connected != self.log.is_connected():
             self.log.set_connected(connected)
 
     cdef bint _has_subscribers(self) noexcept nogil:
         return ((self.has_receivers and self.flow_control.has_required_receivers())
-                or (self.spies_simulate_connection and self.spy_count > 0))
+                or (self.spies_simulate_connection and self.spies.count > 0))
 
     cdef void on_status_message(self, const uint8_t* frame, uint32_t length, const SocketAddress* source,
                                 int64_t now_ns) noexcept nogil:
@@ -494,8 +490,8 @@ cdef class NetworkPublication(Worked):
     cdef int64_t _min_consumer(self) noexcept nogil:
         cdef int64_t position = self.sender_position, spy
         cdef int i
-        for i in range(self.spy_count):
-            spy = ordo_load_acquire_i64(self.spies[i])
+        for i in range(self.spies.count):
+            spy = ordo_load_acquire_i64(<int64_t*> pointer_at(self.spies, i))
             if spy < position:
                 position = spy
         return position
@@ -541,6 +537,14 @@ cdef class NetworkPublication(Worked):
     # --- life (Python, rare) --------------------------------------------------------------------------------------
 
     @property
+    def receiver_count(self):
+        return self.receivers.count
+
+    @property
+    def spy_count(self):
+        return self.spies.count
+
+    @property
     def state_name(self):
         return STATE_NAMES[self.state]
 
@@ -564,31 +568,18 @@ cdef class NetworkPublication(Worked):
             self.state == PUBLICATION_DRAINING and self.log.producer_position() > self.sender_position)
 
     def add_spy(self, Counter position not None):
-        cdef int64_t** grown
-        if self.spy_count == self.spy_capacity:
-            grown = <int64_t**> realloc(self.spies, (self.spy_capacity + 4) * sizeof(int64_t*))
-            if grown == NULL:
-                raise MemoryError
-            self.spies = grown
-            self.spy_capacity += 4
-        self.spies[self.spy_count] = position.address
-        self.spy_count += 1
+        self.spies.add(position.address)
         self._update_connected()
 
     def remove_spy(self, Counter position not None):
-        cdef int i, kept = 0
-        for i in range(self.spy_count):
-            if self.spies[i] != position.address:
-                self.spies[kept] = self.spies[i]
-                kept += 1
-        self.spy_count = kept
+        self.spies.remove(position.address)
         self._update_connected()
 
     def spies_have_drained(self):
         cdef int i
         cdef int64_t producer = self.log.producer_position()
-        for i in range(self.spy_count):
-            if ordo_load_acquire_i64(self.spies[i]) < producer:
+        for i in range(self.spies.count):
+            if ordo_load_acquire_i64(<int64_t*> pointer_at(self.spies, i)) < producer:
                 return False
         return True
 

@@ -5,12 +5,12 @@ Borrowed: whoever fills them keeps the objects alive elsewhere until they are re
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-cdef class PointerArray:
-    cdef void** items
-    cdef int count
-    cdef int capacity
+from runtime.native_vector cimport NativeVector
+
+cdef class PointerArray(NativeVector):
+    """Pointers in the order in which they were added."""
     cdef int add(self, void* item) except -1
-    cdef void remove(self, void* item) noexcept          # order is kept
+    cdef void remove(self, void* item) noexcept          # wherever it is; order is kept
 
 cdef enum:
     SETTLE_NS = 5000000                # quiet for this long: no longer visited every turn
@@ -22,15 +22,12 @@ cdef class Worked:
     cdef int slot
     cdef int64_t active_ns
 
-cdef class WorkSet:
+cdef class WorkSet(NativeVector):
     """Objects with something to do every turn in front, quiet ones behind, of which each turn visits a slice.
 
     Thousands of streams that rest then cost a turn no more than a few.
     """
-    cdef void** items
-    cdef readonly int count
     cdef readonly int busy             # items[0:busy] are visited every turn
-    cdef int capacity
     cdef int add(self, Worked item, int64_t now_ns) except -1
     cdef void remove(self, Worked item) noexcept
     cdef void wake(self, Worked item, int64_t now_ns) noexcept nogil       # to the busy ones
@@ -48,6 +45,9 @@ cdef class PointerMap:
     cdef int put(self, int64_t key, void* value) except -1
     cdef void remove(self, int64_t key) noexcept
     cdef int grow(self) except -1
+
+cdef inline void* pointer_at(NativeVector pointers, int64_t index) noexcept nogil:
+    return (<void**> pointers.items)[index]
 
 cdef inline int64_t pair_key(int32_t session_id, int32_t stream_id) noexcept nogil:
     return <int64_t> ((<uint64_t> <uint32_t> session_id << 32) | <uint64_t> <uint32_t> stream_id)

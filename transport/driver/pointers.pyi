@@ -1,12 +1,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-class PointerArray: ...
+from runtime.native_vector import NativeVector
+
+class PointerArray(NativeVector): ...
 class PointerMap: ...
 class Worked: ...
 
-class WorkSet:
-    count: int
+class WorkSet(NativeVector):
     busy: int
 
 def exercise_map(operations: Iterable[tuple[Any, ...]]) -> list[int]: ...

@@ -1,52 +1,28 @@
 """Containers for native loops."""
 
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 
 
-cdef class PointerArray:
-    def __dealloc__(self):
-        free(self.items)
-
+cdef class PointerArray(NativeVector):
     cdef int add(self, void* item) except -1:
-        cdef void** grown
-        if self.count == self.capacity:
-            grown = <void**> realloc(self.items, max(8, 2 * self.capacity) * sizeof(void*))
-            if grown == NULL:
-                raise MemoryError
-            self.items = grown
-            self.capacity = max(8, 2 * self.capacity)
-        self.items[self.count] = item
-        self.count += 1
+        (<void**> self.append())[0] = item
         return 0
 
     cdef void remove(self, void* item) noexcept:
-        cdef int i, kept = 0
-        for i in range(self.count):
-            if self.items[i] != item:
-                self.items[kept] = self.items[i]
-                kept += 1
-        self.count = kept
+        cdef int64_t i
+        for i in range(self.count - 1, -1, -1):
+            if pointer_at(self, i) == item:
+                self.remove_at(i)
 
 
 cdef class Worked:
     pass
 
 
-cdef class WorkSet:
-    def __dealloc__(self):
-        free(self.items)
-
+cdef class WorkSet(NativeVector):
     cdef int add(self, Worked item, int64_t now_ns) except -1:
-        cdef void** grown
-        if self.count == self.capacity:
-            grown = <void**> realloc(self.items, max(16, 2 * self.capacity) * sizeof(void*))
-            if grown == NULL:
-                raise MemoryError
-            self.items = grown
-            self.capacity = max(16, 2 * self.capacity)
-        item.slot = self.count
-        self.items[self.count] = <void*> item
-        self.count += 1
+        item.slot = <int> self.count
+        (<void**> self.append())[0] = <void*> item
         self.wake(item, now_ns)
         return 0
 
@@ -54,15 +30,16 @@ cdef class WorkSet:
         if item.slot < self.busy:
             self._swap(item.slot, self.busy - 1)
             self.busy -= 1
-        self._swap(item.slot, self.count - 1)
-        self.count -= 1
+        self._swap(item.slot, <int> self.count - 1)
+        self.truncate(self.count - 1)
 
     cdef void _swap(self, int a, int b) noexcept nogil:
-        cdef void* moved = self.items[a]
-        self.items[a] = self.items[b]
-        self.items[b] = moved
-        (<Worked> self.items[a]).slot = a
-        (<Worked> self.items[b]).slot = b
+        cdef void** items = <void**> self.items
+        cdef void* moved = items[a]
+        items[a] = items[b]
+        items[b] = moved
+        (<Worked> items[a]).slot = a
+        (<Worked> items[b]).slot = b
 
     cdef void wake(self, Worked item, int64_t now_ns) noexcept nogil:
         item.active_ns = now_ns
@@ -71,7 +48,7 @@ cdef class WorkSet:
             self.busy += 1
 
     cdef void settle(self, int index, int64_t now_ns) noexcept nogil:
-        if self.count > SETTLE_COUNT and now_ns - (<Worked> self.items[index]).active_ns > SETTLE_NS:
+        if self.count > SETTLE_COUNT and now_ns - (<Worked> pointer_at(self, index)).active_ns > SETTLE_NS:
             self._swap(index, self.busy - 1)
             self.busy -= 1
 

@@ -2,9 +2,10 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SocketAddress
+from runtime.native_vector cimport NativeVector
 from transport.driver.claims cimport Claims
 from transport.driver.loss cimport LossDetector
-from transport.driver.pointers cimport Worked
+from transport.driver.pointers cimport PointerArray, Worked
 from transport.driver.receive_endpoint cimport ReceiveEndpoint, ReceiveTransport
 from transport.driver.system_counters cimport SystemCounters
 from transport.logbuffer cimport LogBuffers
@@ -58,12 +59,8 @@ cdef class PublicationImage(Worked):
     cdef int64_t liveness_timeout_ns
     cdef int64_t connection_timeout_ns
     cdef int64_t state_changed_ns
-    cdef Connection* connections
-    cdef int connection_count
-    cdef int connection_capacity
-    cdef int64_t** subscribers                 # sub-pos cells that hold the window
-    cdef readonly int subscriber_count
-    cdef int subscriber_capacity
+    cdef NativeVector connections              # of Connection
+    cdef PointerArray subscribers              # sub-pos cells that hold the window
     cdef readonly bint is_end_of_stream
     cdef readonly bint is_revoked
     cdef readonly bint is_superseded           # a later image of the session speaks now

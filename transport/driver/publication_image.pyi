@@ -26,7 +26,6 @@ class PublicationImage:
     claims: Claims
     high_water: int
     rebuild_position: int
-    subscriber_count: int
     is_end_of_stream: bool
     is_revoked: bool
     is_superseded: bool
@@ -52,6 +51,8 @@ class PublicationImage:
         connection_timeout_ns: int,
         now_ns: int,
     ) -> None: ...
+    @property
+    def subscriber_count(self) -> int: ...
     @property
     def state_name(self) -> str: ...
     @property

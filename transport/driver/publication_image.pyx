@@ -4,14 +4,14 @@ Datagrams go straight into the log, if they come from the address that set the s
 and tells the sender how far the slowest subscriber has read, which opens the sender's window.
 """
 
-from libc.stdlib cimport free, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy
 
 from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_load_acquire_i64,
                               ordo_store_release_i64)
 from runtime.counters cimport Counter
 from transport.driver.claims cimport Claims
 from transport.driver.frames cimport *
+from transport.driver.pointers cimport pointer_at
 from transport.driver.system_counters cimport count_event
 from transport.logbuffer cimport compute_position, compute_term_id, FLAG_EOS, FLAG_REVOKED
 
@@ -29,12 +29,14 @@ STATE_NAMES = ("INIT", "ACTIVE", "DRAINING", "LINGER", "DONE")
 
 cdef void hear(PublicationImage image, Connection* connection) noexcept nogil:
     """Frames of the stream came on a connection; a SETUP alone does not make it an active transport."""
-    cdef int i, active = 0
+    cdef Connection* connections = <Connection*> image.connections.items
+    cdef int64_t i
+    cdef int active = 0
     if connection == NULL or connection.heard:
         return
     connection.heard = True
-    for i in range(image.connection_count):
-        active += image.connections[i].heard
+    for i in range(image.connections.count):
+        active += connections[i].heard
     image.log.set_active_transport_count(active)
 
 
@@ -66,6 +68,8 @@ cdef class PublicationImage(Worked):
         self.naks_cell = (<Counter> counters["rcv-naks-sent"]).address
         self.high_water = self.rebuild_position = self.clean_position = join_position
         self.claims = Claims(join_position)
+        self.connections = NativeVector(sizeof(Connection), CONNECTIONS_MAX)
+        self.subscribers = PointerArray()
         self.sm_position = self.sm_sent_position = join_position
         self.sm_due = True
         self.sm_sent_ns = now_ns
@@ -75,10 +79,6 @@ cdef class PublicationImage(Worked):
         self.last_packet_ns = self.state_changed_ns = now_ns
         self.state = IMAGE_ACTIVE
 
-    def __dealloc__(self):
-        free(self.connections)
-        free(self.subscribers)
-
     # --- receiving ------------------------------------------------------------------------------------------------
 
     cdef bint _is_foreign(self, ReceiveTransport transport, const SocketAddress* source) noexcept nogil:
@@ -86,10 +86,11 @@ cdef class PublicationImage(Worked):
 
         What names a stream is no secret, and whoever has set it up may have proven who it is since then.
         """
-        cdef int i
-        for i in range(self.connection_count):
-            if self.connections[i].transport == <void*> transport:
-                if same_address(&self.connections[i].source, source):
+        cdef Connection* connections = <Connection*> self.connections.items
+        cdef int64_t i
+        for i in range(self.connections.count):
+            if connections[i].transport == <void*> transport:
+                if same_address(&connections[i].source, source):
                     return False
                 count_event(self.system, COUNTER_FOREIGN_SOURCES, 1)
                 return True
@@ -98,28 +99,19 @@ cdef class PublicationImage(Worked):
     cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source,
                             int64_t now_ns) noexcept nogil:
         """The connection of a transport; made, with the address that was heard first, when there is none."""
-        cdef int i
-        cdef Connection* grown
+        cdef Connection* connections = <Connection*> self.connections.items
         cdef Connection* added
-        for i in range(self.connection_count):
-            if self.connections[i].transport == <void*> transport:
-                self.connections[i].last_heard_ns = now_ns
-                return &self.connections[i]
-        if self.connection_count == self.connection_capacity:
-            if self.connection_capacity >= CONNECTIONS_MAX:
-                return NULL
-            grown = <Connection*> realloc(self.connections, (self.connection_capacity + 2) * sizeof(Connection))
-            if grown == NULL:
-                return NULL
-            self.connections = grown
-            self.connection_capacity += 2
-        added = &self.connections[self.connection_count]
-        memset(added, 0, sizeof(Connection))
-        added.transport = <void*> transport
-        added.source = source[0]
-        added.control = transport.control if transport.is_multicast else source[0]
-        added.last_heard_ns = now_ns
-        self.connection_count += 1
+        cdef int64_t i
+        for i in range(self.connections.count):
+            if connections[i].transport == <void*> transport:
+                connections[i].last_heard_ns = now_ns
+                return &connections[i]
+        added = <Connection*> self.connections.try_append()
+        if added != NULL:
+            added.transport = <void*> transport
+            added.source = source[0]
+            added.control = transport.control if transport.is_multicast else source[0]
+            added.last_heard_ns = now_ns
         return added
 
     cdef bint is_of_setup(self, const uint8_t* frame) noexcept nogil:
@@ -129,11 +121,11 @@ cdef class PublicationImage(Worked):
 
     cdef void on_setup(self, ReceiveTransport transport, const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """A SETUP for a known image: another path of it, or the publisher lost sight of us."""
-        cdef int count = self.connection_count
+        cdef int64_t count = self.connections.count
         if self._is_foreign(transport, source):
             return
         self._track(transport, source, now_ns)
-        if self.connection_count != count:
+        if self.connections.count != count:
             self.sm_due = True
 
     cdef int on_data(self, const uint8_t* datagram, uint32_t length, ReceiveTransport transport,
@@ -232,15 +224,15 @@ cdef class PublicationImage(Worked):
 
     cdef void _on_end_of_stream(self, const uint8_t* datagram, int64_t position, Connection* connection) noexcept nogil:
         """The stream has ended when every path of it says so."""
-        cdef int i
-        cdef int64_t end = 0
+        cdef Connection* connections = <Connection*> self.connections.items
+        cdef int64_t i, end = 0
         connection.is_end_of_stream = True
         connection.end_position = position
-        for i in range(self.connection_count):
-            if not self.connections[i].is_end_of_stream:
+        for i in range(self.connections.count):
+            if not connections[i].is_end_of_stream:
                 return
-            if self.connections[i].end_position > end:
-                end = self.connections[i].end_position
+            if connections[i].end_position > end:
+                end = connections[i].end_position
         if not self.is_end_of_stream:
             self.is_end_of_stream = True
             self.log.set_end_of_stream_position(end)
@@ -261,14 +253,14 @@ cdef class PublicationImage(Worked):
         if self.state == IMAGE_ACTIVE or not self.is_revoked:
             self._rebuild(now_ns)
         least = self.claims.whole                      # a counter is a client's word: nobody has read what is not here
-        for i in range(self.subscriber_count):
-            position = ordo_load_acquire_i64(self.subscribers[i])
+        for i in range(self.subscribers.count):
+            position = ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i))
             if position < least:
                 least = position
         least &= ~<int64_t> 31
         if now_ns - self.sm_sent_ns > self.sm_timeout_ns:
             self.sm_due = True
-        if self.subscriber_count > 0:
+        if self.subscribers.count > 0:
             self._schedule_status(least)
         if self.sm_due:
             if self.is_rejected:
@@ -318,11 +310,13 @@ cdef class PublicationImage(Worked):
 
     cdef int _send_all(self, const uint8_t* frame, uint32_t length, int64_t now_ns) noexcept nogil:
         """To every path that was heard of late (the only one always); how many went out."""
-        cdef int i, sent = 0
-        for i in range(self.connection_count):
-            if self.connection_count == 1 or now_ns - self.connections[i].last_heard_ns <= self.connection_timeout_ns:
-                sent += (<ReceiveTransport> self.connections[i].transport).send_frame(
-                    frame, length, &self.connections[i].control)
+        cdef Connection* connections = <Connection*> self.connections.items
+        cdef int64_t i
+        cdef int sent = 0
+        for i in range(self.connections.count):
+            if self.connections.count == 1 or now_ns - connections[i].last_heard_ns <= self.connection_timeout_ns:
+                sent += (<ReceiveTransport> connections[i].transport).send_frame(
+                    frame, length, &connections[i].control)
         return sent
 
     cdef void _send_status(self, int64_t now_ns) noexcept nogil:
@@ -370,8 +364,8 @@ cdef class PublicationImage(Worked):
     cdef bint has_unread(self) noexcept nogil:
         """A subscriber has not read all there is: its progress must be looked for."""
         cdef int i
-        for i in range(self.subscriber_count):
-            if ordo_load_acquire_i64(self.subscribers[i]) < self.rebuild_position:
+        for i in range(self.subscribers.count):
+            if ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)) < self.rebuild_position:
                 return True
         return False
 
@@ -391,6 +385,10 @@ cdef class PublicationImage(Worked):
     # --- life (Python, rare) --------------------------------------------------------------------------------------
 
     @property
+    def subscriber_count(self):
+        return self.subscribers.count
+
+    @property
     def state_name(self):
         return STATE_NAMES[self.state]
 
@@ -407,8 +405,8 @@ cdef class PublicationImage(Worked):
         """Where a further subscriber begins: at the slowest other one, else at what is whole."""
         cdef int i
         cdef int64_t position = self.rebuild_position
-        for i in range(self.subscriber_count):
-            position = min(position, ordo_load_acquire_i64(self.subscribers[i]))
+        for i in range(self.subscribers.count):
+            position = min(position, ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)))
         return max(position & ~31, self.clean_position)
 
     @property
@@ -423,37 +421,23 @@ cdef class PublicationImage(Worked):
 
     def drop_connection(self, ReceiveTransport transport not None):
         """Its destination was removed."""
-        cdef int i, kept = 0
-        for i in range(self.connection_count):
-            if self.connections[i].transport != <void*> transport:
-                self.connections[kept] = self.connections[i]
-                kept += 1
-        self.connection_count = kept
+        cdef Connection* connections = <Connection*> self.connections.items
+        cdef int64_t i
+        for i in range(self.connections.count - 1, -1, -1):
+            if connections[i].transport == <void*> transport:
+                self.connections.remove_at(i)
 
     def add_subscriber(self, Counter position not None):
-        cdef int64_t** grown
-        if self.subscriber_count == self.subscriber_capacity:
-            grown = <int64_t**> realloc(self.subscribers, (self.subscriber_capacity + 4) * sizeof(int64_t*))
-            if grown == NULL:
-                raise MemoryError
-            self.subscribers = grown
-            self.subscriber_capacity += 4
-        self.subscribers[self.subscriber_count] = position.address
-        self.subscriber_count += 1
+        self.subscribers.add(position.address)
 
     def remove_subscriber(self, Counter position not None):
         """It no longer holds the window."""
-        cdef int i, kept = 0
-        for i in range(self.subscriber_count):
-            if self.subscribers[i] != position.address:
-                self.subscribers[kept] = self.subscribers[i]
-                kept += 1
-        self.subscriber_count = kept
+        self.subscribers.remove(position.address)
 
     def subscribers_have_drained(self):
         cdef int i
-        for i in range(self.subscriber_count):
-            if ordo_load_acquire_i64(self.subscribers[i]) < self.rebuild_position:
+        for i in range(self.subscribers.count):
+            if ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)) < self.rebuild_position:
                 return False
         return True
 
@@ -478,8 +462,8 @@ cdef class PublicationImage(Worked):
         """Late is who has not passed this: the fastest subscriber less three quarters of the window."""
         cdef int i
         cdef int64_t most = 0
-        for i in range(self.subscriber_count):
-            most = max(most, ordo_load_acquire_i64(self.subscribers[i]))
+        for i in range(self.subscribers.count):
+            most = max(most, ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)))
         return most - self.window + self.window / 4
 
     def supersede(self):
@@ -498,7 +482,7 @@ cdef class PublicationImage(Worked):
                                    >= DRAIN_STATUS_MULTIPLE * self.sm_timeout_ns):
                 return self._enter(IMAGE_LINGER, now_ns)
         elif self.state == IMAGE_LINGER:
-            if self.subscriber_count == 0 or now_ns - self.state_changed_ns >= self.liveness_timeout_ns:
+            if self.subscribers.count == 0 or now_ns - self.state_changed_ns >= self.liveness_timeout_ns:
                 return self._enter(IMAGE_DONE, now_ns)
         return None
 
@@ -508,14 +492,15 @@ cdef class PublicationImage(Worked):
         return self.is_end_of_stream
 
     def _active_connections(self, int64_t now_ns):
-        cdef int i, active = 0
-        for i in range(self.connection_count):
-            active += (self.connections[i].heard
-                       and now_ns - self.connections[i].last_heard_ns <= self.liveness_timeout_ns)
+        cdef Connection* connections = <Connection*> self.connections.items
+        cdef int64_t i
+        cdef int active = 0
+        for i in range(self.connections.count):
+            active += connections[i].heard and now_ns - connections[i].last_heard_ns <= self.liveness_timeout_ns
         return active
 
     def _shall_drain(self, int64_t now_ns):
-        return (now_ns - self.last_packet_ns > self.liveness_timeout_ns or self.subscriber_count == 0
+        return (now_ns - self.last_packet_ns > self.liveness_timeout_ns or self.subscribers.count == 0
                 or self.is_revoked or (self.is_end_of_stream and self.rebuild_position >= self.high_water))
 
     def _enter(self, int state, int64_t now_ns):

@@ -3,7 +3,7 @@
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
 from transport.driver.frames cimport *
-from transport.driver.pointers cimport SLICE, pair_key
+from transport.driver.pointers cimport SLICE, pair_key, pointer_at
 from transport.driver.receive_endpoint cimport (ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
                                                 SESSION_NO_INTEREST, SESSION_PENDING_SETUP)
 from transport.driver.system_counters cimport count_event
@@ -69,8 +69,8 @@ cdef class Receiver:
         """Datagrams of the sockets that are ready, into their images; datagrams taken."""
         cdef int i, work = 0
         for i in range(self.transports.count):
-            if (<ReceiveTransport> self.transports.items[i]).channel.ready:
-                work += self._poll(<ReceiveTransport> self.transports.items[i], now_ns)
+            if (<ReceiveTransport> pointer_at(self.transports, i)).channel.ready:
+                work += self._poll(<ReceiveTransport> pointer_at(self.transports, i), now_ns)
         return work
 
     cdef int _poll(self, ReceiveTransport transport, int64_t now_ns) noexcept nogil:
@@ -189,21 +189,21 @@ cdef class Receiver:
         """One turn of every busy image and of a slice of the quiet ones; how many had something to do."""
         cdef int i, work = 0
         for i in range(self.images.busy - 1, -1, -1):
-            if (<PublicationImage> self.images.items[i]).conduct(now_ns):
+            if (<PublicationImage> pointer_at(self.images, i)).conduct(now_ns):
                 work += 1
-            elif (<PublicationImage> self.images.items[i]).is_settled():
+            elif (<PublicationImage> pointer_at(self.images, i)).is_settled():
                 self.images.settle(i, now_ns)
         for i in range(SLICE):
             self.cursor = self.images.next_quiet(self.cursor)
             if self.cursor < 0:
                 break
-            work += (<PublicationImage> self.images.items[self.cursor]).conduct(now_ns)
+            work += (<PublicationImage> pointer_at(self.images, self.cursor)).conduct(now_ns)
         return work
 
     cdef bint has_unread(self) noexcept nogil:
         cdef int i
         for i in range(self.images.count):
-            if (<PublicationImage> self.images.items[i]).has_unread():
+            if (<PublicationImage> pointer_at(self.images, i)).has_unread():
                 return True
         return False
 
@@ -211,7 +211,7 @@ cdef class Receiver:
         cdef int i
         cdef int64_t deadline = NEVER, due
         for i in range(self.images.count):
-            due = (<PublicationImage> self.images.items[i]).deadline_ns(now_ns)
+            due = (<PublicationImage> pointer_at(self.images, i)).deadline_ns(now_ns)
             if due < deadline:
                 deadline = due
         return deadline

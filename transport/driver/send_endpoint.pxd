@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from runtime.datagram cimport DatagramChannel, SendItem, SocketAddress
+from runtime.native_vector cimport NativeVector
 from transport.driver.pointers cimport PointerMap
 
 cdef struct Destination:
@@ -27,10 +28,8 @@ cdef class SendEndpoint:
     cdef int mode
     cdef readonly int ttl                      # multicast TTL told in SETUP
     cdef bint has_group_semantics              # multicast or multi-destination
-    cdef Destination* destinations
-    cdef readonly int destination_count
-    cdef int destination_capacity
-    cdef int next_start                        # destination that goes first, moves round
+    cdef NativeVector destinations             # of Destination
+    cdef int64_t next_start                        # destination that goes first, moves round
     cdef int64_t destination_timeout_ns
     cdef int64_t* destination_counter          # mdc-num-dest, or NULL
     cdef PointerMap publications               # (session, stream) -> NetworkPublication
@@ -42,6 +41,6 @@ cdef class SendEndpoint:
     cdef int _transmit_gathered(self, SendItem* items, int count) noexcept nogil
     cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length) noexcept nogil
     cdef void on_status_source(self, int64_t receiver_id, const SocketAddress* source, int64_t now_ns) noexcept nogil
-    cdef int _find(self, int64_t receiver_id, const SocketAddress* source) noexcept nogil
-    cdef bint _add(self, const SocketAddress* address, int64_t registration_id, int64_t now_ns) noexcept nogil
+    cdef Destination* _find(self, int64_t receiver_id, const SocketAddress* source) noexcept nogil
+    cdef Destination* _add(self, const SocketAddress* address, int64_t registration_id, int64_t now_ns) noexcept nogil
     cdef void _publish_count(self) noexcept nogil

@@ -9,7 +9,6 @@ class SendEndpoint:
     control: UdpChannel
     connected_to: tuple[str, int] | None
     ttl: int
-    destination_count: int
     reference_count: int
     status: Counter
     local_address_counter: Counter
@@ -27,6 +26,8 @@ class SendEndpoint:
     ) -> None: ...
     def retain(self) -> None: ...
     def release(self) -> bool: ...
+    @property
+    def destination_count(self) -> int: ...
     @property
     def is_manual(self) -> bool: ...
     @property

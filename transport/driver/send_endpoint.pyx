@@ -1,8 +1,5 @@
 """Where a publication's datagrams leave (transport-wire.md §4.1, §9)."""
 
-from libc.stdlib cimport free, realloc
-from libc.string cimport memset
-
 from runtime.atomics cimport ordo_store_release_i64
 from runtime.counters cimport Counter
 from transport.driver.frames cimport address_port, load_address, same_address
@@ -29,9 +26,7 @@ cdef class SendEndpoint:
         self.destination_timeout_ns = destination_timeout_ns
         self.ttl = ttl
         self.publications = PointerMap()
-
-    def __dealloc__(self):
-        free(self.destinations)
+        self.destinations = NativeVector(sizeof(Destination), DESTINATIONS_MAX)
 
     def retain(self):
         self.reference_count += 1
@@ -49,6 +44,10 @@ cdef class SendEndpoint:
     def is_multi_destination(self):
         return self.mode != MODE_SINGLE
 
+    @property
+    def destination_count(self):
+        return self.destinations.count
+
     def set_destinations_counter(self, Counter counter not None):
         """mdc-num-dest: the number of destinations."""
         self.destinations_counter = counter
@@ -64,41 +63,44 @@ cdef class SendEndpoint:
         """A manual destination; `packed` is the kernel's address, empty while the name has none."""
         cdef SocketAddress address
         load_address(&address, packed)
-        if not self._add(&address, registration_id, now_ns):
-            raise TransportError(f"too many destinations: destination_count={self.destination_count} "
+        if self._add(&address, registration_id, now_ns) == NULL:
+            raise TransportError(f"too many destinations: destination_count={self.destinations.count} "
                                  f"allowed={DESTINATIONS_MAX}; remove one first")
 
     def remove_destination(self, bytes packed):
         """Removes the manual destination with this address; True when there was one."""
+        cdef Destination* destinations = <Destination*> self.destinations.items
         cdef SocketAddress address
-        cdef int i
+        cdef int64_t i
         load_address(&address, packed)
-        for i in range(self.destination_count):
-            if same_address(&self.destinations[i].address, &address):
+        for i in range(self.destinations.count):
+            if same_address(&destinations[i].address, &address):
                 self._remove(i)
                 return True
         return False
 
     def remove_destination_by_id(self, int64_t registration_id):
         """Removes the manual destination that command added; True when there was one."""
-        cdef int i
-        for i in range(self.destination_count):
-            if self.destinations[i].registration_id == registration_id:
+        cdef Destination* destinations = <Destination*> self.destinations.items
+        cdef int64_t i
+        for i in range(self.destinations.count):
+            if destinations[i].registration_id == registration_id:
                 self._remove(i)
                 return True
         return False
 
     def replace_destination(self, int64_t registration_id, bytes packed):
         """The name of a manual destination has another address now; True when it differs from the one in use."""
+        cdef Destination* destinations = <Destination*> self.destinations.items
         cdef SocketAddress address
-        cdef int i
+        cdef int64_t i
         load_address(&address, packed)
-        for i in range(self.destination_count):
-            if self.destinations[i].registration_id == registration_id:
-                if self.destinations[i].address.length_bytes and same_address(&self.destinations[i].address, &address):
+        for i in range(self.destinations.count):
+            if destinations[i].registration_id == registration_id:
+                if destinations[i].address.length_bytes and same_address(&destinations[i].address, &address):
                     return False
-                self.destinations[i].address = address
-                self.destinations[i].has_receiver_id = False
+                destinations[i].address = address
+                destinations[i].has_receiver_id = False
                 return True
         return False
 
@@ -116,92 +118,87 @@ cdef class SendEndpoint:
 
     def silent_destinations(self, int64_t now_ns):
         """Registration ids of the manual destinations that were not heard for the destination timeout."""
-        return [self.destinations[i].registration_id for i in range(self.destination_count)
-                if now_ns - self.destinations[i].last_heard_ns > self.destination_timeout_ns]
+        cdef Destination* destinations = <Destination*> self.destinations.items
+        return [destinations[i].registration_id for i in range(self.destinations.count)
+                if now_ns - destinations[i].last_heard_ns > self.destination_timeout_ns]
 
     def expire_destinations(self, int64_t now_ns):
         """Drops dynamic destinations that fell silent."""
-        cdef int i = 0
+        cdef Destination* destinations = <Destination*> self.destinations.items
+        cdef int64_t i = 0
         if self.mode != MODE_DYNAMIC:
             return
-        while i < self.destination_count:
-            if now_ns - self.destinations[i].last_heard_ns > self.destination_timeout_ns:
+        while i < self.destinations.count:
+            if now_ns - destinations[i].last_heard_ns > self.destination_timeout_ns:
                 self._remove(i)
             else:
                 i += 1
 
-    def _remove(self, int index):
-        self.destinations[index] = self.destinations[self.destination_count - 1]
-        self.destination_count -= 1
+    def _remove(self, int64_t index):
+        self.destinations.swap_remove_at(index)
         self._publish_count()
 
     cdef void _publish_count(self) noexcept nogil:
         if self.destination_counter != NULL:
-            ordo_store_release_i64(self.destination_counter, self.destination_count)
+            ordo_store_release_i64(self.destination_counter, self.destinations.count)
 
-    cdef bint _add(self, const SocketAddress* address, int64_t registration_id, int64_t now_ns) noexcept nogil:
-        cdef Destination* grown
-        cdef Destination* added
-        if self.destination_count >= DESTINATIONS_MAX:
-            return False
-        if self.destination_count == self.destination_capacity:
-            grown = <Destination*> realloc(self.destinations, (2 * self.destination_capacity + 4) * sizeof(Destination))
-            if grown == NULL:
-                return False
-            self.destinations = grown
-            self.destination_capacity = 2 * self.destination_capacity + 4
-        added = &self.destinations[self.destination_count]
-        memset(added, 0, sizeof(Destination))
+    cdef Destination* _add(self, const SocketAddress* address, int64_t registration_id, int64_t now_ns) noexcept nogil:
+        """The new destination, or NULL when there is no room for it."""
+        cdef Destination* added = <Destination*> self.destinations.try_append()
+        if added == NULL:
+            return NULL
         added.address = address[0]
         added.registration_id = registration_id
         added.last_heard_ns = now_ns
-        self.destination_count += 1
         self._publish_count()
-        return True
+        return added
 
-    cdef int _find(self, int64_t receiver_id, const SocketAddress* source) noexcept nogil:
-        cdef int i
+    cdef Destination* _find(self, int64_t receiver_id, const SocketAddress* source) noexcept nogil:
+        """The destination that a status message comes from, or NULL."""
+        cdef int64_t i
         cdef Destination* d
-        for i in range(self.destination_count):
-            d = &self.destinations[i]
+        for i in range(self.destinations.count):
+            d = &(<Destination*> self.destinations.items)[i]
             if d.has_receiver_id:
                 if d.receiver_id == receiver_id and address_port(&d.address) == address_port(source):
-                    return i
+                    return d
             elif d.address.length_bytes and same_address(&d.address, source):
-                return i
-        return -1
+                return d
+        return NULL
 
     cdef void on_status_source(self, int64_t receiver_id, const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """Any valid status message keeps its destination, and makes a new one in dynamic mode."""
-        cdef int i
+        cdef Destination* heard
         self.last_heard_ns = now_ns
         if self.mode == MODE_SINGLE:
             return
-        i = self._find(receiver_id, source)
-        if i < 0:
-            if self.mode != MODE_DYNAMIC or not self._add(source, -1, now_ns):
-                return
-            i = self.destination_count - 1
-        self.destinations[i].receiver_id = receiver_id
-        self.destinations[i].has_receiver_id = True
-        self.destinations[i].last_heard_ns = now_ns
+        heard = self._find(receiver_id, source)
+        if heard == NULL and self.mode == MODE_DYNAMIC:
+            heard = self._add(source, -1, now_ns)
+        if heard == NULL:
+            return
+        heard.receiver_id = receiver_id
+        heard.has_receiver_id = True
+        heard.last_heard_ns = now_ns
 
     cdef int transmit(self, SendItem* items, int count) noexcept nogil:
         """How many of the items, from the first, went to every destination.
 
         A destination that cannot be reached loses its datagrams; only a full socket buffer holds the others up.
         """
-        cdef int i, k, sent, whole = count
+        cdef Destination* destinations = <Destination*> self.destinations.items
         cdef Destination* d
+        cdef int64_t i
+        cdef int k, sent, whole = count
         if self.mode == MODE_SINGLE:
             for k in range(count):
                 items[k].to = NULL
             sent = self.channel.send(items, count)
             return sent if sent > 0 else 0 if sent == 0 or sent == -EAGAIN else count
-        if self.destination_count * count <= GATHERED_ITEMS_MAX:
+        if self.destinations.count * count <= GATHERED_ITEMS_MAX:
             return self._transmit_gathered(items, count)
-        for i in range(self.destination_count):
-            d = &self.destinations[(i + self.next_start) % self.destination_count]
+        for i in range(self.destinations.count):
+            d = &destinations[(i + self.next_start) % self.destinations.count]
             if d.address.length_bytes == 0:
                 continue
             for k in range(count):
@@ -214,17 +211,18 @@ cdef class SendEndpoint:
             if sent < whole:
                 whole = sent
         self.next_start += 1
-        if self.next_start >= self.destination_count:
+        if self.next_start >= self.destinations.count:
             self.next_start = 0
         return whole
 
     cdef int _transmit_gathered(self, SendItem* items, int count) noexcept nogil:
         """All destinations with one system call; after a full socket buffer all of them get the rest again."""
         cdef SendItem gathered[GATHERED_ITEMS_MAX]
-        cdef int i, k, sent, total = 0
         cdef Destination* d
-        for i in range(self.destination_count):
-            d = &self.destinations[i]
+        cdef int64_t i
+        cdef int k, sent, total = 0
+        for i in range(self.destinations.count):
+            d = &(<Destination*> self.destinations.items)[i]
             if d.address.length_bytes == 0:
                 continue
             for k in range(count):

@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
 from transport.driver.frames cimport *
-from transport.driver.pointers cimport SLICE, pair_key
+from transport.driver.pointers cimport SLICE, pair_key, pointer_at
 from transport.driver.system_counters cimport count_event
 
 cdef enum:
@@ -50,8 +50,8 @@ cdef class Sender:
         """Control frames of the sockets that are ready; datagrams taken."""
         cdef int i, work = 0
         for i in range(self.endpoints.count):
-            if (<SendEndpoint> self.endpoints.items[i]).control.ready:
-                work += self._poll(<SendEndpoint> self.endpoints.items[i], now_ns)
+            if (<SendEndpoint> pointer_at(self.endpoints, i)).control.ready:
+                work += self._poll(<SendEndpoint> pointer_at(self.endpoints, i), now_ns)
         return work
 
     cdef int _poll(self, SendEndpoint endpoint, int64_t now_ns) noexcept nogil:
@@ -133,9 +133,9 @@ cdef class Sender:
             self.next_start = 0
         at = self.next_start
         for i in range(busy):
-            bytes_sent = (<NetworkPublication> self.publications.items[at]).send(now_ns)
+            bytes_sent = (<NetworkPublication> pointer_at(self.publications, at)).send(now_ns)
             if bytes_sent > 0:
-                (<NetworkPublication> self.publications.items[at]).active_ns = now_ns
+                (<NetworkPublication> pointer_at(self.publications, at)).active_ns = now_ns
                 sent += bytes_sent
             at += 1
             if at == busy:
@@ -144,9 +144,9 @@ cdef class Sender:
             self.send_cursor = self.publications.next_quiet(self.send_cursor)
             if self.send_cursor < 0:
                 break
-            bytes_sent = (<NetworkPublication> self.publications.items[self.send_cursor]).send(now_ns)
+            bytes_sent = (<NetworkPublication> pointer_at(self.publications, self.send_cursor)).send(now_ns)
             if bytes_sent > 0:
-                self.publications.wake(<NetworkPublication> self.publications.items[self.send_cursor], now_ns)
+                self.publications.wake(<NetworkPublication> pointer_at(self.publications, self.send_cursor), now_ns)
                 sent += bytes_sent
         return sent
 
@@ -154,8 +154,8 @@ cdef class Sender:
         """Limits and cleaning, of the busy ones and of a slice of the quiet ones; how many moved."""
         cdef int i, work = 0
         for i in range(self.publications.busy - 1, -1, -1):
-            if (<NetworkPublication> self.publications.items[i]).conduct(now_ns):
-                (<NetworkPublication> self.publications.items[i]).active_ns = now_ns
+            if (<NetworkPublication> pointer_at(self.publications, i)).conduct(now_ns):
+                (<NetworkPublication> pointer_at(self.publications, i)).active_ns = now_ns
                 work += 1
             else:
                 self.publications.settle(i, now_ns)
@@ -163,15 +163,15 @@ cdef class Sender:
             self.conduct_cursor = self.publications.next_quiet(self.conduct_cursor)
             if self.conduct_cursor < 0:
                 break
-            if (<NetworkPublication> self.publications.items[self.conduct_cursor]).conduct(now_ns):
-                self.publications.wake(<NetworkPublication> self.publications.items[self.conduct_cursor], now_ns)
+            if (<NetworkPublication> pointer_at(self.publications, self.conduct_cursor)).conduct(now_ns):
+                self.publications.wake(<NetworkPublication> pointer_at(self.publications, self.conduct_cursor), now_ns)
                 work += 1
         return work
 
     cdef bint has_work(self) noexcept nogil:
         cdef int i
         for i in range(self.publications.count):
-            if (<NetworkPublication> self.publications.items[i]).has_work():
+            if (<NetworkPublication> pointer_at(self.publications, i)).has_work():
                 return True
         return False
 
@@ -179,7 +179,7 @@ cdef class Sender:
         cdef int i
         cdef int64_t deadline = NEVER, due
         for i in range(self.publications.count):
-            due = (<NetworkPublication> self.publications.items[i]).deadline_ns(now_ns)
+            due = (<NetworkPublication> pointer_at(self.publications, i)).deadline_ns(now_ns)
             if due < deadline:
                 deadline = due
         return deadline
