@@ -89,6 +89,15 @@ class ConfigurationTable:
         """Whether a record, or the snapshot, names a member, be it one that others followed."""
         return any(member_id in one.member_ids for position, one in self._rows if position != NULL_POSITION)
 
+    def has_removed(self, member_id: int, commit_position: int) -> bool:
+        """Whether a configuration named a member, and neither the newest committed one nor any after it does.
+
+        Whoever led or was elected since then has that record in its log (Raft §5.4), and so is named by it.
+        """
+        live = max((n for n, (position, _) in enumerate(self._rows) if position <= commit_position), default=0)
+        is_named = [member_id in configuration.member_ids for _, configuration in self._rows]
+        return any(is_named) and not any(is_named[live:])
+
     def append(self, position: int, configuration: Configuration) -> None:
         """A record that ends at `position` was found in the log."""
         assert position > self.position, f"{position=} after {self._rows}"

@@ -222,6 +222,10 @@ class Context:
             return False
         return not self.is_leading or member_id not in self.strangers
 
+    def is_removed_member(self, member_id: int) -> bool:
+        """Whether a committed configuration took a member out: it can neither be elected nor lead any more."""
+        return self.configurations.has_removed(member_id, self.progress.commit_position)
+
     def is_distrusted(self, member: Member) -> bool:
         """Whether a member said within the heartbeat timeout that it may not vote."""
         return self.now_ns < member.distrusted_ns + self.config.leader_heartbeat_timeout_ns

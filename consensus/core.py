@@ -78,8 +78,16 @@ class ConsensusCore:
             )
         ctx.configure(position, configuration)
 
+    def may_introduce(self, member_id: int) -> bool:
+        """Whether a member's word is enough that another is one: it is known itself, and was not removed."""
+        ctx = self._ctx
+        return member_id in ctx.members and not ctx.is_removed_member(member_id)
+
     def on_introduction(self, member_id: int) -> bool:
-        """A member that this one may not know makes itself known, for an election. False when there are too many."""
+        """A member that this one may not know is made known, for an election, by one that `may_introduce`.
+
+        False when there are too many.
+        """
         ctx = self._ctx
         if member_id in ctx.members or len(ctx.strangers) < STRANGERS_MAX:
             ctx.introduce(member_id)

@@ -45,7 +45,11 @@ def on_message(ctx: Context, message: Message) -> None:
     handler, sender_field = HANDLERS[type(message)]
     if ctx.state is ElectionState.INIT or handler is None:
         return
-    if not sender_field or ctx.is_heard(getattr(message, sender_field)):
+    if not sender_field:
+        handler(ctx, message)
+        return
+    sender_id = getattr(message, sender_field)
+    if ctx.is_heard(sender_id) and not (isinstance(message, OF_MEMBERS_ONLY) and ctx.is_removed_member(sender_id)):
         handler(ctx, message)
 
 
@@ -120,6 +124,9 @@ HANDLERS: dict[type[Any], tuple[Handler | None, str]] = {
     ReadIndexResponse: (None, "leader_member_id"),
 }
 """Who handles a message, and which field names its sender; replays, endpoints and reads are the shell's own affair."""
+
+OF_MEMBERS_ONLY = (RequestVote, Vote, NewLeadershipTerm, CommitPosition, TimeoutNow, TrustAnswer)
+"""In what a removed member has no say. Its canvass is heard: a leader answers it, so that it learns of its removal."""
 
 TICKS: dict[ElectionState, Callable[[Context], None]] = {
     ElectionState.INIT: election.tick_init,

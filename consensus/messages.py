@@ -161,7 +161,10 @@ class TrustAnswer(NamedTuple):
 
 
 class Introduction(NamedTuple):
-    """A member tells its endpoints to members that may not have the configuration which names it; `member` is text."""
+    """A member names one of its configuration to members that may have an older one; `member` is text, with endpoints.
+
+    It counts only in a stream that is proven to be of a member which the receiver knows.
+    """
 
     member_id: int
     member: str

@@ -354,7 +354,8 @@ class ConsensusModule:
                 self.on_consensus(source, held, now_ns)
         elif message is not None:
             if isinstance(message, messages.Introduction):
-                self._on_introduction(message)
+                self._on_introduction(source, message)
+                return
             sender_id = self.proofs.sender_of(message, self.core.leader_member_id)
             if self.proofs.admits(source, sender_id, buffer, now_ns) and self._is_believable(message):
                 self._on_member_message(message, now_ns)
@@ -386,15 +387,22 @@ class ConsensusModule:
         except (DecodeError, ConfigurationError) as error:
             self.on_invalid_request(f"consensus: {error.message}")
 
-    def _on_introduction(self, message: messages.Introduction) -> None:
+    def _on_introduction(self, source: ConsensusSource, message: messages.Introduction) -> None:
+        """A member names another, whom this one may not know yet. Nobody's own word is taken for being one."""
+        if not self.core.may_introduce(source.member_id):
+            if source.member_id != NULL_VALUE:
+                self.on_invalid_request(f"consensus: an Introduction by member {source.member_id}, which was removed")
+            return  # a stream that is not proven yet: with its next message it will be
         try:
             member = parse_member(message.member_id, message.member)
         except ConfigurationError as error:
             self.on_invalid_request(f"consensus: Introduction: {error.message}")
             return
-        is_known = member.id in self.core.configuration.member_ids
-        if not is_known and member.id != self.member_id and self.core.on_introduction(member.id):
+        if not self._is_member(member.id) and member.id != self.member_id and self.core.on_introduction(member.id):
             self.contacts.learn(member)
+
+    def _is_member(self, member_id: int) -> bool:
+        return member_id in self.core.configuration.member_ids
 
     def _is_believable(self, message: messages.Message) -> bool:
         """False when it names a member that this one has never heard of, or a term that no election could have reached:
@@ -757,17 +765,21 @@ class ConsensusModule:
     def broadcast(self, message: messages.Message) -> None:
         """Members that have an older configuration may not know whom they hear."""
         if isinstance(message, messages.CanvassPosition) and self.membership.is_of_the_log:
-            self.contacts.broadcast(consensus_codec.encode(self._introduction()))
+            for introduction in self._introductions():
+                self.contacts.broadcast(introduction)
         self.contacts.broadcast(consensus_codec.encode(message))
 
-    def _introduction(self) -> messages.Introduction:
-        return messages.Introduction(self.member_id, self.contacts.own.encode())
+    def _introductions(self) -> list[bytes]:
+        """Of all members of the configuration of the log: others believe it of one that they know."""
+        members = [*self.membership.voters, *self.membership.learners]
+        return [consensus_codec.encode(messages.Introduction(member.id, member.encode())) for member in members]
 
     def _send(self, member_id: int, message: messages.Message) -> None:
         if isinstance(message, messages.NewLeadershipTerm):
             message = message._replace(timestamp=self.cluster_time, leader_recording_id=self.log.recording_id)
             if self.membership.is_of_the_log:
-                self.contacts.send(member_id, consensus_codec.encode(self._introduction()))
+                for introduction in self._introductions():
+                    self.contacts.send(member_id, introduction)
         elif isinstance(message, messages.TrustAnswer) and message.leadership_term_id != NULL_VALUE:
             message = message._replace(log_position=self.sequencer.log_end_position)
         elif isinstance(message, messages.AppendPosition):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from cluster.wire import codecs, consensus_codec
+from cluster.wire import codecs, consensus_codec, ordo_codecs
 from cluster.wire.counter_types import CounterType
+from cluster.wire.members import Member
 from cluster.wire.streams import CONSENSUS_STREAM_ID
 from consensus import messages
 from deploy.launcher import LocalCluster
@@ -99,6 +101,73 @@ def test_nothing_that_is_said_in_the_name_of_members_counts(start_cluster: Start
         assert counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID) == term_id
         assert [counter_of(cluster, one, CounterType.ELECTION_COUNT) for one in cluster.member_ids] == elections
         assert writer.new_leaders == []
+    cluster.check_running()
+
+
+class Invented:
+    """A member that nobody has added: it makes itself known, answers challenges at its own endpoint, and stands."""
+
+    ID = 9
+
+    def __init__(self, cluster: LocalCluster, port: int) -> None:
+        self.transport = ClientTransport.embedded()
+        client = self.transport.client
+        endpoint = f"127.0.0.1:{port}"
+        self.member = Member(self.ID, *[endpoint] * 5)
+        self.heard = client.add_subscription(f"aeron:udp?endpoint={endpoint}", CONSENSUS_STREAM_ID)
+        self.publications = []
+        for ingress in cluster.ingress_endpoints.values():
+            host, _, port_text = ingress.rpartition(":")
+            channel = f"aeron:udp?endpoint={host}:{int(port_text) + 1}|term-length=64k"
+            self.publications.append(client.add_exclusive_publication(channel, CONSENSUS_STREAM_ID))
+        self.challenges = 0
+        self.votes = 0
+
+    def say(self, message: bytes) -> None:
+        for publication in self.publications:
+            publication.offer(message)
+
+    def step(self, term_id: int, position: int) -> None:
+        self.say(consensus_codec.encode(messages.Introduction(self.ID, self.member.encode())))
+        candidate = messages.RequestVote(term_id, position, term_id + 1, self.ID, VERSION, False)
+        canvass = messages.CanvassPosition(term_id, position, term_id, self.ID, VERSION)
+        for message in (canvass, candidate):
+            self.say(consensus_codec.encode(message))
+        for _ in range(10):
+            self.transport.drive()
+            self.heard.poll(self._on_message, 50)
+
+    def _on_message(self, payload: bytes, _: object) -> None:
+        found = ordo_codecs.decode(payload)
+        if found is not None and found[0] is ordo_codecs.MEMBER_CHALLENGE:
+            self.challenges += 1
+            self.say(ordo_codecs.MEMBER_PROOF.encode(nonce=found[1].nonce, member_id=self.ID))
+        elif isinstance(consensus_codec.decode(payload), messages.Vote):
+            self.votes += 1
+
+
+def test_an_invented_member_takes_no_part_in_an_election(
+    start_cluster: StartCluster, free_port: Callable[[], int]
+) -> None:
+    """It introduced itself, and those who were looking for a leader voted for it, and followed it into nothing."""
+    cluster = start_cluster()
+    leader = cluster.await_leader()
+    others = [one for one in cluster.member_ids if one != leader]
+    invented = Invented(cluster, free_port())
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(50)
+        term_id = counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID)
+        for member_id in others:
+            cluster.kill(member_id)
+        deadline_s = time.monotonic() + 3
+        while time.monotonic() < deadline_s:  # one member alone: whoever it votes for, it is an invention
+            invented.step(term_id, 1 << 40)
+        assert invented.challenges == invented.votes == 0
+        for member_id in others:
+            cluster.start_member(member_id)
+        writer.write(50)
+        demand_agreement(cluster, [writer])
+    invented.transport.close()
     cluster.check_running()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -350,11 +351,18 @@ class SimulatedNode:
         """With a configuration of the log, one may be a stranger to the others."""
         assert self.core is not None
         if isinstance(message, CanvassPosition | NewLeadershipTerm) and self.core.configuration_position >= 0:
-            self.world.send(self.member_id, member_id, lambda node: node.on_introduction(self.member_id))
+            for named_id in self.core.configuration.member_ids:
+                self.world.send(
+                    self.member_id,
+                    member_id,
+                    partial(SimulatedNode.on_introduction, by=self.member_id, member_id=named_id),
+                )
 
-    def on_introduction(self, member_id: int) -> None:
+    def on_introduction(self, by: int, member_id: int) -> None:
+        """Believed of a member that is known itself."""
         assert self.core is not None
-        self.core.on_introduction(member_id)
+        if member_id != self.member_id and self.core.may_introduce(by):
+            self.core.on_introduction(member_id)
 
     def do_PersistCandidateTerm(self, command: commands.PersistCandidateTerm) -> None:
         assert command.candidate_term_id > self.disk.candidate_term_id

@@ -264,6 +264,22 @@ def test_4_2_3_a_removed_member_does_not_disturb_the_leader_and_is_answered() ->
     assert [target for target, _ in leader.sent(NewLeadershipTerm)] == [2]
 
 
+def test_4_2_3_a_removed_member_is_neither_voted_for_nor_followed() -> None:
+    """Once its removal is committed; before, it may lead those that lack the record."""
+    for is_committed in (False, True):
+        member = Harness(3).following().configured((0, 1))
+        member.core.on_log_lost("the log ended", True, member.now_ns)
+        member.appended(member.core.append_position).canvassing()
+        if is_committed:
+            member.core.progress.commit_position = member.core.append_position
+        member.request_from(2, 5, 4)
+        assert len(member.sent(Vote)) == (not is_committed)
+        assert member.core.may_introduce(2) == (not is_committed)
+        member.announce(2, 6, member.core.append_position, log_term=member.core.log_term_id)
+        assert (member.core.candidate_term_id == 6) == (not is_committed)
+        assert member.core.may_introduce(1)
+
+
 def test_4_2_3_strangers_are_not_heard_by_a_leader() -> None:
     leader = Harness(3).serving()
     leader.core.on_introduction(7)

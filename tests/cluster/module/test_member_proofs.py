@@ -112,8 +112,9 @@ def test_a_challenge_is_answered_to_the_members_own_endpoint_only(member: Member
 
 
 def test_every_message_of_consensus_has_a_sender() -> None:
-    """By a field of its own, or the leader: a new message must say which."""
+    """By a field of its own, or the leader, or the stream that was proven before: a new message must say which."""
     of_leader = {messages.StopCatchup, messages.TerminationPosition}
+    of_proven = {messages.Introduction}
     kinds = set(messages.Message.__args__)
-    assert kinds == set(SENDER_FIELDS) | of_leader
+    assert kinds == set(SENDER_FIELDS) | of_leader | of_proven
     assert all(name in kind._fields for kind, name in SENDER_FIELDS.items())
