@@ -11,8 +11,6 @@ from pathlib import Path
 from tools.check_imports import imports
 from tools.source import ROOT, Problem, files
 
-ALLOWANCES_PATH = ROOT / "tools" / "circle_allowances.txt"
-
 Where = tuple[Path, int]
 """File and line of an import."""
 
@@ -66,15 +64,12 @@ def find_way(graph: Graph, origin: str) -> list[str] | None:
 
 def check() -> list[Problem]:
     graph = read_graph()
-    allowed = {line.split("#")[0].strip() for line in ALLOWANCES_PATH.read_text().splitlines()} - {""}
     ways = {module: way for module in sorted(graph) if (way := find_way(graph, module)) is not None}
     found: list[Problem] = []
     told: set[str] = set()
     for module, way in ways.items():
-        if module not in allowed and module not in told:
+        if module not in told:
             path, line = graph[module][way[1]]
             found.append(Problem(path, line, f"imports in a circle: {' -> '.join(way)}"))
             told.update(way)
-    for module in sorted(allowed - ways.keys()):
-        found.append(Problem(ALLOWANCES_PATH, 1, f"{module} needs no allowance any more: remove its line"))
     return found

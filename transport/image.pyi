@@ -1,9 +1,12 @@
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Protocol
 
 from runtime.counters import Counter
 from transport.logbuffer import LogBuffers
-from transport.subscription import Subscription
+
+class _Subscription(Protocol):
+    def reject_image(self, image: Image, reason: str) -> None: ...
 
 class Action(IntEnum):
     ABORT = 1
@@ -18,7 +21,7 @@ class Image:
     correlation_id: int
     join_position: int
     source_identity: str
-    subscription: Subscription | None
+    subscription: _Subscription | None
     def __init__(
         self,
         log: LogBuffers,
@@ -26,7 +29,7 @@ class Image:
         *,
         correlation_id: int | None = None,
         source_identity: str = "",
-        subscription: Subscription | None = None,
+        subscription: _Subscription | None = None,
     ) -> None: ...
     def poll(self, handler: Callable[[bytes, Header], object], limit: int = 10) -> int: ...
     def controlled_poll(self, handler: Callable[[bytes, Header], Action | None], limit: int = 10) -> int: ...

@@ -1,7 +1,8 @@
 """Measures, in virtual time, how long the cluster is without a serving leader: `python -m tests.consensus.failover`."""
 
+from tests.consensus.faults import MILLISECOND_NS, Faults
 from tests.consensus.node import SimulatedNode
-from tests.consensus.world import MILLISECOND_NS, SECOND_NS, Faults, World
+from tests.consensus.world import SECOND_NS, World
 
 RUNS = 60
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from consensus import commands
 from consensus.config import ConsensusConfig, DurableState
@@ -24,7 +24,7 @@ from consensus.states import ElectionState, Role
 from tests.consensus.disk import Disk, Entry
 
 if TYPE_CHECKING:
-    from tests.consensus.world import World
+    from tests.consensus.faults import Faults
 
 FIRST_RECORD_LENGTH = 96
 ENTRIES_PER_DATAGRAM = 32
@@ -42,10 +42,36 @@ class SeededInts:
         return self._rng.randint(low, high)
 
 
+class Trace(Protocol):
+    """A hash over what happened."""
+
+    def update(self, data: bytes, /) -> object: ...
+
+
+class NodeWorld(Protocol):
+    """What a member needs of the world that it lives in."""
+
+    rng: Random
+    now_ns: int
+    faults: Faults
+    faults_on: bool
+    nodes: list[SimulatedNode]
+    transitions: set[tuple[ElectionState, ElectionState]]
+
+    @property
+    def trace(self) -> Trace: ...
+    def at(self, delay_ns: int, action: Callable[[], None]) -> None: ...
+    def send(self, source: int, target: int, deliver: Callable[[SimulatedNode], None]) -> None: ...
+    def send_message(self, source: int, target: int, message: Message) -> None: ...
+    def new_identity(self) -> int: ...
+    def note_committed(self, node: SimulatedNode, position: int) -> None: ...
+    def note_elected(self, leadership_term_id: int, node: SimulatedNode) -> None: ...
+
+
 class SimulatedNode:
     """Survives crashes as its disk; everything else is made anew by a restart."""
 
-    def __init__(self, world: World, config: ConsensusConfig) -> None:
+    def __init__(self, world: NodeWorld, config: ConsensusConfig) -> None:
         self.world = world
         self.config = config
         self.member_id = config.member_id

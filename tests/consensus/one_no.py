@@ -6,8 +6,9 @@ either hear each other (`one link`), or that same member alone (`bridge`), which
 """
 
 from tests.consensus.failover import CALM
+from tests.consensus.faults import MILLISECOND_NS
 from tests.consensus.node import SimulatedNode
-from tests.consensus.world import MILLISECOND_NS, SECOND_NS, World
+from tests.consensus.world import SECOND_NS, World
 
 RUNS = 60
 MEMBERS = 5

@@ -9,7 +9,8 @@ import os
 import pytest
 
 from consensus.states import TRANSITIONS
-from tests.consensus.world import MILLISECOND_NS, SECOND_NS, World
+from tests.consensus.faults import MILLISECOND_NS
+from tests.consensus.world import SECOND_NS, World
 
 FIRST_SEED = int(os.environ.get("ORDO_CONSENSUS_FIRST", "0"))
 SEEDS = int(os.environ.get("ORDO_CONSENSUS_SEEDS", "120"))

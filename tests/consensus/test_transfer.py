@@ -4,9 +4,10 @@ from consensus.commands import LeaveLog, PersistCandidateTerm, PrepareLog
 from consensus.messages import AppendPosition, RequestVote, TimeoutNow, Vote
 from consensus.states import ElectionState, Role
 from tests.consensus.failover import CALM
+from tests.consensus.faults import MILLISECOND_NS
 from tests.consensus.harness import FIRST_RECORD, Harness
 from tests.consensus.test_simulation import run_seed
-from tests.consensus.world import MILLISECOND_NS, SECOND_NS, World
+from tests.consensus.world import SECOND_NS, World
 
 END = FIRST_RECORD + 128
 

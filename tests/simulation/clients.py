@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.client.session import ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
@@ -12,7 +12,7 @@ from runtime.errors import OrdoError
 from runtime.memory import HeapMemoryProvider
 from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
 from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request, decode_reply
-from tests.simulation.queries import Asking
+from tests.simulation.queries import Asking, QueryWorld
 from tests.simulation.requests import Requesting
 from tests.simulation.timeline import NEVER_NS, Actor
 from transport.client import TransportClient
@@ -21,7 +21,8 @@ from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.network import SimulatedNetwork
+    from tests.simulation.trace import Trace
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -33,10 +34,21 @@ QUIET_NS = 500 * MS
 TIMER_DELAYS_MS = (0, 1, 20, 500, 2000)
 
 
+class ClientWorld(QueryWorld, Protocol):
+    """What a client needs of the world that it lives in."""
+
+    network: SimulatedNetwork
+    trace: Trace
+    last_written: dict[int, int]
+
+    def note(self, text: str) -> None: ...
+    def on_answer(self, client: SimulatedClient, reply: Reply) -> None: ...
+
+
 class SimulatedClient(Actor):
     """A client through all its sessions. Numbers of requests go on from session to session."""
 
-    def __init__(self, world: World, client_id: int) -> None:
+    def __init__(self, world: ClientWorld, client_id: int) -> None:
         self.world = world
         self.client_id = client_id
         self.name = f"client{client_id}"

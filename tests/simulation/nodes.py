@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.state_store import StateStore
 from cluster.node.config import NodeConfig
@@ -15,12 +15,14 @@ from consensus.configuration import Configuration
 from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError, OrdoError
 from runtime.memory import HeapMemoryProvider
-from tests.simulation.service import RegisterService
+from tests.simulation.service import Observer, RegisterService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, NodeActor
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from runtime.random import RandomSource
+    from tests.simulation.network import SimulatedNetwork
+    from tests.simulation.options import Options
 
 EPOCH_NS = 1_700_000_000_000_000_000
 CLOCK_START_NS = 1_000_000_000
@@ -36,7 +38,22 @@ def node_name(member_id: int) -> str:
     return f"host{member_id}.test"
 
 
-def node_config(world: World, member_id: int) -> NodeConfig:
+class NodeWorld(Observer, Protocol):
+    """What a member needs of the world that it lives in."""
+
+    options: Options
+    random: RandomSource
+    network: SimulatedNetwork
+
+    @property
+    def now_ns(self) -> int: ...
+    def note(self, text: str) -> None: ...
+    def note_end(self, node: SimulatedNode) -> None: ...
+    def fail(self, text: str) -> None: ...
+    def on_booted(self, node: SimulatedNode) -> None: ...
+
+
+def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
     options = world.options
     folder = f"/simulated/node{member_id}"
     host = node_name if options.host_names else node_address
@@ -79,7 +96,7 @@ def node_config(world: World, member_id: int) -> NodeConfig:
 class SimulatedNode(NodeActor):
     """A member through all its lives. `node` is None while its process is dead; the disk outlives it."""
 
-    def __init__(self, world: World, member_id: int) -> None:
+    def __init__(self, world: NodeWorld, member_id: int) -> None:
         self.world = world
         self.member_id = member_id
         self.name = f"node{member_id}"

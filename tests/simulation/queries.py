@@ -2,56 +2,60 @@
 
 from __future__ import annotations
 
-import struct
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
 from runtime.errors import OrdoError
 from tests.simulation.operations import NONE_VALUE
+from tests.simulation.questions import Answer, decode_answer, encode_question
 from tests.simulation.timeline import NEVER_NS
 
 if TYPE_CHECKING:
     from cluster.client.query import PendingQuery, QueryReply
-    from tests.simulation.clients import SimulatedClient
-    from tests.simulation.world import World
+    from cluster.client.session import ClusterClient
+    from runtime.random import RandomSource
+    from tests.simulation.history import ClientHistory, ExecutedLog
+    from tests.simulation.nodes import SimulatedNode
+    from tests.simulation.options import Options
 
-_QUESTION = struct.Struct("<q")
-_ANSWER = struct.Struct("<q16s")
 PENDING_MAX = 20
 TIMEOUT_S = 2.0
 DEPOSED_NS = 1_000_000_000
 DEPOSED_MEAN_NS = 2_000_000
 
 
-class Answer(NamedTuple):
-    """What a register holds, and the hash over all records that the service had executed."""
+class QueryWorld(Protocol):
+    """What the queries of a client need of the world."""
 
-    value: int
-    digest: str
+    options: Options
+    random: RandomSource
+    executed: ExecutedLog
+    clients_history: ClientHistory
 
-    def encode(self) -> bytes:
-        return _ANSWER.pack(self.value, self.digest.encode())
-
-
-def encode_question(register: int) -> bytes:
-    return _QUESTION.pack(register)
-
-
-def decode_question(payload: bytes) -> int:
-    (register,) = _QUESTION.unpack(payload)
-    return int(register)
+    @property
+    def now_ns(self) -> int: ...
+    def members(self) -> list[SimulatedNode]: ...
+    def fail(self, text: str) -> None: ...
 
 
-def decode_answer(payload: bytes) -> Answer:
-    value, digest = _ANSWER.unpack(payload)
-    return Answer(value, digest.rstrip(b"\0").decode())
+class Asker(Protocol):
+    """The client whose queries these are."""
+
+    name: str
+    client_id: int
+    session: ClusterClient | None
+
+    @property
+    def world(self) -> QueryWorld: ...
+    @property
+    def asking(self) -> Asking: ...
 
 
 class LastQuestions:
     """After the faults each member is asked, again where its answer went with a session, until it has answered: of the
     configuration those that the client knows."""
 
-    def __init__(self, client: SimulatedClient) -> None:
+    def __init__(self, client: Asker) -> None:
         self._client = client
         self._pending: dict[int, PendingQuery | None] = {}
 
@@ -71,9 +75,9 @@ class LastQuestions:
 class Asking:
     """The queries of one client, of all kinds, to all members; a generator of its own draws them."""
 
-    def __init__(self, client: SimulatedClient) -> None:
+    def __init__(self, client: Asker) -> None:
         self._client = client
-        self._world: World = client.world
+        self._world: QueryWorld = client.world
         self._random: Random = client.world.random.stream(f"{client.name} queries")
         self._pending: set[int] = set()
         self._leader_id = -1

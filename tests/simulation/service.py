@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from runtime.errors import Reject
 from service_api.service import Cluster, ClusteredService
 from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply
-from tests.simulation.queries import Answer, decode_question
+from tests.simulation.questions import Answer, decode_question
 
 SNAPSHOT_PADDING_BYTES_MAX = 200_000
 DIGESTS_KEPT = 256

@@ -4,13 +4,14 @@ from typing import Any
 from runtime.counters import Counter
 from transport.driver.claims import Claims
 from transport.driver.loss import LossDetector
+from transport.driver.pointers import Worked
 from transport.driver.receive_endpoint import ReceiveEndpoint, ReceiveTransport
 from transport.driver.system_counters import SystemCounters
 from transport.logbuffer import LogBuffers
 
 STATE_NAMES: tuple[str, ...]
 
-class PublicationImage:
+class PublicationImage(Worked):
     log: LogBuffers
     endpoint: ReceiveEndpoint
     loss: LossDetector

@@ -1,7 +1,7 @@
 from runtime.counters import Counter
 from runtime.datagram import DatagramChannel
 from transport.driver.channel import UdpChannelSpec
-from transport.driver.publication_image import PublicationImage
+from transport.driver.pointers import Worked
 from transport.driver.system_counters import SystemCounters
 from transport.udp import UdpChannel
 
@@ -34,7 +34,7 @@ class ReceiveEndpoint:
     receiver_id: int
     has_tag: bool
     tag: int
-    images: dict[tuple[int, int], PublicationImage]
+    images: dict[tuple[int, int], Worked]
     interests: dict[int, list[int | None]]
     pending: dict[tuple[int, int], int]
     reference_count: int
@@ -51,6 +51,6 @@ class ReceiveEndpoint:
     def marker_of(self, session_id: int, stream_id: int) -> int: ...
     def mark(self, session_id: int, stream_id: int, marker: int, deadline_ns: int = 0) -> None: ...
     def unmark(self, session_id: int, stream_id: int) -> None: ...
-    def add_image(self, image: PublicationImage, session_id: int, stream_id: int) -> None: ...
-    def remove_image(self, image: PublicationImage, session_id: int, stream_id: int) -> None: ...
+    def add_image(self, image: Worked, session_id: int, stream_id: int) -> None: ...
+    def remove_image(self, image: Worked, session_id: int, stream_id: int) -> None: ...
     def conduct_endpoint(self, now_ns: int) -> int: ...

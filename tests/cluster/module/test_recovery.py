@@ -59,7 +59,9 @@ def end_of_messages(node: SimulatedNode, recording_id: int) -> int:
 
 def boot(node: SimulatedNode, forgot_vote: bool = False) -> Any:
     node.has_lost = True
-    for invariant in node.world.invariants if forgot_vote else ():
+    world = node.world
+    assert isinstance(world, World)
+    for invariant in world.invariants if forgot_vote else ():
         invariant.on_wiped(node)
     node.boot()
     assert node.is_alive
@@ -190,13 +192,13 @@ def test_an_empty_folder_rejoins_when_the_configuration_says_so() -> None:
 
 
 def test_nobody_can_give_back_what_a_single_member_lost() -> None:
-    _, node = cluster(nodes=1)
+    world, node = cluster(nodes=1)
     log_id = stored(node).log_recording_id
     segment(node, log_id, 65536).flip_bit(40, 3)
     before = segment(node, log_id, 65536).contents()
     node.has_disk_faults = True  # excuses its death
     node.boot()
     assert not node.is_alive
-    assert any(ClusterError.__name__ in event and "no other member" in event for event in node.world.trace.events)
+    assert any(ClusterError.__name__ in event and "no other member" in event for event in world.trace.events)
     assert segment(node, log_id, 65536).contents() == before
     assert stored(node).distrust is Distrust.NONE

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 from tests.simulation.invariants.checksums import Checksums
 from tests.simulation.invariants.commit_is_monotonic import CommitIsMonotonic
 from tests.simulation.invariants.commit_is_on_a_quorum import CommitIsOnAQuorum
@@ -23,13 +21,10 @@ from tests.simulation.invariants.state_machine_safety import StateMachineSafety
 from tests.simulation.invariants.suspension_is_of_the_log import SuspensionIsOfTheLog
 from tests.simulation.invariants.terms_are_kept import TermsAreKept
 
-if TYPE_CHECKING:
-    from tests.simulation.world import World
-
 __all__ = ["Checksums", "CommitIsOnAQuorum", "Invariant", "all_invariants"]
 
 
-def all_invariants(world: World) -> list[Invariant]:
+def all_invariants(world: WatchedWorld) -> list[Invariant]:
     """New checks for one run, in the order in which they are asked."""
     known_chains: dict[int, int] = {}
     logs = [LogCopy(node, known_chains) for node in world.nodes]

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tests.simulation.history import Executed
+    from tests.simulation.history import ClientHistory, Executed, ExecutedLog
     from tests.simulation.nodes import SimulatedNode
     from tests.simulation.operations import Reply
-    from tests.simulation.world import World
+    from tests.simulation.options import Options
+    from tests.simulation.trace import Trace
+
+
+class WatchedWorld(Protocol):
+    """What invariants look at, and how they say that one does not hold."""
+
+    options: Options
+    trace: Trace
+    nodes: list[SimulatedNode]
+    executed: ExecutedLog
+    clients_history: ClientHistory
+
+    @property
+    def now_ns(self) -> int: ...
+    @property
+    def committed_position(self) -> int: ...
+    def note(self, text: str) -> None: ...
+    def fail(self, text: str) -> None: ...
 
 
 class Invariant:
@@ -16,7 +34,7 @@ class Invariant:
 
     name = ""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WatchedWorld) -> None:
         self.world = world
 
     def hears(self, method: str) -> bool:

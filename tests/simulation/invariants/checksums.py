@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
     from tests.simulation.history import Executed
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class Checksums(Invariant):
@@ -20,7 +19,7 @@ class Checksums(Invariant):
 
     name = "checksums"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WatchedWorld) -> None:
         super().__init__(world)
         self.damage: dict[int, list[tuple[int, int]]] = {}
         """By member: (life in which it happened, log position of the damaged byte)."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
     from tests.simulation.history import Executed
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class CommitIsMonotonic(Invariant):
@@ -17,7 +16,7 @@ class CommitIsMonotonic(Invariant):
 
     name = "commit is monotonic"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WatchedWorld) -> None:
         super().__init__(world)
         self._seen: dict[int, int] = {}
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from consensus.configuration import Configuration
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class CommitIsOnAQuorum(Invariant):
@@ -21,7 +20,7 @@ class CommitIsOnAQuorum(Invariant):
 
     name = "commit is on a quorum"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WatchedWorld) -> None:
         super().__init__(world)
         self.position = 0
         self._by_term: dict[int, int] = {}

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 from tests.simulation.invariants.commit_is_on_a_quorum import CommitIsOnAQuorum
 from tests.simulation.invariants.logs import LogCopy
-
-if TYPE_CHECKING:
-    from tests.simulation.world import World
 
 
 class ConfigurationIsOfTheLog(Invariant):
@@ -17,7 +12,7 @@ class ConfigurationIsOfTheLog(Invariant):
 
     name = "configuration is of the log"
 
-    def __init__(self, world: World, logs: list[LogCopy], committed: CommitIsOnAQuorum) -> None:
+    def __init__(self, world: WatchedWorld, logs: list[LogCopy], committed: CommitIsOnAQuorum) -> None:
         super().__init__(world)
         self._logs = logs
         self._committed = committed

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.segments import parse_segment_name
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class DurableBeforeAcknowledged(Invariant):
@@ -20,7 +19,7 @@ class DurableBeforeAcknowledged(Invariant):
 
     name = "durable before acknowledged"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WatchedWorld) -> None:
         super().__init__(world)
         self._cutting: set[int] = set()
         """Members whose log is being cut off, or whose cut failed, which ends them."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 from tests.simulation.invariants.commit_is_on_a_quorum import CommitIsOnAQuorum
 from tests.simulation.invariants.logs import LogCopy
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class LeaderCompleteness(Invariant):
@@ -20,7 +19,7 @@ class LeaderCompleteness(Invariant):
     name = "leader completeness"
 
     def __init__(
-        self, world: World, logs: list[LogCopy], committed: CommitIsOnAQuorum, known_chains: dict[int, int]
+        self, world: WatchedWorld, logs: list[LogCopy], committed: CommitIsOnAQuorum, known_chains: dict[int, int]
     ) -> None:
         super().__init__(world)
         self._logs = logs

@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 from tests.simulation.invariants.logs import LogCopy
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class LogMatching(Invariant):
@@ -18,7 +17,7 @@ class LogMatching(Invariant):
 
     name = "log matching"
 
-    def __init__(self, world: World, logs: list[LogCopy]) -> None:
+    def __init__(self, world: WatchedWorld, logs: list[LogCopy]) -> None:
         super().__init__(world)
         self._logs = logs
 

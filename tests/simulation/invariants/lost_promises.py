@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from consensus.messages import NULL_MEMBER
 from consensus.states import Role
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class LostPromises(Invariant):
@@ -23,7 +22,7 @@ class LostPromises(Invariant):
 
     name = "lost promises"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WatchedWorld) -> None:
         super().__init__(world)
         self._terms: dict[int, int] = {}
         self._lacks: dict[int, int] = {}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class OneLeaderATerm(Invariant):
@@ -16,7 +15,7 @@ class OneLeaderATerm(Invariant):
 
     name = "one leader a term"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WatchedWorld) -> None:
         super().__init__(world)
         self._leaders: dict[int, tuple[int, int]] = {}
 

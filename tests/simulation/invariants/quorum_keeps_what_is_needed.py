@@ -10,12 +10,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from cluster.wire import ordo_codecs
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
     from tests.simulation.invariants.leader_completeness import LeaderCompleteness
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 CLOCK_SLACK = 0.9
@@ -34,7 +33,7 @@ class QuorumKeepsWhatIsNeeded(Invariant):
 
     name = "a quorum keeps what is needed"
 
-    def __init__(self, world: World, completeness: LeaderCompleteness) -> None:
+    def __init__(self, world: WatchedWorld, completeness: LeaderCompleteness) -> None:
         """`completeness`: reads the logs, and is to have read what is about to go."""
         super().__init__(world)
         self._completeness = completeness

@@ -6,11 +6,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from runtime.errors import CorruptFrameError
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class SnapshotsEqualReplay(Invariant):
@@ -18,7 +17,7 @@ class SnapshotsEqualReplay(Invariant):
 
     name = "snapshots equal replay"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WatchedWorld) -> None:
         super().__init__(world)
         self._digests: dict[int, str] = {}
         self._module_digests: dict[int, str] = {}

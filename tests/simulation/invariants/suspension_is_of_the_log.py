@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cluster.wire.counter_types import ModuleState
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 from tests.simulation.invariants.logs import LogCopy
-
-if TYPE_CHECKING:
-    from tests.simulation.world import World
 
 SHOWN = {False: ModuleState.ACTIVE, True: ModuleState.SUSPENDED}
 
@@ -20,7 +15,7 @@ class SuspensionIsOfTheLog(Invariant):
 
     name = "suspension is of the log"
 
-    def __init__(self, world: World, logs: list[LogCopy]) -> None:
+    def __init__(self, world: WatchedWorld, logs: list[LogCopy]) -> None:
         super().__init__(world)
         self._logs = logs
 

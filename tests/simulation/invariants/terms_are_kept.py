@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.invariants.base import Invariant
+from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
 
 
 class TermsAreKept(Invariant):
@@ -16,7 +15,7 @@ class TermsAreKept(Invariant):
 
     name = "terms are kept"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: WatchedWorld) -> None:
         super().__init__(world)
         self._terms: dict[int, int] = {}
 
