@@ -16,7 +16,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help build verify fix test demo bench sim test-soak test-faults test-debug sanitized fuzz test-asan \
+.PHONY: help build verify fix test demo bench sim test-soak test-faults test-sessions test-debug sanitized fuzz test-asan \
 	bench-pipeline debug clean docs coverage test-python test-wheel
 
 help: ## list the commands
@@ -96,6 +96,9 @@ test-soak: build .venv/.all ## pass the tests that take minutes: a streaming que
 
 test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real processes; needs root
 	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)
+
+test-sessions: build .venv/.all ## open as many sessions as the default allows, and one more: SESSIONS=4096
+	SESSIONS=$(or $(SESSIONS),4096) $(BIN)/python -m pytest -q -n0 -s tests/cluster/integration/test_many_sessions.py
 
 sanitized: .venv/.base
 	@mkdir -p build/asan && git ls-files -co --exclude-standard -z | \

@@ -268,11 +268,10 @@ cdef class CountersManager(CountersReader):
     cdef int32_t _next_id(self) except -1:
         cdef int64_t now_ms = self.clock.epoch_time_ns() // 1000000
         cdef uint8_t* record
-        for position, counter_id in enumerate(self._freed):
-            record = self.metadata + <int64_t> <int32_t> counter_id * COUNTER_METADATA_LENGTH
+        if self._freed:                           # the one that was freed first is the first to be used again
+            record = self.metadata + <int64_t> <int32_t> self._freed[0] * COUNTER_METADATA_LENGTH
             if (<int64_t*> (record + DEADLINE_OFFSET))[0] <= now_ms:
-                del self._freed[position]
-                return counter_id
+                return self._freed.pop(0)
         if self.high_water_mark >= self.max_counter_id:
             raise CountersFullError(
                 f"no counter is free: max_counter_id={self.max_counter_id} waiting_for_reuse={len(self._freed)}; "

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 RECEIVER_WINDOW_BYTES = 1 << 20
 SOCKET_BUFFER_BYTES = 2 << 20
 COUNTERS_VALUES_BYTES = 64 << 10
+COUNTERS_BYTES_OF_CLIENT = 64 * 128
 BUFFER_BYTES = 128 << 10
 TERM_LENGTH_BYTES = 1 << 20
 IMAGE_LIVENESS_TIMEOUT_NS = 5_000_000_000
@@ -55,8 +56,11 @@ class ClientTransport:
         return cls(client, clock)
 
     @classmethod
-    def embedded(cls, name: str = "cluster-client") -> ClientTransport:
-        """With a driver of its own in a new folder below /dev/shm, which goes when it is closed."""
+    def embedded(cls, name: str = "cluster-client", clients_max: int = 1) -> ClientTransport:
+        """With a driver of its own in a new folder below /dev/shm, which goes when it is closed.
+
+        `clients_max` clients may share it: each needs some of its counters.
+        """
         from transport.driver.config import MediaDriverConfig
         from transport.driver.media_driver import MediaDriver
         from transport.udp import UdpNetwork
@@ -69,7 +73,7 @@ class ClientTransport:
             delete_directory_on_start=True,
             to_driver_capacity=BUFFER_BYTES,
             to_clients_capacity=BUFFER_BYTES,
-            counters_values_length=COUNTERS_VALUES_BYTES,
+            counters_values_length=max(COUNTERS_VALUES_BYTES, clients_max * COUNTERS_BYTES_OF_CLIENT),
             error_log_length=BUFFER_BYTES,
             loss_report_length=BUFFER_BYTES,
             term_length=TERM_LENGTH_BYTES,

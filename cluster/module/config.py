@@ -64,7 +64,7 @@ class ClusterSettings(Settings):
         alias="session_timeout",
         description="The session of a client that was silent for so long is closed.",
     )
-    sessions_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+    sessions_max: Annotated[int, Field(ge=1, le=200_000)] = Field(
         default=4096, alias="max_sessions", description="So many client sessions may be open at a time."
     )
     queries_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(

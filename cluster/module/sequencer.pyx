@@ -155,6 +155,16 @@ cdef class SessionTable:
         cdef int64_t slot = self.find(session_id)
         return None if slot < 0 else self.activity[slot]
 
+    def find_silent(self, int64_t before):
+        """Ids of the sessions whose last activity was before a time, in ascending order."""
+        cdef int64_t slot
+        cdef list found = []
+        for slot in range(self.mask + 1):
+            if self.ids[slot] >= 0 and self.activity[slot] < before:
+                found.append(self.ids[slot])
+        found.sort()
+        return found
+
     def clear(self):
         cdef int64_t slot
         for slot in range(self.mask + 1):

@@ -174,10 +174,11 @@ class SessionRequests:
             if request.session_id == session.id and request.state is RequestState.IN_FLIGHT:
                 self._requests.remove(request)
                 self._open.admit(session, request.publication, request.image, cluster_time)
-                session.events.append(
+                self._open.tell(
+                    session,
                     session_event(
                         leadership, session.id, session.correlation_id, EventCode.OK, "", leadership.member_id
-                    )
+                    ),
                 )
                 return
 

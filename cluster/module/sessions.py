@@ -13,7 +13,7 @@ from cluster.wire import codecs
 from cluster.wire.codecs import CloseReason, EventCode
 from cluster.wire.counter_types import CounterType
 from cluster.wire.members import host_of
-from runtime.errors import OrdoError
+from runtime.errors import OrdoError, RegistrationError
 from transport.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
@@ -97,6 +97,10 @@ class OpenSessions:
         self._session_timeout = session_timeout
         self._sessions: dict[int, ClusterSession] = {}
         self._closed: list[ClusterSession] = []
+        self._told: dict[int, ClusterSession] = {}
+        """Those with events that wait."""
+        self._closing: dict[int, ClusterSession] = {}
+        """Those whose SessionCloseEvent is to be appended."""
         self._asked: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
         self.next_session_id = 1
 
@@ -126,6 +130,8 @@ class OpenSessions:
     def execute_close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         self._table.remove(session_id)
+        self._told.pop(session_id, None)
+        self._closing.pop(session_id, None)
         if session is None:
             return
         if session.counter is not None:
@@ -134,14 +140,18 @@ class OpenSessions:
             self._closed.append(session)
 
     def restore(self, session: ClusterSession) -> None:
-        """A session of a snapshot, or one just opened; it gets its counter."""
+        """A session of a snapshot, or one just opened; it gets its counter.
+
+        The counter is for tools only: a session without one is open all the same, as it is on the other members.
+        """
         self._sessions[session.id] = session
-        session.counter = self._client.add_counter(
-            int(CounterType.SESSION),
-            f"cluster-session: sessionId={session.id} channel={session.response_channel}"[:LABEL_LENGTH_MAX],
-            struct.pack("<iq", 0, session.id),
-        )
-        session.counter.set(session.id)
+        with suppress(RegistrationError):
+            session.counter = self._client.add_counter(
+                int(CounterType.SESSION),
+                f"cluster-session: sessionId={session.id} channel={session.response_channel}"[:LABEL_LENGTH_MAX],
+                struct.pack("<iq", 0, session.id),
+            )
+            session.counter.set(session.id)
         self.next_session_id = max(self.next_session_id, session.id + 1)
 
     # -- the leader
@@ -153,16 +163,18 @@ class OpenSessions:
             session.close_reason = None
             session.close_appended = False
             self._connect(session)
-            session.events.append(
-                session_event(leadership, session.id, session.correlation_id, EventCode.OK, "", leadership.member_id)
+            self.tell(
+                session,
+                session_event(leadership, session.id, session.correlation_id, EventCode.OK, "", leadership.member_id),
             )
-            session.events.append(
+            self.tell(
+                session,
                 codecs.NEW_LEADER_EVENT.encode(
                     leadership_term_id=leadership.leadership_term_id,
                     cluster_session_id=session.id,
                     leader_member_id=leadership.member_id,
                     ingress_endpoints=leadership.ingress_endpoints,
-                )
+                ),
             )
         self._take_asked()
 
@@ -175,6 +187,8 @@ class OpenSessions:
             session.close_appended = False
             self._disconnect(session)
         self._closed.clear()
+        self._told.clear()
+        self._closing.clear()
 
     def admit(self, session: ClusterSession, publication: Publication | None, image: Image, cluster_time: int) -> None:
         """The session's open event, appended by this leader, has been committed."""
@@ -207,6 +221,7 @@ class OpenSessions:
         if session is None or session.close_reason is not None:
             return
         session.close_reason, session.close_detail = reason, detail
+        self._closing[session_id] = session
         self._table.remove(session_id)
         if reason is CloseReason.CLIENT_ACTION:
             self._disconnect(session)
@@ -224,7 +239,8 @@ class OpenSessions:
             accepted = ask_snapshot()
             code = codecs.AdminResponseCode.OK if accepted else codecs.AdminResponseCode.ERROR
             message = "" if accepted else "the cluster is busy with another action"
-        session.events.append(
+        self.tell(
+            session,
             codecs.ADMIN_RESPONSE.encode(
                 cluster_session_id=session.id,
                 correlation_id=request.correlation_id,
@@ -232,7 +248,7 @@ class OpenSessions:
                 response_code=code,
                 message=message,
                 payload=b"",
-            )
+            ),
         )
 
     def image_gone(self, image: Image) -> None:
@@ -249,22 +265,27 @@ class OpenSessions:
 
     def work(self, leadership: Leadership, cluster_time: int) -> int:
         """Timeouts and close records; returns the number of sessions timed out."""
-        timed_out = 0
-        for session in list(self._sessions.values()):
-            activity = self._table.get_activity(session.id)
-            is_silent = activity is not None and cluster_time - activity > self._session_timeout
-            if session.close_reason is None and is_silent:
-                self.close(session.id, CloseReason.TIMEOUT)
-                timed_out += 1
-            if session.close_reason is not None and not session.close_appended:
-                self._append_close(leadership, session, cluster_time)
-        return timed_out
+        silent = self._table.find_silent(cluster_time - self._session_timeout)
+        for session_id in silent:
+            self.close(session_id, CloseReason.TIMEOUT)
+        for session in list(self._closing.values()):
+            self._append_close(leadership, session, cluster_time)
+            if session.close_appended:
+                del self._closing[session.id]
+        return len(silent)
+
+    def tell(self, session: ClusterSession, event: bytes) -> None:
+        """Queues a message to a session's client."""
+        session.events.append(event)
+        self._told[session.id] = session
 
     def send(self) -> None:
         """Events that wait, to sessions that are open or were closed just now."""
         self._take_asked()
-        for session in self._sessions.values():
+        for session in list(self._told.values()):
             self._send_events(session)
+            if not session.events:
+                del self._told[session.id]
         self._closed = [session for session in self._closed if not self._finished(session)]
 
     def _append_close(self, leadership: Leadership, session: ClusterSession, cluster_time: int) -> None:
@@ -279,10 +300,11 @@ class OpenSessions:
         )
         if session.close_appended and session.close_reason is not CloseReason.CLIENT_ACTION:
             detail = session.close_detail or session.close_reason.name
-            session.events.append(
+            self.tell(
+                session,
                 session_event(
                     leadership, session.id, session.correlation_id, EventCode.CLOSED, detail, leadership.member_id
-                )
+                ),
             )
 
     def _send_events(self, session: ClusterSession) -> None:

@@ -22,6 +22,7 @@ from cluster.node.archive_service import serve_archive
 from cluster.node.config import NodeConfig
 from cluster.node.container_process import ContainerProcess
 from cluster.node.cycle import NodeCycle
+from cluster.node.driver_bounds import driver_bounds
 from cluster.node.life_log import log_start, log_stop
 from cluster.node.shared_driver import connect_shared_driver
 from cluster.wire.component_errors import ComponentErrors
@@ -58,8 +59,6 @@ TIMER_INTERVAL_NS = 100_000_000
 FAREWELL_NS = 3 * TIMER_INTERVAL_NS
 """The publication drains at one driver timer, and says so with its next heartbeat."""
 FAREWELL_PARK_NS = 1_000_000
-LOG_IMAGES = 4
-"""Of the log there may be so many at a time: replays, live streams, and those of the leader before."""
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """The container's process is watched; a callback may sit at a breakpoint for hours."""
 
@@ -213,7 +212,7 @@ class Node:
                 client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
                 publication_unblock_timeout_ns=2 * CLIENT_LIVENESS_TIMEOUT_NS,
                 pid_is_local=True,
-                **_image_bounds(config.cluster.log_term_length_bytes),
+                **driver_bounds(config.cluster),
             ),
             clock=seams.clock,
             network=seams.network,
@@ -306,17 +305,6 @@ class Node:
                 failures.append(error)
         if failures:
             raise failures[0]
-
-
-def _image_bounds(log_term_length: int) -> dict[str, Any]:
-    """What the driver allows anybody to cause must be enough for the log."""
-    return {
-        "image_term_length_max": max(MediaDriverConfig.image_term_length_max, log_term_length),
-        "image_memory_max": max(MediaDriverConfig.image_memory_max, 2 * LOG_IMAGES * (3 * log_term_length + (1 << 20))),
-        "image_memory_per_source_max": max(
-            MediaDriverConfig.image_memory_per_source_max, LOG_IMAGES * (3 * log_term_length + (1 << 20))
-        ),
-    }
 
 
 def run_node(config: NodeConfig, service_name: str) -> int:

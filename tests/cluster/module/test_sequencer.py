@@ -10,7 +10,7 @@ import pytest
 
 from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
-from cluster.module.sequencer import Sequencer
+from cluster.module.sequencer import Sequencer, SessionTable
 from cluster.wire import codecs
 from consensus.progress import Progress
 from runtime.clock import VirtualClock
@@ -108,3 +108,13 @@ def test_a_session_table_under_many_sessions_that_come_and_go() -> None:
     assert table.count == 500
     table.clear()
     assert (table.count, table.get_activity(99_999)) == (0, None)
+
+
+def test_silent_sessions_are_found_in_order_of_their_ids() -> None:
+    table = SessionTable()
+    for session_id in range(3000, 0, -1):
+        table.put(session_id, 100 + session_id % 3)
+    assert table.find_silent(100) == []
+    assert table.find_silent(101) == [one for one in range(1, 3001) if one % 3 == 0]
+    table.remove(3)
+    assert table.find_silent(101)[0] == 6

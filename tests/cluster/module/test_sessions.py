@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from cluster.module.sessions import session_event
+from cluster.module.sequencer import SessionTable
+from cluster.module.sessions import OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
+from runtime.errors import RegistrationError
 
 SECOND_NS = 1_000_000_000
 
@@ -34,3 +38,27 @@ def test_clients_are_told_a_heartbeat_timeout_that_outlasts_an_election(timeout_
     assert event.leader_heartbeat_timeout_ns == told_ns
     assert (event.cluster_session_id, event.correlation_id, event.leadership_term_id) == (3, 4, 7)
     assert (event.code, event.leader_member_id, event.version) == (EventCode.OK, 2, codecs.CLIENT_PROTOCOL_VERSION)
+
+
+class FullDriver:
+    """A transport client whose driver has no counter left."""
+
+    def add_counter(self, type_id: int, label: str, key: bytes) -> Any:
+        raise RegistrationError("no counter is free", code=11)
+
+
+def test_a_session_without_a_counter_is_open_all_the_same() -> None:
+    """At 640 sessions executing the open record raised, on two of three members alike, and ended them."""
+    client: Any = FullDriver()
+    sessions = OpenSessions(client, SessionTable(), 10)
+    event = SimpleNamespace(
+        cluster_session_id=5,
+        correlation_id=6,
+        response_stream_id=102,
+        response_channel="aeron:udp?endpoint=client:1",
+        encoded_principal=b"",
+    )
+    session = sessions.execute_open(event, 96)
+    assert sessions.get(5) is session and session.counter is None
+    sessions.execute_close(5)
+    assert len(sessions) == 0

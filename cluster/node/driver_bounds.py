@@ -1,0 +1,45 @@
+"""What a node lets its media driver take: enough for its log and for as many sessions as are allowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from transport.driver.config import MediaDriverConfig
+
+if TYPE_CHECKING:
+    from cluster.module.config import ClusterSettings
+
+MEBIBYTE = 1 << 20
+LOG_IMAGES = 4
+"""Of the log there may be so many at a time: replays, live streams, and those of the leader before."""
+OTHER_IMAGES = 256
+"""Between members, of tools and readers of the log, and of clients that are being redirected."""
+OTHER_COUNTERS = 8192
+COUNTERS_OF_IMAGE = 4
+COUNTERS_OF_SESSION = 10
+"""Beside those of its ingress: six of its egress, two of the socket for it, one that names it, one to spare."""
+COUNTER_VALUE_LENGTH = 128
+INGRESS_BYTES = 3 * MEBIBYTE + 4096
+"""Mapped for the ingress of a client with the default `term-length`; it takes memory as data comes."""
+
+
+def driver_bounds(cluster: ClusterSettings) -> dict[str, Any]:
+    """What the driver allows anybody to cause must be enough for the log and for all sessions, also from one host.
+
+    Buffers and counters are sparse: they take memory as they are used.
+    """
+    default, sessions_max = MediaDriverConfig, cluster.sessions_max
+    images_max = max(default.images_max, sessions_max + sessions_max // 4 + OTHER_IMAGES)
+    counters_max = OTHER_COUNTERS + COUNTERS_OF_IMAGE * images_max + COUNTERS_OF_SESSION * sessions_max
+    log_image_bytes = 3 * cluster.log_term_length_bytes + MEBIBYTE
+    return {
+        "image_term_length_max": max(default.image_term_length_max, cluster.log_term_length_bytes),
+        "image_memory_max": max(default.image_memory_max, images_max * INGRESS_BYTES)
+        + 2 * LOG_IMAGES * log_image_bytes,
+        "image_memory_per_source_max": max(default.image_memory_per_source_max, sessions_max * INGRESS_BYTES)
+        + LOG_IMAGES * log_image_bytes,
+        "images_max": images_max,
+        "images_per_source_max": max(default.images_per_source_max, sessions_max + OTHER_IMAGES),
+        "counters_values_length": max(default.counters_values_length, COUNTER_VALUE_LENGTH * counters_max),
+        "counters_reserved": OTHER_COUNTERS // 4,
+    }

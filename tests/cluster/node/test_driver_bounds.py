@@ -1,0 +1,29 @@
+"""What a node's driver may take: enough for all sessions that are allowed (docs/CLIENT.md, Many sessions)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.module.config import ClusterSettings
+from cluster.node.driver_bounds import COUNTERS_OF_IMAGE, driver_bounds
+from transport.driver.config import MediaDriverConfig
+
+COUNTERS_MEASURED = 14
+"""Of one session on the leader: four of its ingress, six of its egress, two of the socket, its own, one to spare."""
+
+
+@pytest.mark.parametrize("sessions_max", [1, 620, 4096, 200_000])
+def test_counters_suffice_for_all_sessions_beside_all_other_images(sessions_max: int) -> None:
+    bounds = driver_bounds(ClusterSettings(max_sessions=sessions_max))
+    counters = bounds["counters_values_length"] // 128
+    others = (bounds["images_max"] - sessions_max) * COUNTERS_OF_IMAGE
+    assert counters - sessions_max * COUNTERS_MEASURED - others >= bounds["counters_reserved"] + COUNTERS_OF_IMAGE
+    assert bounds["images_per_source_max"] > sessions_max, "one host may have all sessions"
+    assert bounds["image_memory_per_source_max"] >= sessions_max * 3 * (1 << 20)
+    MediaDriverConfig(directory="/nowhere", **bounds)
+
+
+def test_what_is_not_asked_for_stays_as_it_was() -> None:
+    bounds = driver_bounds(ClusterSettings(max_sessions=1))
+    for name in ("image_term_length_max", "images_max", "images_per_source_max"):
+        assert bounds[name] == getattr(MediaDriverConfig, name)
