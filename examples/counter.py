@@ -3,11 +3,11 @@
 ordo node --config node.toml --service examples.counter:Counter
 """
 
-from ordo import ClientSession, Cluster, ClusteredService, Header, SnapshotReader, SnapshotWriter
+from ordo import ClientSession, Cluster, ClusteredService, Header, Reject, SnapshotReader, SnapshotWriter
 
 
 class Counter(ClusteredService):
-    """A message is a decimal number, answered with the sum of all so far; anything else is answered `not a number`.
+    """A message is a decimal number, answered with the sum of all so far; anything else is rejected.
 
     Any query is answered with the sum."""
 
@@ -18,15 +18,16 @@ class Counter(ClusteredService):
         if snapshot is not None:
             self.total = int(snapshot.read())
 
-    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
         if session is None:
-            return
+            return None
         try:
             self.total += int(payload)
         except ValueError:
-            session.offer(b"not a number")
-        else:
-            session.offer(str(self.total).encode())
+            raise Reject("not a number") from None
+        return str(self.total).encode()
 
     def on_query(self, payload: bytes) -> bytes:
         return str(self.total).encode()

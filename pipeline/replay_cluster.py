@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline import replay_requests
@@ -138,7 +138,15 @@ class ReplayCluster:
     member_id = 0
     role = Role.LEADER
 
-    def __init__(self, make_service: Callable[[], Service], snapshot: SnapshotState | None, time_unit: int) -> None:
+    def __init__(
+        self,
+        make_service: Callable[[], Service],
+        snapshot: SnapshotState | None,
+        time_unit: int,
+        skips: Mapping[int, str] | None = None,
+    ) -> None:
+        """`skips`: texts of the records that are left out, by their positions."""
+        self._skips = skips or {}
         self.log_position = snapshot.log_position if snapshot else 0
         self.time = 0
         self.time_unit: TimeUnit | None = TimeUnit(time_unit)
@@ -275,6 +283,8 @@ class ReplayCluster:
         self._header.update(self.log_position, self._term)
         replies = self._replies = []
         try:
+            if self.log_position in self._skips:
+                raise Reject(self._skips[self.log_position])
             answer = self.service.on_session_message(session, self.time, payload, self._header)
         except Reject as why:
             text = str(why).encode()
@@ -293,16 +303,18 @@ class ReplayCluster:
         (stream_id,) = struct.unpack_from("<i", record["payload"], 40)
         session = ReplaySession(self, record["session_id"], stream_id, event["channel"], event["principal"])
         self._sessions[session.id] = session
-        self.service.on_session_open(session, self.time)
+        if self.log_position not in self._skips:
+            self.service.on_session_open(session, self.time)
 
     def _on_close(self, record: dict[str, Any]) -> None:
         session = self._sessions.pop(record["session_id"], None)
-        if session is not None:
+        if session is not None and self.log_position not in self._skips:
             (reason,) = struct.unpack_from("<i", record["payload"], 32)
             self.service.on_session_close(session, self.time, CloseReason(reason))
 
     def _on_timer(self, record: dict[str, Any]) -> None:
-        if self._timers.fire(record["correlation_id"], self.time):
+        is_due = self._timers.fire(record["correlation_id"], self.time)
+        if is_due and self.log_position not in self._skips:
             self.service.on_timer_event(record["correlation_id"], self.time)
 
     def _on_new_term(self, record: dict[str, Any]) -> None:
@@ -311,7 +323,8 @@ class ReplayCluster:
         )
         self._term, self.time_unit = term, TimeUnit(max(0, unit))
         event = NewLeadershipTermEvent(term, position, time, base, leader, log_session_id, self.time_unit, app_version)
-        self.service.on_new_leadership_term(event)
+        if self.log_position not in self._skips:
+            self.service.on_new_leadership_term(event)
 
     def _raise_sink_errors(self) -> None:
         for session in self._sessions.values():

@@ -27,6 +27,8 @@ class EntryKind(Enum):
     NEW_TERM = "new-term"
     ACTION = "action"
     CONFIGURATION = "configuration"
+    SKIP = "skip"
+    """The entry at `values.skipped_position` is left out: no service's state has anything of it."""
 
 
 _KINDS: dict[Message, EntryKind] = {
@@ -37,6 +39,7 @@ _KINDS: dict[Message, EntryKind] = {
     codecs.NEW_LEADERSHIP_TERM_EVENT: EntryKind.NEW_TERM,
     codecs.CLUSTER_ACTION_REQUEST: EntryKind.ACTION,
     ordo_codecs.CONFIGURATION_EVENT: EntryKind.CONFIGURATION,
+    ordo_codecs.SKIP_EVENT: EntryKind.SKIP,
 }
 
 

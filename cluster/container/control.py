@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from transport.client import TransportClient
 
 POLL_LIMIT = 10
+TEXT_BYTES_MAX = 300
+
+
+def _cut(text: str) -> bytes:
+    return text.encode("utf-8", "replace")[:TEXT_BYTES_MAX]
 
 
 class ControlHandler(Protocol):
@@ -20,6 +25,9 @@ class ControlHandler(Protocol):
     def on_termination_position(self, log_position: int, ack_required: bool) -> None: ...
 
     def on_request_ack(self, log_position: int) -> None: ...
+
+    def on_record_order(self, log_position: int, order: int, text: bytes) -> None:
+        """What becomes of a record that the service failed at, or is not to execute."""
 
 
 class ContainerControl:
@@ -73,6 +81,14 @@ class ContainerControl:
             ordo_codecs.SNAPSHOT_DIGEST.encode(log_position=log_position, service_id=self._service_id, digest=digest)
         )
 
+    def send_failure(self, log_position: int, error: str, text: str, *, is_held: bool) -> None:
+        """The service stands still at a record."""
+        self.send(
+            ordo_codecs.SERVICE_FAILURE.encode(
+                log_position=log_position, is_held=int(is_held), error=_cut(error), text=_cut(text)
+            )
+        )
+
     def send_service_message(self, payload: bytes) -> None:
         header = codecs.SESSION_MESSAGE_HEADER.encode(
             leadership_term_id=codecs.NULL_VALUE, cluster_session_id=self._service_id, timestamp=0
@@ -89,7 +105,7 @@ class ContainerControl:
         return int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
 
     def _on_message(self, message: bytes, _header: Any) -> None:
-        found = codecs.decode(message)
+        found = ordo_codecs.decode_any(message)
         if found is None:
             return
         table, values = found
@@ -97,6 +113,8 @@ class ContainerControl:
             self._handler.on_termination_position(values.log_position, values.ack_required == 1)
         elif table is codecs.REQUEST_SERVICE_ACK:
             self._handler.on_request_ack(values.log_position)
+        elif table is ordo_codecs.RECORD_ORDER:
+            self._handler.on_record_order(values.log_position, values.order, values.text)
 
     def close(self) -> None:
         self._publication.close()

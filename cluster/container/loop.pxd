@@ -47,6 +47,7 @@ cdef class ContainerLoop(Agent):
     cdef readonly RequestTable requests
     cdef readonly int64_t requests_repeated        # executed before, so answered only
     cdef readonly int64_t messages_rejected        # by the service
+    cdef public dict marks                         # None, or by position: text of what is left out, None: wait before it
     cdef bytes _reply                              # to the message being executed, or None
     cdef ContainerSession _current                 # whose message is being executed, or None
     cdef readonly EgressBuffers egress             # what clients did not take

@@ -167,8 +167,9 @@ cdef class ContainerLoop(Agent):
             if not self.hold:
                 work_count += self._execute()
             work_count += self._work_egress()
-            work_count += self._work_queries()
-        if self._background is not None:
+            if self.executes:                  # else the state is that of no position: a callback was left in its middle
+                work_count += self._work_queries()
+        if self._background is not None and self.executes:
             self.callback = "do_background_work"
             work_count += self._background(now_ns)
         if self._wrote:
@@ -182,12 +183,19 @@ cdef class ContainerLoop(Agent):
     cdef int _execute(self) except -1:
         cdef Fragment fragment
         cdef int64_t commit = self._commit.get()
-        cdef int64_t executed
+        cdef int64_t executed, before
         cdef int count = 0
         if self._reader.position >= commit:
             return 0
         executed = commit                 # also where that is inside of a record whose end is not committed
-        while self._reader.next(&fragment, commit) == 1:
+        while True:
+            before = self._reader.position
+            if self._reader.next(&fragment, commit) != 1:
+                break
+            if self.marks is not None and self.waits_before(fragment.position):
+                self._reader.seek(before)
+                executed = before
+                break
             self._execute_record(&fragment)
             count += 1
             if count == self.record_limit or self.hold:
@@ -230,8 +238,8 @@ cdef class ContainerLoop(Agent):
                 self.on_record(
                     PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes), fragment.position)
         except Exception as error:
-            self.on_failure(error, fragment.position)
-            raise
+            if not self.on_failure(error, fragment.position):
+                raise
         self.may_call = False
         return 0
 
@@ -306,6 +314,8 @@ cdef class ContainerLoop(Agent):
         cdef const uint8_t* payload = fragment.payload + prefix
         cdef int64_t length_bytes = fragment.length_bytes - prefix
         self._reply = None
+        if self.marks is not None and fragment.position in self.marks:
+            raise Reject(self.marks[fragment.position])
         self._current = session
         self.callback = "on_session_message"
         self.may_call = True
@@ -344,6 +354,10 @@ cdef class ContainerLoop(Agent):
         """A committed record that is no session message."""
         raise NotImplementedError
 
+    def waits_before(self, position):
+        """Whether the record that ends here is not to be executed yet: `hold` says so then."""
+        raise NotImplementedError
+
     def on_queries(self):
         """Takes up queries that have come, and returns their number."""
         raise NotImplementedError
@@ -372,7 +386,7 @@ cdef class ContainerLoop(Agent):
         raise NotImplementedError
 
     def on_failure(self, error, position):
-        """The record at a position could not be executed; the error is raised after this."""
+        """The record at a position could not be executed. Returns False for an error that is to be raised after this."""
         raise NotImplementedError
 
     def wake_driver(self):

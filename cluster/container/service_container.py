@@ -23,6 +23,7 @@ from cluster.container.egress import EgressPublications
 from cluster.container.loop import ContainerLoop, ContainerSession
 from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT, EgressBuffers
 from cluster.container.queries import ContainerQueries
+from cluster.container.record_orders import RECORD_CALLBACKS, RecordOrders
 from cluster.wire import codecs, container_snapshot, ordo_codecs
 from cluster.wire.codecs import ClusterAction
 from cluster.wire.component_errors import ComponentErrors
@@ -133,6 +134,7 @@ class ServiceContainer(ContainerLoop):
         super().__init__(service)
         self.set_egress(EgressBuffers(self.encode_gap, egress_buffer_bytes, egress_buffer_total_bytes))
         self.cluster = ContainerCluster(self, member_id)
+        self.records = RecordOrders(self)
         self._started = False
         self.state = ContainerState.AWAITING
         self.member_id = member_id
@@ -279,6 +281,7 @@ class ServiceContainer(ContainerLoop):
             self._start(recording_id)
         self.state = ContainerState.RUNNING
         self.executes = True
+        self.records.start(counters, self._cluster_id)
         self._follow_log()
         return 1
 
@@ -556,6 +559,9 @@ class ServiceContainer(ContainerLoop):
     def on_termination_position(self, log_position: int, ack_required: bool) -> None:
         self._termination = log_position, ack_required
 
+    def on_record_order(self, log_position: int, order: int, text: bytes) -> None:
+        self.records.on_order(log_position, order, text)
+
     def on_request_ack(self, log_position: int) -> None:
         self._requested_acks.append(log_position)
 
@@ -590,7 +596,10 @@ class ServiceContainer(ContainerLoop):
     # Errors
 
     def invoke(self, callback: str, may_call: bool, *arguments: Any) -> None:
-        """Calls the service; what it raises becomes a ServiceError that ends the container."""
+        """Calls the service, unless the record is left out. What it raises becomes a ServiceError, which ends the
+        container or, where the callback is that of a record, has it stand still."""
+        if may_call and self.marks is not None and self.log_position in self.marks:
+            return
         self.callback, self.may_call = callback, may_call
         try:
             getattr(self.service, callback)(*arguments)
@@ -599,7 +608,7 @@ class ServiceContainer(ContainerLoop):
         finally:
             self.may_call = False
 
-    def on_failure(self, error: Exception, position: int) -> None:
+    def on_failure(self, error: Exception, position: int) -> bool:
         self.executes = False
         if self.state is ContainerState.FAILED:
             raise error
@@ -609,7 +618,15 @@ class ServiceContainer(ContainerLoop):
             raise error
         where = f"service {type(self.service).__name__} raised in {self.callback} at position {position}"
         self._errors.record(error, where)
-        raise ServiceError(f"{where}: {type(error).__name__}: {error}", category=Category.FATAL) from error
+        failure = ServiceError(f"{where}: {type(error).__name__}: {error}", category=Category.FATAL)
+        if self.callback not in RECORD_CALLBACKS or not self.records.is_supported:
+            raise failure from error
+        failure.__cause__ = error
+        self.records.on_failure(failure, position, type(error).__qualname__)
+        return True
+
+    def waits_before(self, position: int) -> bool:
+        return self.records.waits_before(position)
 
     def on_unknown_session(self, session_id: int) -> None:
         self.record_error(ClusterError(f"log: record of a session that is not open: session_id={session_id}"))

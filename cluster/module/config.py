@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -182,6 +182,8 @@ class ModuleConfig(ClusterSettings):
     retention: RetentionSettings = RetentionSettings()
     rejoin: bool = False
     """An empty folder is that of a member that had one before."""
+    on_error: Literal["stop", "restore"] = "stop"
+    """What becomes of a member whose service raised at a record (cluster.module.skips)."""
     check_log: bool = False
     """The whole log is checked at a start, not only what is behind the newest snapshot."""
 

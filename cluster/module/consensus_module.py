@@ -167,6 +167,8 @@ class ConsensusModule:
             seams.client,
             seams.random.stream("snapshots"),
             order_snapshot=self.control.ask_snapshot,
+            counters=self.counters,
+            order_record=lambda order: self._link is not None and self._link.send(order),
         )
 
     def _make_queries(self) -> Queries:
@@ -222,7 +224,7 @@ class ConsensusModule:
         self._link = ServiceLink(client, self.sequencer, self, self.config.cluster_id)
         self.log.open(self._recovery)
         self.membership.tell_difference()
-        self.upkeep.start(self._recovery.snapshot)
+        self.upkeep.start(self._recovery.snapshot, self._recovery.contents)
         self.counters.set_state(ModuleState.ACTIVE)
         self._report_trust()
         self.core.start(now_ns)
@@ -429,6 +431,8 @@ class ConsensusModule:
         self.sequencer.next_record_position = self.executor.next_position
         if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
             self.membership.on_record(position, log_record.values)
+        elif log_record.table is ordo_codecs.SKIP_EVENT:
+            self.upkeep.skips.on_record(position, log_record.values)
         is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT
         if is_new_term and position > self._terms_known_to:
             self.core.on_new_term(log_record.values.leadership_term_id, log_record.values.term_base_log_position)
@@ -489,6 +493,12 @@ class ConsensusModule:
 
     def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
         self.snapshots.on_service_digest(log_position, digest)
+
+    def on_service_failure(self, failure: Any) -> None:
+        self.upkeep.skips.on_service_failure(failure, self._seams.clock.now())
+
+    def on_skip_request(self, request: Any) -> bytes:
+        return self.upkeep.skips.on_skip_request(request)
 
     def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
         voters, learners = self.membership.voters, self.membership.learners
@@ -563,8 +573,8 @@ class ConsensusModule:
 
     def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
         configuration = self.membership.at(point.log_position)
-        terms = self.core.terms
-        return capture(point, self.sessions, self.timers, self.service_messages, configuration, terms)
+        terms, skips = self.core.terms, self.upkeep.skips.below(point.log_position)
+        return capture(point, self.sessions, self.timers, self.service_messages, configuration, terms, skips)
 
     def is_ready_to_end(self, log_position: int) -> bool:
         """Everything up to the position is executed, and no snapshot is under way."""
@@ -721,6 +731,7 @@ class ConsensusModule:
                 self.log.truncate(position)
                 self._terms_known_to = min(self._terms_known_to, position)
                 self.executor.truncate(position)
+                self.upkeep.skips.truncate(position)
                 self.sequencer.next_record_position = self.executor.next_position
                 self.core.on_truncated(position, now_ns)
                 self.membership.apply()

@@ -15,7 +15,7 @@ from cluster.module import snapshots
 from cluster.module.sequencer import find_terms
 from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.sessions import NULL_VALUE, OpenSessions
-from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.module.state_store import Skip, SnapshotEntry, StateStore
 from cluster.module.timers import TimerService
 from cluster.wire import container_snapshot
 from cluster.wire.streams import LOG_STREAM_ID
@@ -195,9 +195,10 @@ class Recovery:
             service = container_snapshot.decode(container_snapshot.payloads(reader.messages()))
             reader.skip_messages()
             _check_parts(contents, service)
+            _check_skips(contents, self.state.skips)
         except SNAPSHOT_FAULTS as error:
             self.findings.append(
-                f"the snapshot at log position {entry.log_position} is damaged, an older one or the whole log is used: "
+                f"the snapshot at log position {entry.log_position} cannot be used, an older one or the whole log is: "
                 f"{error.message}"
             )
             self._store.put_snapshot(entry._replace(is_valid=False))
@@ -274,3 +275,11 @@ def _check_parts(module: snapshots.ModuleSnapshot, service: container_snapshot.S
         raise SnapshotError(f"the service's part is of log_position={service.log_position}, the module's of {position}")
     if list(service.timers) != module.timers:
         raise SnapshotError(f"the service's part has timers={list(service.timers)}, the module's {module.timers}")
+
+
+def _check_skips(module: snapshots.ModuleSnapshot, skips: dict[int, Skip]) -> None:
+    """Raises SnapshotError where the snapshot is of a state with records that were left out since."""
+    without = {skip.log_position for skip in module.skips}
+    of_state = [one for one in sorted(skips) if one <= module.point.log_position and one not in without]
+    if of_state:
+        raise SnapshotError(f"it was taken before the records at positions {of_state} were left out")

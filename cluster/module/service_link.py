@@ -36,6 +36,12 @@ class ServiceHandler(Protocol):
     def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
         """Of the snapshot that the next ack is of."""
 
+    def on_service_failure(self, failure: Any) -> None:
+        """The service stands still at a record."""
+
+    def on_skip_request(self, request: Any) -> bytes:
+        """A tool wants a record to be left out; the answer."""
+
     def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
         """The answer to a ClusterMembersQuery of a tool."""
 
@@ -82,10 +88,18 @@ class ServiceLink:
             self._on_ack(values)
         elif table is ordo_codecs.SNAPSHOT_DIGEST:
             self._handler.on_snapshot_digest(values.log_position, values.digest)
+        elif table is ordo_codecs.SERVICE_FAILURE:
+            self._handler.on_service_failure(values)
+        elif table is ordo_codecs.SKIP_REQUEST:
+            self.answer(self._handler.on_skip_request(values))
         elif table is codecs.CLUSTER_MEMBERS_QUERY:
             self.answer(self._handler.on_members_query(values.correlation_id, values.extended == 1))
         elif table is ordo_codecs.MEMBERSHIP_REQUEST:
             self._handler.on_membership_request(values)
+
+    def send(self, message: bytes) -> bool:
+        """To the service. Returns False when it cannot be sent now."""
+        return self._publication.offer(message) > 0
 
     def answer(self, message: bytes | None) -> None:
         """To a tool; not kept when it cannot be sent: the tool's time runs out, and it asks again."""

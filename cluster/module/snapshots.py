@@ -9,6 +9,7 @@ from typing import Any
 
 from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.sessions import NULL_VALUE, ClusterSession, OpenSessions
+from cluster.module.state_store import Skip
 from cluster.module.timers import TimerService
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import ClusterTimeUnit, SnapshotMark
@@ -44,6 +45,8 @@ class ModuleSnapshot:
     configuration: NamedConfiguration | None = None
     terms: list[tuple[int, int]] = field(default_factory=list)
     """(term id, base position) of every leadership term of the log below: what a member needs that has only this."""
+    skips: list[Skip] = field(default_factory=list)
+    """Records below that are left out: the state is without them."""
 
 
 def capture(
@@ -53,6 +56,7 @@ def capture(
     service_messages: PendingServiceMessages,
     configuration: NamedConfiguration | None,
     terms: list[tuple[int, int]],
+    skips: list[Skip],
 ) -> ModuleSnapshot:
     pending = list(service_messages.snapshot())
     return ModuleSnapshot(
@@ -65,6 +69,7 @@ def capture(
         pending,
         configuration,
         [row for row in terms if row[1] < point.log_position],
+        skips,
     )
 
 
@@ -83,6 +88,8 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
         rows = snapshot.terms[first : first + TERMS_A_MESSAGE]
         packed = b"".join(_TERM_ROW.pack(*row) for row in rows)
         yield ordo_codecs.LEADERSHIP_TERMS.encode(count=len(rows), terms=packed)
+    for skip in snapshot.skips:
+        yield ordo_codecs.SKIPPED_RECORD.encode(**skip._asdict())
     yield codecs.CONSENSUS_MODULE.encode(next_session_id=snapshot.next_session_id, **service)
     for session in snapshot.sessions:
         yield codecs.CLUSTER_SESSION.encode(
@@ -158,6 +165,8 @@ def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: byt
         if len(values.terms) != values.count * _TERM_ROW.size:
             raise ClusterError(f"snapshot: {values.count} leadership terms in {len(values.terms)} bytes")
         snapshot.terms.extend(_TERM_ROW.iter_unpack(values.terms))
+    elif table is ordo_codecs.SKIPPED_RECORD:
+        snapshot.skips.append(Skip(values.log_position, values.skip_position, values.timestamp, values.text))
     elif table is codecs.CLUSTER_SESSION:
         snapshot.sessions.append(
             ClusterSession(

@@ -26,6 +26,9 @@ _CHECK_LOG = b"check-log"
 _DIGEST = b"digest/"
 _LOG_BASE = b"log-base"
 _AGREED = b"agreed"
+_SKIP = b"skip/"
+_SKIP_WISH = b"skip-wish/"
+_SKIP_ROW = struct.Struct(">qq")
 
 
 class SnapshotEntry(NamedTuple):
@@ -38,6 +41,19 @@ class SnapshotEntry(NamedTuple):
     service_recording_id: int
     module_recording_id: int
     is_valid: bool
+
+
+class Skip(NamedTuple):
+    """A record of the log that is left out, by a committed SkipEvent of the log."""
+
+    log_position: int
+    """Where the record ends."""
+    skip_position: int
+    """Where the SkipEvent ends."""
+    timestamp: int
+    """Cluster time of the SkipEvent."""
+    text: bytes
+    """What the services said of it."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,10 @@ class StoredState:
     """By the position of a snapshot: what `cluster.wire.snapshot_digest` says of it; missing for older ones."""
     agreed: tuple[int, bytes] = (NULL_VALUE, b"")
     """Position and digest of the newest snapshot that a quorum of voters was seen to hold alike."""
+    skips: dict[int, Skip] = field(default_factory=dict)
+    """Records that are left out, by their position."""
+    skip_wishes: frozenset[int] = frozenset()
+    """Positions of records that an operator wants to be left out; the service waits before them."""
 
     @property
     def is_empty(self) -> bool:
@@ -64,8 +84,8 @@ class StoredState:
 
 
 class StateStore:
-    """Keys `vote`, `log`, `log-base`, `distrust`, `check-log`, `agreed`, `term/<id>`, `snapshot/<position>` and
-    `digest/<position>`; integers big-endian, to sort."""
+    """Keys `vote`, `log`, `log-base`, `distrust`, `check-log`, `agreed`, `term/<id>`, `snapshot/<position>`,
+    `digest/<position>`, `skip/<position>` and `skip-wish/<position>`; integers big-endian, to sort."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -96,6 +116,8 @@ class StateStore:
             log_base_position=_I64.unpack(base)[0] if base else 0,
             agreed=(_I64.unpack(agreed[:8])[0], agreed[8:]) if agreed else (NULL_VALUE, b""),
             digests={_I64.unpack(key[len(_DIGEST) :])[0]: value for key, value in self._store.items(_DIGEST)},
+            skips={skip.log_position: skip for skip in (_skip(*row) for row in self._store.items(_SKIP))},
+            skip_wishes=frozenset(_I64.unpack(key[len(_SKIP_WISH) :])[0] for key, _ in self._store.items(_SKIP_WISH)),
         )
 
     @staticmethod
@@ -160,6 +182,22 @@ class StateStore:
             txn.delete(_SNAPSHOT + _I64.pack(log_position))
             txn.delete(_DIGEST + _I64.pack(log_position))
 
+    def put_skip(self, skip: Skip) -> None:
+        """A record is left out, for ever; nobody needs to wish for it any more."""
+        with self._store.transaction() as txn:
+            row = _SKIP_ROW.pack(skip.skip_position, skip.timestamp) + skip.text
+            txn.put(_SKIP + _I64.pack(skip.log_position), row)
+            txn.delete(_SKIP_WISH + _I64.pack(skip.log_position))
+
+    def put_skip_wish(self, log_position: int) -> None:
+        """An operator wants a record to be left out, once this member runs again."""
+        with self._store.transaction() as txn:
+            txn.put(_SKIP_WISH + _I64.pack(log_position), b"")
+
+    def remove_skip_wish(self, log_position: int) -> None:
+        with self._store.transaction() as txn:
+            txn.delete(_SKIP_WISH + _I64.pack(log_position))
+
     def rebase(self, log_position: int) -> None:
         """The log begins anew behind a snapshot at `log_position` (0: empty); its recording so far is given up."""
         with self._store.transaction() as txn:
@@ -183,6 +221,11 @@ class StateStore:
 
     def close(self) -> None:
         self._store.close()
+
+
+def _skip(key: bytes, value: bytes) -> Skip:
+    skip_position, timestamp = _SKIP_ROW.unpack_from(value)
+    return Skip(_I64.unpack(key[len(_SKIP) :])[0], skip_position, timestamp, value[_SKIP_ROW.size :])
 
 
 def _put_snapshot(txn: Transaction, entry: SnapshotEntry, digest: bytes | None) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.retention import Retention, RetentionPolicy
+from cluster.module.skips import Skips
 from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_schedule import SnapshotSchedule
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
     from archive.archive import Archive
     from cluster.module.config import ModuleConfig
     from cluster.module.contacts import Contacts
+    from cluster.module.counters import ModuleCounters
     from cluster.module.log_keeper import LogKeeper
     from cluster.module.sequencer import Sequencer
+    from cluster.module.snapshots import ModuleSnapshot
     from cluster.module.state_store import SnapshotEntry, StateStore
+    from cluster.module.transfer import LeadershipTransfer
     from consensus.core import ConsensusCore
     from runtime.sbe import Message
     from transport.client import TransportClient
@@ -41,8 +45,13 @@ REFUSAL_INTERVAL_NS = 100_000_000
 class UpkeepHost(Protocol):
     """What upkeep needs to know of its member, and have done by it."""
 
+    transfer: LeadershipTransfer
+
     @property
     def is_leader(self) -> bool: ...
+
+    @property
+    def leadership_term_id(self) -> int: ...
 
     @property
     def cluster_time(self) -> int: ...
@@ -72,7 +81,10 @@ class Upkeep:
         random: Random,
         *,
         order_snapshot: Callable[[], bool],
+        counters: ModuleCounters,
+        order_record: Callable[[bytes], bool],
     ) -> None:
+        """`order_record` sends a RecordOrder to the service; False: not now."""
         self._host = host
         self._core = core
         self._sequencer = sequencer
@@ -90,18 +102,36 @@ class Upkeep:
         self.retention = Retention(policy, archive, self.shelf)
         self.source = SnapshotSource(archive, self.shelf, own_id, contacts.send, host.record_error)
         self.fetch = self._make_fetch(config, client, random)
+        self.skips = self._make_skips(config, counters, order_record)
         self._agreement = Agreement(HeldSnapshot(*store.load().agreed))
         self._due_ns = 0
         self._reported: dict[int, bytes] = {}
         self._refused_ns: dict[int, int] = {}
         self._cleared_log_id = NULL_VALUE
         self._different_position = NULL_VALUE
-        self._handlers: dict[Any, Callable[[Any, int], None]] = {
+        self._handlers = self._message_handlers()
+
+    def _message_handlers(self) -> dict[Any, Callable[[Any, int], None]]:
+        return {
             ordo_codecs.SNAPSHOT_REPORT: self.reports.on_report,
             ordo_codecs.CATCHUP_REFUSAL: self._on_refusal,
             ordo_codecs.SNAPSHOT_REQUEST: self._on_request,
             ordo_codecs.SNAPSHOT_OFFER: self._on_offer,
+            **self.skips.handlers,
         }
+
+    def _make_skips(self, config: ModuleConfig, counters: ModuleCounters, order: Callable[[bytes], bool]) -> Skips:
+        return Skips(
+            self._host,
+            self._core,
+            self._sequencer,
+            self._contacts,
+            self._store,
+            counters,
+            self._own_id,
+            restores=config.on_error == "restore",
+            order=order,
+        )
 
     def _make_fetch(self, config: ModuleConfig, client: TransportClient, random: Random) -> SnapshotFetch:
         return SnapshotFetch(
@@ -116,9 +146,10 @@ class Upkeep:
             self._host.record_error,
         )
 
-    def start(self, snapshot: SnapshotEntry | None) -> None:
+    def start(self, snapshot: SnapshotEntry | None, contents: ModuleSnapshot | None) -> None:
         """The member starts from this snapshot, or from the beginning of the log."""
         self.shelf.clear_snapshots()
+        self.skips.start(contents.skips if contents else [], snapshot.log_position if snapshot else 0)
         if snapshot is not None:
             self.schedule.note(snapshot.log_position, snapshot.timestamp)
 
@@ -227,6 +258,7 @@ class Upkeep:
     def work(self, now_ns: int) -> None:
         """Called with every slow tick."""
         self.fetch.work(now_ns)
+        self.skips.work(now_ns)
         host = self._host
         if host.is_leader:
             self.schedule.work(self._sequencer.commit_position, host.cluster_time)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cluster.node import accept_loss, tools
+from cluster.node import accept_loss, skipping, tools
 from cluster.node.config import load_config, new_member
 from cluster.wire.ordo_codecs import MembershipChange
 from runtime.console import output_console
@@ -181,6 +181,36 @@ def trust(
     if not accepted:
         raise ConfigurationError("trust: may lose acknowledged messages; say --accept-loss to do it all the same")
     output_console().print(accept_loss.accept_loss(load_config(config)))
+
+
+@cluster_app.command()
+def skip(
+    config: ConfigOption,
+    position: Annotated[int, typer.Argument(min=1, help="where the record ends, as the error log says")],
+    timeout: TimeoutOption = skipping.SKIP_TIMEOUT_S,
+) -> None:
+    """Leave a record of the log out, on all members, at which services fail; also while nothing runs.
+
+    With the configuration of the leader, whose service stands still at the record. Where no node runs: with those of
+    all members, one after the other; then start them.
+    """
+    output_console().print(skipping.skip(load_config(config), position, timeout))
+
+
+@cluster_app.command()
+def skipped(config: ConfigOption, as_json: JsonOption = False) -> None:
+    """Records of the log that are left out, as one node knows them, running or not."""
+    found, wishes = skipping.list_skipped(load_config(config))
+    if as_json:
+        rows = [{**one._asdict(), "text": one.text.decode("utf-8", "replace")} for one in found]
+        _print_json({"skipped": rows, "asked_for": wishes})
+        return
+    table = Table("position", "left out by the record at", "why")
+    for one in found:
+        table.add_row(f"{one.log_position:,}", f"{one.skip_position:,}", one.text.decode("utf-8", "replace"))
+    for position in wishes:
+        table.add_row(f"{position:,}", "-", "asked for, with `ordo cluster skip`")
+    output_console().print(table)
 
 
 @cluster_app.command()

@@ -150,6 +150,11 @@ class ServiceSection(Settings):
         description="The ClusteredService, as module:Class; `ordo node --service` overrides it.",
         examples=["mypackage.counter:Counter"],
     )
+    on_error: Literal["stop", "restore"] = Field(
+        default="stop",
+        description="What becomes of the member when its service raises anything but Reject: it stops, or it goes back to "
+        "a snapshot and leaves the record out, when a quorum failed at it alike. The same on all members.",
+    )
 
 
 class NodeConfig(Settings):
@@ -204,6 +209,7 @@ class NodeConfig(Settings):
             retention=self.retention,
             rejoin=self.node.rejoin,
             check_log=self.node.check_log,
+            on_error=self.service.on_error,
         )
 
 

@@ -57,6 +57,8 @@ class NodeStatus(NamedTuple):
     snapshots: int
     sessions: int
     errors: int
+    skipped_records: int
+    """How many records of the log its service leaves out."""
     lost: str
     """What the member lost, so that it may not vote; NONE: it votes."""
 
@@ -82,6 +84,7 @@ def node_status(config: NodeConfig) -> NodeStatus:
         value(CounterType.SNAPSHOT_COUNT),
         sum(counter.type_id == CounterType.SESSION for counter in counters),
         value(CounterType.MODULE_ERRORS),
+        value(CounterType.SKIPPED_RECORDS),
         _lost(value(CounterType.DISTRUST)),
     )
 
@@ -102,7 +105,7 @@ def request_snapshot(config: NodeConfig, timeout_s: float = SNAPSHOT_TIMEOUT_S) 
     def done() -> bool:
         return _counter(config, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL
 
-    _await(done, f"the snapshot of member {config.node.member_id} did not end", timeout_s)
+    await_done(done, f"the snapshot of member {config.node.member_id} did not end", timeout_s)
 
 
 def request_suspend(config: NodeConfig, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
@@ -131,9 +134,9 @@ def request_shutdown(config: NodeConfig, *, with_snapshot: bool = True, timeout_
     _toggle(config, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
 
     def gone() -> bool:
-        return not _is_running(config)
+        return not is_running(config)
 
-    _await(gone, f"member {config.node.member_id} did not end", timeout_s)
+    await_done(gone, f"member {config.node.member_id} did not end", timeout_s)
 
 
 def request_transfer(
@@ -153,7 +156,7 @@ def request_transfer(
     def done() -> bool:
         return not is_transfer(_counter(config, CounterType.CONTROL_TOGGLE))
 
-    _await(done, f"member {own_id} did not hand over", timeout_s)
+    await_done(done, f"member {own_id} did not hand over", timeout_s)
     if _counter(config, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL:
         raise ClusterError(
             f"member {own_id} still leads: no member that was asked could take over; see whether they are running and"
@@ -178,7 +181,7 @@ def list_members(config: NodeConfig, timeout_s: float = QUERY_TIMEOUT_S) -> list
     Raises StorageMissingError when the node does not run, ClusterTimeoutError when it does not answer.
     """
     query: dict[str, Any] = {"extended": 1}
-    found = _ask(config, codecs.CLUSTER_MEMBERS_QUERY, query, codecs.CLUSTER_MEMBERS_EXTENDED_RESPONSE, timeout_s)
+    found = ask(config, codecs.CLUSTER_MEMBERS_QUERY, query, codecs.CLUSTER_MEMBERS_EXTENDED_RESPONSE, timeout_s)
     roles = (("voter", found.active_members), ("learner", found.passive_members))
     return sorted(
         MemberStatus(
@@ -208,7 +211,7 @@ def request_membership(
     """
     request = {"member_id": member_id, "change": change, "member": member}
     response = ordo_codecs.MEMBERSHIP_RESPONSE
-    answer = _ask(config, ordo_codecs.MEMBERSHIP_REQUEST, request, response, timeout_s)
+    answer = ask(config, ordo_codecs.MEMBERSHIP_REQUEST, request, response, timeout_s)
     leader_id = answer.leader_member_id
     if answer.refusal and leader_id not in (NOT_THERE, config.node.member_id):
         raise ClusterError(f"{answer.refusal}; member {leader_id} does: use its configuration")
@@ -217,7 +220,7 @@ def request_membership(
     return int(answer.log_position)
 
 
-def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
+def ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
     """Asks a running node over its control streams, and returns the values of the answer."""
     member_id = config.node.member_id
     _require_alive(config)
@@ -248,8 +251,8 @@ def _ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: 
             subscription.poll_messages(on_message)
             return bool(answers)
 
-        _await(is_sent, f"member {member_id} did not take the request", timeout_s)
-        _await(is_answered, f"member {member_id} did not answer", timeout_s)
+        await_done(is_sent, f"member {member_id} did not take the request", timeout_s)
+        await_done(is_answered, f"member {member_id} did not answer", timeout_s)
     return answers[0]
 
 
@@ -281,7 +284,7 @@ def _await_state(config: NodeConfig, state: ModuleState, timeout_s: float) -> No
     def reached() -> bool:
         return _counter(config, CounterType.MODULE_STATE) == state
 
-    _await(reached, f"member {config.node.member_id} did not become {state.name}", timeout_s)
+    await_done(reached, f"member {config.node.member_id} did not become {state.name}", timeout_s)
 
 
 def _counter(config: NodeConfig, counter_type: CounterType) -> int:
@@ -297,20 +300,22 @@ def _counters_of(config: NodeConfig) -> list[CounterDescriptor]:
 
 
 def _require_alive(config: NodeConfig) -> None:
-    if not _is_running(config):
+    if not is_running(config):
         raise StorageMissingError(
             f"member {config.node.member_id} is not running on this machine: no live node in {config.aeron_dir}"
         )
 
 
-def _is_running(config: NodeConfig) -> bool:
-    """The driver shows its heartbeat; one that is shared also holds the node's counters, until it misses the node."""
+def is_running(config: NodeConfig) -> bool:
+    """Whether the node lives. Its driver shows a heartbeat; one that is shared also holds the node's counters, until it
+    misses the node."""
     if not is_alive(config.aeron_dir, _now_ms(), ALIVE_TIMEOUT_MS):
         return False
     return config.node.own_driver or _counter(config, CounterType.MODULE_STATE) != NOT_THERE
 
 
-def _await(done: Callable[[], bool], what: str, timeout_s: float) -> None:
+def await_done(done: Callable[[], bool], what: str, timeout_s: float) -> None:
+    """Waits for something. Raises ClusterTimeoutError, which says what did not happen."""
     deadline_s = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > deadline_s:

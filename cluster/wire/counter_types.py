@@ -35,6 +35,8 @@ class CounterType(IntEnum):
     DRIVER_PARK_FLAG = 1004
     SERVICE_POSITION = 1005
     DISTRUST = 1030
+    RECORD_ORDERS = 1090
+    SKIPPED_RECORDS = 1091
 
 
 class ModuleState(IntEnum):

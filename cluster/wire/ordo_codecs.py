@@ -64,6 +64,30 @@ class SnapshotPart(IntEnum):
     SERVICE = 2
 
 
+class RecordOrder(IntEnum):
+    """What a module tells its service of a record; travels as i32."""
+
+    HOLD = 0
+    """To wait before it."""
+    SKIP = 1
+    """To leave it out; the text is for whoever sent it."""
+    EXECUTE = 2
+    """To wait no longer."""
+    STOP = 3
+    """The service failed at it, and is to end with its error."""
+
+
+class FailureVerdict(IntEnum):
+    """What became, at one member, of a record that failed at another; travels as i32."""
+
+    UNKNOWN = 0
+    """It was not executed there yet."""
+    EXECUTED = 1
+    FAILED = 2
+    SKIPPED = 3
+    """The log says that it is left out, and that is committed."""
+
+
 class MembershipChange(IntEnum):
     ADD_LEARNER = 0
     PROMOTE = 1
@@ -145,6 +169,32 @@ MEMBER_PROOF = _message("MemberProof", 81, "nonce i64; member_id i32")
 MEMBERSHIP_REQUEST = _message("MembershipRequest", 22, "correlation_id i64; member_id i32; change i32", "member ascii")
 MEMBERSHIP_RESPONSE = _message(
     "MembershipResponse", 23, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
+)
+
+# Records that are left out
+SKIP_EVENT = _message(
+    "SkipEvent", 90, "leadership_term_id i64; timestamp i64; skipped_position i64; member_id i32", "text bytes"
+)
+"""A record of the log: the one that ends at `skipped_position` is left out, on all members. `member_id`: the leader."""
+SERVICE_FAILURE = _message("ServiceFailure", 91, "log_position i64; is_held i32", "error bytes; text bytes")
+"""From a service to its module: it failed at the record, or waits before it. `error`: the type of what it raised."""
+RECORD_ORDER = _message("RecordOrder", 92, "log_position i64; order i32", "text bytes")
+"""From a module to its service."""
+FAILURE_REPORT = _message(
+    "FailureReport", 93, "log_position i64; member_id i32; is_held i32; wants_skip i32", "error bytes; text bytes"
+)
+FAILURE_ANSWER = _message(
+    "FailureAnswer",
+    94,
+    "log_position i64; skip_position i64; timestamp i64; member_id i32; follower_member_id i32; verdict i32",
+    "text bytes",
+)
+"""To the member that reported a failure; skip position, timestamp and text are of the SkipEvent, if there is one."""
+SKIPPED_RECORD = _message("SkippedRecord", 95, "log_position i64; skip_position i64; timestamp i64", "text bytes")
+"""In the consensus module's snapshot: a record below it that was left out."""
+SKIP_REQUEST = _message("SkipRequest", 96, "correlation_id i64; log_position i64")
+SKIP_RESPONSE = _message(
+    "SkipResponse", 97, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
 )
 
 # Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Any
 
-from pipeline.errors import PipelineError
+from pipeline.errors import CorruptRecordingError, PipelineError
 from pipeline.planner import Run, read_runs, time_unit_of, whole_runs
 from pipeline.predicates import Predicates
 from pipeline.recordings import Recording, open_recordings
 from pipeline.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
+from pipeline.skips import find_skips
 
 SERVICE_SNAPSHOT_STREAM = 106
 LAST_SNAPSHOT = "snapshot"
@@ -29,6 +30,8 @@ class Stretch:
     after: tuple[Run, ...] | None
     log: tuple[Run, ...]
     time_unit: int
+    skips: dict[int, str] = field(default_factory=dict)
+    """Records that are left out, by position."""
 
     def records(self) -> Iterator[dict[str, Any]]:
         predicates = Predicates().narrowed("position", self.start + 1, self.end)
@@ -93,7 +96,26 @@ def cut_log(directory: str, commit: str = "auto", end: str | None = None) -> Cut
         exact = until in known or (log.exact and until == log.limit)
         log_runs = whole_runs(log, begin, until, unit, exact)
         parts.append(Stretch(begin, until, known.get(begin), known.get(until), log_runs, unit))
-    return Cut(tuple(parts), read.unreadable)
+    skips: dict[int, str] = {}
+    for part in parts:
+        skips.update(_find_skips(part.log))
+    return Cut(tuple(replace(part, skips=_between(skips, part)) for part in parts), read.unreadable)
+
+
+def _find_skips(runs: tuple[Run, ...]) -> dict[int, str]:
+    """Up to the first damage: whoever reads the stretch finds that, too, and says so."""
+    found: dict[int, str] = {}
+    records = iterate(read_runs(runs, Predicates(kind=frozenset({"other"})), ("payload",), 1024, True))
+    try:
+        for record in records:
+            found.update(find_skips([record]))
+    except CorruptRecordingError:
+        pass
+    return found
+
+
+def _between(skips: dict[int, str], part: Stretch) -> dict[int, str]:
+    return {position: text for position, text in skips.items() if part.start < position <= part.end}
 
 
 def _limit(log: Recording, known: dict[int, tuple[Run, ...]], end: str | None) -> int:

@@ -48,7 +48,7 @@ def open_cluster(service: str, stretch: Stretch, which: str = "service") -> Repl
     """The service at the beginning of a stretch."""
     make = make_service(service)
     before = read_snapshot(stretch.before) if stretch.before is not None else None
-    return guarded(which, stretch.start, lambda: ReplayCluster(make, before, stretch.time_unit))
+    return guarded(which, stretch.start, lambda: ReplayCluster(make, before, stretch.time_unit, stretch.skips))
 
 
 class StretchRun:

@@ -96,7 +96,9 @@ def test_counter() -> None:
         Message(1, 4, b"x"),
         Message(None, 5, b"9"),
     ]
-    assert check_service(Counter, inputs).egress(1) == [b"40", b"42", b"not a number"]
+    harness = check_service(Counter, inputs)
+    assert harness.egress(1) == [b"40", b"42"]
+    assert [effect.value for effect in harness.effects if effect.kind == "reject"] == [b"not a number"]
 
 
 @pytest.mark.parametrize("service", [Echo, NativeEcho])

@@ -222,6 +222,8 @@ class SimulatedClient(Actor):
         if random.random() < 0.001:
             kind = Kind.CLOSE
         identity = self.client_id << 32 | number
+        if options.poison_chance and random.random() < options.poison_chance:
+            kind = Kind.POISON
         if kind is Kind.TIMER:
             timer = random.choice([identity, *self._timers[-2:]])
             self._timers = [*self._timers[-8:], timer]
@@ -267,6 +269,13 @@ class SimulatedClient(Actor):
 
     def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
         self.take_reply(decode_reply(payload))
+
+    def take_leaving_out(self, request: Request) -> None:
+        """The cluster has left the request out: nobody may have executed it."""
+        self._unanswered.discard(request.number)
+        self.answered_last = max(self.answered_last, request.number)
+        if (self.client_id, request.number) in self.world.clients_history.executed:
+            self.world.fail(f"{self.name}: request {request.number} was executed, and is said to be left out")
 
     def take_reply(self, reply: Reply) -> None:
         """What was asked for has an answer, for the first time."""

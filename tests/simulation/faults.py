@@ -45,6 +45,7 @@ class FaultSchedule:
             (options.snapshot_mean_ns, self.snapshot),
             (options.membership_mean_ns, self.change_members),
             (options.orders_mean_ns, self.order),
+            (options.own_error_mean_ns, self.fail_alone),
             (options.tangle_mean_ns, links.tangle),
             (options.strand_mean_ns, links.strand),
             (options.echo_mean_ns, links.echo),
@@ -95,6 +96,8 @@ class FaultSchedule:
             node.disk.heal()
             node.disk.sync_delay_ns_max = min(node.disk.sync_delay_ns_max, 2 * MS)
             node.resume(world.now_ns)
+            if node.service is not None:
+                node.service.fails_next = False
             node.step_clock(-node.clock_offset_ns)
             self._restart(node)
         for client in world.clients:
@@ -177,6 +180,26 @@ class FaultSchedule:
             self.world.at(self.world.options.outage_mean_ns, lambda: self._restart(node))
         else:
             self.world.at(MS, lambda: self._await_end(node, life))
+
+    def fail_alone(self) -> None:
+        """The service of one member, always the same one, raises at its next record: its node is to end alone."""
+        node = self.world.nodes[self.world.seed % self.world.options.nodes]
+        if node.service is None or node.is_leaving:
+            return
+        node.has_own_error = node.service.fails_next = True
+        self._count("own error")
+        self.world.note(f"the service of {node.name} will raise alone")
+        self._await_death(node, node.boots)
+
+    def _await_death(self, node: SimulatedNode, life: int) -> None:
+        if node.boots != life:
+            return
+        if node.is_alive:
+            self.world.at(10 * MS, lambda: self._await_death(node, life))
+        elif self.is_on:
+            self._later(lambda: self._restart(node))
+        else:
+            self._restart(node)
 
     def pause(self) -> None:
         node = self._victim()

@@ -13,7 +13,7 @@ from cluster.node.node import FAREWELL_NS, Node, NodeSeams
 from cluster.wire.counter_types import ControlToggle
 from consensus.configuration import Configuration
 from runtime.clock import VirtualClock
-from runtime.errors import CorruptFrameError, OrdoError
+from runtime.errors import CorruptFrameError, OrdoError, ServiceError
 from runtime.memory import HeapMemoryProvider
 from tests.simulation.service import Observer, RegisterService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
@@ -84,6 +84,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
                 "receiver_window": max(options.receiver_window, 2 * options.mtu),
                 "socket_buffer": 256 * 1024,
             },
+            "service": {"on_error": options.on_error},
             "snapshot": {"every_bytes": options.snapshot_every_bytes, "keep": options.snapshots_kept},
             "retention": {
                 "bytes": None if options.retention_bytes < 0 else options.retention_bytes,
@@ -120,6 +121,10 @@ class SimulatedNode(NodeActor):
         self.acknowledged_before_loss = 0
         """What a leader may still count, although the disk has lost it; until the log is as long again."""
         self.was_removed = False
+        self.starts_again = False
+        """It has ended to be built anew, and is to be booted when it has left."""
+        self.has_own_error = False
+        """Its service was made to raise alone."""
         self.started_position = 0
         self.log_end_acknowledged = 0
         """End of the log as it was last reported, by any of its lives: what a restart must find again."""
@@ -152,6 +157,7 @@ class SimulatedNode(NodeActor):
         """Starts a new process on the disk as it is."""
         world = self.world
         self.boots += 1
+        self.starts_again = False
         self.clock = VirtualClock(CLOCK_START_NS, EPOCH_NS + world.now_ns + self.clock_offset_ns - CLOCK_START_NS)
         host = self.host = world.network.host(self.address)
         storage = SimulatedStorage(self.disk, self.clock)
@@ -228,6 +234,7 @@ class SimulatedNode(NodeActor):
         """The process ends with an error. Only a disk that was made to fail excuses it."""
         self.world.note(f"{self.name} died: {type(error).__name__}: {error}")
         excused = self.has_disk_faults or (self.is_rotten and isinstance(error, CorruptFrameError))
+        excused = excused or (self.has_own_error and isinstance(error, ServiceError))
         if not excused:
             self.world.fail(f"{self.name} died of {type(error).__name__}: {error}")
         self._gone("process ended")

@@ -32,6 +32,8 @@ class Kind(IntEnum):
     """(): the service sends a message to itself through the log"""
     CLOSE = 7
     """(): the service closes the session"""
+    POISON = 8
+    """(): the service raises, when it has changed a part of its state"""
 
 
 class Request(NamedTuple):

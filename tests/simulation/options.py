@@ -85,6 +85,11 @@ class Options:
     messages: bool = True
     requests: str = ""
     """How clients ask: "" by offers, "requests", or "journal": by requests that outlive their process."""
+    poison_chance: float = 0.0
+    """Of a request at which every service raises."""
+    own_error_mean_ns: int = 0
+    """Until the service of one member raises alone."""
+    on_error: str = "stop"
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 
@@ -118,6 +123,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
     _draw_requests(options, rng)
     if with_links:
         _draw_links(options, rng)
+        _draw_errors(options, rng)
     return options
 
 
@@ -233,3 +239,12 @@ def _draw_links(options: Options, rng: Random) -> None:
         options.registers = 1
     can_do_without = options.nodes >= 3 and not (options.loss_mean_ns or options.membership_mean_ns)
     options.faulty_minority = rng.random() < 0.5 and can_do_without
+
+
+def _draw_errors(options: Options, rng: Random) -> None:
+    """Services that raise, all at one record, or one of them alone."""
+    chance, own, poison = rng.random(), rng.random(), rng.choice((0.002, 0.01, 0.03))
+    own_error_mean_ns = rng.choice((500, 2000)) * MS
+    if chance < 0.3:
+        options.on_error, options.poison_chance = "restore", poison
+    options.own_error_mean_ns = own_error_mean_ns if own < 0.2 and options.nodes >= 3 else 0

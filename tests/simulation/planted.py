@@ -12,6 +12,7 @@ from typing import Any
 from cluster.client.journal import Journal
 from cluster.client.requests import ClientRequests
 from cluster.container.queries import ContainerQueries
+from cluster.container.record_orders import RECORD_CALLBACKS
 from cluster.container.service_container import ServiceContainer
 from cluster.module import session_requests
 from cluster.module.control import ClusterControl
@@ -21,9 +22,10 @@ from cluster.module.membership import Membership
 from cluster.module.recovery import Recovery
 from cluster.module.retention import Retention
 from cluster.module.service_messages import PendingServiceMessages
+from cluster.module.skips import Skips
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_taker import SnapshotTaker
-from cluster.module.state_store import StateStore
+from cluster.module.state_store import Skip, StateStore
 from cluster.module.timers import TimerService
 from cluster.module.upkeep import Upkeep
 from cluster.node import node
@@ -416,6 +418,59 @@ def a_fetched_snapshot_keeps_the_old_log(patch: Patch) -> None:
     patch(StateStore, "install", install)
 
 
+def one_member_leaves_a_record_out_alone(patch: Patch) -> None:
+    """A member whose service failed goes on without the record, whatever the others do with it."""
+    original = Skips.on_service_failure
+
+    def on_service_failure(self: Skips, values: Any, now_ns: int) -> None:
+        original(self, values, now_ns)
+        if self._own_id == 1:
+            self._learn(Skip(values.log_position, values.log_position, 0, values.text))
+
+    patch(Skips, "on_service_failure", on_service_failure)
+
+
+def half_done_state_is_kept(patch: Patch) -> None:
+    """A container goes on behind the record that its service raised at."""
+    original = ServiceContainer.on_failure
+
+    def on_failure(self: ServiceContainer, error: Exception, position: int) -> bool:
+        is_record = self.callback in RECORD_CALLBACKS
+        return is_record or original(self, error, position)
+
+    patch(ServiceContainer, "on_failure", on_failure)
+
+
+def skips_count_before_they_are_committed(patch: Patch) -> None:
+    """A leader that is replaced has left out a record that the others have not."""
+    original = Skips.on_record
+
+    def on_record(self: Skips, position: int, values: Any) -> None:
+        original(self, position, values)
+        self._learn(self._appended.pop())
+
+    patch(Skips, "on_record", on_record)
+
+
+def one_failure_is_enough(patch: Patch) -> None:
+    """The leader leaves out whatever any service failed at, though others have executed it."""
+    original = Skips._decide
+
+    def decide(self: Skips, now_ns: int) -> None:
+        for report in self._reports.values():
+            if report.failure.wants_skip and not self._is_under_way(report.failure.log_position):
+                self._append(report.failure)
+        original(self, now_ns)
+
+    patch(Skips, "_decide", decide)
+
+
+def skips_are_forgotten_by_a_restart(patch: Patch) -> None:
+    """What was left out is executed after the next start: nobody has put it into the store or into a snapshot."""
+    patch(StateStore, "put_skip", lambda self, skip: None)
+    patch(Skips, "below", lambda self, log_position: [])
+
+
 def snapshots_forget_requests(patch: Patch) -> None:
     """Raft §6.3: what was executed for whom is not part of the snapshot."""
     original = container_snapshot.encode
@@ -504,6 +559,11 @@ PLANTED: tuple[Plant, ...] = (
     identities_expire_too_early,
     requests_are_sent_before_they_are_in_the_journal,
     a_closed_client_confirms_what_it_has_not_seen,
+    one_member_leaves_a_record_out_alone,
+    half_done_state_is_kept,
+    skips_count_before_they_are_committed,
+    one_failure_is_enough,
+    skips_are_forgotten_by_a_restart,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

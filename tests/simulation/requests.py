@@ -9,6 +9,9 @@ from cluster.client.requests import PendingRequest
 from runtime.errors import RejectedError, SessionClosedError
 from tests.simulation.operations import Reply, Request, decode_reply, decode_request
 
+LEFT_OUT = "left out: "
+"""What the answer to a request begins with whose record was left out."""
+
 
 class MemoryJournal:
     """A journal's file: what was not synced may be lost, or torn, with the process's machine."""
@@ -76,6 +79,9 @@ class Requesting:
         assert request is not None
         if isinstance(pending.error, SessionClosedError):
             return  # this client was closed: a journal goes on with it
+        if isinstance(pending.error, RejectedError) and pending.error.message.startswith(LEFT_OUT):
+            client.take_leaving_out(request)
+            return
         if isinstance(pending.error, RejectedError):
             payload = bytes.fromhex(pending.error.message)
         elif pending.answer is not None:

@@ -78,6 +78,8 @@ class RegisterService(ClusteredService):
         self.state = State()
         self._observer = observer
         self._padding = snapshot_padding_bytes
+        self.fails_next = False
+        """At its next record it raises an error that no other member has."""
         self._cluster: Cluster | None = None
 
     @property
@@ -125,6 +127,7 @@ class RegisterService(ClusteredService):
             wrong = self._check_order(session_id, request.number)
         else:
             wrong = self._check_once(session.identity.hex(), request.number)
+        self._fail(request)
         self._observer.on_request(session_id, request, position)
         reply = self._apply(session, request, timestamp)
         text = f"{request.kind.name} session={session_id} client={request.client} number={request.number}"
@@ -151,6 +154,14 @@ class RegisterService(ClusteredService):
             return f"session {session_id}: number {number} after {last}: doubled or out of order"
         self.state.sessions[session_id] = number
         return ""
+
+    def _fail(self, request: Request) -> None:
+        """Raises in the middle of its work, where it is to."""
+        if request.kind is Kind.POISON or self.fails_next:
+            self.state.registers[0] = self.state.messages_received = request.number
+            self.state.digest = "half done"
+            is_own, self.fails_next = self.fails_next and request.kind is not Kind.POISON, False
+            raise RuntimeError("of this member alone") if is_own else ValueError("poison")
 
     def _apply(self, session: Any, request: Request, timestamp: int) -> bytes:
         """The answer."""

@@ -55,6 +55,11 @@ SEEDS_NEEDED: dict[str, int] = {
     "identities_expire_too_early": 1,
     "requests_are_sent_before_they_are_in_the_journal": 1,
     "a_closed_client_confirms_what_it_has_not_seen": 1,
+    "one_member_leaves_a_record_out_alone": 1,
+    "half_done_state_is_kept": 1,
+    "skips_count_before_they_are_committed": 1,
+    "one_failure_is_enough": 1,
+    "skips_are_forgotten_by_a_restart": 1,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60
@@ -71,7 +76,17 @@ ASKING = Options(
     duration_ns=4 * S, requests="journal", operation_mean_ns=2 * MS, kill_mean_ns=S // 2, client_mean_ns=S // 4,
     snapshot_mean_ns=300 * MS, outage_mean_ns=300 * MS, leave_chance=0.01, padding_max=200,
 )  # fmt: skip
+POISONED = Options(
+    duration_ns=4 * S, operation_mean_ns=4 * MS, on_error="restore", poison_chance=0.01, own_error_mean_ns=S // 2,
+    snapshot_mean_ns=500 * MS, kill_mean_ns=S, partition_mean_ns=S, outage_mean_ns=500 * MS,
+    heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 OPTIONS = {
+    "one_member_leaves_a_record_out_alone": POISONED,
+    "half_done_state_is_kept": POISONED,
+    "skips_count_before_they_are_committed": POISONED,
+    "one_failure_is_enough": POISONED,
+    "skips_are_forgotten_by_a_restart": POISONED,
     "snapshots_forget_requests": ASKING,
     "snapshots_forget_answers": ASKING,
     "identities_expire_too_early": ASKING,

@@ -118,12 +118,13 @@ class World(Timeline):
         """Nodes that were removed end by themselves; an operator starts those that were added again meanwhile."""
         for node in self.nodes:
             if node.is_alive and node.module.has_ended:
-                starts_again = node.module.starts_again
+                node.starts_again = node.module.starts_again
                 node.close()
-                node.was_removed = not starts_again
-                if starts_again and not node.is_alive:
-                    self.trace.count_fault("snapshot of another member")
-                    node.boot()
+                node.was_removed = not node.starts_again
+            if node.starts_again and not node.is_alive:
+                node.starts_again = False
+                self.trace.count_fault("started again by itself")
+                node.boot()
         for node in self.members():
             if node.was_removed and not node.is_alive:
                 node.boot()

@@ -1,0 +1,82 @@
+"""`ordo cluster skip` and `skipped`: records of the log that services do not execute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from archive.lmdb_store import open_lmdb
+from cluster.module.state_store import Skip, StateStore, StoredState
+from cluster.node import tools
+from cluster.node.config import NodeConfig
+from cluster.wire import ordo_codecs
+from runtime.errors import ClusterError, StorageMissingError
+from runtime.storage import FileStorage
+
+SKIP_TIMEOUT_S = 30.0
+
+
+def list_skipped(config: NodeConfig) -> tuple[list[Skip], list[int]]:
+    """What this node leaves out, by position, and the positions that it was told to leave out and does not yet.
+
+    Also while it runs. Raises StorageMissingError when it has never run.
+    """
+    with _stored(config) as state:
+        return sorted(state.skips.values()), sorted(state.skip_wishes)
+
+
+def skip(config: NodeConfig, log_position: int, timeout_s: float = SKIP_TIMEOUT_S) -> str:
+    """Has the record that ends at a position left out, and returns what was done, as one line.
+
+    A running node must lead, and its service stand still at the record. A node that does not run takes note, waits
+    before the record when it runs again, and has it left out once a quorum of the members was told the same.
+    """
+    member_id = config.node.member_id
+    if log_position in {one.log_position for one in list_skipped(config)[0]}:
+        return f"member {member_id} leaves out the record at position {log_position} already"
+    if not tools.is_running(config):
+        _wish(config, log_position)
+        return (
+            f"member {member_id} will wait before position {log_position} when it starts, until the record is left "
+            "out: say so with the configuration of each member that does not run, of a majority at least"
+        )
+    answer = tools.ask(
+        config, ordo_codecs.SKIP_REQUEST, {"log_position": log_position}, ordo_codecs.SKIP_RESPONSE, timeout_s
+    )
+    leader_id = answer.leader_member_id
+    if answer.refusal and leader_id not in (tools.NOT_THERE, member_id):
+        raise ClusterError(f"{answer.refusal}; member {leader_id} does: use its configuration")
+    if answer.refusal:
+        raise ClusterError(answer.refusal)
+    tools.await_done(
+        lambda: log_position in {one.log_position for one in list_skipped(config)[0]},
+        f"the skip of position {log_position} was not committed",
+        timeout_s,
+    )
+    return f"the record at position {log_position} is left out"
+
+
+def _wish(config: NodeConfig, log_position: int) -> None:
+    storage = FileStorage(open_lmdb)
+    with storage.lock_directory(str(config.node.data_dir)):
+        store = StateStore(storage.open_metadata(_path(config)))
+        try:
+            store.put_skip_wish(log_position)
+        finally:
+            store.close()
+
+
+def _path(config: NodeConfig) -> str:
+    return str(config.cluster_dir / "state.mdb")
+
+
+@contextmanager
+def _stored(config: NodeConfig) -> Iterator[StoredState]:
+    storage, path = FileStorage(open_lmdb), _path(config)
+    if not storage.exists(path):
+        raise StorageMissingError(f"member {config.node.member_id} has no store of votes and terms: no {path}")
+    store = StateStore(storage.open_metadata(path, read_only=True))
+    try:
+        yield store.load()
+    finally:
+        store.close()
