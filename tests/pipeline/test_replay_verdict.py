@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cluster.wire import ordo_codecs
 from pipeline.errors import PipelineError
 from pipeline.generate import RecordingBuilder, encode_record, new_term, session_message, session_open, var_data
 from pipeline.jobs.stretches import cut_log
@@ -49,8 +50,16 @@ class NeverStarts(Tally):
         raise KeyError("configuration")
 
 
-def write_log(folder: Path, snapshots_after: tuple[int, ...], count: int = 12) -> tuple[str, list[int]]:
-    """A log of `count` messages to a Tally, and the position after each."""
+def skip_event(position: int) -> bytes:
+    return ordo_codecs.SKIP_EVENT.encode(
+        leadership_term_id=0, timestamp=50, skipped_position=position, member_id=1, text=b"ValueError: no nines"
+    )
+
+
+def write_log(
+    folder: Path, snapshots_after: tuple[int, ...], count: int = 12, left_out: int | None = None
+) -> tuple[str, list[int]]:
+    """A log of `count` messages to a Tally, and the position after each; one of them may be left out."""
     directory = str(folder / "node0" / "archive")
     ends = []
     with RecordingBuilder(directory) as builder:
@@ -58,12 +67,14 @@ def write_log(folder: Path, snapshots_after: tuple[int, ...], count: int = 12) -
         builder.append(session_open(0, 1, 1, 6, b"c", b"me"))
         for number in range(count):
             ends.append(builder.append(session_message(0, 1, 10 + number, b"%d" % number)))
+            if number == left_out:
+                builder.append(skip_event(ends[-1]))
             if number + 1 in snapshots_after:
                 with RecordingBuilder(directory, stream_id=106) as snapshot:
                     snapshot.append(marker(0, ends[-1]))
                     snapshot.append(encode_record(102, b"\1" + bytes(7) + b"f\0\0\0", var_data(b"c") + var_data(b"me")))
                     snapshot.append(marker(2, ends[-1]))
-                    snapshot.append(b"%d" % (number + 1))
+                    snapshot.append(b"%d" % (number + 1 - (left_out is not None and left_out <= number)))
     return directory, ends
 
 
@@ -83,6 +94,15 @@ def test_a_log_without_snapshot_and_baseline_is_not_checked(tmp_path: Path) -> N
     assert facts["status"] == "not checked"
     assert facts["coverage"] == {"records": 14, "agrees": 0, "differs": 0, "not_checked": 14}
     assert results[0]["reason"] == "no snapshot at its end, and no baseline"
+
+
+def test_what_the_cluster_left_out_is_left_out(tmp_path: Path) -> None:
+    directory, ends = write_log(tmp_path, (4, 12), left_out=9)
+    facts, _ = replay(directory, "Picky", end="snapshot")
+    assert facts["status"] == "agrees", facts
+    directory, ends = write_log(tmp_path / "executed", (4, 12))
+    facts, _ = replay(directory, "Picky")
+    assert facts["status"] == "differs" and facts["first_difference"]["position"] == ends[9]
 
 
 def test_what_lies_behind_the_last_snapshot_is_not_checked(tmp_path: Path) -> None:
