@@ -113,6 +113,7 @@ class ServiceContainer(ContainerLoop):
     _now_ns = 0
     _egress_deadline_ns = 0
     _record_bytes_max = 0
+    _continuation: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -158,7 +159,6 @@ class ServiceContainer(ContainerLoop):
         self._queries_max = queries_max
         self._cluster_id = cluster_id
         self._egress = EgressPublications(client, self.record_error)
-        self._continuation: Callable[[], None] | None = None
         self._snapshot: SnapshotWriter | None = None
         self._termination: tuple[int, bool] | None = None
         self._requested_acks: list[int] = []

@@ -152,8 +152,8 @@ class ServiceSection(Settings):
     )
     on_error: Literal["stop", "restore"] = Field(
         default="stop",
-        description="What becomes of the member when its service raises anything but Reject: it stops, or it goes back to "
-        "a snapshot and leaves the record out, when a quorum failed at it alike. The same on all members.",
+        description="What becomes of the member when its service raises anything but Reject: it stops, or it goes back "
+        "to a snapshot and leaves the record out, when a quorum failed at it alike. The same on all members.",
     )
 
 
