@@ -16,6 +16,7 @@ MEMBERS_MAX = 7
 PORT_DEFAULT = 20_000
 PORTS_APART = 10
 """Members on one machine have their five ports so far from each other."""
+METRICS_PORT_OFFSET = 9
 PORT_MAX = 65_535 - MEMBERS_MAX * PORTS_APART
 LOOPBACK = "127.0.0.1"
 DATA_ROOT = Path("/var/lib/ordo")
@@ -83,7 +84,10 @@ def write_cluster(
         for member_id, path in enumerate(configs):
             node = {"member_id": member_id, "data_dir": str(root.absolute() / f"node{member_id}"), **tables["node"]}
             named = {"service": {"class": STARTER_SERVICE if starts else service}} if starts or service else {}
-            path.write_text(render_config({**tables, **named, "node": node, "members": members}))
+            own_tables = {"node": node, "members": members}
+            if is_production:
+                own_tables["metrics"] = {"port": members[member_id]["port"] + METRICS_PORT_OFFSET}
+            path.write_text(render_config({**tables, **named, **own_tables}))
             load_config(path)
         for path in starters:
             path.write_text(_starter_text(path.name, members))

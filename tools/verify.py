@@ -14,6 +14,7 @@ from tools import (
     check_stubs,
     check_vectors,
     configuration,
+    metrics_page,
 )
 
 CHECKS = {
@@ -25,6 +26,7 @@ CHECKS = {
     "stubs": check_stubs.check,
     "docs": check_docs.check,
     "configuration": configuration.check,
+    "metrics": metrics_page.check,
     "nogil": check_nogil.check,
 }
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from cluster.module.config import ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
-from runtime.config import Settings
+from runtime.config import Settings, SizeBytes
 from runtime.errors import ConfigurationError
 
 
@@ -157,6 +157,20 @@ class ServiceSection(Settings):
     )
 
 
+class MetricsSection(Settings):
+    """Metrics for Prometheus and probes of health over HTTP: /metrics, /livez, /readyz."""
+
+    port: Annotated[int | None, Field(ge=0, le=65535)] = Field(
+        default=None, description="TCP port to serve them on; not set: they are not served.", examples=[20009]
+    )
+    host: str = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0: all of the machine's.")
+    disk_free_bytes_min: SizeBytes = Field(
+        default=1 << 30,
+        alias="disk_free_min",
+        description="With less room on the disk of data_dir the node is not ready.",
+    )
+
+
 class NodeConfig(Settings):
     """The file of one member."""
 
@@ -166,6 +180,7 @@ class NodeConfig(Settings):
     snapshot: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
     service: ServiceSection = ServiceSection()
+    metrics: MetricsSection = MetricsSection()
 
     @model_validator(mode="after")
     def _member_listed(self) -> NodeConfig:

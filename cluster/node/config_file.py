@@ -13,7 +13,7 @@ WIDTH = 100
 HEAD = """\
 # Configuration of member {member_id} of an Ordo cluster, written by `ordo init`.
 # What is commented out is the default, or an example where nothing is the default.
-# All members' files are equal but for [node].
+# Members' files differ in [node], and in [metrics] when several run on one machine.
 """
 
 Values = Mapping[str, Any]

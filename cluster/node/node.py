@@ -24,6 +24,7 @@ from cluster.node.container_process import ContainerProcess
 from cluster.node.cycle import NodeCycle
 from cluster.node.driver_bounds import driver_bounds
 from cluster.node.life_log import log_start, log_stop
+from cluster.node.metrics_process import MetricsProcess
 from cluster.node.shared_driver import connect_shared_driver
 from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.counter_types import CounterType
@@ -316,13 +317,19 @@ def run_node(config: NodeConfig, service_name: str) -> int:
         raise ConfigurationError("python -O removes the assertions that guard the log: run without it")
     choose_file_access(config.node.file_access)
     service_class = load_service(service_name)
-    while True:
-        status, starts_again = _run_once(config, service_name, service_class)
-        if not starts_again or status != 0:
-            return status
+    metrics = MetricsProcess(config)
+    try:
+        while True:
+            status, starts_again = _run_once(config, service_name, service_class, metrics)
+            if not starts_again or status != 0:
+                return status
+    finally:
+        metrics.close()
 
 
-def _run_once(config: NodeConfig, service_name: str, service_class: type[Service]) -> tuple[int, bool]:
+def _run_once(
+    config: NodeConfig, service_name: str, service_class: type[Service], metrics: MetricsProcess
+) -> tuple[int, bool]:
     """One life of a node: the exit status, and whether it is to be started again at once."""
     inline = config.node.service_mode == "inline"
     child: ContainerProcess | None = None
@@ -330,6 +337,7 @@ def _run_once(config: NodeConfig, service_name: str, service_class: type[Service
     log = get_logger()
 
     def on_tick(now_ns: int) -> None:
+        metrics.watch(now_ns)
         if child is not None and not child.is_alive():
             causes.append("the service container ended")
             node.module.has_ended = True

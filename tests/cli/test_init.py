@@ -41,6 +41,9 @@ def test_hosts_are_for_production_and_one_machine_is_for_development(tmp_path: P
     ):
         assert run(["init", str(tmp_path / name), *arguments]) == 0
         assert {config.node.sync for config in written(tmp_path / name)} == {sync}
+    assert [config.metrics.port for config in written(tmp_path / "hosts")] == [20009] * 3
+    assert [config.metrics.port for config in written(tmp_path / "strict")] == [20009, 20019, 20029]
+    assert {config.metrics.port for config in written(tmp_path / "machine")} == {None}
     assert written(tmp_path / "hosts")[0].retention.bytes == 10 << 30
     assert written(tmp_path / "machine")[0].cluster.session_timeout_ns == 300 * 10**9
 

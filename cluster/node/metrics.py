@@ -1,0 +1,125 @@
+"""A node's counters as Prometheus metrics."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from cluster.node.metric_names import (
+    NODE_METRICS,
+    OWN_METRICS,
+    REFUSED_METRIC,
+    REFUSED_REASONS,
+    REFUSED_TYPE,
+    SYSTEM_METRICS,
+    SYSTEM_TYPE,
+    Kind,
+    Metric,
+)
+from cluster.node.observation import NOT_THERE, READY_HEARTBEAT_MS, Observation, Subject, free_bytes, observe
+from cluster.wire.counter_types import CounterType, ModuleState, NodeRole
+from runtime.version import VERSION
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+LABELS = ("cluster", "member")
+_KEY = struct.Struct("<i")
+_RECORDING_ID = struct.Struct("<q")
+
+
+class NodeCollector(Collector):
+    """Looks at the node at every scrape; keeps nothing between two."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._labels = [str(subject.cluster_id), str(subject.member_id)]
+
+    def describe(self) -> list[Family]:
+        """Nothing: the registry need not collect once to learn the names."""
+        return []
+
+    def collect(self) -> Iterator[Family]:
+        now_s = time.time()
+        found = observe(self._subject, int(now_s * 1000), wants_all=True)
+        is_up = found.heartbeat_age_ms is not None and found.heartbeat_age_ms <= READY_HEARTBEAT_MS
+        is_ready = not found.why_not_ready(self._subject.disk_free_bytes_min)
+        yield self._one(OWN_METRICS["up"], is_up)
+        yield self._one(OWN_METRICS["ready"], is_ready)
+        yield self._one(OWN_METRICS["quorum"], is_up and found.has_quorum)
+        yield self._one(OWN_METRICS["data_free"], found.data_free_bytes)
+        yield self._one(OWN_METRICS["memory_free"], free_bytes(self._subject.aeron_dir))
+        yield self._one(OWN_METRICS["disk_mark"], self._subject.disk_free_bytes_min)
+        yield self._one(OWN_METRICS["clock"], now_s)
+        yield self._info()
+        if is_up:
+            yield from self._of_node(found)
+            yield from self._of_driver(found)
+
+    def _of_node(self, found: Observation) -> Iterator[Family]:
+        values = found.values
+        for counter_type, metric in NODE_METRICS.items():
+            if counter_type in values:
+                yield self._one(metric, values[counter_type])
+        for name, kind, counter_type in (
+            ("state", ModuleState, CounterType.MODULE_STATE),
+            ("role", NodeRole, CounterType.NODE_ROLE),
+        ):
+            family = GaugeMetricFamily(OWN_METRICS[name].name, OWN_METRICS[name].help, labels=[*LABELS, name])
+            for one in kind:
+                family.add_metric([*self._labels, one.name.lower()], float(values.get(counter_type) == one))
+            yield family
+        sessions = sum(counter.type_id == CounterType.SESSION for counter in found.counters)
+        yield self._one(OWN_METRICS["sessions"], sessions)
+        committed = values.get(CounterType.COMMIT_POSITION, 0)
+        yield self._one(OWN_METRICS["service_lag"], max(0, committed - values.get(CounterType.SERVICE_POSITION, 0)))
+        yield self._one(OWN_METRICS["log_position"], _log_position(found))
+
+    def _of_driver(self, found: Observation) -> Iterator[Family]:
+        refused = CounterMetricFamily(REFUSED_METRIC.name, REFUSED_METRIC.help, labels=[*LABELS, "reason"])
+        for counter in found.counters:
+            if counter.type_id == SYSTEM_TYPE:
+                (index,) = _KEY.unpack_from(counter.key)
+                if 0 <= index < len(SYSTEM_METRICS):
+                    yield self._one(SYSTEM_METRICS[index], counter.value)
+            elif counter.type_id == REFUSED_TYPE:
+                (index,) = _KEY.unpack_from(counter.key)
+                reason = REFUSED_REASONS[index] if 0 <= index < len(REFUSED_REASONS) else str(index)
+                refused.add_metric([*self._labels, reason], counter.value)
+        yield refused
+
+    def _info(self) -> Family:
+        metric = OWN_METRICS["info"]
+        family = GaugeMetricFamily(metric.name, metric.help, labels=[*LABELS, "version"])
+        family.add_metric([*self._labels, VERSION], 1)
+        return family
+
+    def _one(self, metric: Metric, value: float) -> Family:
+        is_counter = metric.kind is Kind.COUNTER
+        make: type[CounterMetricFamily | GaugeMetricFamily] = CounterMetricFamily if is_counter else GaugeMetricFamily
+        family = make(metric.name, metric.help, labels=LABELS)
+        family.add_metric(self._labels, value * metric.scale)
+        return family
+
+
+def _log_position(found: Observation) -> int:
+    """Of the recording that the consensus module names as its log; -1 when there is none yet."""
+    recording_id = found.values.get(CounterType.LOG_RECORDING, NOT_THERE)
+    for counter in found.counters:
+        if (
+            counter.type_id == CounterType.RECORDING_POSITION
+            and _RECORDING_ID.unpack_from(counter.key)[0] == recording_id
+        ):
+            return counter.value
+    return NOT_THERE
+
+
+def exposition(subject: Subject) -> bytes:
+    """The text that Prometheus scrapes."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(NodeCollector(subject))
+    return generate_latest(registry)

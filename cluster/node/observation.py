@@ -1,0 +1,115 @@
+"""One look at a node from outside: its counters, its disks, and whether it lives and is ready."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cluster.node.counters import open_cnc
+from cluster.wire.counter_types import CounterType, ModuleState, is_of_cluster
+from consensus.distrust import Distrust
+from consensus.states import ElectionState
+from runtime.counters import CounterDescriptor, CountersReader
+from runtime.errors import StorageError
+
+READY_HEARTBEAT_MS = 2_000
+LIVE_HEARTBEAT_MS = 10_000
+"""A stall of a few seconds is no reason to have a node killed and started again."""
+NOT_THERE = -1
+CLUSTER_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
+_TYPES_FOR_PROBES = (CounterType.MODULE_STATE, CounterType.ELECTION_STATE, CounterType.DISTRUST)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The node that is looked at."""
+
+    member_id: int
+    cluster_id: int
+    aeron_dir: Path
+    data_dir: Path
+    disk_free_bytes_min: int = 0
+    """With less room below `data_dir` the node is not ready."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """`values` has the first counter of each of the cluster's types; `counters` is empty unless all were asked for."""
+
+    heartbeat_age_ms: int | None
+    """None: there is no driver."""
+    data_free_bytes: int = 0
+    values: dict[int, int] = field(default_factory=dict)
+    counters: tuple[CounterDescriptor, ...] = ()
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether the member leads with a quorum behind it, or follows a leader."""
+        is_settled = self.values.get(CounterType.ELECTION_STATE) == ElectionState.CLOSED
+        state = self.values.get(CounterType.MODULE_STATE)
+        return is_settled and state is not None and state != ModuleState.CLOSED
+
+    def why_not_live(self) -> str:
+        """Empty when the node lives; else what is wrong, in a line."""
+        if self.heartbeat_age_ms is None:
+            return "there is no driver: the node does not run, or has not come so far"
+        if self.heartbeat_age_ms > LIVE_HEARTBEAT_MS:
+            return f"the node's last heartbeat is {self.heartbeat_age_ms / 1000:.1f} s old"
+        return ""
+
+    def why_not_ready(self, disk_free_bytes_min: int) -> str:
+        """Empty when the node is in touch with a quorum, trusts its log and has room; else what is wrong, in a line."""
+        if self.heartbeat_age_ms is None or self.heartbeat_age_ms > READY_HEARTBEAT_MS:
+            return self.why_not_live() or f"the node's last heartbeat is {self.heartbeat_age_ms} ms old"
+        if not self.has_quorum:
+            return "no quorum: the member neither leads nor follows"
+        distrust = Distrust(self.values.get(CounterType.DISTRUST, 0))
+        if distrust:
+            return f"the member may not vote: it lost {distrust.name}"
+        if self.data_free_bytes < disk_free_bytes_min:
+            return f"{self.data_free_bytes} bytes are free on the disk of data_dir, disk_free_min={disk_free_bytes_min}"
+        return ""
+
+
+def observe(subject: Subject, now_ms: int, *, wants_all: bool = False) -> Observation:
+    """Looks at a node; cheap unless all counters are wanted. `now_ms` is wall-clock time."""
+    try:
+        with open_cnc(subject.aeron_dir) as cnc:
+            age_ms = now_ms - cnc.to_driver.consumer_heartbeat_ms
+            reader = CountersReader(cnc.counters_metadata, cnc.counters_values)
+            if wants_all:
+                counters = tuple(one for one in reader if _concerns(one, subject.cluster_id))
+                return Observation(age_ms, free_bytes(subject.data_dir), _firsts(counters), counters)
+            return Observation(age_ms, free_bytes(subject.data_dir), _probe(reader, subject.cluster_id))
+    except StorageError:
+        return Observation(None, free_bytes(subject.data_dir))
+
+
+def free_bytes(folder: Path) -> int:
+    """Room for this user on the file system of a folder, or of the first parent that is there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    stats = os.statvfs(folder)
+    return stats.f_bavail * stats.f_frsize
+
+
+def _probe(reader: CountersReader, cluster_id: int) -> dict[int, int]:
+    key = struct.pack("<i", cluster_id)
+    ids = {counter_type: reader.find(counter_type, key) for counter_type in _TYPES_FOR_PROBES}
+    return {int(kind): reader.get_value(counter_id) for kind, counter_id in ids.items() if counter_id >= 0}
+
+
+def _concerns(counter: CounterDescriptor, cluster_id: int) -> bool:
+    """A driver may be shared by clusters: of theirs only those of this one."""
+    return counter.type_id not in CLUSTER_TYPES or is_of_cluster(counter, cluster_id)
+
+
+def _firsts(counters: Iterable[CounterDescriptor]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for counter in counters:
+        if counter.type_id in CLUSTER_TYPES:
+            found.setdefault(counter.type_id, counter.value)
+    return found
