@@ -1,16 +1,22 @@
-"""docs/CONFIGURATION.md, the reference of node.toml, out of the settings' models.
+"""docs/CONFIGURATION.md, the reference of node.toml, out of the settings' models; and the files of the Compose cluster.
 
 `python -m tools.configuration` writes it; `python -m tools.verify configuration` says what is wrong with it.
 """
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from cluster.node.config import NodeConfig
+from ordo.init import write_cluster
 from runtime.config import Settings
 from runtime.settings_text import Key, Table, tables_of
 from tools.source import ROOT, Problem
 
 PAGE = ROOT / "docs" / "CONFIGURATION.md"
+COMPOSE = ROOT / "deploy" / "compose"
+COMPOSE_HOSTS = ("172.28.5.10", "172.28.5.11", "172.28.5.12")
 HEAD = """# Configuration of a node
 
 <!-- Written by `make fix` out of the settings' models; do not edit. -->
@@ -59,8 +65,20 @@ def check() -> list[Problem]:
     problems = [Problem(PAGE, 1, f"{name}: give its field a description") for name in undescribed()]
     if not PAGE.exists() or PAGE.read_text() != render():
         problems.append(Problem(PAGE, 1, "not what the settings' models say; write it with `make fix`"))
+    for path, text in compose_files().items():
+        if not path.exists() or path.read_text() != text:
+            problems.append(Problem(path, 1, "not what `ordo init` writes; write it with `make fix`"))
     return problems
+
+
+def compose_files() -> dict[Path, str]:
+    """What `ordo init` writes for the hosts of deploy/compose.yaml."""
+    with tempfile.TemporaryDirectory() as folder:
+        configs = write_cluster(Path(folder), hosts=COMPOSE_HOSTS).configs
+        return {COMPOSE / path.name: path.read_text() for path in configs}
 
 
 if __name__ == "__main__":
     PAGE.write_text(render())
+    for path, text in compose_files().items():
+        path.write_text(text)

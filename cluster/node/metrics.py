@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Iterator
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -24,6 +23,7 @@ from cluster.node.metric_names import (
 )
 from cluster.node.observation import NOT_THERE, READY_HEARTBEAT_MS, Observation, Subject, free_bytes, observe
 from cluster.wire.counter_types import CounterType, ModuleState, NodeRole
+from runtime.clock import SystemClock
 from runtime.version import VERSION
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -44,8 +44,8 @@ class NodeCollector(Collector):
         return []
 
     def collect(self) -> Iterator[Family]:
-        now_s = time.time()
-        found = observe(self._subject, int(now_s * 1000), wants_all=True)
+        now_ms = SystemClock().epoch_ms()
+        found = observe(self._subject, now_ms, wants_all=True)
         is_up = found.heartbeat_age_ms is not None and found.heartbeat_age_ms <= READY_HEARTBEAT_MS
         is_ready = not found.why_not_ready(self._subject.disk_free_bytes_min)
         yield self._one(OWN_METRICS["up"], is_up)
@@ -54,7 +54,7 @@ class NodeCollector(Collector):
         yield self._one(OWN_METRICS["data_free"], found.data_free_bytes)
         yield self._one(OWN_METRICS["memory_free"], free_bytes(self._subject.aeron_dir))
         yield self._one(OWN_METRICS["disk_mark"], self._subject.disk_free_bytes_min)
-        yield self._one(OWN_METRICS["clock"], now_s)
+        yield self._one(OWN_METRICS["clock"], now_ms / 1000)
         yield self._info()
         if is_up:
             yield from self._of_node(found)

@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -20,6 +19,7 @@ from socketserver import ThreadingMixIn
 from typing import Any
 
 from cluster.node.observation import Subject, observe
+from runtime.clock import SystemClock
 
 PR_SET_PDEATHSIG = 1
 TEXT = "text/plain; charset=utf-8"
@@ -95,7 +95,7 @@ class HealthHandler(BaseHTTPRequestHandler):
 
 
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return SystemClock().epoch_ms()
 
 
 def main(arguments: list[str] | None = None) -> int:
