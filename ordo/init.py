@@ -83,8 +83,10 @@ def write_cluster(
         folder.mkdir(parents=True, exist_ok=True)
         for member_id, path in enumerate(configs):
             node = {"member_id": member_id, "data_dir": str(root.absolute() / f"node{member_id}"), **tables["node"]}
-            named = {"service": {"class": STARTER_SERVICE if starts else service}} if starts or service else {}
-            own_tables = {"node": node, "members": members}
+            named: dict[str, Any] = (
+                {"service": {"class": STARTER_SERVICE if starts else service}} if starts or service else {}
+            )
+            own_tables: dict[str, Any] = {"node": node, "members": members}
             if is_production:
                 own_tables["metrics"] = {"port": members[member_id]["port"] + METRICS_PORT_OFFSET}
             path.write_text(render_config({**tables, **named, **own_tables}))
