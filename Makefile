@@ -11,13 +11,14 @@ ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $(CURDIR)/build/asan/libcoverage.so"
 BIN := .venv/bin
+DEBUG_FOLDERS := runtime,transport,archive,consensus,service_api,cluster,tests
 DEMO_FOLDERS := runtime,transport,archive,consensus,service_api,cluster,ordo
 SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune -o \
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench sim test-soak test-faults test-sessions test-debug sanitized fuzz test-asan \
-	bench-pipeline debug clean docs coverage test-python test-wheel
+	bench-pipeline debug clean docs coverage test-python test-wheel test-arm64
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +27,7 @@ build: build/.built ## set up .venv and build the native modules
 
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 EDITABLE := ORDO_ONLY=none $(PIP) --no-build-isolation -e
-COMPILE := ORDO_THREADS=$(JOBS) $(BIN)/python setup.py -q build_ext --inplace --parallel $(JOBS)
+COMPILE := ORDO_THREADS=$(JOBS) $(BIN)/python setup.py -q build_ext --inplace
 
 .venv/.core: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: install one or call make PYTHON=/path/to/python3"; exit 1; }
@@ -80,6 +81,9 @@ coverage: build .venv/.all ## Python line coverage of the quick tests: build/cov
 test-python: ## pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
 	@$(PYTHON) -m tools.pythons --jobs $(JOBS) $(PYTHONS)
 
+test-arm64: .venv/.base ## cross-compile for arm64, pass unit tests under qemu; needs Debian packages that it names
+	@$(BIN)/python -m tools.arm64 --jobs $(JOBS) $(ARGS)
+
 docs: build .venv/.all ## write the API reference into build/docs; fails on what is missing or undocumented
 	@$(BIN)/python -m tools.reference
 
@@ -105,8 +109,8 @@ sanitized: .venv/.base
 	@mkdir -p build/asan && git ls-files -co --exclude-standard -z | \
 		tar --null --ignore-failed-read -T - -cf - 2>/dev/null | tar -xf - -C build/asan
 	@cd build/asan && gcc -O2 -shared -fPIC -o libcoverage.so tests/fuzz/coverage.c && \
-		{ ORDO_SANITIZE=1 $(CURDIR)/$(BIN)/python setup.py -q \
-		build_ext --inplace --parallel $(JOBS) > build.log 2>&1 || { tail -40 build.log; exit 1; }; }
+		{ ORDO_SANITIZE=1 ORDO_THREADS=$(JOBS) $(CURDIR)/$(BIN)/python setup.py -q \
+		build_ext --inplace > build.log 2>&1 || { tail -40 build.log; exit 1; }; }
 
 fuzz: sanitized ## fuzz every door with ASan: FUZZ_SECONDS=600 each, DOORS="datagrams logs"
 	@cd build/asan && $(SANITIZED) $(CURDIR)/$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) \
@@ -122,8 +126,8 @@ bench-pipeline: build .venv/.all ## measure the data pipeline
 debug: .venv/.base ## build with bounds and overflow checks, into build/debug
 	@mkdir -p build/debug
 	@tar --exclude=./build --exclude=./.venv --exclude=./.git --exclude='*.so' -cf - . | tar -xf - -C build/debug
-	@cd build/debug && ORDO_DEBUG=1 ORDO_THREADS=$(JOBS) ../../$(BIN)/python setup.py -q build_ext --inplace \
-		--parallel $(JOBS) > ../debug.log 2>&1 || { tail -40 ../debug.log; exit 1; }
+	@cd build/debug && ORDO_DEBUG=1 ORDO_ONLY=$(DEBUG_FOLDERS) ORDO_THREADS=$(JOBS) ../../$(BIN)/python setup.py -q \
+		build_ext --inplace > ../debug.log 2>&1 || { tail -40 ../debug.log; exit 1; }
 
 test-debug: debug ## pass the tests of the native layers with the debug build
 	@rm -f build/ubsan.*

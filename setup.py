@@ -3,7 +3,7 @@
 `ORDO_ONLY=transport,runtime` builds only those folders, `ORDO_ONLY=none` nothing; `ORDO_DEBUG=1` turns bounds checks
 and the compiler's checks for undefined behaviour (overflow, alignment, null) on and optimisation off;
 `ORDO_SANITIZE=1` builds with ASan, UBSan and the hook by which tests/fuzz counts coverage; `ORDO_OPTIMIZE=-O0` compiles
-quickly code that need not be fast; `ORDO_THREADS=2` translates two modules at a time.
+quickly code that need not be fast; `ORDO_THREADS=2` translates and compiles two modules at a time (without it, as many as there are processors).
 """
 
 import os
@@ -44,6 +44,7 @@ COLD = (
 HEADERS = ("runtime/atomics.h", "runtime/crc32c.h")
 DEBUG = os.environ.get("ORDO_DEBUG") == "1"
 OPTIMIZE = os.environ.get("ORDO_OPTIMIZE")
+THREADS = int(os.environ.get("ORDO_THREADS") or os.cpu_count() or 1)
 DIRECTIVES = {
     "language_level": "3",
     "boundscheck": DEBUG,
@@ -110,7 +111,7 @@ def translated(modules: list[Extension]) -> list[Extension]:
         modules,
         compiler_directives=DIRECTIVES,
         build_dir="build/cython",
-        nthreads=int(os.environ.get("ORDO_THREADS", "0")),
+        nthreads=THREADS,
         show_all_warnings=False,
         emit_linenums=DEBUG,
     )
@@ -119,4 +120,5 @@ def translated(modules: list[Extension]) -> list[Extension]:
 if __name__ == "__main__":
     if not sys.platform.startswith("linux"):
         sys.exit(f"Ordo runs on Linux (futex, recvmmsg, UDP_SEGMENT); this is {sys.platform}")
-    setup(ext_modules=translated(extensions()))
+    # pip and `python -m build` pass no --parallel
+    setup(ext_modules=translated(extensions()), options={"build_ext": {"parallel": THREADS}})

@@ -61,7 +61,14 @@ def copy_sources(names: list[str], source: Path, target: Path) -> None:
             path.unlink()
 
 
-def _run(words: list[str | Path], cwd: Path, log: Path | None = None, **environment: str) -> None:
+def checkout_files() -> list[str]:
+    """Returns the paths of the files of this checkout, those not yet committed included."""
+    words = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    listed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name]
+
+
+def run_logged(words: list[str | Path], cwd: Path, log: Path | None = None, **environment: str) -> None:
     """Runs a command; its output goes to `log`, whose end is in the error when it fails, or is shown as it comes."""
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")} | environment
     output = log.open("ab") if log is not None else None
@@ -81,20 +88,17 @@ def check(python: Path, name: str, jobs: int) -> None:
     copy, own, log = folder / "source", folder / "venv" / "bin" / "python", folder / "build.log"
     folder.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    copy_sources([listed_name for listed_name in listed.stdout.split("\0") if listed_name], ROOT, copy)
+    copy_sources(checkout_files(), ROOT, copy)
     installed, needed = folder / "venv" / "installed", f"{python}\n{(copy / 'pyproject.toml').read_text()}"
     if not installed.exists() or installed.read_text() != needed:
         pip: list[str | Path] = [own, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        _run([python, "-m", "venv", "--clear", folder / "venv"], folder, log)
-        _run([*pip, "setuptools>=77", "wheel", "cython>=3.1"], folder, log)
-        _run([*pip, "--no-build-isolation", "-e", ".[dev]"], copy, log, ORDO_ONLY="none")
+        run_logged([python, "-m", "venv", "--clear", folder / "venv"], folder, log)
+        run_logged([*pip, "setuptools>=77", "wheel", "cython>=3.1"], folder, log)
+        run_logged([*pip, "--no-build-isolation", "-e", ".[dev]"], copy, log, ORDO_ONLY="none")
         installed.write_text(needed)
-    build: list[str | Path] = [own, "setup.py", "-q", "build_ext", "--inplace", "--parallel", str(jobs)]
-    _run(build, copy, log, ORDO_ONLY=FOLDERS, ORDO_OPTIMIZE="-O0", ORDO_THREADS=str(jobs))
-    _run([own, "-m", "pytest", "-q", "-n", str(jobs), "--dist", "loadfile", "-m", QUICK, *TESTS], copy)
+    build: list[str | Path] = [own, "setup.py", "-q", "build_ext", "--inplace"]
+    run_logged(build, copy, log, ORDO_ONLY=FOLDERS, ORDO_OPTIMIZE="-O0", ORDO_THREADS=str(jobs))
+    run_logged([own, "-m", "pytest", "-q", "-n", str(jobs), "--dist", "loadfile", "-m", QUICK, *TESTS], copy)
 
 
 def main(arguments: list[str]) -> int:
@@ -102,13 +106,20 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.pythons", description="Tests with other Pythons.")
     parser.add_argument("pythons", nargs="+", help="a version such as 3.13, or an interpreter's path")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--installed", action="store_true", help="leave out, with a line, those that are not installed")
     options = parser.parse_args(arguments)
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     failed = []
     for wanted in options.pythons:
+        try:
+            python = interpreter(wanted, versions)
+        except PythonError as error:
+            print(f"left out: {error}" if options.installed else error, file=sys.stderr)
+            failed += [] if options.installed else [wanted]
+            continue
         print(f"Python {wanted}", flush=True)
         try:
-            check(interpreter(wanted, versions), wanted.strip("/").replace("/", "-"), options.jobs)
+            check(python, wanted.strip("/").replace("/", "-"), options.jobs)
         except PythonError as error:
             print(error, file=sys.stderr)
             failed.append(wanted)

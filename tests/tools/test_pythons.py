@@ -56,3 +56,8 @@ def test_the_copy_follows_the_checkout_and_keeps_what_was_compiled(tmp_path: Pat
     assert left == {"setup.py", "runtime/clock.pyx", "runtime/clock.cpython-313.so", "build/made.py"}
     assert (copy / "runtime" / "clock.pyx").read_text() == "3"
     assert (copy / "setup.py").stat().st_ino == untouched
+
+
+def test_ci_leaves_out_what_is_not_installed_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--installed", "3.99"]) == 0
+    assert capfd.readouterr().err.startswith("left out: no Python 3.99 in ")
