@@ -3,7 +3,8 @@
 `ORDO_ONLY=transport,runtime` builds only those folders, `ORDO_ONLY=none` nothing; `ORDO_DEBUG=1` turns bounds checks
 and the compiler's checks for undefined behaviour (overflow, alignment, null) on and optimisation off;
 `ORDO_SANITIZE=1` builds with ASan, UBSan and the hook by which tests/fuzz counts coverage; `ORDO_OPTIMIZE=-O0` compiles
-quickly code that need not be fast; `ORDO_THREADS=2` translates and compiles two modules at a time (without it, as many as there are processors).
+quickly code that need not be fast; `ORDO_THREADS=2` translates and compiles two modules at a time; without it, as
+many as there are processors.
 """
 
 import os
