@@ -17,7 +17,7 @@ ERROR_ACTIVE_RECORDING = 2
 
 
 class Compaction(NamedTuple):
-    """What `compact` did. Lengths in bytes."""
+    """What a compaction has done. Lengths in bytes."""
 
     finished_purges: int
     length_before_bytes: int

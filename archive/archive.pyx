@@ -78,7 +78,7 @@ class RecordingSubscription:
             raise error
 
     def close(self):
-        """Stops its recordings and closes the subscription; again is harmless."""
+        """Stops its recordings and closes the subscription. Idempotent."""
         for recording in list(self.recordings):
             self._archive.stop(recording)
         self._archive._unsubscribe(self)
@@ -492,7 +492,7 @@ cdef class Archive(Agent):
         return count
 
     def close(self):
-        """Stops everything in order and gives the folder back; again is harmless."""
+        """Stops everything in order and gives the folder back. Idempotent."""
         if self.is_closed:
             return
         self.is_closed = True

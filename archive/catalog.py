@@ -36,7 +36,7 @@ _FIXED = struct.Struct("<iiqqqqqqiiiiiii")
 
 
 class RecordingState(IntEnum):
-    """What a descriptor stands for."""
+    """What a descriptor in the catalog says of its recording."""
 
     INVALID = 0  # damaged below a position that was safe once: read-only up to its stop position until truncated
     VALID = 1
@@ -69,7 +69,7 @@ class RecordingDescriptor(NamedTuple):
 
 
 def encode_descriptor(descriptor: RecordingDescriptor) -> bytes:
-    """The catalog's bytes for a descriptor."""
+    """Returns a descriptor as the catalog stores it."""
     d = descriptor
     fixed = _FIXED.pack(
         d.state, 0, d.recording_id, 0, d.start_timestamp, d.stop_timestamp, d.start_position, d.stop_position,

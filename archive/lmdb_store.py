@@ -37,7 +37,7 @@ def _failure(action: str, path: str, error: Exception) -> StorageError:
 
 
 class LmdbTransaction(Transaction):
-    """Gathers changes over the committed state."""
+    """A transaction that shows its own changes over the committed state, and commits them all at once."""
 
     def __init__(self, store: LmdbStore) -> None:
         self._store = store

@@ -9,7 +9,7 @@ from transport.image cimport Fragment
 cdef class RecordingReader:
     """Whole messages of one recording in order, up to a limit position, live or closed.
 
-    Every frame is checked (term id, term offset, CRC32C) before it is handed out. `next` answers 1 with a message, 0
+    Every frame is checked (term id, term offset, CRC32C) before it is handed out. `next` returns 1 with a message, 0
     when the next one does not end at or below the limit (or is not there yet), and raises CorruptFrameError naming
     recording, segment file and position. `out.payload` is valid until the next call.
 

@@ -11,7 +11,7 @@ _NAME = re.compile(r"(0|[1-9]\d*)-(0|[1-9]\d*)\.rec")
 
 
 class SegmentName(NamedTuple):
-    """What the name of a segment file says."""
+    """The recording id and the position that the name of a segment file stands for."""
 
     recording_id: int
     base_position: int

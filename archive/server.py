@@ -113,7 +113,7 @@ class ArchiveServer:
         return storage.sync_queue(park_flag, waker.fileno())
 
     def do_work(self, now_ns: int) -> int:
-        """One duty cycle; the count of things done."""
+        """Runs one duty cycle and returns the number of things done."""
         work_count = self.client.do_work(now_ns)
         work_count += self.driver.do_work(now_ns)
         work_count += self.conductor.do_work(now_ns)

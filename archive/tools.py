@@ -45,7 +45,7 @@ class Verification(NamedTuple):
 
 
 def default_storage() -> FileStorage:
-    """Real files with the catalog in LMDB."""
+    """Returns a storage of real files, with the catalog in LMDB."""
     return FileStorage(open_lmdb)
 
 
@@ -59,7 +59,7 @@ def list_recordings(directory: str, *, storage: Any = None) -> list[RecordingDes
 
 
 def describe_recording(descriptor: RecordingDescriptor) -> str:
-    """One stable line for a descriptor."""
+    """Returns one stable line for a descriptor."""
     d = descriptor
     stop = "active" if d.is_active else str(d.stop_position)
     return (

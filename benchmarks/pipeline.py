@@ -122,7 +122,7 @@ class Bench:
         self.results: list[dict[str, Any]] = []
 
     def measure(self, name: str, action: Callable[[], int | None], rows: int | None = None) -> Spent:
-        """Medians of `repeat`. What the action answers must be the number of rows, if anything."""
+        """Medians of `repeat`. What the action returns must be the number of rows, if anything."""
         seconds, cpu_seconds = [], []
         for _ in range(self.repeat):
             start, cpu_start = time.perf_counter(), _cpu_seconds()

@@ -12,10 +12,10 @@ MILLISECOND_NS = 1_000_000
 
 
 class UniformInts(Protocol):
-    """Seeded randomness, handed in."""
+    """Where consensus takes random numbers from. Seeded and handed in, so that a run can be repeated."""
 
     def uniform_int(self, low: int, high: int) -> int:
-        """A number from low to high, both included."""
+        """Returns a number from low to high, both included."""
         ...
 
 

@@ -41,11 +41,11 @@ class Configuration:
 
     @cached_property
     def quorum_threshold(self) -> int:
-        """Voters needed for a decision."""
+        """The number of voters that must agree to a decision."""
         return (len(self.voter_ids) >> 1) + 1
 
     def describe(self) -> str:
-        """One stable phrase."""
+        """Returns the configuration as one stable phrase for logs."""
         return f"voters={list(self.voter_ids)} learners={list(self.learner_ids)}"
 
 
@@ -82,7 +82,7 @@ class ConfigurationTable:
 
     @property
     def rows(self) -> list[tuple[int, Configuration]]:
-        """All of them."""
+        """Every configuration that may still matter, with the position at which its record ends, oldest first."""
         return list(self._rows)
 
     def names(self, member_id: int) -> bool:

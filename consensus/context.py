@@ -101,7 +101,7 @@ class Context:
 
     @property
     def append_position(self) -> int:
-        """End of the own durable log, in bytes."""
+        """The position up to which the log of this member is durable."""
         return self.progress.own_position
 
     @property
@@ -155,7 +155,7 @@ class Context:
 
     @property
     def quorum_threshold(self) -> int:
-        """Voters needed for a decision."""
+        """The number of voters that must agree to a decision."""
         return self.configuration.quorum_threshold
 
     @property
@@ -179,7 +179,7 @@ class Context:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this member is counted."""
+        """Whether this member has a vote in the configuration in force."""
         return self.own.member_id in self.configuration.voter_ids
 
     @property
@@ -192,7 +192,7 @@ class Context:
 
     @property
     def is_only_voter(self) -> bool:
-        """Whether no vote but the own is needed."""
+        """Whether this member's own vote is all that a decision needs."""
         return self.configuration.voter_ids == (self.own.member_id,)
 
     @property
@@ -237,16 +237,16 @@ class Context:
     # -- changing -------------------------------------------------------------------------------------------------
 
     def emit(self, command: commands.Command) -> None:
-        """Append a command for the shell."""
+        """Appends a command for the shell to carry out."""
         self.commands.append(command)
 
     def send(self, member_id: int, message: Message) -> None:
-        """Send to one member."""
+        """Sends a message to one member; it may be lost."""
         assert member_id != self.own.member_id, message
         self.emit(commands.Send(member_id, message))
 
     def broadcast(self, message: Message) -> None:
-        """Send to every other member."""
+        """Sends a message to every other member; each copy may be lost."""
         if len(self.members) > 1:
             self.emit(commands.Broadcast(message))
 
@@ -287,7 +287,7 @@ class Context:
         self.voted_for = self.own.member_id
 
     def note_term(self, leadership_term_id: int) -> None:
-        """Remember the highest term met."""
+        """Remembers the highest term that this member has met."""
         self.term_seen = max(self.term_seen, leadership_term_id)
 
     def refresh_own(self) -> None:
@@ -305,7 +305,7 @@ class Context:
             self.emit(commands.Commit(position))
 
     def hear_leader(self) -> None:
-        """A leader this member may follow is alive."""
+        """Notes that a leader which this member may follow is alive: nobody canvasses for a while."""
         self.last_leader_activity_ns = self.now_ns
         self.quorum_candidate_at_ns = self.now_ns + self.config.leader_heartbeat_timeout_ns
 

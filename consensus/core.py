@@ -37,7 +37,7 @@ class ConsensusCore:
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def start(self, now_ns: int) -> None:
-        """Begin; the first tick leaves INIT."""
+        """Starts the core. Its first tick leaves the state INIT."""
         assert not self._is_started
         self._is_started = True
         self._ctx.now_ns = now_ns
@@ -112,7 +112,7 @@ class ConsensusCore:
         following.on_joined(self._at(now_ns), position)
 
     def on_live(self, now_ns: int) -> None:
-        """The joined log has reached the live stream."""
+        """The follower's catch-up has reached the leader's live stream."""
         following.on_live(self._at(now_ns))
 
     def on_log_lost(self, reason: str, end_of_stream: bool, now_ns: int) -> None:
@@ -120,7 +120,7 @@ class ConsensusCore:
         dispatch.on_log_lost(self._at(now_ns), reason, end_of_stream)
 
     def on_truncated(self, position: int, now_ns: int) -> None:
-        """TruncateLog is done."""
+        """The shell has carried out TruncateLog."""
         ctx = self._at(now_ns)
         if position != ctx.pending_truncation:
             raise ConsensusError(f"log was truncated to position={position}, ordered was {ctx.pending_truncation}")
@@ -186,7 +186,7 @@ class ConsensusCore:
 
     @property
     def member_id(self) -> int:
-        """This member."""
+        """The id of this member."""
         return self._ctx.own.member_id
 
     @property
@@ -231,7 +231,7 @@ class ConsensusCore:
 
     @property
     def append_position(self) -> int:
-        """End of the own durable log."""
+        """The position up to which the log of this member is durable."""
         return self._ctx.append_position
 
     @property

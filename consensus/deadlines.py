@@ -19,7 +19,7 @@ def next_deadline_ns(ctx: Context) -> int:
 
 
 def leader_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Next announcement, next heartbeat."""
+    """Returns when a leader announces itself next, and when it sends its next heartbeat."""
     interval_ns = ctx.config.leader_heartbeat_interval_ns
     if ctx.state is ElectionState.LEADER_INIT:
         return (ctx.state_since_ns + ctx.config.leader_heartbeat_timeout_ns,)
@@ -42,12 +42,12 @@ def follower_deadlines(ctx: Context) -> tuple[int, ...]:
 
 
 def serving_deadlines(ctx: Context) -> tuple[int, ...]:
-    """The deadlines of the current role."""
+    """Returns the deadlines of a member that serves in its current role."""
     return leader_deadlines(ctx) if ctx.is_leading else follower_deadlines(ctx)
 
 
 def ballot_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Next request, end of the ballot."""
+    """Returns when a candidate asks for votes next, and when its ballot ends."""
     end_ns = ctx.state_since_ns + ctx.config.election_timeout_ns
     return (end_ns, ctx.next_send_ns) if ctx.state is ElectionState.CANDIDATE_BALLOT else (end_ns,)
 

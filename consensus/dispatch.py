@@ -31,7 +31,7 @@ from consensus.states import ElectionState
 
 
 def tick(ctx: Context) -> None:
-    """Let time pass."""
+    """Does what has become due by the given time."""
     if ctx.is_leading:
         leading.tick_leading(ctx)
     elif ctx.is_following:
@@ -84,7 +84,7 @@ def on_log_lost(ctx: Context, reason: str, end_of_stream: bool) -> None:
 
 
 def on_append_position(ctx: Context, message: AppendPosition) -> None:
-    """Count an acknowledgement."""
+    """Counts a follower's acknowledgement, if it is of this leader's term."""
     if ctx.is_leading:
         ctx.progress.append_position_received(
             message.follower_member_id, message.leadership_term_id, message.log_position, ctx.now_ns

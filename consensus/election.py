@@ -18,7 +18,7 @@ from consensus.states import ELECTING_STATES, ElectionState
 
 
 def tick_init(ctx: Context) -> None:
-    """A single voter leads at once; others canvass."""
+    """Leaves the state INIT: a single voter leads at once, all others canvass."""
     assert ctx.state is ElectionState.INIT
     if ctx.pending_truncation != NULL_POSITION:
         return
@@ -150,7 +150,7 @@ def tick_candidate_ballot(ctx: Context) -> None:
 
 
 def own_request(ctx: Context) -> RequestVote:
-    """The request of a candidate."""
+    """Returns the request for votes that this candidate sends."""
     return RequestVote(
         ctx.own.log_leadership_term_id,
         ctx.own.log_position,

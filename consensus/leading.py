@@ -130,5 +130,5 @@ def on_canvass(ctx: Context, member: Member, message: CanvassPosition) -> None:
 
 
 def on_log_lost(ctx: Context, reason: str) -> None:
-    """The own log cannot be published or recorded."""
+    """The leader's own log cannot be published or recorded any longer: it gives up its office."""
     transitions.enter_election(ctx, reason)

@@ -29,7 +29,7 @@ class Member:
     distrusted_ns: int = NEVER_NS
 
     def reset(self) -> None:
-        """Forget what belongs to one election."""
+        """Forgets what this member has said in the election so far."""
         self.log_leadership_term_id = NULL_TERM
         self.log_position = NULL_POSITION
         self.candidate_term_id = NULL_TERM

@@ -68,7 +68,7 @@ class ReadIndex(Generic[Read]):
         return True
 
     def on_message(self, message: ReadMessage, now_ns: int) -> None:
-        """A message from another member."""
+        """Takes up a message about reads from another member."""
         self._look_for_office()
         match message:
             case ReadHeartbeat(leadership_term_id, round_id, leader_id):
@@ -115,7 +115,7 @@ class ReadIndex(Generic[Read]):
         return confirmed
 
     def take_failed(self) -> list[Read]:
-        """Reads that nobody will confirm."""
+        """Returns the reads that nobody will confirm any more, and forgets them."""
         failed, self._failed = self._failed, []
         return failed
 

@@ -26,7 +26,7 @@ class Bracket(NamedTuple):
 
 
 class TermTable:
-    """Rows of terms in rising order."""
+    """The leadership terms of a log and where each begins, in rising order."""
 
     def __init__(self, rows: Iterable[tuple[int, int]] = ()) -> None:
         self._terms: list[int] = []
@@ -50,7 +50,7 @@ class TermTable:
         return self._bases[-1] if self._bases else NULL_POSITION
 
     def append(self, leadership_term_id: int, base_position: int) -> None:
-        """Add a row for a new last term."""
+        """Adds a row for a new last term."""
         assert leadership_term_id >= 0, f"leadership_term_id={leadership_term_id}"
         assert leadership_term_id > self.last_term_id, f"leadership_term_id={leadership_term_id} after {self.rows}"
         assert base_position > self.last_base_position, f"base_position={base_position} after {self.rows}"
@@ -71,7 +71,7 @@ class TermTable:
         return self._terms[index - 1] if index > 0 else NULL_TERM
 
     def bracket(self, leadership_term_id: int) -> Bracket:
-        """The rows around a term."""
+        """Returns the last row up to a term, and the rows after it, as far as there are any."""
         index = bisect_right(self._terms, leadership_term_id)
         return Bracket(
             leadership_term_id=self._terms[index - 1] if index > 0 else NULL_TERM,

@@ -44,7 +44,7 @@ def acknowledge_termination(ctx: Context, position: int) -> None:
 
 
 def on_termination_ack(ctx: Context, message: TerminationAck) -> None:
-    """Leader: a follower has left."""
+    """Leader: notes that a follower has executed everything and ended."""
     is_valid = ctx.is_leading and ctx.is_terminating and message.leadership_term_id == ctx.leadership_term_id
     if is_valid and message.log_position >= ctx.termination_position:
         ctx.members[message.member_id].is_terminated = True

@@ -32,7 +32,7 @@ def transition(ctx: Context, new_state: ElectionState, reason: str) -> None:
 
 
 def become(ctx: Context, role: Role) -> None:
-    """The one place where the role changes."""
+    """Changes the role of this member; nothing else does."""
     if role is not ctx.role:
         ctx.role = role
         ctx.emit(ChangeRole(role))
@@ -98,7 +98,7 @@ def canvass(ctx: Context, reason: str) -> None:
 
 
 def nominate(ctx: Context, at_ns: int, reason: str) -> None:
-    """Stand for election at a given time."""
+    """Lets this member stand for election at a given time."""
     ctx.nominate_at_ns = at_ns
     transition(ctx, ElectionState.NOMINATE, reason)
 
@@ -178,7 +178,7 @@ def join(ctx: Context, message: NewLeadershipTerm, reason: str) -> None:
 
 
 def catch_up(ctx: Context) -> None:
-    """The leader's log arrives."""
+    """The log is joined: the follower receives what it lacks."""
     transition(ctx, ElectionState.FOLLOWER_CATCHUP, f"joined at position {ctx.append_position}")
 
 

@@ -83,6 +83,6 @@ def regain_log(ctx: Context) -> None:
 
 
 def set_distrust(ctx: Context, distrust: Distrust) -> None:
-    """Durable before this member votes."""
+    """Sets what this member is distrusted for. The shell makes it durable before the member votes."""
     ctx.distrust = distrust
     ctx.emit(PersistDistrust(distrust))

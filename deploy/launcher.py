@@ -95,7 +95,7 @@ class LocalCluster:
             self._write_config(member_id)
 
     def add_member(self) -> int:
-        """The configuration of one more node, a learner until the log says otherwise; answers its member id.
+        """The configuration of one more node, a learner until the log says otherwise. Returns its member id.
 
         Nothing is started, and the cluster is not told: `new_member` is what it needs for that.
         """
@@ -117,19 +117,19 @@ class LocalCluster:
         return f"{member_id}=127.0.0.1:{self._ports[member_id]}"
 
     def config_path(self, member_id: int) -> Path:
-        """Of the node's configuration."""
+        """Path of the node's configuration."""
         return self.root / f"{member_id}.toml"
 
     def data_dir(self, member_id: int) -> Path:
-        """Of the node's archive, log and snapshots."""
+        """Folder of the node's archive, log and snapshots."""
         return self.root / str(member_id)
 
     def log_path(self, member_id: int) -> Path:
-        """Of the file that takes what the node prints."""
+        """Path of the file that takes what the node prints."""
         return self.root / f"{member_id}.log"
 
     def aeron_dir(self, member_id: int) -> Path:
-        """Of the node's media driver, in shared memory."""
+        """Folder of the node's media driver, in shared memory."""
         return SHARED_MEMORY / f"{self._name}-{member_id}"
 
     def pid(self, member_id: int) -> int:
@@ -199,13 +199,13 @@ class LocalCluster:
         self._running(member_id).send_signal(number)
 
     def kill(self, member_id: int, number: signal.Signals = signal.SIGKILL) -> int:
-        """Ends a node process with a signal and waits for it; answers its exit status."""
+        """Ends a node process with a signal and waits for it. Returns its exit status."""
         process = self._running(member_id)
         process.send_signal(number)
         return self._wait(process)
 
     def stop(self, member_id: int) -> int:
-        """Asks a node to end in good order; answers its exit status."""
+        """Asks a node to end in good order. Returns its exit status."""
         return self.kill(member_id, signal.SIGTERM)
 
     def wait(self, member_id: int, timeout_s: float = 30.0) -> int:
@@ -287,7 +287,7 @@ class LocalCluster:
         return self.await_value(serving, "a leader", timeout_s)
 
     def await_value(self, probe: Callable[[], T | None], what: str, timeout_s: float = 30.0) -> T:
-        """What `probe` answers once it is not None; errors as for `await_leader`."""
+        """Returns what `probe` gives once it is not None; errors as for `await_leader`."""
         deadline_s = time.monotonic() + timeout_s
         while (value := probe()) is None:
             self.check_running()

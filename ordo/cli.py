@@ -178,7 +178,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """As `main`, but returns the exit status."""
+    """Like `main`, but returns the exit status."""
     usage_error: Any = typer.BadParameter.__base__
     try:
         status = app(arguments, prog_name="ordo", standalone_mode=False)

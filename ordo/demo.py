@@ -130,7 +130,7 @@ class _Runner:
         )
 
     def _send(self, requests: Iterable[bytes], console: Console) -> float:
-        """Seconds until every request had its answer."""
+        """Sends every request and returns the seconds until all were answered."""
         with _progress(console) as progress:
             task = progress.add_task("sequencing", total=self.count)
             start_ns = time.monotonic_ns()

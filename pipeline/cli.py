@@ -156,7 +156,7 @@ def _audit(folders: list[str], recording: str, commit: str, master: str | None, 
 
 
 def _audit_here(folders: list[str], recording: str, commit: str, master: str | None, cores: int | None) -> Audited:
-    """The same without Spark."""
+    """Audits recordings in this process, without Spark."""
     _refuse_spark_options(master, cores)
     with needing("local"):
         from pipeline.jobs.audit import audit as run

@@ -13,7 +13,7 @@ cdef struct Message:
 cdef class MessageCursor:
     """Messages that begin at or after `position` and end at or below `limit`, in order; padding is passed over.
 
-    `next_message` answers 1 with a message, 0 at the end, and -1 with `fault` and `fault_position` set. A message whose
+    `next_message` returns 1 with a message, 0 at the end, and -1 with `fault` and `fault_position` set. A message whose
     last frame lies beyond the limit is left for later; `position` is then its beginning.
     """
     cdef Layout layout

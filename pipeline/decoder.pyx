@@ -87,7 +87,7 @@ cdef class RowSelection:
 cdef class RecordDecoder:
     """Record batches of one segment file over [start, limit), in the memory and with the columns of `batches`.
 
-    `next_batch` answers None at the end and raises CorruptRecordingError at the exact position of a damaged frame,
+    `next_batch` returns None at the end and raises CorruptRecordingError at the exact position of a damaged frame,
     after the rows before it were delivered.
     """
 

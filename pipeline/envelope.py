@@ -58,7 +58,7 @@ class Envelope(NamedTuple):
 
 
 def parse(message: bytes) -> Envelope | None:
-    """None when the message has no such header."""
+    """Returns the envelope of a message, or None when it has no such header."""
     if len(message) < HEADER.size or message[:4] != MAGIC:
         return None
     return Envelope._make([*HEADER.unpack_from(message)[1:], bytes(message[HEADER.size :])])
@@ -70,7 +70,7 @@ def roll(before: int, payload: bytes) -> int:
 
 
 def roll_all(payloads: Iterable[bytes]) -> int:
-    """The rolling hash of these messages."""
+    """Returns the rolling hash after these messages."""
     value = 0
     for payload in payloads:
         value = roll(value, payload)
@@ -100,7 +100,7 @@ class Partition:
 
 @dataclass
 class Write:
-    """The newest batch of a named write."""
+    """What is known of the newest batch of a named write."""
 
     batch: int = 0
     partitions: dict[int, Partition] = field(default_factory=dict)

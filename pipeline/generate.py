@@ -94,7 +94,7 @@ class RecordingBuilder:
             self.finish()
 
     def append(self, message: bytes) -> int:
-        """Position after the message."""
+        """Appends a message and returns the position after it."""
         return self.writer.append(message)
 
     def begin_position(self, length_bytes: int) -> int:

@@ -42,7 +42,7 @@ class SegmentIndex:
 
 
 def index_directory() -> Path:
-    """Where indexes are kept."""
+    """Returns the folder in which indexes are kept: ORDO_INDEX_DIR, or one below the home folder."""
     configured = os.environ.get("ORDO_INDEX_DIR")
     return Path(configured) if configured else Path.home() / ".cache" / "ordo" / "index"
 

@@ -69,7 +69,7 @@ class LocalLog:
         return frame
 
     def to_pandas(self) -> pd.DataFrame:
-        """A pandas data frame."""
+        """Returns the rows as a pandas data frame."""
         load_library("pandas")
         return self.to_arrow().to_pandas()
 

@@ -51,25 +51,25 @@ class Predicates:
     node: Values = None
 
     def narrowed(self, column: str, low: int, high: int) -> Predicates:
-        """With one more range."""
+        """Returns the predicates with one more range."""
         old_low, old_high = getattr(self, column)
         changes: dict[str, Any] = {column: (max(old_low, low), min(old_high, high))}
         return replace(self, **changes)
 
     def among(self, column: str, values: Any) -> Predicates:
-        """With one more list of allowed values."""
+        """Returns the predicates with one more list of allowed values."""
         known = getattr(self, column)
         wanted = frozenset(values)
         changes: dict[str, Any] = {column: wanted if known is None else known & wanted}
         return replace(self, **changes)
 
     def times(self, time_unit: int) -> Bounds:
-        """The time range in the cluster's unit."""
+        """The range of times, in the unit of the cluster's timestamps."""
         low, high = cluster_bounds(self.timestamp, time_unit)
         return max(low, self.cluster_time[0]), min(high, self.cluster_time[1])
 
     def row_selection(self, time_unit: int) -> RowSelection:
-        """The native form, for rows of one recording."""
+        """Returns the selection that the native decoder applies to the rows of one recording."""
         low, high = self.times(time_unit)
         timed = (low, high) != (INT64_MIN, INT64_MAX)
         return RowSelection(

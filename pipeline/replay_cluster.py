@@ -188,7 +188,7 @@ class ReplayCluster:
         return self.effects
 
     def take_snapshot(self) -> SnapshotState:
-        """The state after the last record."""
+        """Returns the state of the service after the last record."""
         messages: list[bytes] = []
         writer = SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)
         self.service.on_take_snapshot(writer)
@@ -236,7 +236,7 @@ class ReplayCluster:
         """Every offer is taken at once, so there is nothing to wait for."""
 
     def on_egress(self, session: ReplaySession, payload: bytes) -> int:
-        """A session's offer."""
+        """Notes what a session offers to its client."""
         if session.id not in self._sessions:
             return OfferResult.CLOSED
         self._note("egress", session.id, bytes(payload))
@@ -257,7 +257,7 @@ class ReplayCluster:
         self._call(session, record["payload"])
 
     def _on_request(self, record: dict[str, Any]) -> None:
-        """What clients ask for by requests."""
+        """Executes what a client asks for by requests."""
         message = replay_requests.parse(bytes(record["payload"]))
         session = self._sessions.get(message.session_id) if message is not None else None
         if message is None or session is None:
@@ -356,7 +356,7 @@ class OfferCheck:
 
 
 def lockstep(left: Iterable[Effect], right: Iterable[Effect]) -> tuple[Effect | None, Effect | None] | None:
-    """The first pair that differs, or None."""
+    """Returns the first pair that differs, or None."""
     one, two = list(left), list(right)
     if one == two:
         return None
@@ -368,6 +368,6 @@ def lockstep(left: Iterable[Effect], right: Iterable[Effect]) -> tuple[Effect | 
 
 
 def iterate(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Rows of record batches."""
+    """Yields the rows of record batches."""
     for batch in batches:
         yield from batch.to_pylist()

@@ -17,7 +17,7 @@ _KEPT_ANSWER = struct.Struct("<qqiI")
 
 
 class OpenIdentity:
-    """A client opens its identity."""
+    """The record by which a client opens its identity."""
 
     def __init__(self, record: bytes) -> None:
         fields = struct.unpack_from("<qqqqqqq", record, 8)
@@ -26,7 +26,7 @@ class OpenIdentity:
 
 
 class Request:
-    """A message that is executed once."""
+    """The record of a message that is executed only once."""
 
     def __init__(self, record: bytes) -> None:
         _, self.session_id, self.time, self.open_position, self.number, self.confirmed = _REQUEST.unpack_from(record, 8)

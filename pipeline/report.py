@@ -63,7 +63,7 @@ class Report:
         self.table(("what", "value"), list(values.items()))
 
     def picture(self, figure: Any, caption: str) -> None:
-        """A matplotlib figure, kept in the page as PNG."""
+        """Adds a matplotlib figure, which the page holds as PNG."""
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=130, bbox_inches="tight")
         data = base64.b64encode(buffer.getvalue()).decode()
@@ -73,7 +73,7 @@ class Report:
         )
 
     def write(self, folder: str, name: str) -> Path:
-        """Path of the page."""
+        """Writes the page and returns its path."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         page = (

@@ -57,7 +57,7 @@ class Field:
 
 @dataclass(frozen=True)
 class VarData:
-    """A length and that many bytes."""
+    """A field of variable length: a length and that many bytes."""
 
     name: str
     since: int
@@ -144,7 +144,7 @@ class SbeSchema:
             raise PipelineError(f"{path} cannot be read as an SBE schema: {error!r}") from error
 
     def columns(self) -> dict[str, pa.DataType]:
-        """Arrow type of each message by its name."""
+        """Returns the Arrow type of each message, by its name."""
         return {block.name: block.arrow() for block in self.messages.values()}
 
     def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:

@@ -118,7 +118,7 @@ def local_egress(endpoints: Mapping[int, str]) -> str:
 
 
 class ClusterWriter(DataSourceArrowWriter):
-    """Batch writes."""
+    """Writes a data frame to a cluster as one batch."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options

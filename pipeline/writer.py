@@ -58,7 +58,7 @@ class Part:
 
 @dataclass
 class _State:
-    """What the service said last."""
+    """What the service has said last of a write."""
 
     attempt: int
     last: int

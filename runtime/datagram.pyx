@@ -24,7 +24,7 @@ cdef class DatagramChannel:
         return -ENOSYS
 
     def close(self):
-        """Closes the socket; again is harmless."""
+        """Closes the socket. Idempotent."""
 
     def send_bytes(self, bytes payload, bytes to=b"", int segment_length_bytes=0):
         """`send` for Python: one item, to a packed sockaddr (b"": connected). Items sent: 1 or 0. Raises OSError."""

@@ -64,7 +64,7 @@ class OrdoError(Exception):
 
     @property
     def message(self) -> str:
-        """The one line."""
+        """The error as one line for the user."""
         return str(self.args[0])
 
 
@@ -93,7 +93,7 @@ class StorageError(OrdoError):
 
 
 class StorageFullError(StorageError):
-    """No room on a device."""
+    """A device has no room left."""
 
 
 class StorageInUseError(StorageError):
@@ -183,7 +183,7 @@ class CorruptFrameError(ArchiveError):
 
 
 class UnknownRecordingError(ArchiveError):
-    """No recording of this id."""
+    """There is no recording of this id."""
 
 
 class ArchiveTimeoutError(ArchiveError):
@@ -201,7 +201,7 @@ class ClusterError(OrdoError):
 
 
 class ClusterTimeoutError(ClusterError):
-    """No leader, or no answer, in time."""
+    """The cluster had no leader, or did not answer, in time."""
 
 
 class SessionClosedError(ClusterError):

@@ -38,5 +38,5 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
 
 
 def get_logger(**context: Any) -> Any:
-    """A logger that adds `context` to every event."""
+    """Returns a logger that adds `context` to every event."""
     return structlog.get_logger(**context)

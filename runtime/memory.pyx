@@ -51,7 +51,7 @@ cdef class Memory:
             free(data)
 
     def close(self):
-        """Gives the memory back. Raises MemoryInUseError while views or slices are out; again is harmless."""
+        """Gives the memory back. Idempotent. Raises MemoryInUseError while views or slices are out."""
         if self._views > 0:
             raise MemoryInUseError(
                 f"memory is in use: path={self.path or '(allocation)'} views={self._views}; release the views first")

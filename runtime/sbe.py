@@ -165,7 +165,7 @@ class _VarData:
             parts += (_LENGTH.pack(len(text)), text)
 
     def unpack(self, view: memoryview, offset: int, acting_version: int, values: list[Any]) -> int:
-        """Appends the values; the offset behind them."""
+        """Appends the values that are read at an offset, and returns the offset behind them."""
         for name, kind, since in self.columns:
             if since > acting_version:
                 values.append("" if kind == ASCII else b"")

@@ -85,7 +85,7 @@ cdef class SegmentFile:
             raise storage_error(-result, "sync", self.path)
 
     def close(self):
-        """Closes the file; again is harmless."""
+        """Closes the file. Idempotent."""
 
     def __enter__(self):
         return self
@@ -187,7 +187,7 @@ cdef class SyncQueue:
         return self.error()
 
     def close(self):
-        """Finishes what was requested and ends the thread, if there is one; again is harmless."""
+        """Finishes what was requested and ends the thread, if there is one. Idempotent."""
 
 
 cdef struct SyncThread:
@@ -397,7 +397,7 @@ class MetadataStore:
         raise NotImplementedError
 
     def close(self):
-        """Closes the store; again is harmless."""
+        """Closes the store. Idempotent."""
         raise NotImplementedError
 
 
@@ -405,7 +405,7 @@ class DirectoryLock:
     """A folder held by this process; `close` gives it back."""
 
     def close(self):
-        """Gives the folder back; again is harmless."""
+        """Gives the folder back. Idempotent."""
         raise NotImplementedError
 
     def __enter__(self):

@@ -27,7 +27,7 @@ def log(
 
 
 def describe_entry(entry: LogEntry) -> str:
-    """One stable line for an entry."""
+    """Returns one stable line for an entry."""
     head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
     if entry.kind is EntryKind.REQUEST:
         head += f" number={entry.values.number}"

@@ -15,7 +15,7 @@ NULL_VALUE = -1
 
 
 class EntryKind(Enum):
-    """Kinds of entries of the log."""
+    """What an entry of the log is."""
 
     MESSAGE = "message"
     REQUEST = "request"

@@ -149,7 +149,7 @@ class LogFollower:
         return count
 
     def close(self) -> None:
-        """Idempotent."""
+        """Gives up both sources. Idempotent."""
         for source in (self._source, self._probe):
             if source is not None:
                 source.close()

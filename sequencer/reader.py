@@ -120,7 +120,7 @@ class LogReader:
         return self.entries()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Ends the connection to the cluster. Idempotent."""
         self._follower.close()
         self._transport.close()
 

@@ -24,7 +24,7 @@ RETRY_INTERVAL_NS = 50_000_000
 
 
 class SourceState(Enum):
-    """How far a source is."""
+    """The state of a source."""
 
     CONNECTING = "a session with the node's archive is being opened"
     FINDING = "the archive is asked for the recording of the log"
@@ -78,7 +78,7 @@ class LogSource:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """One duty cycle; the count of things done."""
+        """Runs one duty cycle and returns the number of things done."""
         if self.is_ended:
             return self._driver.work() + self._session.work(now_ns)
         work_count = self._driver.work() + self._session.work(now_ns)

@@ -95,7 +95,7 @@ class ClusteredService:
         """Last callback of a service that was started."""
 
     def on_new_leadership_term(self, event: NewLeadershipTermEvent) -> None:
-        """First record of each term."""
+        """A new leadership term has begun; this is its first record."""
 
     def do_background_work(self, now_ns: int) -> int:
         """Every duty cycle, with the monotonic clock. Not part of the state machine. Returns > 0 if work was done."""

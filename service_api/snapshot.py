@@ -30,7 +30,7 @@ class SnapshotWriter:
         self.closed = False
 
     def write(self, data: Buffer) -> int:
-        """Appends bytes of any length and answers their number. Raises SnapshotError after the callback has ended."""
+        """Appends bytes of any length and returns their number. Raises SnapshotError after the callback has ended."""
         self._check_open()
         view = memoryview(data).cast("B")
         self._pending += view

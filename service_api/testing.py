@@ -85,7 +85,7 @@ class HarnessSnapshot(NamedTuple):
 
 
 class HarnessSession(SinkSession):
-    """The ClientSession of a harness."""
+    """A client session of a harness, which notes what the service sends to it as effects."""
 
     response_stream_id = 102
     response_channel = "aeron:ipc"
@@ -144,7 +144,7 @@ class ServiceHarness:
         return [bytes(effect.value) for effect in self.effects if effect[:2] == ("egress", session_id)]
 
     def query(self, payload: bytes) -> bytes:
-        """What the service answers. Raises ServiceError when its snapshot is another one afterwards."""
+        """Returns what the service answers. Raises ServiceError when the query has changed the service's state."""
         before = self.take_snapshot()
         self._callback, self._may_call = "on_query", False
         answer = self.service.on_query(payload)

@@ -41,7 +41,7 @@ def functions(path: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def allowances() -> dict[str, int]:
-    """`path[::function] lines` of the allow-list."""
+    """Returns the allow-list: how many lines each `path[::function]` may have."""
     rows = (line.split("#")[0].split() for line in ALLOWANCES_PATH.read_text().splitlines())
     return {row[0]: int(row[1]) for row in rows if row}
 

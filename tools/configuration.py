@@ -30,7 +30,7 @@ A duration is a number and a unit (`ns`, `us`, `ms`, `s`, `m`, `h`), as `"500ms"
 
 
 def render(model: type[Settings] = NodeConfig) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     return "\n".join([HEAD, *(_section(table) for table in tables_of(model))])
 
 

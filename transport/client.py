@@ -226,7 +226,7 @@ class TransportClient(ClientCore):
     # --- destinations -------------------------------------------------------------------------------------------------
 
     def add_destination(self, publication: Publication, uri: str) -> int:
-        """Sends a publication with `control-mode=manual` to one more endpoint; answers the destination's id."""
+        """Sends a publication with `control-mode=manual` to one more endpoint. Returns the destination's id."""
         return self._destination(commands.AddDestination, publication.original_registration_id, uri)
 
     def remove_destination(self, publication: Publication, uri: str) -> None:
@@ -238,11 +238,11 @@ class TransportClient(ClientCore):
         self._remove_by_id(publication.original_registration_id, destination_id)
 
     def add_receive_destination(self, subscription: Subscription, uri: str) -> int:
-        """Receives on one more transport for a subscription with `control-mode=manual`; answers its id."""
+        """Receives on one more transport for a subscription with `control-mode=manual`. Returns its id."""
         return self._destination(commands.AddReceiveDestination, subscription.registration_id, uri)
 
     def remove_receive_destination(self, subscription: Subscription, uri: str) -> None:
-        """Takes a receive destination away again."""
+        """Stops receiving on the transport that `add_receive_destination` added."""
         self._destination(commands.RemoveReceiveDestination, subscription.registration_id, uri)
 
     def remove_receive_destination_by_id(self, subscription: Subscription, destination_id: int) -> None:
@@ -255,11 +255,11 @@ class TransportClient(ClientCore):
         self._await(self._register(command, f"removal of destination {destination_id}", lambda _: True))
 
     def async_add_destination(self, publication: Publication, uri: str) -> int:
-        """As `add_destination` without waiting; `get` of the returned id answers the id once it is done."""
+        """Like `add_destination`, without waiting: `get` of the returned id gives the id once it is done."""
         return self._async_destination(commands.AddDestination, publication.original_registration_id, uri)
 
     def async_add_receive_destination(self, subscription: Subscription, uri: str) -> int:
-        """As `add_receive_destination` without waiting."""
+        """Like `add_receive_destination`, without waiting: `get` of the returned id gives the id once it is done."""
         return self._async_destination(commands.AddReceiveDestination, subscription.registration_id, uri)
 
     def _async_destination(self, kind: Callable[..., CommandT], registration_id: int, uri: str) -> int:
@@ -287,7 +287,7 @@ class TransportClient(ClientCore):
         return f"transport-client {self.name}".rstrip()
 
     def next_correlation_id(self) -> int:
-        """An id unique for the life of the driver."""
+        """Returns an id that is unique for the life of the driver."""
         self._check_open()
         return int(self._link.ring.next_correlation_id())
 
@@ -327,7 +327,7 @@ class TransportClient(ClientCore):
         return int(self.do_work(self._clock.now()))
 
     def invoke_driver(self) -> None:
-        """One duty cycle of the driver, when it runs in this thread: answers what was asked. Calls nobody back."""
+        """Runs one duty cycle of a driver that lives in this thread, so that it responds. Calls no handler."""
         if self._link.invoker is not None:
             self._link.invoker()
 
@@ -543,7 +543,7 @@ class TransportClient(ClientCore):
         self._release_log(publication)
 
     def on_subscription_closed(self, subscription: Subscription) -> None:
-        """A subscription calls it from its `close`."""
+        """Tells the driver that a subscription was closed; called by its `close`."""
         if self._resources.subscriptions.pop(subscription.registration_id, None) is None or self.is_closed:
             return
         self._send(
@@ -554,7 +554,7 @@ class TransportClient(ClientCore):
             self._queue_callback(subscription.on_unavailable_image, image)
 
     def on_counter_closed(self, counter: ClientCounter) -> None:
-        """A counter calls it from its `close`."""
+        """Tells the driver that a counter was closed; called by its `close`."""
         if self._resources.counters.pop(counter.registration_id, None) is not None and not self.is_closed:
             self._send(commands.RemoveCounter(self.client_id, self.next_correlation_id(), counter.registration_id))
 

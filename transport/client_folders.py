@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 
 def shared_memory_folder() -> str:
-    """Where drivers keep their files."""
+    """Returns the folder in which drivers keep their files: in shared memory, where the machine has some."""
     return "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
 
 

@@ -31,7 +31,7 @@ class Pending:
 
 @dataclass
 class Resources:
-    """Open resources by registration id."""
+    """The open publications, subscriptions and counters of a client, by registration id."""
 
     publications: dict[int, Publication] = field(default_factory=dict)
     subscriptions: dict[int, Subscription] = field(default_factory=dict)

@@ -41,7 +41,7 @@ class ErrorCode(IntEnum):
 
 
 class AddPublication(NamedTuple):
-    """Answered by OnPublicationReady."""
+    """Asks the driver for a shared publication. Its response is OnPublicationReady."""
 
     client_id: int
     correlation_id: int
@@ -50,7 +50,7 @@ class AddPublication(NamedTuple):
 
 
 class AddExclusivePublication(NamedTuple):
-    """Answered by OnExclusivePublicationReady."""
+    """Asks the driver for an exclusive publication. Its response is OnExclusivePublicationReady."""
 
     client_id: int
     correlation_id: int
@@ -103,7 +103,7 @@ class RemoveDestination(NamedTuple):
 
 
 class AddCounter(NamedTuple):
-    """Answered by OnCounterReady."""
+    """Asks the driver for a counter. Its response is OnCounterReady."""
 
     client_id: int
     correlation_id: int
@@ -144,7 +144,7 @@ class TerminateDriver(NamedTuple):
 
 
 class AddStaticCounter(NamedTuple):
-    """Answered by OnStaticCounter."""
+    """Asks the driver for a counter that outlives its client. Its response is OnStaticCounter."""
 
     client_id: int
     correlation_id: int
@@ -189,7 +189,7 @@ class OnError(NamedTuple):
 
 
 class OnAvailableImage(NamedTuple):
-    """One for each subscription link."""
+    """A subscription has an image from now on; sent once for each link between the two."""
 
     correlation_id: int
     session_id: int
@@ -388,7 +388,7 @@ def _decode(cls: type | None, payload: bytes) -> Any:
 
 
 def _decode_field(cls: type, kind: str, payload: bytes, offset: int) -> tuple[Any, int]:
-    """One field and the offset behind it."""
+    """Returns one field, and the offset of the next."""
     if kind == "a":
         end = offset + _ADDRESS_LENGTH
         return _slice(cls, payload, offset, end), end

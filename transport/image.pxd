@@ -61,7 +61,7 @@ cdef class Image:
 cdef class Assembler:
     """Turns frames into whole messages for one image (log-buffer.md §8.1).
 
-    `peek` answers the next whole message: unfragmented ones in place, others from its own buffer. `consume` goes past
+    `peek` gives the next whole message: unfragmented ones in place, others from its own buffer. `consume` goes past
     it. A message whose END has not come yet is collected across calls (its frames are consumed).
     """
     cdef NativeVector buffer                   # of bytes

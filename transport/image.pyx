@@ -28,7 +28,7 @@ cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 
 
 class Action(IntEnum):
-    """What a controlled handler answers; None means CONTINUE."""
+    """What a controlled handler returns; None means CONTINUE."""
 
     ABORT = 1
     BREAK = 2
@@ -159,14 +159,14 @@ cdef class Image:
     # --- Python: polling --------------------------------------------------------------------------------------------
 
     def poll(self, handler, int limit=10) -> int:
-        """Calls `handler(payload: bytes, header: Header)` for up to `limit` fragments; answers how many.
+        """Calls `handler(payload: bytes, header: Header)` for up to `limit` fragments and returns how many.
 
         The position is published at the end, also when the handler raises; the fragment it raised for is consumed.
         """
         return self.poll_native(handler, limit, NO_LIMIT, MODE_PLAIN)
 
     def controlled_poll(self, handler, int limit=10) -> int:
-        """As `poll`, with a handler that answers an `Action`."""
+        """Like `poll`, with a handler that returns an `Action`."""
         return self.poll_native(handler, limit, NO_LIMIT, MODE_CONTROLLED)
 
     def bounded_poll(self, handler, int64_t limit_position, int limit=10) -> int:
@@ -186,7 +186,7 @@ cdef class Image:
         return self.poll_native(handler, limit, NO_LIMIT, MODE_WHOLE | MODE_CONTROLLED)
 
     def block_poll(self, handler, int32_t limit_bytes) -> int:
-        """Calls `handler(frames: memoryview, session_id, term_id)` once for contiguous whole frames; answers the bytes.
+        """Calls `handler(frames: memoryview, session_id, term_id)` once for contiguous whole frames. Returns their bytes.
 
         A PAD frame comes alone. The view is readable inside the call only.
         """

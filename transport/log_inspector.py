@@ -31,7 +31,7 @@ class Term(NamedTuple):
 
 
 class FrameLine(NamedTuple):
-    """One committed frame."""
+    """One committed frame of a log buffer, as the inspector prints it."""
 
     term_number: int
     offset: int
@@ -56,7 +56,7 @@ class LogInspector:
         self._log.close()
 
     def describe(self) -> list[tuple[str, str]]:
-        """What the metadata say, as names and values."""
+        """Returns the metadata of a log buffer as pairs of name and value."""
         log = self._log
         with log.view() as view:
             kind = view[len(view) - _METADATA_LENGTH + _METADATA_TYPE_OFFSET]

@@ -249,7 +249,7 @@ cdef class LogBuffers:
         return memoryview(self.memory)
 
     def clean_range(self, int64_t from_position, int64_t to_position) -> int:
-        """Zeroes from a position up to the target or the end of its term; answers where it stopped."""
+        """Zeroes from a position up to the target or the end of its term, and returns where it stopped."""
         if from_position % FRAME_ALIGNMENT or to_position % FRAME_ALIGNMENT:
             raise TransportError(f"from_position={from_position} and to_position={to_position} must be multiples of 32")
         return self.clean(from_position, to_position)

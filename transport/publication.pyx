@@ -170,7 +170,7 @@ cdef class Publication:
     def offer(self, payload, *more) -> int:
         """Appends one message: a bytes-like object, or several that are put together. 0 bytes are allowed.
 
-        Answers the stream position after it, or a negative code (log-buffer.md §4): RESULT_NOT_CONNECTED,
+        Returns the stream position after it, or a negative code (log-buffer.md §4): RESULT_NOT_CONNECTED,
         RESULT_BACK_PRESSURED, RESULT_ADMIN_ACTION (call again at once), RESULT_CLOSED, RESULT_MAX_POSITION_EXCEEDED.
         Raises PublicationError when it is longer than `max_message_length`.
         """
@@ -523,7 +523,7 @@ cdef class BufferClaim:
         ordo_put_i64(self._frame() + RESERVED_VALUE_OFFSET, value)
 
     def commit(self) -> int:
-        """Publishes the frame; answers the position after it."""
+        """Publishes the frame and returns the position after it."""
         if not self._open:
             raise PublicationError(f"no claim to commit: {describe_result(self.position)}, committed or aborted")
         self._finish(True)

@@ -43,7 +43,7 @@ cdef class ManyToOneRing:
     # --- producer -------------------------------------------------------------------------------------------------
 
     cdef int64_t _reserve(self, int64_t required, int64_t* padding_index, int64_t* padding) noexcept nogil:
-        """Moves the tail past `required` bytes; answers their index or RING_INSUFFICIENT, and claimed padding."""
+        """Moves the tail past `required` bytes. Returns their index or RING_INSUFFICIENT, and the padding that was claimed."""
         cdef int64_t head = ordo_load_acquire_i64(self.trailer + RING_HEAD_CACHE)
         cdef int64_t tail, to_end, index, claimed
         while True:  # a failed CAS means that another producer got on
@@ -128,9 +128,9 @@ cdef class ManyToOneRing:
         return ordo_load_acquire_i32(self.buffer + (head & self.mask)) > 0
 
     def read(self, handler, int limit=1) -> int:
-        """Hands up to `limit` messages to `handler(type_id, payload: bytes)`; answers how many were taken.
+        """Hands up to `limit` messages to `handler(type_id, payload: bytes)` and returns how many were taken.
 
-        A handler that answers False leaves its message in place and ends the read. A message whose handler raises
+        A handler that returns False leaves its message in place and ends the read. A message whose handler raises
         is taken. Raises TransportError when a record contradicts the format.
         """
         cdef int64_t head = ordo_load_acquire_i64(self.trailer + RING_HEAD)

@@ -51,7 +51,7 @@ cdef class Subscription:
         return self._poll(handler, limit, NO_LIMIT, MODE_PLAIN)
 
     def controlled_poll(self, handler, int limit=10) -> int:
-        """As `poll`, with a handler that answers an `Action`; ABORT and BREAK end the turn of their image only."""
+        """Like `poll`, with a handler that returns an `Action`; ABORT and BREAK end the turn of their image only."""
         return self._poll(handler, limit, NO_LIMIT, MODE_CONTROLLED)
 
     def poll_messages(self, handler, int limit=10) -> int:
@@ -63,7 +63,7 @@ cdef class Subscription:
         return self._poll(handler, limit, NO_LIMIT, MODE_WHOLE | MODE_CONTROLLED)
 
     def block_poll(self, handler, int32_t limit_bytes) -> int:
-        """Calls `handler(frames: memoryview, session_id, term_id)` at most once for each image; answers the bytes."""
+        """Calls `handler(frames: memoryview, session_id, term_id)` at most once for each image. Returns the bytes."""
         return sum([image.block_poll(handler, limit_bytes) for image in self.images])
 
     def raw_poll(self, handler, int32_t limit_bytes) -> int:
@@ -138,7 +138,7 @@ cdef class Subscription:
         return None
 
     def force_close(self) -> tuple:
-        """Closes everything without telling the driver; answers the images there were."""
+        """Closes everything without telling the driver. Returns the images there were."""
         images = self.images
         self.closed = True
         self.images = ()

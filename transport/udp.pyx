@@ -1,7 +1,7 @@
 """UDP sockets: `sendmmsg` with UDP_SEGMENT, `recvmmsg` with UDP_GRO, one `epoll_pwait2` for all of them.
 
 Errors of a single destination (a refused or unreachable peer) are losses, as on any network: the datagram counts as
-sent. A full socket buffer is not: `send` answers how many items went out whole.
+sent. A full socket buffer is not: `send` returns how many items went out whole.
 """
 
 import errno
@@ -488,7 +488,7 @@ cdef class UdpNetwork(DatagramNetwork):
         channel._network = self
         channel._segmentation = self.segmentation
         channel.local_address = tuple(sock.getsockname()[:2])
-        # Linux answers twice what was asked for, its bookkeeping included
+        # Linux reports twice what was asked for, its bookkeeping included
         channel.receive_buffer_bytes = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
         channel.send_buffer_bytes = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2
         channel._slot = self._take_slot(channel)

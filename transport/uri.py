@@ -69,7 +69,7 @@ class FlowControl(NamedTuple):
 
 
 def parse_integer(text: str, allowed: range = _INT64) -> int:
-    """A decimal integer inside a range."""
+    """Returns a decimal integer that lies inside a range."""
     if not re.fullmatch(r"[+-]?\d+", text) or int(text) not in allowed:
         raise ValueError(f"an integer from {allowed.start} to {allowed.stop - 1}")
     return int(text)
@@ -298,7 +298,7 @@ class ChannelUri:
         return uri
 
     def get(self, key: str, default: str | None = None) -> str | None:
-        """The text of a key."""
+        """Returns the text of a key, or the default when the URI does not have it."""
         return self.params.get(key, default)
 
     def has(self, key: str) -> bool:
@@ -312,7 +312,7 @@ class ChannelUri:
         return None if text is None else KEYS[key](text)
 
     def integer(self, key: str, default: int) -> int:
-        """Sizes in bytes, durations in ns, ids, counts."""
+        """Returns the value of a key as an integer: sizes in bytes, durations in ns, ids and counts as they are."""
         value = self.value(key)
         return value if isinstance(value, int) else default
 
@@ -357,7 +357,7 @@ class ChannelUri:
 
     @property
     def session_id_tag(self) -> int | None:
-        """The entity tag of `session-id=tag:<tag>`."""
+        """Returns the tag of `session-id=tag:<tag>`, or None when the session id is no tag."""
         value = self.value("session-id")
         return int(value[4:]) if isinstance(value, str) else None
 

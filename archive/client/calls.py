@@ -51,7 +51,7 @@ def _descriptors(reply: Reply) -> list[RecordingDescriptor]:
 
 
 def descriptor_of(item: Any) -> RecordingDescriptor:
-    """A recording as the archive tells of it."""
+    """Returns the descriptor of a recording that the archive has sent."""
     names = [name for name in RecordingDescriptor._fields if name != "state"]
     return RecordingDescriptor(**{name: getattr(item, name) for name in names})
 

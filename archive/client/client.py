@@ -101,7 +101,7 @@ class ArchiveClient:
         return work_count
 
     def now_ns(self) -> int:
-        """The client's clock, monotonic."""
+        """The time of the client's monotonic clock."""
         return self._transport.clock.now()
 
     def park(self, timeout_ns: int) -> None:
@@ -159,7 +159,7 @@ class ArchiveClient:
         self._run(calls.stop_recording(channel, stream_id))
 
     def stop_recording_subscription(self, subscription_id: int) -> None:
-        """As `stop_recording`, by subscription id."""
+        """Stops a recording as `stop_recording` does, given the id of its subscription."""
         self._run(calls.stop_recording_subscription(subscription_id))
 
     def stop_recording_by_id(self, recording_id: int) -> bool:
@@ -208,7 +208,7 @@ class ArchiveClient:
         return self._run(calls.stop_position(recording_id))
 
     def max_recorded_position(self, recording_id: int) -> int:
-        """How far a recording goes, live or stopped."""
+        """Returns how far a recording goes, whether it is live or stopped."""
         return self._run(calls.max_recorded_position(recording_id))
 
     # --- replaying ----------------------------------------------------------------------------------------------------

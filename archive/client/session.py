@@ -33,7 +33,7 @@ CLIENT_NAME = "ordo"
 
 
 class ClientState(Enum):
-    """How far a session is."""
+    """The state of a control session, seen from the client."""
 
     ADDING = "the driver is asked for publication and subscription"
     CONNECTING = "the archive's side of the request stream is waited for"
@@ -163,7 +163,7 @@ class ArchiveSession:
     # --- duty cycle ---------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """One duty cycle; the count of things done."""
+        """Runs one duty cycle and returns the number of things done."""
         self._now_ns = now_ns
         work_count = self._driver.work()
         if self.is_closed:

@@ -33,7 +33,7 @@ READING = frozenset(
 
 
 class AccessPolicy(Protocol):
-    """Decides what control clients may do."""
+    """Decides what the clients of an archive may do."""
 
     @property
     def owns_replays(self) -> bool:

@@ -18,7 +18,7 @@ LOCAL_CONTROL_CHANNEL_DEFAULT = "aeron:ipc?term-length=64k"
 
 
 class ResponseCode(IntEnum):
-    """What a ControlResponse says."""
+    """The kind of a ControlResponse: success, or one of three failures."""
 
     OK = 0
     ERROR = 1

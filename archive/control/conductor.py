@@ -138,7 +138,7 @@ class ControlConductor(Agent):
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def _on_message(self, payload: bytes, header: Header) -> None:
-        """Whatever a stranger sends, the agent goes on."""
+        """Carries out one request. Whatever a stranger sends, the agent goes on."""
         try:
             if len(payload) > self.config.request_length_bytes_max:
                 raise DecodeError(f"a request of {len(payload)} bytes, at most {self.config.request_length_bytes_max}")

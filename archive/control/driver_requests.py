@@ -54,7 +54,7 @@ class DriverRequest:
 
 
 class DriverRequests:
-    """All resources on their way to one archive."""
+    """The publications and subscriptions that one archive has asked the driver for."""
 
     def __init__(self, client: TransportClient) -> None:
         self.client = client
@@ -62,7 +62,7 @@ class DriverRequests:
 
     @property
     def is_pending(self) -> bool:
-        """The driver still owes an answer."""
+        """Whether the driver still owes a response to any of them."""
         return bool(self._open)
 
     def add_exclusive_publication(
@@ -98,7 +98,7 @@ class DriverRequests:
         return request
 
     def work(self) -> int:
-        """Hands out what has come; the count."""
+        """Hands out the resources that have come, and returns how many."""
         done = [request for request in self._open if request.work(self.client)]
         for request in done:
             self._open.remove(request)

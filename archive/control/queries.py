@@ -84,7 +84,7 @@ class QueryRequests:
             responses.send(responses.recording_descriptor(request.correlation_id, descriptor))
 
     def _find_last(self, session: ControlSession, request: Any) -> None:
-        """Runs as a listing: the catalog may be long."""
+        """Looks for the last matching recording, a slice of the catalog at a time, as listings do."""
         if request.min_recording_id < 0:
             raise UnknownRecordingError(
                 f"min_recording_id={request.min_recording_id}, must be 0 or more", code=ErrorCode.UNKNOWN_RECORDING

@@ -139,7 +139,7 @@ class RecordingRequests:
         }
 
     def subscriptions(self) -> list[RecordedSubscription]:
-        """Those that the driver has confirmed."""
+        """The subscriptions of recordings that the driver has confirmed."""
         return [entry for entry in self._subscriptions.values() if entry.subscription_id != -1]
 
     def remove(self, entry: RecordedSubscription) -> None:
@@ -147,7 +147,7 @@ class RecordingRequests:
             del self._subscriptions[entry.key]
 
     def close(self) -> None:
-        """Stops everything."""
+        """Stops every recording."""
         for entry in list(self._subscriptions.values()):
             entry.stop()
 

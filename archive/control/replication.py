@@ -28,7 +28,7 @@ MESSAGE_TIMEOUT_NS = 10_000_000_000
 
 
 class ReplicationState(Enum):
-    """How far a replication is."""
+    """The state of a replication."""
 
     CONNECTING = "a session with the source archive is being opened"
     DESCRIBING = "the source is asked for its recording"
@@ -83,7 +83,7 @@ class Replication:
         return self.state is ReplicationState.DONE and not self._source.is_pending
 
     def work(self, now_ns: int) -> int:
-        """One duty cycle; the count of things done."""
+        """Runs one duty cycle and returns the number of things done."""
         work_count = self._source.work(now_ns)
         if self.state is ReplicationState.DONE:
             return work_count
@@ -281,7 +281,7 @@ class ReplicationRequests:
         }
 
     def work(self, now_ns: int) -> int:
-        """One duty cycle; the count of things done."""
+        """Runs one duty cycle and returns the number of things done."""
         self._now_ns = now_ns
         work_count = 0
         for replication in list(self._replications.values()):

@@ -21,14 +21,14 @@ ERROR_STORAGE_SPACE = 11
 
 
 def error_code(error: Exception) -> int:
-    """The code that a client is told."""
+    """Returns the error code by which a client is told of an exception."""
     if isinstance(error, ArchiveError):
         return error.code
     return ERROR_STORAGE_SPACE if isinstance(error, StorageFullError) else 0
 
 
 def error_text(error: Exception) -> str:
-    """One ASCII line of bounded length."""
+    """Returns the text of an exception as one ASCII line of bounded length."""
     text = error.message if isinstance(error, OrdoError) else f"{type(error).__name__}: {error}"
     return text.encode("ascii", "replace").decode()[:ERROR_LENGTH_MAX]
 
@@ -46,7 +46,7 @@ class ResponsePublisher:
 
     @property
     def is_free(self) -> bool:
-        """Nothing is waiting to be sent."""
+        """Whether no message is waiting to be sent."""
         return not self._queue
 
     @property
@@ -69,7 +69,7 @@ class ResponsePublisher:
         return count
 
     def send(self, message: bytes) -> None:
-        """Sends a message after all before it."""
+        """Sends a message after all those that wait."""
         if self._queue or not self._try_send(message):
             if len(self._queue) >= self._queued_max:
                 self.failure = f"takes no responses: {len(self._queue)} are waiting"
@@ -103,7 +103,7 @@ class ResponsePublisher:
     def control_response(
         self, correlation_id: int, relevant_id: int = 0, code: ResponseCode = ResponseCode.OK, error: str = ""
     ) -> bytes:
-        """The bytes of a ControlResponse."""
+        """Returns an encoded ControlResponse."""
         return codecs.CONTROL_RESPONSE.encode(
             control_session_id=self.control_session_id,
             correlation_id=correlation_id,
@@ -123,7 +123,7 @@ class ResponsePublisher:
         return self.control_response(correlation_id, recording_id, ResponseCode.RECORDING_UNKNOWN)
 
     def recording_descriptor(self, correlation_id: int, descriptor: RecordingDescriptor) -> bytes:
-        """The bytes of a RecordingDescriptor."""
+        """Returns an encoded RecordingDescriptor."""
         fields = descriptor._asdict()
         del fields["state"]
         return codecs.RECORDING_DESCRIPTOR.encode(

@@ -25,7 +25,7 @@ Listing = Iterator[bytes | None]
 
 
 class SessionState(Enum):
-    """How far a session is."""
+    """The state of a control session, seen from the archive."""
 
     INIT = "the driver is asked for the response publication"
     CONNECTING = "the client's response subscription is waited for"
@@ -101,7 +101,7 @@ class ControlSession:
         self.responses.close()
 
     def work(self, now_ns: int) -> int:
-        """One duty cycle; the count of things done."""
+        """Runs one duty cycle and returns the number of things done."""
         work_count = 0
         if self.state is SessionState.CONNECTING and self.responses.is_connected:
             self.state = SessionState.CONNECTED

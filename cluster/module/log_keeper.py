@@ -313,6 +313,6 @@ class LogKeeper:
 
 
 def _demand_storage(log: RecordedLog) -> None:
-    """Without its end on disk and in the catalog (seed 74807) the recording cannot go on before a restart finds it."""
+    """Raises what kept the recording from being closed: only a restart can find its end then."""
     if isinstance(log.stop_error, StorageError):
         raise log.stop_error

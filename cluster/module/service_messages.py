@@ -41,7 +41,7 @@ class PendingServiceMessages:
             self._pending.append((session_id, payload))
 
     def append_pending(self, append: Callable[[int, bytes], bool]) -> int:
-        """Leader: gives up to POLL_LIMIT messages to `append(session_id, payload)`, until it answers False."""
+        """Leader: gives up to POLL_LIMIT messages to `append(session_id, payload)`, until it returns False."""
         count = 0
         while self._appended < len(self._pending) and count < POLL_LIMIT:
             session_id, payload = self._pending[self._appended]

@@ -60,7 +60,7 @@ def measure_replay_mb_per_s(megabytes: int) -> float:
 
 
 def _record(bench: _Bench, length_bytes: int) -> float:
-    """Seconds the archive took to record that much."""
+    """Has the archive record that many bytes, and returns the seconds that it took."""
     bench.archive.record_subscription(CHANNEL, RECORDED_STREAM_ID)
     publication = bench.client.add_exclusive_publication(CHANNEL, RECORDED_STREAM_ID)
     payload = bytes(MESSAGE_BYTES)

@@ -39,7 +39,7 @@ class LoadProcess:
         self._await("ready")
 
     def run(self) -> float:
-        """Seconds that the messages of the plan took."""
+        """Sends the messages of the plan and returns the seconds that they took."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()

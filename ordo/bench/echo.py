@@ -6,7 +6,7 @@ from service_api.snapshot import SnapshotWriter
 
 
 class Echo(ClusteredService):
-    """Holds no state."""
+    """Sends every message back to its session. Holds no state."""
 
     def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
         if session is not None:

@@ -87,7 +87,7 @@ QUICK = Effort(
 
 
 def run_suite(what: str, json_path: Path | None, *, quick: bool, console: Console | None = None) -> Figures:
-    """Runs `rtt`, `throughput` or `all`; prints the figures, writes them to `json_path` if given, and answers them."""
+    """Runs `rtt`, `throughput` or `all`; prints the figures, writes them to `json_path` if given, and returns them."""
     console = console or Console()
     effort = QUICK if quick else FULL
     figures: Figures = {"machine": describe_machine(), "configuration": describe_configuration(effort), "quick": quick}

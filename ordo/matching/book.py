@@ -52,7 +52,7 @@ class Level:
         self.newest: Order | None = None
 
     def orders(self) -> Iterator[Order]:
-        """Oldest first."""
+        """The orders at this price, oldest first."""
         order = self.oldest
         while order is not None:
             yield order
@@ -115,7 +115,7 @@ class OrderBook:
         return fills
 
     def _take(self, level: Level, quantity: int, fills: list[Fill]) -> int:
-        """Executes against one level; answers what is left of `quantity`."""
+        """Executes against one level and returns what is left of `quantity`."""
         price = level.price
         maker = level.oldest
         while maker is not None and quantity:

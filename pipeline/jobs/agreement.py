@@ -111,7 +111,7 @@ def compare_range(task: CompareTask) -> list[dict[str, Any]]:
 
 
 def field_name(offset: int) -> str:
-    """What a frame has at a byte offset."""
+    """Returns the name of the field that a frame has at a byte offset."""
     return next(name for begin, name in reversed(FRAME_FIELDS) if offset >= begin)
 
 

@@ -94,7 +94,7 @@ def _facts(
 
 
 def audit_segment(task: AuditTask) -> dict[str, Any]:
-    """Counts and findings of one segment."""
+    """Returns the counts and findings of one segment."""
     recording, segment = task.recording, task.segment
     cursor = MessageCursor(
         segment.path, recording.descriptor, segment.base, segment.start, segment.end, True, recording.exact

@@ -61,7 +61,7 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
 
 
 def describe_status(facts: dict[str, Any]) -> str:
-    """What a clean audit has shown."""
+    """Returns in words what a clean audit has shown."""
     said = "clean: every byte is what was written"
     if facts["compared_to"] is None:
         return said
@@ -77,7 +77,7 @@ def describe_shorter(member: dict[str, Any]) -> str:
 
 
 def describe(problem: dict[str, Any]) -> str:
-    """One line for a finding or a difference."""
+    """Returns one line for a finding or a difference."""
     if "fault" in problem:
         return (f"node {problem['node']}, {problem['segment']}: {problem['fault']} expected={problem['expected']} "
                 f"actual={problem['actual']}")  # fmt: skip
@@ -88,7 +88,7 @@ def describe(problem: dict[str, Any]) -> str:
 
 
 def describe_end(end: dict[str, Any]) -> str:
-    """One line for an end that was never committed."""
+    """Returns one line for an end of a log that was never committed."""
     return (f"uncommitted end of {end['node']}: {end['bytes']:,} bytes from position {end['position']}, where term "
             f"{end['cut_off_by_term']} begins on {end['reference']}")  # fmt: skip
 

@@ -73,7 +73,7 @@ def _shown(row: Row | None) -> Row | None:
 
 
 def describe(difference: dict[str, Any]) -> str:
-    """One line for a pair that differs."""
+    """Returns one line for a pair that differs."""
     sides = []
     for side in ("left", "right"):
         row = difference[side]

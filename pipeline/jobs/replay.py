@@ -59,7 +59,7 @@ Observer = Callable[[dict[str, Any], list[Effect], ReplayCluster], list[dict[str
 
 
 def emit_effects(record: dict[str, Any], effects: list[Effect], cluster: ReplayCluster) -> list[dict[str, Any]]:
-    """Every effect as a row of EMITTED_SCHEMA."""
+    """Returns every effect as a row of EMITTED_SCHEMA."""
     return [
         {
             "position": record["position"],
@@ -114,7 +114,7 @@ def _observe(
 
 
 def describe_status(facts: dict[str, Any]) -> str:
-    """The verdict in one line."""
+    """Returns the verdict in one line."""
     coverage, first = facts["coverage"], facts["first_difference"]
     if facts["status"] == DIFFERS:
         return f"differs first at position {first['position']:,}: {first['what']}"

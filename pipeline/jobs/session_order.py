@@ -22,7 +22,7 @@ COLUMNS = ("node", "recording", "session_id", "kind", "position")
 
 @dataclass
 class _Bounds:
-    """Where a session has records of one kind."""
+    """The first and last position at which a session has records of one kind."""
 
     first: int = 1 << 62
     last: int = -1

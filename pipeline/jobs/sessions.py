@@ -89,7 +89,7 @@ def write_report(table: DataFrame, folder: str) -> str:
 
 
 def write_page(rows: list[dict[str, Any]], folder: str) -> str:
-    """The page over rows of `sessions`."""
+    """Writes the page that shows the rows of `sessions`."""
     reasons: dict[str, int] = {}
     for row in rows:
         reason = row["close_reason"] or "still open"

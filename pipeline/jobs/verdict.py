@@ -45,7 +45,7 @@ def guarded(which: str, position: int, call: Callable[[], T]) -> T:
 
 
 def open_cluster(service: str, stretch: Stretch, which: str = "service") -> ReplayCluster:
-    """The service at the beginning of a stretch."""
+    """Returns the service as it is at the beginning of a stretch of the log."""
     make = make_service(service)
     before = read_snapshot(stretch.before) if stretch.before is not None else None
     return guarded(which, stretch.start, lambda: ReplayCluster(make, before, stretch.time_unit, stretch.skips))
@@ -137,7 +137,7 @@ def run_stretch(service: str, baseline: str | None, stretch: Stretch) -> dict[st
 def described(
     record: dict[str, Any] | None, position: int, what: str, expected: str | None, actual: str | None
 ) -> dict[str, Any]:
-    """A difference as plain values."""
+    """Returns a difference as plain values."""
     shown = record and {
         "kind": record["kind"], "session_id": record["session_id"], "cluster_time": record["cluster_time"],
         "payload": record["payload"].hex(),

@@ -213,7 +213,7 @@ def test_others_that_forgot_their_votes_are_fewer_than_a_quorum(members: int, fo
 
 
 def test_a_term_that_only_the_log_tells_is_stored() -> None:
-    """Bit rot in the log of a member that had lost its store took the term with it (simulation, seed 26)."""
+    """A member that had lost its store found bit rot in its log, and cut away the only record that told the term."""
     node = Harness(terms=((0, 0), (4, 96)), append_position=192, distrust=BOTH).canvassing()
     answer(node, 1, bound=3)
     answer(node, 2, bound=4)

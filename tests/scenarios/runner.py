@@ -355,7 +355,7 @@ class Scenario:
         yield f"taken {taken} of {words[0]}"
 
     def do_query(self, words: list[str]) -> Iterator[str]:
-        """`query A [stale]`: the client asks a member; whether it answers within 2 s, and shows all that was seen."""
+        """`query A [stale]`: the client asks a member. Tells whether it answers in 2 s, and shows all that was seen."""
         node, world = self._member(words[0]), self.world
         consistency = words[1] if len(words) > 1 else "linearizable"
         query = world.clients[0].asking.ask(0, node.member_id, consistency)

@@ -389,7 +389,7 @@ def log_goes_before_a_quorum_has_the_snapshot(patch: Patch) -> None:
 
 
 def a_start_forgets_who_waits(patch: Patch) -> None:
-    """A member that starts again deletes log before it has heard who lacks it (seed 3029)."""
+    """A member that starts again deletes log before it has heard who lacks it."""
     patch(SnapshotReports, "is_complete", lambda *_: True)
 
 
@@ -506,7 +506,7 @@ def requests_are_sent_before_they_are_in_the_journal(patch: Patch) -> None:
 
 
 def a_closed_client_confirms_what_it_has_not_seen(patch: Patch) -> None:
-    """What was under way when a client was closed is gone from its journal (seed 10)."""
+    """What was under way when a client was closed is gone from its journal."""
     original = ClientRequests.close
 
     def close(self: Any, error: Any) -> None:

@@ -65,7 +65,7 @@ def test_seeds(chunk: int) -> None:
         assert outcome.violation is None, f"python -m tests.simulation --seeds 1 --first {seed}: {outcome.violation}"
 
 
-@pytest.mark.parametrize("seed", PINNED)
+@pytest.mark.parametrize("seed", PINNED, ids=PINNED.values())
 def test_pinned_seed(seed: int) -> None:
     options = draw(RandomSource(seed).stream("options"), with_links=False)
     if seed not in FOUND_WITH_ORDERS:

@@ -10,6 +10,7 @@ from tools import (
     check_docs,
     check_imports,
     check_nogil,
+    check_prose,
     check_sizes,
     check_stubs,
     check_vectors,
@@ -140,6 +141,24 @@ def test_memory_that_grows_outside_its_one_place(house: Path) -> None:
     assert texts(check_vectors.check()) == [
         "transport/a.pyx:3: realloc: what grows is a NativeVector (runtime/native_vector.pyx)",
         "archive/b.h:1: reallocarray: what grows is a NativeVector (runtime/native_vector.pyx)",
+    ]
+
+
+def test_sentences_that_only_their_author_understands(house: Path) -> None:
+    def plant(*words: str) -> str:
+        return f'def function():\n    """{" ".join(words)}"""\n'
+
+    (house / "runtime" / "a.py").write_text(plant("Closes", "it;", "again", "is", "harmless."))
+    (house / "runtime" / "b.pyx").write_text(plant("Likewise" + "."))
+    (house / "runtime" / "c.pxd").write_text(plant("Adds", "one;", "answers", "the", "number."))
+    (house / "runtime" / "d.py").write_text(plant("The", "newest."))
+    (house / "runtime" / "e.py").write_text(plant("Found", "by", "seed", "7611."))
+    (house / "runtime" / "f.py").write_text(
+        plant("Idempotent.", "The service answers the client, and the newest seed is a number.") + "run(seed=7)\n"
+    )
+    found = texts(check_prose.check())
+    assert sorted(line.split(": ")[0] for line in found) == [
+        f"runtime/{name}:2" for name in ("a.py", "b.pyx", "c.pxd", "d.py", "e.py")
     ]
 
 

@@ -115,7 +115,7 @@ def parse_udp(uri: ChannelUri, network: Any, text: str = "") -> UdpChannelSpec:
 
 
 def packed(name: SocketName | None) -> bytes:
-    """The kernel's form, b"" for None."""
+    """Returns the address as the kernel packs it (sockaddr), b"" for None."""
     return pack_address(*name) if name is not None else b""
 
 

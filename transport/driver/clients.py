@@ -30,7 +30,7 @@ class Client:
 
 @dataclass
 class CounterLink:
-    """A counter a client asked for."""
+    """A counter and the client that it is kept alive for."""
 
     registration_id: int
     client_id: int

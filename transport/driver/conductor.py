@@ -263,7 +263,7 @@ class Conductor:
 
 
 def error_code(error: Exception) -> ErrorCode:
-    """What a client is told an error is."""
+    """Returns the error code by which a client is told of an exception."""
     if isinstance(error, RegistrationError):
         return ErrorCode(error.code)
     if isinstance(error, ChannelError):

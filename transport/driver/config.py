@@ -23,7 +23,7 @@ def default_directory() -> str:
 
 
 def port_range(text: str, name: str) -> range:
-    """The ports of `low-high`; only port 0, which any free one answers to, for an empty text."""
+    """The ports of `low-high`. For an empty text only port 0, for which the kernel takes a free one."""
     if not text:
         return range(1)
     low, _, high = text.partition("-")
@@ -33,7 +33,7 @@ def port_range(text: str, name: str) -> range:
 
 
 def socket_names(text: str, name: str) -> list[tuple[str, int]]:
-    """(host, port) of each of `host:port,...`."""
+    """Returns (host, port) for each item of `host:port,...`."""
     found = []
     for entry in filter(None, text.split(",")):
         host, _, port = entry.strip().rpartition(":")
@@ -158,7 +158,7 @@ class MediaDriverConfig:
     sender_idle: str = "park"
     receiver_idle: str = "park"
     """What the thread of a part does without work; one thread of several parts goes by the sender's, or by the
-    conductor's where it is the only one. Likewise the core."""
+    conductor's where it is the only one. The same holds for the core."""
     conductor_cpu: int | None = None
     sender_cpu: int | None = None
     receiver_cpu: int | None = None

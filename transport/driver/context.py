@@ -66,7 +66,7 @@ class DriverNetwork(Protocol):
         rcvbuf: int = 0,
         sndbuf: int = 0,
     ) -> UdpChannel:
-        """A channel; see DatagramNetwork.open."""
+        """Opens a channel; see DatagramNetwork.open."""
         ...
 
     def lookup(self, host: str) -> str | None:
@@ -160,7 +160,7 @@ class DriverContext:
 
 
 class StreamName(NamedTuple):
-    """What a stream counter's key and label say."""
+    """The parts of a stream that the keys and labels of its counters name."""
 
     registration_id: int
     session_id: int

@@ -16,7 +16,7 @@ WAKE_SOCKET_NAME = "wake.sock"
 def claim(config: MediaDriverConfig, memory: MemoryProvider, clock: Clock) -> list[str]:
     """Makes the folder anew. Raises DriverInUseError when a live driver has it.
 
-    Answers the errors that a dead driver left in its error log, so that the new one can report them.
+    Returns the errors that a dead driver left in its error log, so that the new one can report them.
     """
     left: list[str] = []
     path = f"{config.directory}/{FILE_NAME}"

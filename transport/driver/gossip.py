@@ -55,7 +55,7 @@ class Entry(NamedTuple):
 
 @dataclass
 class Known:
-    """A name heard of; times are monotonic."""
+    """A name that gossip has told of, and when; times are monotonic."""
 
     host: str
     port: int

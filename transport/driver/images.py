@@ -192,7 +192,7 @@ class Images:
         return log
 
     def _counters(self, stream: StreamName, client_id: int, position: int) -> dict[str, Counter]:
-        """All three, or none and an error."""
+        """Returns the three counters of an image, or raises and leaves none of them behind."""
         counters: dict[str, Counter] = {}
         try:
             for type_id, name, value in (

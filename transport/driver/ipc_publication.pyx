@@ -161,7 +161,7 @@ cdef class IpcPublication:
             count_event(self.system, COUNTER_PUBLICATIONS_REVOKED, 1)
 
     def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
-        """Moves the life on; answers the name of a state that was entered just now, or None."""
+        """Carries out changes of state that are due by now. Returns the name of the state that was entered, or None."""
         if self.state == PUBLICATION_ACTIVE:
             self.log.set_connected(self.subscribers.count > 0)
             if not self.is_exclusive:

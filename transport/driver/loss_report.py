@@ -24,7 +24,7 @@ _FIELDS = struct.Struct("<qqqqii")
 
 
 class LossEntry(NamedTuple):
-    """One image's losses; times in epoch ms."""
+    """The losses of one image as the loss report has them; times in ms since the epoch."""
 
     observation_count: int
     total_bytes_lost: int

@@ -12,7 +12,7 @@ Channel = TypeVar("Channel")
 
 
 class Lookup(Protocol):
-    """What a network tells of names and interfaces."""
+    """How names of hosts and interfaces are looked up."""
 
     def lookup(self, host: str) -> str | None: ...
 

@@ -173,7 +173,7 @@ cdef class NetworkPublication(Worked):
     cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
                       int capacity) noexcept nogil:
         """Fills items with consecutive blocks of one term; equal-length runs share an item. `after[i]` is the position
-        behind item i. Answers the number of items, or -1 when the first frame does not fit below the limit."""
+        behind item i. Returns the number of items, or -1 when the first frame does not fit below the limit."""
         cdef int count = 0
         cdef int64_t collected = 0
         cdef int32_t block, padding = 0
@@ -606,7 +606,7 @@ cdef class NetworkPublication(Worked):
             self.last_send_ns = now_ns - HEARTBEAT_INTERVAL_NS - 1
 
     def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
-        """Moves the life on; answers the name of a state that was entered just now, or None."""
+        """Carries out changes of state that are due by now. Returns the name of the state that was entered, or None."""
         self._check_unblock(now_ns)
         if self.is_damaged and not self.is_revoked:
             return self._drop_damaged(now_ns)

@@ -12,7 +12,7 @@ from transport.uri import ChannelUri
 
 @dataclass(frozen=True)
 class PublicationParameters:
-    """Of one publication; lengths in bytes. `initial_term_id` is None until one is drawn; `session_id` likewise."""
+    """Parameters of one publication; lengths in bytes. `initial_term_id` and `session_id` are None until drawn."""
 
     mtu: int
     term_length: int

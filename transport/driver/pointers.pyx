@@ -131,7 +131,7 @@ cdef class PointerMap:
 
 
 def exercise_map(operations):
-    """Runs ("put", key, value), ("remove", key) and ("get", key) steps; answers what the gets found. For tests."""
+    """Runs ("put", key, value), ("remove", key) and ("get", key) steps and returns what the gets found. For tests."""
     cdef PointerMap subject = PointerMap()
     found = []
     for operation in operations:

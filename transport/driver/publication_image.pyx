@@ -471,7 +471,7 @@ cdef class PublicationImage(Worked):
         self.is_superseded = True
 
     def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
-        """Moves the life on; answers the name of a state that was entered just now, or None."""
+        """Carries out changes of state that are due by now. Returns the name of the state that was entered, or None."""
         if self.state == IMAGE_ACTIVE:
             self.log.set_active_transport_count(self._active_connections(now_ns))
             if self._shall_drain(now_ns):

@@ -77,7 +77,7 @@ class Publications:
     # --- adding ---------------------------------------------------------------------------------------------------
 
     def add(self, client_id: int, correlation_id: int, stream_id: int, channel: str, exclusive: bool) -> Publication:
-        """Adds or shares a publication and answers the client; the publication."""
+        """Adds or shares a publication, responds to the client, and returns the publication."""
         uri = ChannelUri.parse(channel).check_publication()
         declared = uri.value("stream-id")
         if declared is not None and declared != stream_id:
@@ -300,7 +300,7 @@ class Publications:
                 return candidate
 
     def session_ids(self, stream_id: int) -> set[int]:
-        """In use on a stream, on any channel."""
+        """The session ids in use on a stream, on whatever channel."""
         return {p.session_id for p in self.all() if p.stream_id == stream_id}
 
     def all(self) -> Iterator[Publication]:

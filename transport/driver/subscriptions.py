@@ -63,7 +63,7 @@ class SubscriptionLink:
         return self.parameters.session_id is None or self.parameters.session_id == session_id
 
     def wants(self, resource: Resource) -> bool:
-        """Whether the resource is one this link reads."""
+        """Whether this link reads the stream of a publication or image."""
         if resource.stream_id != self.stream_id or not resource.accepts_subscriptions:
             return False
         if not self.wants_session(resource.session_id):
@@ -93,7 +93,7 @@ class Subscriptions:
     # --- adding ---------------------------------------------------------------------------------------------------
 
     def add(self, client_id: int, correlation_id: int, stream_id: int, channel: str) -> None:
-        """Adds a subscription, answers the client, and gives it what there is already."""
+        """Adds a subscription, responds to the client, and gives it the images that exist already."""
         uri = ChannelUri.parse(channel).check_subscription()
         refuse_unsupported(uri)
         parameters = subscription_parameters(uri, self.context.config)
@@ -152,7 +152,7 @@ class Subscriptions:
         self.announce(link, resource, counter)
 
     def position_counter(self, link: SubscriptionLink, resource: Resource, position: int) -> Counter:
-        """sub-pos of a link at a resource."""
+        """Makes the counter (`sub-pos`) that says how far a link has read a resource."""
         stream = StreamName(link.registration_id, resource.session_id, resource.stream_id, link.channel)
         return self.context.stream_counter(
             TYPE_SUBSCRIBER_POSITION,

@@ -237,7 +237,7 @@ def test_an_identity_that_another_has_is_given_up(status: OpenStatus) -> None:
 
 
 def test_a_client_that_is_closed_leaves_in_its_journal_what_was_not_answered() -> None:
-    """They were confirmed, and gone (seed 10 of the simulation)."""
+    """Closing the client once confirmed them, as if their answers had come, and they were lost."""
     store = MemoryJournal(None)
     client = Client(store)
     pending = client.open(3)

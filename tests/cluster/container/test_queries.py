@@ -158,7 +158,7 @@ def test_position_inside_of_a_record_needs_nothing_more_to_be_committed(make: Ca
 
 
 def test_nothing_is_answered_while_a_record_waits_for_its_egress(make: Callable[..., Queries]) -> None:
-    """The position of the record is reached, and its callback has not run: found by seed 31 of the simulation."""
+    """The position of the record is reached, but its callback has not run: an answer would show the state before it."""
     queries = make()
     queries.ask(b"q", session_id=2)
     queries.cycle()

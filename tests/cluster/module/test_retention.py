@@ -120,7 +120,7 @@ def test_a_member_on_its_way_is_waited_for_as_long_as_it_is_heard() -> None:
 
 
 def test_a_member_that_starts_does_not_know_yet_who_waits_for_what() -> None:
-    """Simulation, seed 3029: the report of the member that lacked the log went with the process that had heard it."""
+    """Whoever lacks log has perhaps told only the process that is gone: a new one waits until it has heard from all."""
     reports = SnapshotReports(0, PATIENCE_NS)
     assert not reports.is_complete((0, 1, 2), 0)
     reports.encode_own({}, -1, SECOND_NS)

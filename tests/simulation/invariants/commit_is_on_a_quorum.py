@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 class CommitIsOnAQuorum(Invariant):
     """`position` is the highest commit position that any member ever had; it was on a majority when it was reached.
 
-    Who votes is what the member goes by that reaches it first, or went by when its log ended there: seed 455 committed,
-    and read a configuration behind that, in one duty cycle.
+    Who votes is said by the configuration in force at the member that reaches the position first, or by the one that
+    was in force there when its log ended at that position. Both count, for a leader can commit and then read a new
+    configuration behind the commit position, all in one duty cycle.
     """
 
     name = "commit is on a quorum"
