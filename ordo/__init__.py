@@ -4,46 +4,47 @@ Everything a user imports is here: the base class of a service and what its call
 `ordo.testing` tests services and starts clusters on one machine; `ordo.errors` has the whole tree of exceptions.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from archive.catalog import RecordingDescriptor
-from archive.client.client import ArchiveClient
-from archive.client.replay import RecordedMessage, ReplayStream
-from archive.client.session import SignalEvent
-from archive.client.settings import ArchiveClientSettings
-from archive.control.codes import RecordingSignal
-from cluster.client import (
-    Answer,
-    AsyncClusterClient,
-    ClientSettings,
-    ClientState,
-    ClusterClient,
-    PendingQuery,
-    PendingRequest,
-    QueryReply,
-)
-from cluster.client.async_client import ServiceMessage
-from cluster.wire.codecs import EventCode
 from runtime.errors import OrdoError, Reject
 from runtime.version import VERSION as __version__
-from sequencer.entries import EntryKind, LogEntry
-from sequencer.reader import LogReader
-from service_api.native import Header, NativeClusteredService, NativeSession
-from service_api.service import (
-    ClientSession,
-    CloseReason,
-    Cluster,
-    ClusteredService,
-    NewLeadershipTermEvent,
-    OfferResult,
-    Payload,
-    Role,
-    TimeUnit,
-)
-from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 if TYPE_CHECKING:
+    from archive.catalog import RecordingDescriptor
+    from archive.client.client import ArchiveClient
+    from archive.client.replay import RecordedMessage, ReplayStream
+    from archive.client.session import SignalEvent
+    from archive.client.settings import ArchiveClientSettings
+    from archive.control.codes import RecordingSignal
+    from cluster.client import (
+        Answer,
+        AsyncClusterClient,
+        ClientSettings,
+        ClientState,
+        ClusterClient,
+        PendingQuery,
+        PendingRequest,
+        QueryReply,
+    )
+    from cluster.client.async_client import ServiceMessage
+    from cluster.wire.codecs import EventCode
     from pipeline.local import read as read
+    from sequencer.entries import EntryKind, LogEntry
+    from sequencer.reader import LogReader
+    from service_api.native import Header, NativeClusteredService, NativeSession
+    from service_api.service import (
+        ClientSession,
+        CloseReason,
+        Cluster,
+        ClusteredService,
+        NewLeadershipTermEvent,
+        OfferResult,
+        Payload,
+        Role,
+        TimeUnit,
+    )
+    from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 __all__ = [
     "Answer",
@@ -86,10 +87,62 @@ __all__ = [
 ]  # and `read`, below: not here, so that `from ordo import *` works without pyarrow
 
 
+_HOMES = {
+    "Answer": "cluster.client",
+    "ArchiveClient": "archive.client.client",
+    "ArchiveClientSettings": "archive.client.settings",
+    "AsyncClusterClient": "cluster.client",
+    "ClientSession": "service_api.service",
+    "ClientSettings": "cluster.client",
+    "ClientState": "cluster.client",
+    "CloseReason": "service_api.service",
+    "Cluster": "service_api.service",
+    "ClusterClient": "cluster.client",
+    "ClusteredService": "service_api.service",
+    "EntryKind": "sequencer.entries",
+    "EventCode": "cluster.wire.codecs",
+    "Header": "service_api.native",
+    "LogEntry": "sequencer.entries",
+    "LogReader": "sequencer.reader",
+    "NativeClusteredService": "service_api.native",
+    "NativeSession": "service_api.native",
+    "NewLeadershipTermEvent": "service_api.service",
+    "OfferResult": "service_api.service",
+    "Payload": "service_api.service",
+    "PendingQuery": "cluster.client",
+    "PendingRequest": "cluster.client",
+    "QueryReply": "cluster.client",
+    "RecordedMessage": "archive.client.replay",
+    "RecordingDescriptor": "archive.catalog",
+    "RecordingSignal": "archive.control.codes",
+    "ReplayStream": "archive.client.replay",
+    "Role": "service_api.service",
+    "ServiceMessage": "cluster.client.async_client",
+    "SignalEvent": "archive.client.session",
+    "SnapshotReader": "service_api.snapshot",
+    "SnapshotWriter": "service_api.snapshot",
+    "TimeUnit": "service_api.service",
+}
+"""Where the public names are written. A module is imported when a name of it is first used, so that a program which
+needs one of them, such as the command line, starts without the others."""
+
+
 def __getattr__(name: str) -> Any:
-    """`read` needs pyarrow, and brings it in when it is first used."""
-    if name != "read":
+    """Finds a public name, and `read`, which needs pyarrow and brings it in when it is first used."""
+    if name == "read":
+        return _read()
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+def _read() -> Any:
     try:
         from pipeline.local import read
     except ModuleNotFoundError as error:

@@ -14,40 +14,64 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from typer.core import TyperGroup
 
-from archive.cli import archive_app
-from cluster.node.cli import cluster_app
-from cluster.node.cli_look import errors, stat
-from ordo.bench.cli import bench_app
-from ordo.init import PORT_DEFAULT, PORT_MAX, Profile, next_steps, write_cluster
 from runtime.errors import ConfigurationError, OrdoError
-from runtime.logging import configure_logging
 from runtime.version import VERSION
-from sequencer.cli import log
-from transport.cli import backlog, driver_app, log_inspect, loss, streams
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 PR_SET_PDEATHSIG = 1
 
+ELSEWHERE = {
+    "cluster": "cluster.node.cli:cluster_app",
+    "archive": "archive.cli:archive_app",
+    "bench": "ordo.bench.cli:bench_app",
+    "driver": "transport.cli:driver_app",
+    "init": "ordo.new_cli:init",
+    "dev": "ordo.new_cli:dev",
+    "stat": "cluster.node.cli_look:stat",
+    "errors": "cluster.node.cli_look:errors",
+    "streams": "transport.cli:streams",
+    "backlog": "transport.cli:backlog",
+    "loss": "transport.cli:loss",
+    "log-inspect": "transport.cli:log_inspect",
+    "log": "sequencer.cli:log",
+}
+"""Commands of other modules, which are imported when the command is used: a start brings in no more than it needs."""
+
+
+class Commands(TyperGroup):
+    """The commands of this module, and those of ELSEWHERE."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*ELSEWHERE, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        place = ELSEWHERE.get(cmd_name)
+        return super().get_command(ctx, cmd_name) if place is None else _load(cmd_name, place)
+
+
+def _load(name: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(rich_markup_mode=None, add_completion=False)
+        single.command(name)(found)
+        found = single
+    return typer.main.get_command(found)
+
+
 app = typer.Typer(
     name="ordo",
+    cls=Commands,
     help="Ordo, a sequencer: one total order over a replicated log, delivered to your service on every node.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.add_typer(cluster_app)
-app.add_typer(archive_app)
-app.add_typer(bench_app)
-app.add_typer(driver_app)
-app.command()(stat)
-app.command()(errors)
-for command in (streams, backlog, loss, log_inspect, log):
-    app.command()(command)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -80,6 +104,8 @@ def node(
     ] = False,
 ) -> None:
     """Run one node of a cluster until SIGTERM or SIGINT."""
+    from runtime.logging import configure_logging
+
     configure_logging()
     if die_with_parent:
         _die_with_parent(os.getppid())
@@ -94,61 +120,6 @@ def node(
     from cluster.node.node import run_node
 
     raise typer.Exit(run_node(loaded, name))
-
-
-@app.command()
-def init(
-    folder: Annotated[Path, typer.Argument(help="folder for the files")] = Path("."),
-    host: Annotated[
-        list[str] | None, typer.Option(help="address of a member; once for each, in order of their ids")
-    ] = None,
-    members: Annotated[int | None, typer.Option(help="how many members, on this machine; 3 without --host")] = None,
-    port: Annotated[
-        int,
-        typer.Option(min=1, max=PORT_MAX, help="first of a member's five ports; on one machine others are 10 apart"),
-    ] = PORT_DEFAULT,
-    profile: Annotated[
-        Profile, typer.Option(help="auto: development on one machine, production on several hosts")
-    ] = Profile.AUTO,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="folder of the members' data folders; /var/lib/ordo on hosts, else ./data")
-    ] = None,
-    service: Annotated[str | None, typer.Option(help="the service, as module:Class")] = None,
-) -> None:
-    """Write a configuration for each member of a new cluster; on one machine a service and a client to try, too."""
-    if host and members is not None:
-        raise ConfigurationError("--members: is for one machine; with --host there are as many members as hosts")
-    hosts = host or []
-    written = write_cluster(
-        folder,
-        hosts=hosts,
-        member_count=3 if members is None else members,
-        port=port,
-        profile=profile,
-        data_dir=data_dir,
-        service=service,
-    )
-    for line in next_steps(folder, written, hosts):
-        print(line)
-
-
-@app.command()
-def dev(
-    service: Annotated[str, typer.Option(help="the service, as module:Class")],
-    members: Annotated[int, typer.Option(help="how many members")] = 3,
-    port: Annotated[
-        int, typer.Option(min=1, max=PORT_MAX, help="first port of member 0; those of the others are 10 apart")
-    ] = PORT_DEFAULT,
-    data: Annotated[
-        Path | None, typer.Option(help="folder that keeps data and logs; without it they go at the end")
-    ] = None,
-    reload: Annotated[bool, typer.Option(help="start again when Python files below this folder change")] = True,
-    fresh: Annotated[bool, typer.Option("--fresh", help="begin with an empty log at every reload")] = False,
-) -> None:
-    """Run a cluster here in the foreground, for development; it starts again when the code changes."""
-    from ordo.dev import run_dev
-
-    run_dev(service, member_count=members, port=port, data=data, is_watching=reload, is_fresh=fresh)
 
 
 @app.command()
@@ -198,7 +169,7 @@ def run(arguments: list[str]) -> int:
 
 def _fail(message: str, status: int) -> int:
     for line in message.splitlines():
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"ordo: {line}", markup=False)
+        print(f"ordo: {line}", file=sys.stderr)
     return status
 
 

@@ -64,7 +64,7 @@ def _module(name: str) -> doc.Module:
     for value in (getattr(module, n) for n in names):
         if isinstance(value, type) and issubclass(value, tuple):
             value.__new__.__module__ = value.__module__  # a NamedTuple's is made up; annotations are looked up there
-    members = {n: getattr(module, n) for n in LAZY.get(name, ())}
+    members = {n: getattr(module, n) for n in names}  # also those that are imported when they are first used
     with mock.patch.dict(vars(module), {"__all__": list(names), **members}):
         found = doc.Module(module)
         for member in found.members.values():

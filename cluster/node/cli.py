@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from cluster.node import accept_loss, skipping, tools
+from cluster.node import tools
 from cluster.node.config import load_config, new_member
 from cluster.wire.ordo_codecs import MembershipChange
-from runtime.console import output_console
 from runtime.errors import ConfigurationError
 
 cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
@@ -32,26 +30,56 @@ EXIT_NO_QUORUM = 3
 
 
 @cluster_app.command()
-def status(config: ConfigOption, as_json: JsonOption = False) -> None:
+def status(
+    config: Annotated[Path | None, typer.Option(help="node.toml of a member that runs on this machine")] = None,
+    endpoints: Annotated[
+        str | None, typer.Option(help="ask the cluster from any machine: HOST:PORT,... of members' ingress")
+    ] = None,
+    egress: Annotated[
+        str, typer.Option(help="with --endpoints, HOST:PORT that members answer to; by default found out")
+    ] = "",
+    timeout: Annotated[float, typer.Option(min=0.1, help="with --endpoints, seconds to look for a leader")] = 5.0,
+    as_json: JsonOption = False,
+) -> None:
     """State, role, term and positions of one node, and whether a quorum stands behind what it is part of.
 
+    With --endpoints, from any machine: which member leads, and whether a quorum is behind it. Opens a session for that.
+
     Exit status: 0 the node leads with a quorum or follows a leader; 1 it does not run here; 2 the command line or the
-    configuration is wrong; 3 the node runs, but there is no quorum, or an election has not ended yet.
+    configuration is wrong; 3 the node runs, or members are asked, but there is no quorum, or an election has not ended.
     """
+    if (config is None) == (endpoints is None):
+        raise ConfigurationError("give either --config node.toml of a member on this machine, or --endpoints")
+    if endpoints is not None:
+        _remote_status(endpoints, egress, timeout, as_json)
+        return
+    assert config is not None
     found = tools.node_status(load_config(config))
     if as_json:
         _print_json({name: _or_null(value) for name, value in found._asdict().items()})
     else:
-        table = Table(show_header=False, box=None)
-        for name, value in found._asdict().items():
-            table.add_row(name.replace("_", " "), _cell(value))
-        output_console().print(table)
+        _print_values(found._asdict())
     if not found.has_quorum:
         print(
             f"ordo: no quorum: member {found.member_id} neither leads nor follows (election {found.election}) and"
             " commits nothing; see that a majority of the voters runs, and that it reaches them",
             file=sys.stderr,
         )
+        raise typer.Exit(EXIT_NO_QUORUM)
+
+
+def _remote_status(endpoints: str, egress: str, timeout_s: float, as_json: bool) -> None:
+    from cluster.node.remote import cluster_status
+
+    found = cluster_status(endpoints, egress=egress, timeout_s=timeout_s)
+    shown = found._asdict()
+    reason = shown.pop("reason")
+    if as_json:
+        _print_json({name: None if value == "" else _or_null(value) for name, value in shown.items()})
+    elif found.has_quorum:
+        _print_values(shown)
+    if not found.has_quorum:
+        print(f"ordo: no quorum: {reason}", file=sys.stderr)
         raise typer.Exit(EXIT_NO_QUORUM)
 
 
@@ -63,11 +91,11 @@ def members(config: ConfigOption, as_json: JsonOption = False) -> None:
         own_id = loaded.node.member_id
         _print_json([{**asdict(member), "is_this_node": member.id == own_id} for member in loaded.member_list])
         return
-    table = Table("id", "ingress", "consensus", "log", "catchup", "archive", "this node")
+    table = _table("id", "ingress", "consensus", "log", "catchup", "archive", "this node")
     for member in loaded.member_list:
         endpoints = (member.ingress, member.consensus, member.log, member.catchup, member.archive)
         table.add_row(str(member.id), *endpoints, "*" if member.id == loaded.node.member_id else "")
-    output_console().print(table)
+    _show(table)
 
 
 @cluster_app.command("list")
@@ -77,12 +105,32 @@ def list_members(config: ConfigOption, as_json: JsonOption = False) -> None:
     if as_json:
         _print_json([{name: _or_null(value) for name, value in member._asdict().items()} for member in found])
         return
-    table = Table("id", "role", "log position", "ingress", "consensus")
+    table = _table("id", "role", "log position", "ingress", "consensus")
     for member in found:
         position = "-" if member.log_position == tools.NOT_THERE else f"{member.log_position:,}"
         role = member.role + (", leads" if member.is_leader else "")
         table.add_row(str(member.member_id), role, position, member.ingress, member.consensus)
-    output_console().print(table)
+    _show(table)
+
+
+def _table(*columns: str, **options: Any) -> Any:
+    """A table of rich, which is imported when one is shown: most commands show none."""
+    from rich.table import Table
+
+    return Table(*columns, **options)
+
+
+def _show(shown: Any) -> None:
+    from runtime.console import output_console
+
+    output_console().print(shown)
+
+
+def _print_values(values: dict[str, Any]) -> None:
+    table = _table(show_header=False, box=None)
+    for name, value in values.items():
+        table.add_row(name.replace("_", " "), _cell(value))
+    _show(table)
 
 
 def _print_json(value: object) -> None:
@@ -130,28 +178,28 @@ def _change(
     config: Path, change: MembershipChange, member_id: int, timeout_s: float, outcome: str, member: str = ""
 ) -> None:
     position = tools.request_membership(load_config(config), change, member_id, member, timeout_s)
-    output_console().print(f"member {member_id} {outcome} (committed at position {position:,})")
+    _show(f"member {member_id} {outcome} (committed at position {position:,})")
 
 
 @cluster_app.command()
 def snapshot(config: ConfigOption, timeout: TimeoutOption = tools.SNAPSHOT_TIMEOUT_S) -> None:
     """Take a snapshot on every node; with the configuration of the leader."""
     tools.request_snapshot(load_config(config), timeout)
-    output_console().print("snapshot taken")
+    _show("snapshot taken")
 
 
 @cluster_app.command()
 def suspend(config: ConfigOption, timeout: TimeoutOption = tools.SUSPEND_TIMEOUT_S) -> None:
     """Take no messages and fire no timers until `resume`; sessions stay open. With the configuration of the leader."""
     tools.request_suspend(load_config(config), timeout)
-    output_console().print("cluster suspended")
+    _show("cluster suspended")
 
 
 @cluster_app.command()
 def resume(config: ConfigOption, timeout: TimeoutOption = tools.SUSPEND_TIMEOUT_S) -> None:
     """Go on after `suspend`; with the configuration of the leader."""
     tools.request_resume(load_config(config), timeout)
-    output_console().print("cluster goes on")
+    _show("cluster goes on")
 
 
 @cluster_app.command()
@@ -163,7 +211,7 @@ def transfer(
     """Hand the leadership over to another member; with the configuration of the leader."""
     loaded = load_config(config)
     tools.request_transfer(loaded, to, timeout)
-    output_console().print(f"member {loaded.node.member_id} handed over")
+    _show(f"member {loaded.node.member_id} handed over")
 
 
 @cluster_app.command()
@@ -180,37 +228,43 @@ def trust(
     """
     if not accepted:
         raise ConfigurationError("trust: may lose acknowledged messages; say --accept-loss to do it all the same")
-    output_console().print(accept_loss.accept_loss(load_config(config)))
+    from cluster.node import accept_loss
+
+    _show(accept_loss.accept_loss(load_config(config)))
 
 
 @cluster_app.command()
 def skip(
     config: ConfigOption,
     position: Annotated[int, typer.Argument(min=1, help="where the record ends, as the error log says")],
-    timeout: TimeoutOption = skipping.SKIP_TIMEOUT_S,
+    timeout: TimeoutOption = tools.SKIP_TIMEOUT_S,
 ) -> None:
     """Leave a record of the log out, on all members, at which services fail; also while nothing runs.
 
     With the configuration of the leader, whose service stands still at the record. Where no node runs: with those of
     all members, one after the other; then start them.
     """
-    output_console().print(skipping.skip(load_config(config), position, timeout))
+    from cluster.node import skipping
+
+    _show(skipping.skip(load_config(config), position, timeout))
 
 
 @cluster_app.command()
 def skipped(config: ConfigOption, as_json: JsonOption = False) -> None:
     """Records of the log that are left out, as one node knows them, running or not."""
+    from cluster.node import skipping
+
     found, wishes = skipping.list_skipped(load_config(config))
     if as_json:
         rows = [{**one._asdict(), "text": one.text.decode("utf-8", "replace")} for one in found]
         _print_json({"skipped": rows, "asked_for": wishes})
         return
-    table = Table("position", "left out by the record at", "why")
+    table = _table("position", "left out by the record at", "why")
     for one in found:
         table.add_row(f"{one.log_position:,}", f"{one.skip_position:,}", one.text.decode("utf-8", "replace"))
     for position in wishes:
         table.add_row(f"{position:,}", "-", "asked for, with `ordo cluster skip`")
-    output_console().print(table)
+    _show(table)
 
 
 @cluster_app.command()
@@ -221,4 +275,4 @@ def shutdown(
 ) -> None:
     """End every node in good order, after a snapshot; with the configuration of the leader."""
     tools.request_shutdown(load_config(config), with_snapshot=not no_snapshot, timeout_s=timeout)
-    output_console().print("cluster ended")
+    _show("cluster ended")

@@ -13,8 +13,6 @@ from cluster.wire import ordo_codecs
 from runtime.errors import ClusterError, StorageMissingError
 from runtime.storage import FileStorage
 
-SKIP_TIMEOUT_S = 30.0
-
 
 def list_skipped(config: NodeConfig) -> tuple[list[Skip], list[int]]:
     """What this node leaves out, by position, and the positions that it was told to leave out and does not yet.
@@ -25,7 +23,7 @@ def list_skipped(config: NodeConfig) -> tuple[list[Skip], list[int]]:
         return sorted(state.skips.values()), sorted(state.skip_wishes)
 
 
-def skip(config: NodeConfig, log_position: int, timeout_s: float = SKIP_TIMEOUT_S) -> str:
+def skip(config: NodeConfig, log_position: int, timeout_s: float = tools.SKIP_TIMEOUT_S) -> str:
     """Has the record that ends at a position left out, and returns what was done, as one line.
 
     A running node must lead, and its service stand still at the record. A node that does not run takes note, waits

@@ -1,0 +1,85 @@
+"""`ordo cluster status --endpoints`, from anywhere; and how little a start of the command line brings in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from deploy.launcher import LocalCluster
+from ordo.cli import ELSEWHERE, run
+from tests.cluster.integration.command import demand_one_line, ordo
+
+HEAVY = ("pyspark", "pyarrow", "lmdb", "pydantic", "structlog", "rich.table", "rich.console", "archive", "transport")
+
+
+@pytest.mark.slow
+def test_status_finds_the_leader_and_says_when_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalCluster("ordo.bench.echo:Echo", sync="none") as cluster:
+        leader = cluster.await_leader()
+        endpoints = ",".join(cluster.ingress_endpoints.values())
+        assert run(["cluster", "status", "--endpoints", endpoints, "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["has_quorum"] is True
+        assert (shown["leader_member_id"], shown["leader_ingress"]) == (leader, cluster.ingress_endpoints[leader])
+        assert shown["leadership_term_id"] == cluster.leader_term(leader)
+        follower = next(one for one in cluster.member_ids if one != leader)
+        assert run(["cluster", "status", "--endpoints", cluster.ingress_endpoints[follower]]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert next(line.split()[-1] for line in lines if "leader member id" in line) == str(leader), (
+            "it was redirected"
+        )
+
+        for member_id in cluster.member_ids[1:]:
+            cluster.kill(member_id)
+        survivor = cluster.ingress_endpoints[0]
+        assert run(["cluster", "status", "--endpoints", survivor, "--timeout", "2", "--json"]) == 3
+        printed = capsys.readouterr()
+        assert json.loads(printed.out) == {
+            "has_quorum": False,
+            "leader_member_id": None,
+            "leader_ingress": None,
+            "leadership_term_id": None,
+            "session_ms": None,
+        }
+        assert printed.err.startswith("ordo: no quorum: no session was opened in time")
+        assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["--config", "--endpoints"]),
+        (["--endpoints", "10.0.0.1"], ["10.0.0.1:20000,10.0.0.2:20000"]),
+        (["--endpoints", "10.0.0.1:99999"], ["--endpoints"]),
+        (["--endpoints", "no-such-host.invalid:1"], ["cannot be reached"]),
+        (["--endpoints", "a:1", "--config", "b"], ["either"]),
+    ],
+)
+def test_misuse_is_one_line(arguments: list[str], words: list[str]) -> None:
+    demand_one_line(ordo("cluster", "status", *arguments), 2, *words)
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    code = f"import sys; from ordo.cli import run; run({list(arguments)!r}); print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines())
+
+
+def test_a_start_brings_in_what_the_command_needs_and_no_more() -> None:
+    assert loaded_by("--version").isdisjoint(HEAVY)
+    assert loaded_by("cluster", "status", "--config", "/nowhere").isdisjoint(
+        ("pyspark", "pyarrow", "structlog", "archive")
+    )
+    assert loaded_by("streams", "--dir", "/nowhere").isdisjoint(("pyspark", "pyarrow", "lmdb", "archive", "cluster"))
+
+
+def test_every_command_from_elsewhere_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ELSEWHERE:
+        assert run([name, "--help"]) == 0
+        assert f"Usage: ordo {name}" in capsys.readouterr().out
+    assert run(["--help"]) == 0
+    listed = {line.split()[0] for line in capsys.readouterr().out.partition("Commands:")[2].splitlines() if line}
+    assert listed == {*ELSEWHERE, "node", "demo", "pipeline"}
