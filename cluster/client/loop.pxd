@@ -29,7 +29,10 @@ cdef class ClientLoop:
     cdef ClientCore _client
     cdef Clock _clock
     cdef object _drive                             # of a transport that runs itself, else None
-    cdef int64_t _driven_ns                        # when the transport ran last
+    cdef readonly int64_t driven_ns                # when the transport ran last
+    cdef int _busy                                 # calls of the application that are running, one inside the other
+    cdef bint _keeping                             # the keeper's thread has the transport
+    cdef int64_t _message_bytes_max                # with its header, as far as the log takes it
     cdef MessageHandler _handler                   # None: `_on_message` is called
     cdef object _on_message
     cdef object _on_event
@@ -41,7 +44,10 @@ cdef class ClientLoop:
     cdef readonly int64_t unsent                   # offers since the transport ran last
 
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
+    cpdef int enter(self) except -1
+    cpdef void leave(self)
     cpdef int64_t drive(self) except -1
+    cpdef int64_t run_transport(self) except -1
     cpdef int flush(self) except -1
     cpdef int poll_egress(self, int limit) except -1
     cdef int _poll_image(self, Image image, Assembler assembler, int limit) except -1

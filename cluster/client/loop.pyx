@@ -22,15 +22,19 @@ from cluster.wire.layout cimport (
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
 from service_api.service import OfferResult
 from transport.image cimport Assembler, Fragment, Image
-from transport.logbuffer cimport ADMIN_ACTION, CLOSED, NOT_CONNECTED
+from transport.logbuffer cimport ADMIN_ACTION, CLOSED, MESSAGE_TOO_LONG, NOT_CONNECTED
 from transport.publication cimport ExclusivePublication
 from transport.subscription cimport Subscription
 
 from transport.client_transport import ClientTransport
 
+cdef extern from "<sched.h>" nogil:
+    int sched_yield()
+
 cdef enum:
     ADMIN_ACTION_ATTEMPTS = 3
     UNSENT_MAX = 32                    # offers after which the transport runs without being polled
+    MESSAGE_BYTES_MAX = 1 << 30        # until the cluster has said what its log takes
     DRIVE_INTERVAL_NS = 1000000        # a client that only sends runs the whole transport so often
 
 
@@ -50,6 +54,7 @@ cdef class ClientLoop:
         self._on_event = on_event
         self._on_offered = on_offered
         self._session_id = -1
+        self._message_bytes_max = MESSAGE_BYTES_MAX
         self._images = ()
         self._assemblers = []
 
@@ -66,6 +71,10 @@ cdef class ClientLoop:
         """Where offers go; with None they return CLOSED."""
         self._ingress = publication
         self._ingress_lost = False
+
+    def set_message_bytes_max(self, int64_t length_bytes):
+        """The longest message that the cluster's log takes, with its header."""
+        self._message_bytes_max = length_bytes
 
     def set_egress(self, Subscription subscription not None):
         self._egress = subscription
@@ -134,6 +143,8 @@ cdef class ClientLoop:
         cdef int attempt = 0
         if self._ingress is None:
             return CLOSED
+        if length_bytes > self._message_bytes_max - SESSION_HEADER_LENGTH:
+            return MESSAGE_TOO_LONG
         while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:
             result = self._ingress.append(self._header, SESSION_HEADER_LENGTH, payload, length_bytes)
             attempt += 1
@@ -146,17 +157,52 @@ cdef class ClientLoop:
 
     cpdef int64_t drive(self) except -1:
         """One duty cycle of the transport: the time at which it began, monotonic ns."""
+        if self._drive is not None:
+            self.unsent = 0
+            return self._drive()
+        self.enter()
+        try:
+            return self.run_transport()
+        finally:
+            self._busy -= 1
+
+    cpdef int64_t run_transport(self) except -1:
+        """`drive` for who has the transport already."""
         cdef int64_t now_ns = self._clock.nano_time()
         self.unsent = 0
-        if self._drive is not None:
-            return self._drive()
-        self._driven_ns = now_ns
+        self.driven_ns = now_ns
         self._client.do_work(now_ns)       # before its driver, which looks at the client's heartbeat
         if self._driver is not None:
             self._driver.do_work(now_ns)
         elif self._client.waker is not None:
             self._client.waker.wake()
         return now_ns
+
+    # One transport, two threads: the application's, and one that keeps the session while the application is elsewhere.
+    # Both have the interpreter whenever they look at `_busy` and `_keeping`; the keeper gives way at once.
+
+    cpdef int enter(self) except -1:
+        """The application's thread takes the transport; a keeper that has it is about to give it back."""
+        while self._keeping:
+            with nogil:
+                sched_yield()
+        self._busy += 1
+        return 0
+
+    cpdef void leave(self):
+        """The end of what `enter` began."""
+        self._busy -= 1
+
+    def begin_keeping(self):
+        """The keeper's thread takes the transport: False while the application has it."""
+        if self._busy or self._keeping:
+            return False
+        self._keeping = True
+        return True
+
+    def end_keeping(self):
+        """The keeper gives the transport back."""
+        self._keeping = False
 
     cpdef int flush(self) except -1:
         """Sends what was offered; nothing is received, unless the transport has not run for DRIVE_INTERVAL_NS."""
@@ -170,12 +216,14 @@ cdef class ClientLoop:
                 self._client.waker.wake()
             return 0
         now_ns = self._clock.nano_time()
-        if now_ns - self._driven_ns >= DRIVE_INTERVAL_NS:
+        if now_ns - self.driven_ns >= DRIVE_INTERVAL_NS:
             self.drive()
-        else:
-            self.unsent = 0
-            with nogil:
-                self._driver.send_work(now_ns)
+            return 0
+        self.enter()
+        self.unsent = 0
+        with nogil:
+            self._driver.send_work(now_ns)
+        self._busy -= 1
         return 0
 
     cpdef int poll_egress(self, int limit) except -1:

@@ -23,17 +23,20 @@ from typing import TYPE_CHECKING, Any, Self
 from cluster.client.connect import SessionConnect
 from cluster.client.ingress import IngressPublications, parse_endpoints
 from cluster.client.journal import Journal, JournalFile
+from cluster.client.keeper import SessionKeeper
 from cluster.client.loop import ClientLoop, MessageHandler
 from cluster.client.query import ClientQueries, PendingQuery, QueryReply
 from cluster.client.requests import Answer, ClientRequests, PendingRequest
 from cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
+from cluster.wire.message_limit import decode_message_limit
 from cluster.wire.streams import EGRESS_POLICY_KEY
 from runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
     ConfigurationError,
+    OrdoError,
     SessionClosedError,
     SessionRejectedError,
 )
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 POLL_LIMIT = 64
 NULL_VALUE = -1
 TICK_INTERVAL_NS = 1_000_000
+PARK_SLICE_NS = 100_000_000
+UNHEARD_NS = 1_000_000_000
 REOPEN_PAUSE_NS = 500_000_000
 """After a cluster has refused a new session to a client that has requests under way."""
 SEND_PARK_NS = 100_000
@@ -84,6 +89,7 @@ class ClusterClient:
     Raises ClusterTimeoutError when no leader answers, SessionRejectedError when the cluster refuses.
     """
 
+    _keeper: SessionKeeper | None = None
     offer: Callable[[Payload], int]
     """`offer(payload)` sends one message (bytes or anything with a buffer) and never blocks.
 
@@ -128,7 +134,7 @@ class ClusterClient:
         self._image: Any = None
         self._deadline_ns = self._next_tick_ns = self._next_keep_alive_ns = 0
         self._connect: SessionConnect | None = None
-        self._reopen_ns = 0
+        self._reopen_ns = self._longest_stop_ns = 0
         self._is_ending = self._has_begun = False
         self._first_endpoints = dict(self.ingress_endpoints)
         self._owns_transport = transport is None
@@ -138,7 +144,7 @@ class ClusterClient:
             self._begin(journal)
             while wait and self.state is ClientState.CONNECTING:
                 if self.poll() == 0:
-                    self._transport.park(TICK_INTERVAL_NS)
+                    self._park(TICK_INTERVAL_NS)
         except BaseException:
             self.close()
             raise
@@ -158,6 +164,8 @@ class ClusterClient:
         self._loop.set_egress(self._egress_subscription)
         self._has_begun = True
         self._begin_connect(self.ingress_endpoints)
+        if self._owns_transport and settings.keep_alive_thread:
+            self._keeper = SessionKeeper(self._keep_session, settings.keep_alive_interval_s / 4)
 
     def _begin_connect(self, endpoints: dict[int, str]) -> None:
         settings, now_ns = self.settings, self._transport.clock.now()
@@ -206,14 +214,22 @@ class ClusterClient:
 
         Raises SessionClosedError when the session is over.
         """
-        now_ns = self._drive()
-        count = self._loop.poll_egress(limit)
-        if now_ns >= self._next_tick_ns:
-            self._tick(now_ns)
-        if self._requests is not None:
-            self._requests.work(now_ns)
-            if self._loop.unsent:
-                self._drive()
+        loop = self._loop
+        loop.enter()
+        try:
+            driven_ns = loop.driven_ns
+            now_ns = self._drive()
+            if driven_ns:
+                self._longest_stop_ns = max(self._longest_stop_ns, now_ns - driven_ns)
+            count = loop.poll_egress(limit)
+            if now_ns >= self._next_tick_ns:
+                self._tick(now_ns)
+            if self._requests is not None:
+                self._requests.work(now_ns)
+                if loop.unsent:
+                    self._drive()
+        finally:
+            loop.leave()
         if self.state is ClientState.CLOSED and not count:
             raise self._closed_error()
         return count
@@ -225,6 +241,9 @@ class ClusterClient:
         Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s), SessionClosedError when the session
         is over, ClusterError for a message that is too long.
         """
+        driven_ns = self._loop.driven_ns
+        if driven_ns and self._transport.clock.now() - driven_ns > UNHEARD_NS and not self._loop.is_in_callback:
+            self.poll()  # this process was stopped for a while: what was true before may be so no more
         result = self.offer(payload)
         if result < 0:
             result = self._send_slowly(payload, timeout_s)
@@ -236,13 +255,14 @@ class ClusterClient:
         while (result := self.offer(payload)) < 0:
             if result == OfferResult.MESSAGE_TOO_LONG:
                 raise ClusterError(
-                    f"message of {len(payload)} bytes; longer than the ingress takes: see ingress_channel"
+                    f"message of {len(payload)} bytes: longer than the ingress or the cluster's log takes; see the "
+                    "term-length of ingress_channel and log_term_length of the nodes"
                 )
             if self._transport.clock.now() > deadline_ns:
                 why = f"result={OfferResult(result).name} state={self.state.name}"
                 raise ClusterTimeoutError(f"message not taken in time: {why}")
             if self.poll() == 0:
-                self._transport.park(SEND_PARK_NS)
+                self._park(SEND_PARK_NS)
         return result
 
     def query(
@@ -273,7 +293,7 @@ class ClusterClient:
         )
         while not pending.is_done:
             if self.poll() == 0 and not pending.is_done:
-                self._transport.park(TICK_INTERVAL_NS)
+                self._park(TICK_INTERVAL_NS)
         return pending.result()
 
     def start_query(
@@ -290,15 +310,19 @@ class ClusterClient:
         if self.state is ClientState.CLOSED:
             raise self._closed_error()
         now_ns = self._transport.clock.now()
-        return self._queries.start(
-            bytes(payload),
-            consistency=consistency,
-            member_id=member_id,
-            min_position=min_position,
-            deadline_ns=now_ns + to_ns(timeout_s or self.settings.message_timeout_s),
-            now_ns=now_ns,
-            on_done=on_done,
-        )
+        self._loop.enter()
+        try:
+            return self._queries.start(
+                bytes(payload),
+                consistency=consistency,
+                member_id=member_id,
+                min_position=min_position,
+                deadline_ns=now_ns + to_ns(timeout_s or self.settings.message_timeout_s),
+                now_ns=now_ns,
+                on_done=on_done,
+            )
+        finally:
+            self._loop.leave()
 
     # Requests
 
@@ -388,7 +412,7 @@ class ClusterClient:
             if self.poll() == 0 and not pending.is_done:
                 if self._transport.clock.now() > deadline_ns:
                     raise self._requests.timeout(pending)
-                self._transport.park(TICK_INTERVAL_NS)
+                self._park(TICK_INTERVAL_NS)
 
     def _await_room(self) -> None:
         assert self._requests is not None
@@ -399,11 +423,17 @@ class ClusterClient:
             if self.poll() == 0:
                 if self._transport.clock.now() > deadline_ns:
                     raise ClusterTimeoutError(f"no room for a request: {self._requests.trouble}")
-                self._transport.park(SEND_PARK_NS)
+                self._park(SEND_PARK_NS)
 
     def park(self, timeout_s: float) -> None:
         """Waits until something may have come in, or the timeout passed."""
-        self._transport.park(to_ns(timeout_s))
+        clock, slice_ns = self._transport.clock, PARK_SLICE_NS
+        deadline_ns = clock.now() + to_ns(timeout_s)
+        while (left_ns := deadline_ns - (before_ns := clock.now())) > 0:
+            self._park(min(left_ns, slice_ns))
+            if clock.now() - before_ns < slice_ns:
+                return
+            self._keep_session()
 
     def flush(self) -> None:
         """Sends at once what was offered. `poll` does so, too."""
@@ -411,13 +441,18 @@ class ClusterClient:
 
     @property
     def native(self) -> ClientLoop:
-        """The native half, for programs in Cython: `offer_native`, `drive`, `poll_egress` (cluster/client/loop.pxd)."""
+        """The native half, for programs in Cython: `offer_native`, `drive`, `poll_egress` (cluster/client/loop.pxd).
+
+        They may run without the interpreter, so from now on no other thread does anything for this client.
+        """
+        self._stop_keeper()
         return self._loop
 
     def close(self) -> None:
         """Closes the session and gives the transport back. Idempotent. Requests under way fail with SessionClosedError;
         those of a journal go on when it is opened again."""
         self._is_ending = True
+        self._stop_keeper()
         if not self._has_begun:  # the constructor has failed, and says why
             if self._owns_transport:
                 self._transport.close()
@@ -442,6 +477,13 @@ class ClusterClient:
         self.close()
 
     # Duty cycle
+
+    def _park(self, timeout_ns: int) -> None:
+        self._loop.enter()
+        try:
+            self._transport.park(timeout_ns)
+        finally:
+            self._loop.leave()
 
     def _drive(self) -> int:
         return self._loop.drive()
@@ -493,6 +535,9 @@ class ClusterClient:
         self.ingress_endpoints = connect.endpoints
         self._image = connect.image
         self._leader_heartbeat_timeout_ns = max(opened.leader_heartbeat_timeout_ns, 0)
+        message_bytes_max = decode_message_limit(opened.detail)
+        if message_bytes_max is not None:
+            self._loop.set_message_bytes_max(message_bytes_max)
         self._enter_term(opened.leadership_term_id, opened.cluster_session_id)
         if connect.member_id in (opened.leader_member_id, NULL_VALUE):
             self.leader_member_id = connect.member_id
@@ -542,12 +587,37 @@ class ClusterClient:
         return self._ingress_publications.get(self.leader_member_id) if self.is_connected else None
 
     def _send_keep_alive(self) -> bool:
-        publication = self._ingress_publications.get(self.leader_member_id)
-        if publication is None:
-            return False
-        sent = publication.offer(codecs.SESSION_KEEP_ALIVE.encode(**self._ids())) > 0
+        sent = self._offer_keep_alive()
         self._drive()
         return sent
+
+    def _offer_keep_alive(self) -> bool:
+        publication = self._ingress_publications.get(self.leader_member_id)
+        return publication is not None and publication.offer(codecs.SESSION_KEEP_ALIVE.encode(**self._ids())) > 0
+
+    def _keep_session(self) -> None:
+        """Runs the transport and says that this client is still there, unless it does so already; hands out nothing.
+
+        For a thread beside the application's, which calls nothing else.
+        """
+        loop = self._loop
+        if not loop.begin_keeping():
+            return
+        try:
+            now_ns = loop.run_transport()
+            if self.state is ClientState.CONNECTED and now_ns >= self._next_keep_alive_ns:
+                if loop.take_sent() or self._offer_keep_alive():
+                    self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
+                loop.run_transport()
+        except OrdoError:
+            pass  # the application's next call meets it, too, and says so
+        finally:
+            loop.end_keeping()
+
+    def _stop_keeper(self) -> None:
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.close()
 
     def _await_new_leader(self, now_ns: int) -> None:
         """The same leader may come back within sight: then everything goes on as it was."""
@@ -556,7 +626,16 @@ class ClusterClient:
         if image_is_open and self.leader_member_id in self._ingress_publications.connected and self._send_keep_alive():
             self._become_connected(now_ns)
         elif now_ns > self._deadline_ns:
-            self._become_closed("the leader is gone and no new one was announced in time")
+            self._become_closed(self._describe_loss(now_ns))
+
+    def _describe_loss(self, now_ns: int) -> str:
+        """As far as it is known from here: a leader that can be reached has closed this session, or cannot reach us."""
+        if self.leader_member_id not in self._ingress_publications.connected:
+            return "the leader is gone and no new one was announced in time"
+        why = "it was closed, or the way from the leader is cut"
+        if self._longest_stop_ns > UNHEARD_NS:
+            why = f"this client did not run for {self._longest_stop_ns / 1e9:.1f} s, and was given up"
+        return f"leader {self.leader_member_id} is there, and sends nothing to this session any more: {why}"
 
     def _await_new_leader_connection(self, now_ns: int) -> None:
         self._ingress_publications.poll()

@@ -42,6 +42,9 @@ class ClientSettings:
     """How long a session waits for a new leader, before it is over."""
     keep_alive_interval_s: float = 1.0
     """After so long without a message the client says that it is still there."""
+    keep_alive_thread: bool = True
+    """A thread keeps the session while the application does not call the client; for a client with a transport of its
+    own."""
     query_retry_interval_s: float = 0.25
     request_retry_interval_s: float = 0.5
     """When no request was answered for so long, those under way are sent again."""

@@ -42,6 +42,7 @@ from consensus import commands, messages
 from consensus.core import ConsensusCore
 from consensus.states import ElectionState
 from runtime.errors import ConfigurationError, CorruptFrameError, DecodeError, OrdoError, StorageError
+from transport.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
     from random import Random
@@ -195,6 +196,7 @@ class ConsensusModule:
             authenticator,
             session_timeout=session_timeout,
             sessions_max=config.sessions_max,
+            message_bytes_max=min(config.log_term_length_bytes // 8, MAX_MESSAGE_LENGTH),
             draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
         )
         self.timers = TimerService()

@@ -11,6 +11,7 @@ from cluster.module.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authentica
 from cluster.module.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
+from cluster.wire.message_limit import encode_message_limit
 from runtime.errors import ClusterError, OrdoError
 from transport.pending_registrations import PendingRegistrations
 
@@ -80,9 +81,11 @@ class SessionRequests:
         *,
         session_timeout: int,
         sessions_max: int,
+        message_bytes_max: int,
         draw_session_id: Callable[[], int],
     ) -> None:
-        """`session_timeout` in cluster time units; `sessions_max` counts open and pending sessions.
+        """`session_timeout` in cluster time units; `sessions_max` counts open and pending sessions. A client is told
+        `message_bytes_max`, which is what the log takes, when its session is open.
 
         `draw_session_id` gives random numbers, from 1 to 2^62: a session's id is what its client shows with each
         message, and must not be guessed by another.
@@ -92,6 +95,7 @@ class SessionRequests:
         self._authenticator = authenticator
         self._session_timeout = session_timeout
         self._sessions_max = sessions_max
+        self._opened_detail = encode_message_limit(message_bytes_max)
         self._requests: list[SessionRequest] = []
         self._asked: PendingRegistrations[tuple[Any, Image]] = PendingRegistrations(client)
         self._draw_session_id = draw_session_id
@@ -174,12 +178,9 @@ class SessionRequests:
             if request.session_id == session.id and request.state is RequestState.IN_FLIGHT:
                 self._requests.remove(request)
                 self._open.admit(session, request.publication, request.image, cluster_time)
-                self._open.tell(
-                    session,
-                    session_event(
-                        leadership, session.id, session.correlation_id, EventCode.OK, "", leadership.member_id
-                    ),
-                )
+                detail, member_id = self._opened_detail, leadership.member_id
+                event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)
+                self._open.tell(session, event)
                 return
 
     def image_gone(self, image: Image) -> None:

@@ -1,0 +1,90 @@
+"""Clients that are not called for a while, and messages that no log takes, on real processes (docs/CLIENT.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from ordo import AsyncClusterClient, ClientSettings, ClusterClient
+from ordo.errors import ClusterError, ClusterTimeoutError, SessionClosedError
+from service_api.service import OfferResult
+from tests.cluster.integration.conftest import StartCluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+ECHO = "ordo.bench.echo:Echo"
+SETTINGS = ClientSettings(keep_alive_interval_s=0.2, message_timeout_s=20)
+
+
+def test_a_client_that_is_not_called_keeps_its_session(start_cluster: StartCluster) -> None:
+    """A client that paused 12 seconds before it sent got success, lost the message and its session."""
+    cluster = start_cluster(ECHO, cluster={"session_timeout": "1s"})
+    received: list[bytes] = []
+    with ClusterClient(
+        cluster.ingress_endpoints,
+        settings=SETTINGS,
+        on_message=lambda session_id, at, payload: received.append(payload),
+    ) as client:
+        session_id = client.session_id
+        time.sleep(4)
+        client.send(b"after a pause")
+        while not received:
+            client.poll()
+            client.park(0.01)
+        client.park(3.0)
+        client.send(b"after another")
+        while len(received) < 2:
+            client.poll()
+        assert received == [b"after a pause", b"after another"]
+        assert client.session_id == session_id
+
+
+def test_asyncio_that_is_held_up_keeps_its_session(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(ECHO, cluster={"session_timeout": "1s"})
+
+    async def work() -> None:
+        async with AsyncClusterClient(cluster.ingress_endpoints, settings=SETTINGS) as client:
+            time.sleep(4)  # the loop does nothing else meanwhile
+            await client.send(b"after a pause")
+            async for message in client:
+                assert message.payload == b"after a pause"
+                break
+
+    asyncio.run(work())
+
+
+def test_a_client_that_was_stopped_gets_no_success_and_hears_why(start_cluster: StartCluster) -> None:
+    """As the pause of a whole process: it was told that the leader was gone, which was not so."""
+    cluster = start_cluster(ECHO, cluster={"session_timeout": "1s"})
+    settings = replace(SETTINGS, keep_alive_thread=False, message_timeout_s=2)
+    with ClusterClient(cluster.ingress_endpoints, settings=settings) as client:
+        time.sleep(7)
+        with pytest.raises((ClusterTimeoutError, SessionClosedError)):
+            client.send(b"after a pause")
+        with pytest.raises(SessionClosedError, match=r"TIMEOUT|this client did not run for [7-9]\.\d s"):
+            while True:
+                client.poll()
+                client.park(0.01)
+
+
+def test_a_message_that_the_log_does_not_take_is_refused_by_send(start_cluster: StartCluster) -> None:
+    """Above the limit of the log it returned a position, and was gone."""
+    cluster = start_cluster(ECHO, cluster={"log_term_length": "1m", "segment_length": "1m"})
+    settings = replace(SETTINGS, ingress_channel="aeron:udp?term-length=16m", egress_term_length_bytes=16 << 20)
+    received: list[int] = []
+    with ClusterClient(
+        cluster.ingress_endpoints,
+        settings=settings,
+        on_message=lambda session_id, at, payload: received.append(len(payload)),
+    ) as client:
+        longest = 128 * 1024 - 32
+        assert client.offer(bytes(longest + 1)) == OfferResult.MESSAGE_TOO_LONG
+        with pytest.raises(ClusterError, match="longer than the ingress or the cluster's log takes"):
+            client.send(bytes(longest + 1))
+        client.send(bytes(longest))
+        while not received:
+            client.poll()
+            client.park(0.01)
+        assert received == [longest]
