@@ -41,6 +41,7 @@ SHARED_MEMORY = Path("/dev/shm")
 ServiceMode = Literal["process", "inline"]
 SyncMode = Literal["commit", "none"]
 Value = str | int | float | bool
+Table = Mapping[str, Value | Sequence[str]]
 T = TypeVar("T")
 
 
@@ -68,7 +69,7 @@ class LocalCluster:
         service_mode: ServiceMode = "process",
         cluster: Mapping[str, Value] | None = None,
         node: Mapping[str, Value] | None = None,
-        tables: Mapping[str, Mapping[str, Value]] | None = None,
+        tables: Mapping[str, Table | Sequence[Table]] | None = None,
         keep: bool = False,
         environment: Mapping[str, str] | None = None,
         hosts: Mapping[int, str] | None = None,
@@ -334,7 +335,8 @@ class LocalCluster:
             for other_id in self.member_ids
         ]
         content = {"node": node, "members": members, "cluster": dict(self._options)}
-        content.update({name: dict(table) for name, table in self._tables.items()})
+        for name, table in self._tables.items():
+            content[name] = dict(table) if isinstance(table, Mapping) else [dict(one) for one in table]
         self.config_path(member_id).write_text(tomlkit.dumps(content))
 
 

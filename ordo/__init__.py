@@ -26,8 +26,11 @@ if TYPE_CHECKING:
         PendingQuery,
         PendingRequest,
         QueryReply,
+        credentials_from_environment,
+        credentials_from_file,
     )
     from cluster.client.async_client import ServiceMessage
+    from cluster.module.authentication import Authenticator, Right, SessionProxy
     from cluster.wire.codecs import EventCode
     from pipeline.local import read as read
     from sequencer.entries import EntryKind, LogEntry
@@ -50,6 +53,7 @@ __all__ = [
     "Answer",
     "ArchiveClient",
     "ArchiveClientSettings",
+    "Authenticator",
     "AsyncClusterClient",
     "ClientSession",
     "ClientSettings",
@@ -77,13 +81,17 @@ __all__ = [
     "RecordingSignal",
     "ReplayStream",
     "Reject",
+    "Right",
     "Role",
     "ServiceMessage",
+    "SessionProxy",
     "SignalEvent",
     "SnapshotReader",
     "SnapshotWriter",
     "TimeUnit",
     "__version__",
+    "credentials_from_environment",
+    "credentials_from_file",
 ]  # and `read`, below: not here, so that `from ordo import *` works without pyarrow
 
 
@@ -92,6 +100,7 @@ _HOMES = {
     "ArchiveClient": "archive.client.client",
     "ArchiveClientSettings": "archive.client.settings",
     "AsyncClusterClient": "cluster.client",
+    "Authenticator": "cluster.module.authentication",
     "ClientSession": "service_api.service",
     "ClientSettings": "cluster.client",
     "ClientState": "cluster.client",
@@ -116,12 +125,16 @@ _HOMES = {
     "RecordingDescriptor": "archive.catalog",
     "RecordingSignal": "archive.control.codes",
     "ReplayStream": "archive.client.replay",
+    "Right": "cluster.module.authentication",
     "Role": "service_api.service",
     "ServiceMessage": "cluster.client.async_client",
+    "SessionProxy": "cluster.module.authentication",
     "SignalEvent": "archive.client.session",
     "SnapshotReader": "service_api.snapshot",
     "SnapshotWriter": "service_api.snapshot",
     "TimeUnit": "service_api.service",
+    "credentials_from_environment": "cluster.client",
+    "credentials_from_file": "cluster.client",
 }
 """Where the public names are written. A module is imported when a name of it is first used, so that a program which
 needs one of them, such as the command line, starts without the others."""

@@ -84,6 +84,8 @@ def toml_value(value: Any, unit: str = "") -> str:
     """A value as it stands in a TOML file; 500_000_000 of unit "duration" is `"500ms"`."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(one, unit) for one in value) + "]"
     if unit and isinstance(value, int):
         return _with_unit(value, _DURATION_UNITS if unit == "duration" else _SIZE_UNITS)
     if isinstance(value, int):
@@ -110,6 +112,9 @@ def _kind(field: FieldInfo) -> str:
     if unit:
         return unit
     annotation = _without_none(field.annotation)
+    if get_origin(annotation) is list:
+        (one,) = get_args(annotation)
+        return "list of " + ", ".join(f'"{choice}"' for choice in get_args(one))
     if get_origin(annotation) is Literal:
         return " or ".join(f'"{choice}"' for choice in get_args(annotation))
     if annotation is bool:

@@ -4,7 +4,7 @@ from cluster.client.async_client import AsyncClusterClient
 from cluster.client.query import PendingQuery, QueryReply
 from cluster.client.requests import Answer, PendingRequest
 from cluster.client.session import ClientState, ClusterClient
-from cluster.client.settings import ClientSettings
+from cluster.client.settings import ClientSettings, credentials_from_environment, credentials_from_file
 from transport.client_transport import ClientTransport
 
 __all__ = [
@@ -17,4 +17,6 @@ __all__ = [
     "PendingQuery",
     "PendingRequest",
     "QueryReply",
+    "credentials_from_environment",
+    "credentials_from_file",
 ]

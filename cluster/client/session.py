@@ -124,7 +124,7 @@ class ClusterClient:
         named_endpoints = dict(ingress_endpoints) if isinstance(ingress_endpoints, Mapping) else {}
         self._on_session_event = on_session_event or (lambda code, detail: None)
         self._on_new_leader = on_new_leader or (lambda leadership_term_id, member_id, endpoints: None)
-        self._on_challenge = on_challenge or (lambda challenge: self.settings.credentials)
+        self._on_challenge = on_challenge or (lambda challenge: self.settings.read_credentials())
         self.state = ClientState.CONNECTING
         self.session_id = NULL_VALUE
         self.leadership_term_id = NULL_VALUE
@@ -175,7 +175,7 @@ class ClusterClient:
             self._egress_subscription,
             endpoints,
             response_channel=self._response_channel,
-            credentials=settings.credentials,
+            credentials=settings.read_credentials(),
             on_challenge=self._on_challenge,
             client_info=CLIENT_INFO.format(settings.client_name, VERSION),
             attempt_timeout_ns=to_ns(settings.connect_attempt_timeout_s),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from runtime.errors import ConfigurationError
@@ -16,6 +19,31 @@ OUTSTANDING_REQUESTS_LIMIT = 65_536
 def to_ns(seconds: float) -> int:
     """Whole nanoseconds."""
     return round(seconds * SECOND_NS)
+
+
+def credentials_from_file(path: str | Path) -> Callable[[], bytes]:
+    """Credentials that lie in a file, without the end of its last line; read whenever a session is opened, so that they
+    can be exchanged while the client runs. It raises ConfigurationError where the file cannot be read."""
+
+    def read() -> bytes:
+        try:
+            return Path(path).read_bytes().rstrip(b"\r\n")
+        except OSError as error:
+            raise ConfigurationError(f"credentials: {path} cannot be read: {error.strerror}") from error
+
+    return read
+
+
+def credentials_from_environment(name: str) -> Callable[[], bytes]:
+    """Credentials in a variable of the environment. It raises ConfigurationError where there is none of that name."""
+
+    def read() -> bytes:
+        value = os.environ.get(name)
+        if value is None:
+            raise ConfigurationError(f"credentials: the environment has no {name}")
+        return os.fsencode(value)
+
+    return read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +87,19 @@ class ClientSettings:
     """The journal is on disk before a request is sent. Without it requests outlive the process, not the machine."""
     client_name: str = ""
     """For the members' logs."""
-    credentials: bytes = b""
+    credentials: bytes | Callable[[], bytes] = b""
+    """What the cluster's authenticator is shown: bytes, or what gives them whenever a session is opened, as
+    `credentials_from_file` and `credentials_from_environment` do. With tokens (docs/SECURITY.md) the token."""
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self) if field.name.endswith("_s")):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 < value < float("inf"):
                 raise ConfigurationError(f"{name}={value!r}: must be a number of seconds above 0")
+        if not isinstance(self.credentials, bytes) and not callable(self.credentials):
+            raise ConfigurationError(
+                f"credentials of type {type(self.credentials).__name__}: must be bytes or callable"
+            )
         if len(self.identity) not in (0, 16):
             raise ConfigurationError(f"identity of {len(self.identity)} bytes: must be 16, or empty for a random one")
         if not 0 < self.outstanding_requests_max <= OUTSTANDING_REQUESTS_LIMIT:
@@ -79,3 +113,7 @@ class ClientSettings:
         for name in ("ingress_channel", "egress_channel"):
             if not getattr(self, name).startswith(("aeron:udp", "aeron:ipc")):
                 raise ConfigurationError(f"{name}={getattr(self, name)!r}: must begin with aeron:udp or aeron:ipc")
+
+    def read_credentials(self) -> bytes:
+        """The credentials of now."""
+        return self.credentials if isinstance(self.credentials, bytes) else self.credentials()

@@ -6,6 +6,7 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from runtime.errors import ConfigurationError
 from service_api.native import NativeClusteredService
@@ -45,9 +46,20 @@ def load_service(name: str) -> type[Service]:
 
     Raises ConfigurationError, also where the current folder has a module of the name of one of Ordo's packages.
     """
+    service = load_class(name, "service")
+    if not issubclass(service, ClusteredService | NativeClusteredService):
+        module_name, _, class_name = name.partition(":")
+        raise ConfigurationError(
+            f"service={name!r}: {module_name} has no class {class_name!r} derived from ClusteredService"
+        )
+    return service
+
+
+def load_class(name: str, key: str) -> type[Any]:
+    """As `load_service`, of any class; `key` says in errors what names it."""
     module_name, separator, class_name = name.partition(":")
     if not separator or not module_name or not class_name:
-        raise ConfigurationError(f"service={name!r}: must be module:Class, such as mypackage.counter:Counter")
+        raise ConfigurationError(f"{key}={name!r}: must be module:Class, such as mypackage.counter:Counter")
     folder = Path.cwd()
     _refuse_clashes(folder)
     if not {"", str(folder)} & set(sys.path):
@@ -56,13 +68,12 @@ def load_service(name: str) -> type[Service]:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and not (module_name + ".").startswith(error.name + "."):
-            raise ConfigurationError(f"service={name!r}: it needs {error.name!r}, which is not installed") from error
-        raise ConfigurationError(f"service={name!r}: there is no module {module_name!r} on the path") from error
+            raise ConfigurationError(f"{key}={name!r}: it needs {error.name!r}, which is not installed") from error
+        raise ConfigurationError(f"{key}={name!r}: there is no module {module_name!r} on the path") from error
     except Exception as error:
-        raise ConfigurationError(f"service={name!r}: importing it raised {_describe(error)}") from error
-    service = getattr(module, class_name, None)
-    if not isinstance(service, type) or not issubclass(service, ClusteredService | NativeClusteredService):
-        raise ConfigurationError(
-            f"service={name!r}: {module_name} has no class {class_name!r} derived from ClusteredService"
-        )
-    return service
+        raise ConfigurationError(f"{key}={name!r}: importing it raised {_describe(error)}") from error
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        needed = " derived from ClusteredService" if key == "service" else ""
+        raise ConfigurationError(f"{key}={name!r}: {module_name} has no class {class_name!r}{needed}")
+    return found

@@ -1,17 +1,33 @@
-"""Who may open a session: the authenticator hook of cluster-client.md §4.1."""
+"""Who may open a session, and what a session may do: the authenticator hook of cluster-client.md §4.1."""
 
 from __future__ import annotations
 
+from enum import Flag, auto
 from typing import Protocol
 
 PRINCIPAL_LENGTH_BYTES_MAX = 4096
+
+
+class Right(Flag):
+    """What the sessions of a principal may do. Nothing of the replicated state depends on it."""
+
+    INGRESS = auto()
+    """Send messages and requests, which go into the log."""
+    QUERIES = auto()
+    """Ask the service what takes no log entry."""
+    ADMINISTRATION = auto()
+    """Ask for a snapshot (AdminRequest), where `admin_requests` allows it at all."""
+
+
+EVERYTHING = Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION
 
 
 class SessionProxy(Protocol):
     """What an authenticator may do with a session that asks to be opened."""
 
     @property
-    def session_id(self) -> int: ...
+    def session_id(self) -> int:
+        """Random, and another for each request; the session has it when it is open."""
 
     def challenge(self, encoded_challenge: bytes) -> None:
         """Asks the client to answer; the answer comes through `on_challenge_response`."""
@@ -19,19 +35,30 @@ class SessionProxy(Protocol):
     def authenticate(self, encoded_principal: bytes) -> None:
         """Lets the session in, under a principal of at most PRINCIPAL_LENGTH_BYTES_MAX bytes."""
 
-    def reject(self) -> None: ...
+    def reject(self) -> None:
+        """Refuses the session; its client is told so."""
 
 
 class Authenticator(Protocol):
-    """Called on the leader, once a slow tick for each session that waits, until it decides."""
+    """Called on the leader, once a slow tick for each session that waits, until it decides.
 
-    def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None: ...
+    It runs on the node's own thread, where nothing may take long: a slow check delays heartbeats.
+    """
 
-    def on_challenge_response(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None: ...
+    def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
+        """A client asks for a session and shows credentials; what is decided of them is said later, through a proxy."""
 
-    def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None: ...
+    def on_challenge_response(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
+        """A client has answered its challenge."""
 
-    def on_challenged_session(self, proxy: SessionProxy, now_ms: int) -> None: ...
+    def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None:
+        """The client of a session can be reached: it may be challenged, let in, or rejected."""
+
+    def on_challenged_session(self, proxy: SessionProxy, now_ms: int) -> None:
+        """A session was challenged, and has perhaps answered: it may be let in, or rejected."""
+
+    def rights_of(self, encoded_principal: bytes) -> Right:
+        """What the sessions of a principal may do; asked on every member, so it must say the same on all."""
 
 
 class AcceptAll:
@@ -48,3 +75,6 @@ class AcceptAll:
 
     def on_challenged_session(self, proxy: SessionProxy, now_ms: int) -> None:
         proxy.authenticate(b"")
+
+    def rights_of(self, encoded_principal: bytes) -> Right:
+        return EVERYTHING

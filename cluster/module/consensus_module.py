@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-from cluster.module.authentication import AcceptAll, Authenticator
+from cluster.module.authentication import AcceptAll, Authenticator, Right
 from cluster.module.contacts import Contacts
 from cluster.module.control import ClusterControl
 from cluster.module.counters import ModuleCounters
@@ -21,6 +21,7 @@ from cluster.module.member_proofs import MemberProofs
 from cluster.module.members_query import extended_members_response, members_response
 from cluster.module.membership import Membership
 from cluster.module.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
+from cluster.module.query_gate import QueryGate
 from cluster.module.recovery import Recovery
 from cluster.module.sequencer import ConsensusSource, Sequencer
 from cluster.module.service_link import ServiceLink
@@ -127,6 +128,7 @@ class ConsensusModule:
         self.transfer = LeadershipTransfer(self, core, sequencer, counters)
         self.termination = Termination(self, core, counters)
         self.control = ClusterControl(self, core, sequencer, counters, self.transfer, self.termination)
+        self._lets_everybody_in = authenticator is None
         self._build_replicated_state(authenticator or AcceptAll())
         self.contacts = Contacts(seams.client, sequencer, members, self.member_id, self.record_error)
         proof_numbers = seams.random.secret("member proofs")
@@ -179,6 +181,7 @@ class ConsensusModule:
             QueryLink(seams.client, self.counters.container_park_flag, config.cluster_id),
             send=self._send,
             broadcast=self.broadcast,
+            find_refusal=QueryGate(self, self.sessions, self._lets_everybody_in).find_refusal,
             first_round_id=seams.random.stream("queries").getrandbits(FIRST_ROUND_ID_BITS),
             interval_ns=config.leader_heartbeat_interval_ns,
             queries_max=config.queries_max,
@@ -189,7 +192,7 @@ class ConsensusModule:
         config, client, recovery = self.config, self._seams.client, self._recovery
         session_timeout = config.session_timeout_ns // MILLISECOND_NS
         session_ids = self._seams.random.secret("session ids")
-        self.sessions = OpenSessions(client, self.sequencer.sessions, session_timeout)
+        self.sessions = OpenSessions(client, self.sequencer.sessions, session_timeout, authenticator.rights_of)
         self.requests = SessionRequests(
             client,
             self.sessions,
@@ -197,6 +200,7 @@ class ConsensusModule:
             session_timeout=session_timeout,
             sessions_max=config.sessions_max,
             message_bytes_max=min(config.log_term_length_bytes // 8, MAX_MESSAGE_LENGTH),
+            on_rejected=self.on_invalid_request,
             draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
         )
         self.timers = TimerService()
@@ -305,10 +309,10 @@ class ConsensusModule:
             self._on_session_control(table, values, image, cluster_time)
         return 1
 
-    def on_query(self, message: bytes) -> None:
+    def on_query(self, image: Image, message: bytes) -> None:
         """A client's query; at any member, and in any state of it."""
         try:
-            self.queries.on_query(message, self._seams.clock.now())
+            self.queries.on_query(message, image, self._seams.clock.now())
         except DecodeError as error:
             self.on_invalid_request(f"ingress: {error.message}")
 
@@ -329,9 +333,8 @@ class ConsensusModule:
         elif table is codecs.SESSION_CLOSE_REQUEST:
             self.sessions.close(session_id, codecs.CloseReason.CLIENT_ACTION)
         elif table is codecs.ADMIN_REQUEST:
-            self.sessions.on_admin_request(
-                values, self.control.ask_snapshot if self.config.admin_requests_allowed else None
-            )
+            may_ask = self.config.admin_requests_allowed and self.sessions.may(session_id, Right.ADMINISTRATION)
+            self.sessions.on_admin_request(values, self.control.ask_snapshot if may_ask else None)
 
     def _on_ingress_gone(self, image: Image) -> None:
         self.sequencer.remove_ingress_image(image)
@@ -356,10 +359,9 @@ class ConsensusModule:
         elif found is not None and found[0] is ordo_codecs.MEMBER_PROOF:
             for held in self.proofs.on_proof(source, found[1]):
                 self.on_consensus(source, held, now_ns)
+        elif isinstance(message, messages.Introduction):
+            self._on_introduction(source, message)
         elif message is not None:
-            if isinstance(message, messages.Introduction):
-                self._on_introduction(source, message)
-                return
             sender_id = self.proofs.sender_of(message, self.core.leader_member_id)
             if self.proofs.admits(source, sender_id, buffer, now_ns) and self._is_believable(message):
                 self._on_member_message(message, now_ns)
@@ -402,11 +404,9 @@ class ConsensusModule:
         except ConfigurationError as error:
             self.on_invalid_request(f"consensus: Introduction: {error.message}")
             return
-        if not self._is_member(member.id) and member.id != self.member_id and self.core.on_introduction(member.id):
+        is_known = member.id in self.core.configuration.member_ids
+        if not is_known and member.id != self.member_id and self.core.on_introduction(member.id):
             self.contacts.learn(member)
-
-    def _is_member(self, member_id: int) -> bool:
-        return member_id in self.core.configuration.member_ids
 
     def _is_believable(self, message: messages.Message) -> bool:
         """False when it names a member that this one has never heard of, or a term that no election could have reached:

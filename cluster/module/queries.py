@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import Consistency, QueryStatus
@@ -80,11 +80,16 @@ class Queries:
         *,
         send: Callable[[int, Message], None],
         broadcast: Callable[[Message], None],
+        find_refusal: Callable[[int, Any], str | None],
         first_round_id: int,
         interval_ns: int,
         queries_max: int,
     ) -> None:
-        """`send` and `broadcast` reach other members. Rounds are repeated every `interval_ns`."""
+        """`send` and `broadcast` reach other members. Rounds are repeated every `interval_ns`.
+
+        `find_refusal(session_id, image)` says why a session may not ask; None: it may; empty: it is told nothing.
+        """
+        self._find_refusal = find_refusal
         self._link = link
         self._send = send
         self._broadcast = broadcast
@@ -92,11 +97,14 @@ class Queries:
         self._reads: ReadIndex[Query] = ReadIndex(core, interval_ns, first_round_id)
         self._unconfirmed: set[tuple[int, int]] = set()
 
-    def on_query(self, message: bytes, now_ns: int) -> None:
+    def on_query(self, message: bytes, image: Any, now_ns: int) -> None:
         """A client asks. Raises DecodeError for a message that is cut short."""
         values = ordo_codecs.QUERY.decode(message)
         query = Query(values.cluster_session_id, values.correlation_id, values.min_position, values.payload)
-        if values.consistency not in set(Consistency):
+        if (refusal := self._find_refusal(query.session_id, image)) is not None:
+            if refusal:
+                self._refuse(query, QueryStatus.ERROR, refusal)
+        elif values.consistency not in set(Consistency):
             self._refuse(query, QueryStatus.ERROR, f"consistency={values.consistency}: allowed {allowed_consistency()}")
         elif len(query.payload) > self._link.payload_bytes_max:
             text = f"query of {len(query.payload)} bytes: at most {self._link.payload_bytes_max} are allowed"

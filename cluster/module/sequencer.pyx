@@ -64,6 +64,7 @@ cdef enum:
 cdef int64_t NULL_POSITION = -1
 cdef int32_t UNPROVEN = -1
 cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
+cdef int64_t MUTE = -2                 # no message of the session is taken
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
 
 
@@ -142,8 +143,14 @@ cdef class SessionTable:
     def claim(self, int64_t session_id, Image image not None):
         """From now on messages of this session are taken from this image only."""
         cdef int64_t slot = self.find(session_id)
-        if slot >= 0:
+        if slot >= 0 and self.owners[slot] != MUTE:
             self.owners[slot] = image.correlation_id
+
+    def mute(self, int64_t session_id):
+        """No message of this session is taken from now on; its client may still keep it alive, ask and close it."""
+        cdef int64_t slot = self.find(session_id)
+        if slot >= 0:
+            self.owners[slot] = MUTE
 
     def is_owner(self, int64_t session_id, Image image not None):
         """True when the session's messages are taken from this image, or nobody has claimed it yet."""
@@ -402,7 +409,7 @@ cdef class Sequencer:
             ordo_put_i64(self._header, ordo_get_i64(data))
             return self._sequence(image, data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
         if is_query(data, fragment.length_bytes):
-            self.module.on_query(PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+            self.module.on_query(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
         if not self.takes_ingress:
             return 0
@@ -426,6 +433,9 @@ cdef class Sequencer:
             return 1
         if self.sessions.owners[slot] == UNCLAIMED:
             self.sessions.owners[slot] = image.correlation_id
+        elif self.sessions.owners[slot] == MUTE:
+            self.module.on_invalid_request("ingress: a message of a client that has no right to send any")
+            return 1
         elif self.sessions.owners[slot] != image.correlation_id:
             self.module.on_invalid_request("ingress: a message for the session of another client")
             return 1

@@ -82,13 +82,14 @@ class SessionRequests:
         session_timeout: int,
         sessions_max: int,
         message_bytes_max: int,
+        on_rejected: Callable[[str], object],
         draw_session_id: Callable[[], int],
     ) -> None:
         """`session_timeout` in cluster time units; `sessions_max` counts open and pending sessions. A client is told
         `message_bytes_max`, which is what the log takes, when its session is open.
 
         `draw_session_id` gives random numbers, from 1 to 2^62: a session's id is what its client shows with each
-        message, and must not be guessed by another.
+        message, and must not be guessed by another. `on_rejected` takes a line for each that failed authentication.
         """
         self._client = client
         self._open = open_sessions
@@ -98,6 +99,7 @@ class SessionRequests:
         self._opened_detail = encode_message_limit(message_bytes_max)
         self._requests: list[SessionRequest] = []
         self._asked: PendingRegistrations[tuple[Any, Image]] = PendingRegistrations(client)
+        self._on_rejected = on_rejected
         self._draw_session_id = draw_session_id
 
     def __len__(self) -> int:
@@ -222,6 +224,8 @@ class SessionRequests:
                 leadership, request.session_id, request.correlation_id, request.refusal, request.detail, leader_id
             )
             if request.publication.offer(event) > 0:
+                if request.refusal is EventCode.AUTHENTICATION_REJECTED:
+                    self._on_rejected(f"ingress: a session was refused: {request.detail}")
                 self._drop(request)
 
     @staticmethod

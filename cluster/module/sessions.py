@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cluster.module.authentication import EVERYTHING, Right
 from cluster.wire import codecs
 from cluster.wire.codecs import CloseReason, EventCode
 from cluster.wire.counter_types import CounterType
@@ -90,9 +91,16 @@ class OpenSessions:
     The native `table` holds the sessions whose messages the leader takes, with the time of their last activity.
     """
 
-    def __init__(self, client: TransportClient, table: SessionTable, session_timeout: int) -> None:
-        """`session_timeout` in cluster time units."""
+    def __init__(
+        self,
+        client: TransportClient,
+        table: SessionTable,
+        session_timeout: int,
+        rights_of: Callable[[bytes], Right] = lambda principal: EVERYTHING,
+    ) -> None:
+        """`session_timeout` in cluster time units; `rights_of` a principal."""
         self._client = client
+        self._rights_of = rights_of
         self._table = table
         self._session_timeout = session_timeout
         self._sessions: dict[int, ClusterSession] = {}
@@ -112,6 +120,11 @@ class OpenSessions:
 
     def get(self, session_id: int) -> ClusterSession | None:
         return self._sessions.get(session_id)
+
+    def may(self, session_id: int, right: Right) -> bool:
+        """Whether an open session's principal has a right."""
+        session = self._sessions.get(session_id)
+        return session is not None and right in self._rights_of(session.encoded_principal)
 
     # -- the committed log
 
@@ -159,7 +172,7 @@ class OpenSessions:
     def lead(self, leadership: Leadership, cluster_time: int) -> None:
         """Reaches every session from this new leader: an OK event, then the NewLeaderEvent, until each is sent."""
         for session in self:
-            self._table.put(session.id, cluster_time)
+            self._take_messages(session, cluster_time)
             session.close_reason = None
             session.close_appended = False
             self._connect(session)
@@ -194,8 +207,13 @@ class OpenSessions:
         """The session's open event, appended by this leader, has been committed."""
         session.publication = publication
         session.ingress_image = image
-        self._table.put(session.id, cluster_time)
+        self._take_messages(session, cluster_time)
         self._table.claim(session.id, image)
+
+    def _take_messages(self, session: ClusterSession, cluster_time: int) -> None:
+        self._table.put(session.id, cluster_time)
+        if not self.may(session.id, Right.INGRESS):
+            self._table.mute(session.id)
 
     def is_owner(self, session_id: int, image: Image) -> bool:
         """Whether what comes on this image may speak for the session: it is the one that the session was opened on, or
@@ -203,9 +221,18 @@ class OpenSessions:
         if self._table.is_owner(session_id, image):
             return True
         session = self._sessions.get(session_id)
-        if session is None or session.ingress_image is None:
+        if session is None:
             return False
+        if session.ingress_image is None:
+            return not self.may(session_id, Right.INGRESS)  # it claims nothing in the table
         return host_of(session.ingress_image.source_identity) == host_of(image.source_identity)
+
+    def may_ask(self, session_id: int, image: Image) -> bool:
+        """Whether queries of the session are taken from this image: only that of its messages, whatever its host."""
+        session = self._sessions.get(session_id)
+        if session is None or session.ingress_image is image or self._table.is_owner(session_id, image):
+            return session is not None
+        return session.ingress_image is None and not self.may(session_id, Right.INGRESS)
 
     def keep_alive(self, session_id: int, image: Image, cluster_time: int) -> None:
         session = self._sessions.get(session_id)

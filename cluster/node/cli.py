@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cluster.module import tokens
 from cluster.node import tools
 from cluster.node.config import load_config, new_member
 from cluster.wire.ordo_codecs import MembershipChange
@@ -276,3 +277,19 @@ def shutdown(
     """End every node in good order, after a snapshot; with the configuration of the leader."""
     tools.request_shutdown(load_config(config), with_snapshot=not no_snapshot, timeout_s=timeout)
     _show("cluster ended")
+
+
+@cluster_app.command()
+def new_token(
+    principal: Annotated[str, typer.Argument(help="name that the service and the log know the client by")],
+    from_stdin: Annotated[
+        bool, typer.Option("--from-stdin", help="hash the first line of the standard input instead of a new token")
+    ] = False,
+) -> None:
+    """Make a token for clients: its table for every member's node.toml on the standard output, the token itself, which
+    is kept nowhere, on the standard error output."""
+    token = sys.stdin.readline().rstrip("\r\n") if from_stdin else tokens.new_token()
+    hashed = tokens.hash_token(token)
+    print(f'[[tokens]]\nprincipal = {json.dumps(principal)}\nhash = "{hashed}"\nroles = ["ingress", "queries"]')
+    if not from_stdin:
+        print(f"token: {token}", file=sys.stderr)

@@ -7,9 +7,11 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from cluster.module.authentication import Right
 from cluster.module.config import ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
+from cluster.module.tokens import Token, check_hash
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
 from runtime.config import Settings, SizeBytes
 from runtime.errors import ConfigurationError
@@ -171,6 +173,50 @@ class MetricsSection(Settings):
     )
 
 
+Role = Literal["ingress", "queries", "administration"]
+
+
+class TokenSection(Settings):
+    """One table for each token that opens sessions, as `ordo cluster new-token` prints it; the same on every member.
+    With none, and no class in [authentication], everybody may open sessions."""
+
+    principal: Annotated[str, Field(min_length=1, max_length=200)] = Field(
+        description="Name that the service and the log know the client by (encoded_principal).", examples=["desk-7"]
+    )
+    hash: str = Field(
+        description="Salted SHA-256 of the token.", examples=["sha256:<32 hexadecimal digits>:<64 hexadecimal digits>"]
+    )
+    roles: list[Role] = Field(
+        default=["ingress", "queries"],
+        description="What its sessions may do: ingress (messages, requests), queries, administration (AdminRequest).",
+    )
+
+    @field_validator("hash")
+    @classmethod
+    def _is_hash(cls, value: str) -> str:
+        try:
+            return check_hash(value)
+        except ConfigurationError as error:
+            raise ValueError(error.message) from None
+
+    def token(self) -> Token:
+        rights = Right(0)
+        for role in self.roles:
+            rights |= Right[role.upper()]
+        return Token(self.principal, self.hash, rights)
+
+
+class AuthenticationSection(Settings):
+    """Who may open a session, where [[tokens]] do not say it: a class of your own. The same on every member. With
+    neither everybody may, and do everything."""
+
+    class_: Annotated[str | None, Field(alias="class")] = Field(
+        default=None,
+        description="An Authenticator, as module:Class, made without arguments; instead of [[tokens]].",
+        examples=["mypackage.auth:Gate"],
+    )
+
+
 class NodeConfig(Settings):
     """The file of one member."""
 
@@ -181,12 +227,16 @@ class NodeConfig(Settings):
     retention: RetentionSettings = RetentionSettings()
     service: ServiceSection = ServiceSection()
     metrics: MetricsSection = MetricsSection()
+    authentication: AuthenticationSection = AuthenticationSection()
+    tokens: list[TokenSection] = []
 
     @model_validator(mode="after")
     def _member_listed(self) -> NodeConfig:
         ids = [member.id for member in self.members]
         if len(set(ids)) != len(ids):
             raise ValueError(f"members: ids={ids} must be different")
+        if self.tokens and self.authentication.class_ is not None:
+            raise ValueError("authentication.class and tokens: give one of both")
         if self.node.member_id not in ids:
             raise ValueError(f"node.member_id={self.node.member_id}: must be one of the members' ids {ids}")
         return self

@@ -34,9 +34,9 @@ def render_config(tables: Mapping[str, Values | Sequence[Values]]) -> str:
 
 
 def _table(table: Table, given: Sequence[Values]) -> Iterator[str]:
-    """Only the first of several tables of one name is commented."""
+    """Only the first of several tables of one name is commented. One that is left out is a comment itself."""
     yield from _comment(table.description)
-    yield table.header
+    yield f"# {table.header}" if table.is_list and not given[0] else table.header
     for key in table.keys:
         yield from _comment(key.description)
         yield _line(key, given[0])

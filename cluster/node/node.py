@@ -19,6 +19,7 @@ from cluster.module.consensus_module import ConsensusModule, ModuleSeams
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.state_store import open_state_store
 from cluster.node.archive_service import serve_archive
+from cluster.node.authentication import make_authenticator
 from cluster.node.config import NodeConfig
 from cluster.node.container_process import ContainerProcess
 from cluster.node.cycle import NodeCycle
@@ -142,7 +143,9 @@ class Node:
         module_seams = ModuleSeams(
             seams.clock, self.client, self.archive, store, seams.random, self.errors, seams.events, lost_state
         )
-        self.module = ConsensusModule(config.module_config(), config.member_list, module_seams, None)
+        self.module = ConsensusModule(
+            config.module_config(), config.member_list, module_seams, make_authenticator(config)
+        )
         self.control = self._serve_archive() if config.node.max_replays else None
         container = None if service is None else self._inline_container(service)
         self.cycle = NodeCycle(

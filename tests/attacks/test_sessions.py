@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from cluster.wire import codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import CounterType
 from cluster.wire.streams import INGRESS_STREAM_ID
 from deploy.launcher import LocalCluster
@@ -85,6 +85,28 @@ def test_a_message_for_anothers_session_is_refused_and_counted(start_cluster: St
         writer.write(50)
         demand_agreement(cluster, [writer])
         assert writer.sessions == 1
+    cluster.check_running()
+
+
+def test_a_query_for_anothers_session_is_refused_and_counted(start_cluster: StartCluster) -> None:
+    """It had the service asked in the name of that session, and its client answered."""
+    cluster = start_cluster()
+    leader, endpoint = leader_endpoint(cluster)
+    with Writer(cluster.ingress_endpoints) as writer, stranger(endpoint) as send:
+        writer.write(50)
+        refused = counter_of(cluster, leader, CounterType.INVALID_REQUESTS)
+        for consistency in ordo_codecs.Consistency:
+            send(
+                ordo_codecs.QUERY.encode(
+                    cluster_session_id=writer.client.session_id,
+                    correlation_id=7,
+                    min_position=-1,
+                    consistency=consistency,
+                    payload=b"",
+                )
+            )
+        writer.run(lambda: counter_of(cluster, leader, CounterType.INVALID_REQUESTS) == refused + 2, timeout_s=30)
+        writer.write(50)
     cluster.check_running()
 
 

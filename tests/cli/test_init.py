@@ -54,10 +54,11 @@ def test_every_key_is_there_with_a_comment_and_its_default(tmp_path: Path) -> No
     text = (tmp_path / "node0.toml").read_text()
     lines = text.splitlines()
     for table in tables_of(NodeConfig):
-        assert table.header in lines
+        assert table.header in lines or (f"# {table.header}" in lines and not table.is_required)
         for key in table.keys:
             at = next(i for i, line in enumerate(lines) if re.match(rf"(# )?{key.name} = ", line))
             assert lines[at - 1].startswith("# "), key
+    text = text[: text.index("# [[tokens]]")]  # another way to say who may open sessions than the class before it
     plain = tomllib.loads(text)
     full = tomllib.loads(re.sub(r"^# (\w+ = .+)$", r"\1", text, flags=re.MULTILINE))
     for name in ("cluster", "snapshot"):

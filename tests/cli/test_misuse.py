@@ -49,6 +49,7 @@ def config(tmp_path: Path) -> Path:
         (["cluster", "snapshot", "--config", "{config}", "--timeout", "-1"], 2, ["--timeout"]),
         (["cluster", "add-learner", "--config", "{config}", "7"], 2, ["ID=HOST:PORT"]),
         (["cluster", "transfer", "--config", "{config}", "--to", "9"], 2, ["--to 9", "another member"]),
+        (["cluster", "new-token", "desk", "--from-stdin"], 2, ["token of 0 characters", "must be random"]),
         (["cluster", "trust", "--config", "{config}"], 2, ["--accept-loss"]),
         (["stat"], 2, ["--config", "--dir"]),
         (["stat", "--dir", "{missing}"], 1, ["cnc.dat"]),

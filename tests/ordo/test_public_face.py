@@ -20,6 +20,7 @@ PUBLIC = {
     *("OrdoError", "Payload", "PendingQuery", "PendingRequest", "QueryReply", "RecordedMessage"),
     *("RecordingDescriptor", "RecordingSignal", "Reject", "ReplayStream", "Role", "ServiceMessage", "SignalEvent"),
     *("SnapshotReader", "SnapshotWriter", "TimeUnit", "__version__"),
+    *("Authenticator", "Right", "SessionProxy", "credentials_from_environment", "credentials_from_file"),
 }
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cluster.module.tokens import hash_token, new_token
 from cluster.node.counters import counter_value, read_counters
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
+from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
 from tests.peers.java_peer import JavaPeer, JavaPeers, PeerFailedError
 from tests.peers.ordo_peer import OrdoDriver
 from tests.peers.relay import LossyRelay
@@ -30,8 +33,8 @@ def start_cluster(java: JavaPeers, tmp_path: Path) -> Iterator[StartCluster]:
     """Starts three nodes of the echo service, with these settings, and waits for their leader."""
     with ExitStack() as stack:
 
-        def start(**settings: str | int | bool) -> LocalCluster:
-            nodes = LocalCluster("ordo.bench.echo:Echo", root=tmp_path / "cluster", cluster=settings)
+        def start(tables: Mapping[str, Any] | None = None, **settings: str | int | bool) -> LocalCluster:
+            nodes = LocalCluster("ordo.bench.echo:Echo", root=tmp_path / "cluster", cluster=settings, tables=tables)
             stack.enter_context(nodes).await_leader(60)
             return nodes
 
@@ -49,9 +52,9 @@ def follower_of(cluster: LocalCluster) -> int:
     return next(member_id for member_id in cluster.member_ids if member_id != leader)
 
 
-def start_client(java: JavaPeers, folder: Path, members: str) -> tuple[JavaPeer, int]:
+def start_client(java: JavaPeers, folder: Path, members: str, *credentials: str) -> tuple[JavaPeer, int]:
     """A client with a driver of its own, connected, and the leader it is connected to."""
-    peer = java.start("ClusterEcho", folder, "launch", members, EGRESS)
+    peer = java.start("ClusterEcho", folder, "launch", members, EGRESS, *credentials)
     _, leader = peer.await_line("connected")
     return peer, int(leader)
 
@@ -227,3 +230,26 @@ def test_java_client_with_an_ordo_driver(
     await_echoes(peer, 2500)
     close(peer)
     assert not driver.errors
+
+
+def test_credentials_of_a_token(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
+    token = new_token()
+    cluster = start_cluster({"tokens": [{"principal": "java", "hash": hash_token(token)}]})
+    peer, _ = start_client(java, shm_path / "java", endpoints(cluster), token, "never asked")
+    peer.tell("send 500")
+    await_echoes(peer, 500)
+    assert close(peer) == 0
+    with pytest.raises(PeerFailedError, match=r"(?i)authentication"):
+        start_client(java, shm_path / "other", endpoints(cluster), "x" * 43, "never asked")
+
+
+def test_a_challenge_is_answered(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
+    cluster = start_cluster({"authentication": {"class": "tests.attacks.gate:Gate"}})
+    peer = java.start(
+        "ClusterEcho", shm_path / "java", "launch", endpoints(cluster), EGRESS, PASSWORD.decode(), ANSWER.decode()
+    )
+    assert peer.await_line("challenged") == [str(len(CHALLENGE))]
+    peer.await_line("connected")
+    peer.tell("send 500")
+    await_echoes(peer, 500)
+    assert close(peer) == 0

@@ -37,6 +37,7 @@ class Desk:
         self.client = StreamClient()
         self.flag = ParkFlag(local_counter(0))
         self.sent: list[tuple[int | None, Message]] = []
+        self.refusal: str | None = None
         client: Any = self.client
         self.queries = Queries(
             node.core,
@@ -45,6 +46,7 @@ class Desk:
             broadcast=lambda message: self.sent.append((None, message)),
             first_round_id=FIRST_ROUND,
             interval_ns=INTERVAL_NS,
+            find_refusal=lambda session_id, image: self.refusal,
             queries_max=queries_max,
         )
 
@@ -62,7 +64,7 @@ class Desk:
             consistency=consistency,
             payload=payload,
         )
-        self.queries.on_query(message, self.node.now_ns)
+        self.queries.on_query(message, None, self.node.now_ns)
         return self
 
     def handed(self) -> list[Handed]:
@@ -74,6 +76,17 @@ class Desk:
             status = QueryStatus(values.status)
             found.append(Handed(values.correlation_id, values.read_position, status, values.payload))
         return found
+
+
+def test_whoever_may_not_ask_is_told_so_or_nothing() -> None:
+    desk = leader()
+    desk.refusal = "no right"
+    desk.ask(consistency=Consistency.STALE)
+    desk.refusal = ""
+    desk.ask(8, consistency=Consistency.STALE)
+    assert [(one.correlation_id, one.status, one.payload) for one in desk.handed()] == [
+        (7, QueryStatus.ERROR, b"no right")
+    ]
 
 
 def leader() -> Desk:
@@ -174,4 +187,4 @@ def test_query_that_is_cut_short_is_a_decode_error() -> None:
     message = ordo_codecs.QUERY.encode(cluster_session_id=1, correlation_id=2, consistency=0, payload=b"abc")
     for length in range(8, len(message)):
         with pytest.raises(DecodeError):
-            leader().queries.on_query(message[:length], 0)
+            leader().queries.on_query(message[:length], None, 0)

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from cluster.module.authentication import EVERYTHING, Right
+from cluster.node.authentication import make_authenticator
 from cluster.node.config import NodeConfig, load_config
 from runtime.errors import ConfigurationError
 
@@ -81,3 +83,34 @@ def test_two_folders_get_two_aeron_folders(tmp_path: Path) -> None:
     first = _load(tmp_path, GOOD)
     second = _load(tmp_path, GOOD.replace("node1", "node2"))
     assert first.aeron_dir != second.aeron_dir
+
+
+HASH = "sha256:" + "0" * 32 + ":" + "1" * 64
+TOKENS = f'[[tokens]]\nprincipal = "desk"\nhash = "{HASH}"\n'
+
+
+def test_tokens_and_a_class_make_an_authenticator(tmp_path: Path) -> None:
+    assert make_authenticator(_load(tmp_path, GOOD)) is None
+    gate = make_authenticator(_load(tmp_path, GOOD + TOKENS + 'roles = ["queries"]\n'))
+    assert gate is not None
+    assert gate.rights_of(b"desk") == Right.QUERIES
+    gate = make_authenticator(_load(tmp_path, GOOD + '[authentication]\nclass = "tests.attacks.gate:Gate"\n'))
+    assert gate is not None
+    assert gate.rights_of(b"guest") == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (TOKENS.replace("sha256", "md5"), "tokens.0.hash.*must be 'sha256:'"),
+        (TOKENS + 'roles = ["root"]\n', "tokens.0.roles.0"),
+        (TOKENS + '[authentication]\nclass = "a:B"\n', "give one of both"),
+        ('[authentication]\nclass = "nowhere"\n', "authentication.class='nowhere': must be module:Class"),
+        ('[authentication]\nclass = "tests.attacks.gate:Missing"\n', "has no class 'Missing'"),
+        ('[authentication]\nclass = "tests.attacks.gate:Whoami"\n', "it has no on_connect_request"),
+    ],
+)
+def test_a_wrong_authentication_is_one_line(tmp_path: Path, text: str, match: str) -> None:
+    with pytest.raises(ConfigurationError, match=match) as caught:
+        make_authenticator(_load(tmp_path, GOOD + text))
+    assert "\n" not in caught.value.message

@@ -6,14 +6,17 @@ import io.aeron.cluster.codecs.AdminResponseCode;
 import io.aeron.cluster.codecs.EventCode;
 import io.aeron.driver.MediaDriver;
 import io.aeron.logbuffer.Header;
+import io.aeron.security.CredentialsSupplier;
+import io.aeron.security.NullCredentialsSupplier;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
+import java.nio.charset.StandardCharsets;
 import java.util.Queue;
 
 /**
  * A session of a cluster whose service echoes. Arguments: folder, "launch" or "attach", ingress endpoints, egress
- * channel. Does what its standard input says, a command a line:
+ * channel, and perhaps credentials and the answer to a challenge. Does what its standard input says, a command a line:
  * "send N" sends N messages and says "echoed N" when all came back, in order and byte for byte;
  * "snapshot" asks for one as an administrator would;
  * "quiet" stops the keep-alives that otherwise go out every 200 ms; "close" ends the session.
@@ -52,6 +55,7 @@ public final class ClusterEcho implements EgressListener
                 .egressChannel(args[3])
                 .messageTimeoutNs(MESSAGE_TIMEOUT_NS)
                 .egressListener(echo)
+                .credentialsSupplier(args.length > 4 ? new Answers(args[4], args[5]) : new NullCredentialsSupplier())
                 .errorHandler(Peer::fail)))
         {
             echo.cluster = cluster;
@@ -60,6 +64,30 @@ public final class ClusterEcho implements EgressListener
             Peer.say("end " + (cluster.isClosed() ? "closed" : "open") + " " + echo.resent);
         }
         Peer.say("closed");
+    }
+
+    /** Shows one text as credentials, and another when it is challenged. */
+    private static final class Answers implements CredentialsSupplier
+    {
+        private final byte[] credentials;
+        private final byte[] answer;
+
+        Answers(final String credentials, final String answer)
+        {
+            this.credentials = credentials.getBytes(StandardCharsets.US_ASCII);
+            this.answer = answer.getBytes(StandardCharsets.US_ASCII);
+        }
+
+        public byte[] encodedCredentials()
+        {
+            return credentials;
+        }
+
+        public byte[] onChallenge(final byte[] encodedChallenge)
+        {
+            Peer.say("challenged " + encodedChallenge.length);
+            return answer;
+        }
     }
 
     private void run(final Queue<String> commands) throws InterruptedException

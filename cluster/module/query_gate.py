@@ -1,0 +1,45 @@
+"""Which clients may ask the service: those whose session it is, with a principal that has the right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from cluster.module.authentication import Right
+
+if TYPE_CHECKING:
+    from cluster.module.sessions import OpenSessions
+    from transport.image import Image
+
+
+class QueryHost(Protocol):
+    """The member that is asked."""
+
+    @property
+    def is_leader(self) -> bool: ...
+    def on_invalid_request(self, detail: str) -> None:
+        """Counts what was refused, with one line."""
+
+
+class QueryGate:
+    """Looks at each query before it is taken."""
+
+    def __init__(self, host: QueryHost, sessions: OpenSessions, lets_everybody_in: bool) -> None:
+        self._host = host
+        self._sessions = sessions
+        self._lets_everybody_in = lets_everybody_in
+
+    def find_refusal(self, session_id: int, image: Image) -> str | None:
+        """Why a session may not ask here; None: it may.
+
+        Empty where its client must not hear of what another did, or asks again by itself: its session is not known yet.
+        """
+        sessions, host = self._sessions, self._host
+        if sessions.get(session_id) is None:
+            return None if self._lets_everybody_in else ""
+        if host.is_leader and not sessions.may_ask(session_id, image):
+            host.on_invalid_request("ingress: a query for the session of another client")
+            return ""
+        if sessions.may(session_id, Right.QUERIES):
+            return None
+        host.on_invalid_request("ingress: a query of a client that has no right to ask")
+        return "this client has no right to ask (see roles of [[tokens]])"

@@ -1,0 +1,51 @@
+"""The authenticator that a node's configuration asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from cluster.container.service_loader import load_class
+from cluster.module.authentication import EVERYTHING, Right
+from cluster.module.tokens import TokenAuthenticator
+from runtime.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cluster.module.authentication import Authenticator, SessionProxy
+    from cluster.node.config import NodeConfig
+
+METHODS = ("on_connect_request", "on_challenge_response", "on_connected_session", "on_challenged_session")
+
+
+class _UserAuthenticator:
+    """A user's own class. Without `rights_of` its principals may do everything."""
+
+    def __init__(self, own: Authenticator) -> None:
+        self._rights_of = getattr(own, "rights_of", None)
+        self.on_connect_request = own.on_connect_request
+        self.on_challenge_response = own.on_challenge_response
+        self._on_connected_session = own.on_connected_session
+        self._on_challenged_session = own.on_challenged_session
+
+    def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None:
+        self._on_connected_session(proxy, now_ms)
+
+    def on_challenged_session(self, proxy: SessionProxy, now_ms: int) -> None:
+        self._on_challenged_session(proxy, now_ms)
+
+    def rights_of(self, encoded_principal: bytes) -> Right:
+        return EVERYTHING if self._rights_of is None else cast(Right, self._rights_of(encoded_principal))
+
+
+def make_authenticator(config: NodeConfig) -> Authenticator | None:
+    """None lets everybody in. Raises ConfigurationError for a class that is not there, or is no authenticator."""
+    name = config.authentication.class_
+    if name is None:
+        return TokenAuthenticator(one.token() for one in config.tokens) if config.tokens else None
+    loaded = load_class(name, "authentication.class")
+    missing = [name for name in METHODS if not callable(getattr(loaded, name, None))]
+    if missing:
+        raise ConfigurationError(f"authentication.class={name!r}: it has no {', '.join(missing)}")
+    try:
+        return _UserAuthenticator(loaded())
+    except TypeError as error:
+        raise ConfigurationError(f"authentication.class={name!r}: cannot be made: {error}") from error
