@@ -31,6 +31,7 @@ ELSEWHERE = {
     "driver": "transport.cli:driver_app",
     "init": "ordo.new_cli:init",
     "dev": "ordo.new_cli:dev",
+    "doctor": "cluster.node.cli_look:doctor",
     "stat": "cluster.node.cli_look:stat",
     "errors": "cluster.node.cli_look:errors",
     "streams": "transport.cli:streams",

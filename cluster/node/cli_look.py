@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +46,27 @@ def stat(
             live.update(_table(counters, counter_type, before, watch), refresh=True)
             before = {counter.counter_id: counter.value for counter in counters}
             time.sleep(watch)
+
+
+def doctor(
+    config: Annotated[Path, typer.Option(help="node.toml of the member that is to run on this machine")],
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Check this machine for a node: shared memory, disk and its sync time, sockets, limits, names, ports, clock.
+
+    Exit status: 0 a node works here, with warnings or without; 1 it will not.
+    """
+    from cluster.node.doctor import Verdict, examine
+
+    findings = examine(load_config(config))
+    if as_json:
+        print(json.dumps([finding._asdict() for finding in findings], indent=2))
+    else:
+        for finding in findings:
+            remedy = f": {finding.remedy}" if finding.remedy else ""
+            print(f"{finding.verdict:4}  {finding.subject:14}  {finding.text}{remedy}")
+    if any(finding.verdict is Verdict.FAIL for finding in findings):
+        raise typer.Exit(1)
 
 
 def errors(config: ConfigOption = None, directory: DirOption = None) -> None:

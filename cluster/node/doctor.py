@@ -1,0 +1,181 @@
+"""`ordo doctor`: whether this machine gives a node what its configuration asks for, and what to change."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import socket
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from cluster.node.config import NodeConfig
+from cluster.node.counters import is_alive
+from cluster.node.observation import free_bytes
+from cluster.wire.members import ENDPOINT_NAMES
+from runtime.clock import SystemClock
+from runtime.errors import TransportError
+from transport.resolver import resolve
+
+MEBIBYTE = 1024 * 1024
+BASE_MEMORY_BYTES = 32 * MEBIBYTE
+"""Counters, queues and the small streams of a node."""
+LOG_STREAMS = 2
+"""Of the log a node has one that it sends, or receives, and one more while leaders change."""
+SYNC_COUNT = 20
+SYNC_SLOW_MS = 10.0
+OPEN_FILES_MIN = 4096
+ALIVE_MS = 2_000
+TIME_ERROR = 5
+TIMEX_BYTES = 512
+PROC_NET = Path("/proc/sys/net/core")
+
+
+class Verdict(StrEnum):
+    """FAIL: a node will not start or not work. WARN: it works, and not as well as it could."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(NamedTuple):
+    """What one check found; `remedy` is empty when all is well."""
+
+    subject: str
+    verdict: Verdict
+    text: str
+    remedy: str = ""
+
+
+def examine(config: NodeConfig) -> list[Finding]:
+    """All checks. Writes a small file into data_dir, or its first parent that is there, and removes it again."""
+    checks: tuple[Callable[[NodeConfig], Iterator[Finding]], ...] = (
+        _shared_memory,
+        _disk,
+        _socket_buffers,
+        _open_files,
+        _names,
+        _ports,
+        _clock,
+    )
+    return [finding for check in checks for finding in check(config)]
+
+
+def _shared_memory(config: NodeConfig) -> Iterator[Finding]:
+    streams = LOG_STREAMS + config.node.max_replays
+    needed = BASE_MEMORY_BYTES + 3 * streams * config.cluster.log_term_length_bytes
+    free = free_bytes(config.aeron_dir)
+    text = f"{_mib(free)} free for {config.aeron_dir}, up to {_mib(needed)} are used"
+    if _is_running(config) or free >= needed:
+        yield Finding("shared memory", Verdict.OK, text)
+    elif free < BASE_MEMORY_BYTES + 3 * config.cluster.log_term_length_bytes:
+        yield Finding("shared memory", Verdict.FAIL, text, "enlarge /dev/shm (shm_size), or lower log_term_length")
+    else:
+        yield Finding("shared memory", Verdict.WARN, text, "enlarge /dev/shm, or lower log_term_length or max_replays")
+
+
+def _disk(config: NodeConfig) -> Iterator[Finding]:
+    folder, mark = config.node.data_dir, config.metrics.disk_free_bytes_min
+    free = free_bytes(folder)
+    verdict = Verdict.OK if free >= mark else Verdict.WARN
+    remedy = "" if free >= mark else "enlarge the disk, or set [retention]"
+    yield Finding("disk", verdict, f"{_mib(free)} free for {folder}, disk_free_min is {_mib(mark)}", remedy)
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        took_ms = _sync_ms(folder)
+    except OSError as error:
+        yield Finding("disk", Verdict.FAIL, f"{folder}: cannot write: {error.strerror}", "give the node's user rights")
+        return
+    text = f"a sync takes {took_ms:.2f} ms (median of {SYNC_COUNT}); each message waits for one with sync = commit"
+    is_slow = took_ms > SYNC_SLOW_MS and config.node.sync == "commit"
+    remedy = "take a disk with a protected write cache, such as a data-centre SSD" if is_slow else ""
+    yield Finding("disk", Verdict.WARN if is_slow else Verdict.OK, text, remedy)
+
+
+def _sync_ms(folder: Path) -> float:
+    clock = SystemClock()
+    took_ns = []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(SYNC_COUNT):
+            os.write(file.fileno(), bytes(4096))
+            begin_ns = clock.now()
+            os.fdatasync(file.fileno())
+            took_ns.append(clock.now() - begin_ns)
+    return statistics.median(took_ns) / 1e6
+
+
+def _socket_buffers(config: NodeConfig) -> Iterator[Finding]:
+    wanted = config.cluster.socket_buffer_bytes
+    for name in ("rmem_max", "wmem_max"):
+        path = PROC_NET / name
+        if not path.exists():
+            continue  # in a network namespace of a container the machine's own holds
+        given = int(path.read_text())
+        text = f"net.core.{name} = {given}, socket_buffer = {wanted}"
+        remedy = "" if given >= wanted else f"sysctl -w net.core.{name}={wanted}, or lower socket_buffer"
+        yield Finding("socket buffers", Verdict.OK if given >= wanted else Verdict.WARN, text, remedy)
+
+
+def _open_files(_config: NodeConfig) -> Iterator[Finding]:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_enough = limit == resource.RLIM_INFINITY or limit >= OPEN_FILES_MIN
+    remedy = "" if is_enough else f"raise it to {OPEN_FILES_MIN} (LimitNOFILE in a unit, ulimit -n)"
+    yield Finding("open files", Verdict.OK if is_enough else Verdict.WARN, f"the limit is {limit}", remedy)
+
+
+def _names(config: NodeConfig) -> Iterator[Finding]:
+    for member in config.member_list:
+        hosts = {str(getattr(member, name)).rpartition(":")[0].strip("[]") for name in ENDPOINT_NAMES}
+        for host in sorted(hosts):
+            try:
+                address = resolve(host)
+            except TransportError as error:
+                remedy = "enter it into DNS or /etc/hosts, or name the address in [[members]]"
+                yield Finding("names", Verdict.FAIL, f"member {member.id}: {error.message}", remedy)
+            else:
+                yield Finding("names", Verdict.OK, f"member {member.id}: {host} is {address}")
+
+
+def _ports(config: NodeConfig) -> Iterator[Finding]:
+    if _is_running(config):
+        yield Finding("ports", Verdict.OK, f"member {config.node.member_id} runs and holds them")
+        return
+    for name in ENDPOINT_NAMES:
+        endpoint = str(getattr(config.own_member, name))
+        host, _, port = endpoint.rpartition(":")
+        try:
+            ((family, kind, _, _, address), *_) = socket.getaddrinfo(
+                host.strip("[]"), int(port), type=socket.SOCK_DGRAM
+            )
+            with socket.socket(family, kind) as probe:
+                probe.bind(address)
+        except OSError as error:
+            text = f"{name} {endpoint}: {error.strerror or error}"
+            yield Finding("ports", Verdict.FAIL, text, "end what uses it, or name an address of this machine")
+        else:
+            yield Finding("ports", Verdict.OK, f"{name} {endpoint} is free")
+
+
+def _clock(_config: NodeConfig) -> Iterator[Finding]:
+    """The kernel says whether something (chrony, NTP) keeps its clock."""
+    timex = ctypes.create_string_buffer(TIMEX_BYTES)
+    state = ctypes.CDLL(None, use_errno=True).adjtimex(timex)
+    if 0 <= state != TIME_ERROR:
+        yield Finding("clock", Verdict.OK, "the kernel says that it is synchronised")
+    else:
+        text = "the kernel does not say that it is synchronised; timestamps of the log are the leader's clock"
+        yield Finding("clock", Verdict.WARN, text, "run chrony or systemd-timesyncd, here or on the machine below")
+
+
+def _is_running(config: NodeConfig) -> bool:
+    return is_alive(config.aeron_dir, SystemClock().epoch_ms(), ALIVE_MS)
+
+
+def _mib(length_bytes: int) -> str:
+    return f"{length_bytes / MEBIBYTE:,.0f} MiB"
