@@ -87,7 +87,7 @@ def test_small_buffers_few_files_and_a_slow_disk_are_warned_of(
         (tmp_path / name).write_text("212992\n")
     monkeypatch.setattr(doctor, "PROC_NET", tmp_path)
     assert verdicts(config, "socket buffers") == [Verdict.WARN, Verdict.WARN]
-    monkeypatch.setattr(doctor.resource, "getrlimit", lambda _: (1024, 1024))
+    monkeypatch.setattr("cluster.node.doctor.resource.getrlimit", lambda _: (1024, 1024))
     assert verdicts(config, "open files") == [Verdict.WARN]
     monkeypatch.setattr(doctor, "_sync_ms", lambda folder: 25.0)
     assert verdicts(config, "disk")[1] is Verdict.WARN
