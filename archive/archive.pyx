@@ -472,7 +472,7 @@ cdef class Archive(Agent):
                             base_of(descriptor, descriptor.start_position))
 
     def purge_segments(self, recording_id, new_start_position):
-        """As `detach_segments` and `delete_detached_segments` together: the count of files."""
+        """Like `detach_segments` and then `delete_detached_segments`. Returns the number of files."""
         self.detach_segments(recording_id, new_start_position)
         return self.delete_detached_segments(recording_id)
 

@@ -88,8 +88,11 @@ def find_damage(storage: Any, directory: str, descriptor: RecordingDescriptor, f
 
 
 def _last_end(storage: Any, directory: str, descriptor: RecordingDescriptor, position: int) -> int:
-    """Where the last frame before a position ends. A PAD there does not count, as at the end of any recording: the
-    next start would not find it again, and what was acknowledged of it would be taken back."""
+    """Returns where the last frame before a position ends, not counting a PAD.
+
+    A PAD at the end of a recording never counts: the next start would not find it again, and a position that was
+    acknowledged beyond it would be taken back.
+    """
     if position <= descriptor.start_position:
         return descriptor.start_position
     from_position = max(descriptor.start_position, base_of(descriptor, position - 1))

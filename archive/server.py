@@ -132,7 +132,7 @@ class ArchiveServer:
                 self.driver.park(now_ns, PARK_NS_MAX)
 
     def end(self) -> None:
-        """Has `run` return; may be called from a signal handler."""
+        """Makes `run` return; may be called from a signal handler."""
         self._is_ending = True
 
     def close(self) -> None:

@@ -209,7 +209,7 @@ class Context:
         return self.append_position >= self.joined_end_position and position <= self.progress.commit_position
 
     def voters(self) -> list[Member]:
-        """Those whose votes and positions count, this member among them if it is one, by ascending id."""
+        """The members whose votes and positions count, by ascending id; this member is among them if it has a vote."""
         return [self.members[member_id] for member_id in self.configuration.voter_ids]
 
     def others(self) -> list[Member]:

@@ -306,7 +306,7 @@ class ConsensusCore:
 
     @property
     def configuration_position(self) -> int:
-        """Where its record ends in the log, or NULL_POSITION while the log says nothing of members."""
+        """Where the record of the configuration in force ends; NULL_POSITION while the log has none."""
         return self._ctx.configurations.position
 
     def configuration_at(self, position: int) -> Configuration | None:

@@ -65,4 +65,4 @@ DEADLINES: dict[ElectionState, Callable[[Context], tuple[int, ...]]] = {
     ElectionState.FOLLOWER_READY: follower_deadlines,
     ElectionState.CLOSED: serving_deadlines,
 }
-"""What a state waits for."""
+"""The deadlines of each state."""

@@ -123,10 +123,11 @@ HANDLERS: dict[type[Any], tuple[Handler | None, str]] = {
     ReadIndexRequest: (None, "follower_member_id"),
     ReadIndexResponse: (None, "leader_member_id"),
 }
-"""Who handles a message, and which field names its sender; replays, endpoints and reads are the shell's own affair."""
+"""The handler of each message, and the field that names its sender. Messages without a handler are for the shell."""
 
 OF_MEMBERS_ONLY = (RequestVote, Vote, NewLeadershipTerm, CommitPosition, TimeoutNow, TrustAnswer)
-"""In what a removed member has no say. Its canvass is heard: a leader answers it, so that it learns of its removal."""
+"""Messages that do not count when a removed member sends them. Its CanvassPosition still does: the leader's answer
+tells it that it was removed."""
 
 TICKS: dict[ElectionState, Callable[[Context], None]] = {
     ElectionState.INIT: election.tick_init,

@@ -134,7 +134,7 @@ class LocalCluster:
         return SHARED_MEMORY / f"{self._name}-{member_id}"
 
     def pid(self, member_id: int) -> int:
-        """Of the node process. Raises ConfigurationError when it is not running."""
+        """Returns the process id of the node. Raises ConfigurationError when it is not running."""
         return self._running(member_id).pid
 
     def logs(self, member_id: int) -> str:

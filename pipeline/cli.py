@@ -36,7 +36,7 @@ app = typer.Typer(
 
 
 class Engine(StrEnum):
-    """What runs a job."""
+    """The engine that runs a job: Spark, or this process alone."""
 
     SPARK = "spark"
     LOCAL = "local"

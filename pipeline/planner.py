@@ -302,7 +302,7 @@ def _cursor_of(run: Run, verify: bool) -> MessageCursor:
 
 
 def _check_end(run: Run, position: int) -> None:
-    """What ends a run before its end must be a message that goes on beyond it, or padding, and nothing missing."""
+    """Checks a run that ended early: only a message that goes on beyond its end, or padding, may be the reason."""
     if position < run.end:
         term_end = run.walk_from - run.walk_from % run.descriptor.term_length + run.descriptor.term_length
         beyond = MessageCursor(run.path, run.descriptor, run.segment_base, position, term_end, False, True)
@@ -311,7 +311,7 @@ def _check_end(run: Run, position: int) -> None:
 
 
 def _build_index(run: Run) -> None:
-    """Of the segment that this run begins; the next plan finds it where it can see this machine's indexes."""
+    """Builds the index of the segment that this run begins. The next plan uses it, if it is made on this machine."""
     start = max(run.segment_base, run.descriptor.start_position)
     recording = Recording(run.node, os.path.dirname(run.path), run.descriptor, run.index_end, run.exact)
     segment_index(recording, Segment(run.path, run.segment_base, start, run.index_end, True))

@@ -103,7 +103,7 @@ def _cell(value: Any) -> str:
 
 
 def utc(moment: datetime) -> datetime:
-    """With its zone; Spark hands out local times without one."""
+    """Returns the moment in UTC, with its zone: Spark hands out local times without one."""
     return moment.astimezone(UTC)
 
 

@@ -26,7 +26,7 @@ from pipeline.errors import PipelineError
 
 
 class WriteRefusedError(PipelineError):
-    """What is to be written does not go on from what was written under its name."""
+    """The batch does not continue what was written under this name before."""
 
 
 class Channel(Protocol):

@@ -10,5 +10,5 @@ WIDTH_OFF_TERMINAL = 160
 
 
 def output_console() -> Console:
-    """As wide as the terminal; wide enough not to break lines when the output goes to a file or another program."""
+    """Returns a console as wide as the terminal, or so wide that no line breaks in a file or a pipe."""
     return Console() if sys.stdout.isatty() else Console(width=WIDTH_OFF_TERMINAL)

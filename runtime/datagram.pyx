@@ -15,7 +15,7 @@ cdef enum:
 
 
 cdef class DatagramChannel:
-    """Also has `local_address`, the bound (host, port), and `close()`."""
+    """Beside what datagram.pxd declares, a channel has `local_address`, the bound (host, port), and `close()`."""
 
     cdef int send(self, SendItem* items, int count) noexcept nogil:
         return -ENOSYS

@@ -8,7 +8,7 @@ from runtime.counters cimport Counter
 
 
 cdef class ParkFlag:
-    """Made over a Counter that parker and wakers share."""
+    """A park flag in a Counter that the thread that parks shares with those that wake it."""
 
     def __init__(self, Counter counter):
         self.word = counter.address

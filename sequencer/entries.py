@@ -47,17 +47,17 @@ class LogEntry(NamedTuple):
     """One entry of the committed log."""
 
     position: int
-    """In bytes, of the byte after the entry: reading `from_position=position` goes on with the next one."""
+    """The position after the entry, in bytes: reading with `from_position=position` goes on with the next one."""
     kind: EntryKind
     timestamp: int
     """Cluster time in ms since 1970."""
     leadership_term_id: int
     session_id: int
-    """Of messages, requests and session entries; -1 for others."""
+    """The session of a message, a request or a session entry; -1 for all other entries."""
     payload: bytes
-    """Of messages and requests: what the client sent."""
+    """What the client sent with a message or a request; empty for all other entries."""
     values: Any = None
-    """Of all but messages: their fields, by name."""
+    """The fields by name of any entry but a message."""
 
 
 def decode_entry(position: int, record: bytes) -> LogEntry | None:

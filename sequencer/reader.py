@@ -64,7 +64,7 @@ class LogReader:
 
     @property
     def position(self) -> int | None:
-        """In bytes: everything before it was handed out or passed over. None until "live" is known."""
+        """The position before which everything was handed out or passed over, in bytes. None until "live" is known."""
         return self._follower.position
 
     @property
@@ -74,7 +74,7 @@ class LogReader:
 
     @property
     def problem(self) -> str:
-        """What went wrong with the last node that was left."""
+        """Why the reader left the last node."""
         return self._follower.problem
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int = FRAGMENTS_PER_POLL) -> int:

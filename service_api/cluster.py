@@ -130,7 +130,7 @@ class Cluster(Protocol):
 
     @property
     def time_unit(self) -> TimeUnit | None:
-        """None until a snapshot or the first term told it."""
+        """The unit of all timestamps; None until a snapshot or the first term tells it."""
         ...
 
     @property
@@ -167,5 +167,5 @@ class Cluster(Protocol):
         ...
 
     def idle(self) -> None:
-        """To be called in a loop that waits for a session to take a message: lets the transport go on."""
+        """Lets the transport go on. Call it in a loop that waits until a session takes a message."""
         ...

@@ -23,7 +23,7 @@ class RequestLimits(NamedTuple):
     idle_timeout: int = 7 * 24 * 3_600_000
     """An identity that was not heard for so long has expired."""
     idle_timeout_crowded: int = 3_600_000
-    """Where there are too many, the one that was silent longest makes room, if it was silent so long."""
+    """When there are `identities_max`, the one silent for longest makes room for a new one, if silent for this long."""
     answers_max: int = 65_536
     identity_bytes_max: int = 16 << 20
     kept_bytes_max: int = 256 << 20
@@ -41,7 +41,7 @@ class OpenStatus(IntEnum):
     FULL = 3
     """The cluster keeps as many identities as it may."""
     FORBIDDEN = 4
-    """It belongs to another principal."""
+    """The identity belongs to another principal."""
 
 
 class IdentityState(NamedTuple):

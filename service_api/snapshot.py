@@ -57,7 +57,7 @@ class SnapshotWriter:
         self.written_bytes += len(message)
 
     def writable(self) -> bool:
-        """True: what wraps a binary file, as `io` does, asks for it."""
+        """Always True; asked by whatever wraps a binary file, such as `io`."""
         return True
 
     def flush(self) -> None:
@@ -67,7 +67,7 @@ class SnapshotWriter:
             self._pending.clear()
 
     def close(self) -> None:
-        """For whoever called `on_take_snapshot`: nothing can be written any more."""
+        """Called after `on_take_snapshot`: writes what is left, and nothing can be written any more."""
         self.flush()
         self.closed = True
 
@@ -92,7 +92,7 @@ class SnapshotReader:
     __iter__ = messages
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes (all when negative); fewer only at the end of the snapshot."""
+        """Returns at most `size` bytes (all when negative); fewer only at the end of the snapshot."""
         parts: list[bytes] = []
         missing = size if size >= 0 else 1 << 62
         while missing > 0 and self._fill():
@@ -129,7 +129,7 @@ class SnapshotReader:
         return b"".join(parts)
 
     def readable(self) -> bool:
-        """True: what wraps a binary file, as `io` does, asks for it."""
+        """Always True; asked by whatever wraps a binary file, such as `io`."""
         return True
 
     def _fill(self) -> bool:

@@ -23,7 +23,7 @@ SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
 
 
 class PythonError(Exception):
-    """There is no such Python, or something that must succeed did not."""
+    """There is no such Python, or one of the steps failed."""
 
 
 def interpreter(wanted: str, versions: Path) -> Path:

@@ -153,7 +153,7 @@ class TransportClient(ClientCore):
         )
 
     def async_add_exclusive_publication(self, channel: str, stream_id: int) -> int:
-        """As `async_add_publication`, for an ExclusivePublication."""
+        """Like `async_add_publication`, for an ExclusivePublication."""
         registration_id = self.next_correlation_id()
         command = commands.AddExclusivePublication(self.client_id, registration_id, stream_id, channel)
         return self._register(
@@ -202,7 +202,7 @@ class TransportClient(ClientCore):
         return self._register(command, f"counter {label!r}", complete)
 
     def get(self, registration_id: int) -> Any:
-        """What an `async_add_*` asked for once it is there, None before; gives it once.
+        """Returns what an `async_add_*` asked for, once; None until it is there.
 
         Raises RegistrationError when the driver refused, DriverTimeoutError when it did not answer in time,
         TransportError for an id that is not pending.

@@ -39,7 +39,7 @@ cdef class ClientCore(Agent):
 
 
 cdef class ClientCounter(Counter):
-    """Its value lives in the counters file of the driver; this client is its one writer."""
+    """A counter whose value lives in the driver's counters file; this client alone writes it."""
 
     def __init__(self):
         raise TypeError("a ClientCounter is made by TransportClient.add_counter")

@@ -50,14 +50,14 @@ class ClientTransport:
 
     @classmethod
     def connect(cls, aeron_dir: str, name: str = "cluster-client") -> ClientTransport:
-        """To the driver of another process. Raises DriverTimeoutError when there is none in the folder."""
+        """Connects to the driver of another process. Raises DriverTimeoutError when there is none in the folder."""
         clock = SystemClock()
         client = TransportClient(aeron_dir, clock=clock, memory=FileMemoryProvider(), name=name)
         return cls(client, clock)
 
     @classmethod
     def embedded(cls, name: str = "cluster-client", clients_max: int = 1) -> ClientTransport:
-        """With a driver of its own in a new folder below /dev/shm, which goes when it is closed.
+        """Starts a driver of its own in a new folder below /dev/shm, which goes when it is closed.
 
         `clients_max` clients may share it: each needs some of its counters.
         """

@@ -170,19 +170,19 @@ cdef class Image:
         return self.poll_native(handler, limit, NO_LIMIT, MODE_CONTROLLED)
 
     def bounded_poll(self, handler, int64_t limit_position, int limit=10) -> int:
-        """As `poll`, for frames that start below `limit_position`."""
+        """Like `poll`, for frames that start below `limit_position`."""
         return self.poll_native(handler, limit, limit_position, MODE_PLAIN)
 
     def bounded_controlled_poll(self, handler, int64_t limit_position, int limit=10) -> int:
-        """As `controlled_poll`, for frames that start below `limit_position`."""
+        """Like `controlled_poll`, for frames that start below `limit_position`."""
         return self.poll_native(handler, limit, limit_position, MODE_CONTROLLED)
 
     def poll_messages(self, handler, int limit=10) -> int:
-        """As `poll`, for whole messages: fragments are put together, and the header is that of the first one."""
+        """Like `poll`, for whole messages: fragments are put together, and the header is that of the first one."""
         return self.poll_native(handler, limit, NO_LIMIT, MODE_WHOLE)
 
     def controlled_poll_messages(self, handler, int limit=10) -> int:
-        """As `controlled_poll`, for whole messages."""
+        """Like `controlled_poll`, for whole messages."""
         return self.poll_native(handler, limit, NO_LIMIT, MODE_WHOLE | MODE_CONTROLLED)
 
     def block_poll(self, handler, int32_t limit_bytes) -> int:
@@ -207,7 +207,7 @@ cdef class Image:
             self.publish_position()
 
     def raw_poll(self, handler, int32_t limit_bytes) -> int:
-        """As `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`.
+        """Like `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`.
 
         The frames stand at that offset of the log buffer's file, from where they can go on without a copy, as with
         `os.sendfile`; they stay there until the handler returns.
@@ -322,7 +322,7 @@ cdef class Image:
             self.subscription.reject_image(self, reason)
 
     def mark_closed(self) -> None:
-        """For the client, when the driver took the image away: nothing more is read, and what is known stays."""
+        """Called by the client when the driver took the image away: nothing more is read, and what is known stays."""
         if self.closed:
             return
         self._final_eos_position = self.log.end_of_stream_position()

@@ -13,7 +13,7 @@ Purpose = TypeVar("Purpose")
 
 
 class Answer(NamedTuple, Generic[Purpose]):
-    """What became of one registration: the resource, or the error where there is none."""
+    """The outcome of one registration: the resource, or the error if there is none."""
 
     purpose: Purpose
     resource: Any
@@ -21,7 +21,7 @@ class Answer(NamedTuple, Generic[Purpose]):
 
 
 class PendingRegistrations(Generic[Purpose]):
-    """What the `async_add_*` of a client have begun, each with what it is for. Whoever takes a resource owns it."""
+    """What a client has begun with `async_add_*`, each with its purpose. Taking a resource means owning it."""
 
     def __init__(self, client: TransportClient) -> None:
         self._client = client
@@ -37,7 +37,7 @@ class PendingRegistrations(Generic[Purpose]):
         self._purposes[registration_id] = purpose
 
     def take(self) -> list[Answer[Purpose]]:
-        """Those that the driver has answered since, in the order in which they were asked for."""
+        """Returns the outcomes since the last call, in the order in which they were asked for."""
         answers: list[Answer[Purpose]] = []
         for registration_id, purpose in list(self._purposes.items()):
             answer = self._ask(registration_id, purpose)

@@ -197,7 +197,7 @@ cdef class Publication:
         return result
 
     def offer_reserved(self, payload, supplier) -> int:
-        """As `offer`, with a reserved value in each frame's header: `supplier(frame_payload: bytes) -> int`.
+        """Like `offer`, with a reserved value in each frame's header: `supplier(frame_payload: bytes) -> int`.
 
         It is asked for every fragment before anything is appended, so what it raises leaves the stream as it was.
         """
@@ -262,7 +262,7 @@ cdef class Publication:
 
     @property
     def position_limit(self) -> int:
-        """Nothing is taken at or above it; RESULT_CLOSED when closed."""
+        """The position at which offers are refused until it moves on; RESULT_CLOSED when closed."""
         return CLOSED if self.closed else ordo_load_acquire_i64(self.limit_address)
 
     @property
@@ -272,7 +272,7 @@ cdef class Publication:
 
     @property
     def is_connected(self) -> bool:
-        """A subscriber is there, as far as the driver knows."""
+        """Whether there is a subscriber, as far as the driver knows."""
         return not self.closed and self.log.is_connected()
 
     @property
@@ -285,7 +285,7 @@ cdef class Publication:
 
     @property
     def is_original(self) -> bool:
-        """This registration created the log; later ones of a shared publication did not."""
+        """Whether this registration created the log; later ones of a shared publication did not."""
         return self.registration_id == self.original_registration_id
 
     @property
@@ -494,7 +494,7 @@ cdef class BufferClaim:
     """A frame reserved in the log. `buffer` is its payload to write; `commit` or `abort` ends it, once."""
 
     def __bool__(self) -> bool:
-        """There is a frame to write."""
+        """Whether there is a frame to write."""
         return self.position > 0
 
     @property

@@ -48,7 +48,7 @@ class Backlog(NamedTuple):
 
 
 def stream_counters(counters: Iterable[CounterDescriptor]) -> list[StreamCounter]:
-    """Those of streams, by stream and session. A key that is no stream's is passed over."""
+    """Returns the counters that belong to streams, by stream and session; all others are passed over."""
     found = []
     for one in counters:
         if one.type_id not in STREAM_TYPES or len(one.key) < _KEY.size:

@@ -55,11 +55,11 @@ cdef class Subscription:
         return self._poll(handler, limit, NO_LIMIT, MODE_CONTROLLED)
 
     def poll_messages(self, handler, int limit=10) -> int:
-        """As `poll`, for whole messages: fragments are put together."""
+        """Like `poll`, for whole messages: fragments are put together."""
         return self._poll(handler, limit, NO_LIMIT, MODE_WHOLE)
 
     def controlled_poll_messages(self, handler, int limit=10) -> int:
-        """As `controlled_poll`, for whole messages."""
+        """Like `controlled_poll`, for whole messages."""
         return self._poll(handler, limit, NO_LIMIT, MODE_WHOLE | MODE_CONTROLLED)
 
     def block_poll(self, handler, int32_t limit_bytes) -> int:
@@ -67,7 +67,7 @@ cdef class Subscription:
         return sum([image.block_poll(handler, limit_bytes) for image in self.images])
 
     def raw_poll(self, handler, int32_t limit_bytes) -> int:
-        """As `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`; see `Image.raw_poll`."""
+        """Like `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`; see `Image.raw_poll`."""
         return sum([image.raw_poll(handler, limit_bytes) for image in self.images])
 
     @property
@@ -76,7 +76,7 @@ cdef class Subscription:
 
     @property
     def is_connected(self) -> bool:
-        """At least one image is there."""
+        """Whether there is at least one image."""
         return not self.closed and bool(self.images)
 
     @property

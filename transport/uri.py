@@ -373,7 +373,7 @@ class ChannelUri:
 
     @property
     def start_position(self) -> StartPosition | None:
-        """Of a publication; None when it starts at a random term."""
+        """Where a publication starts; None when it starts at a random term."""
         if not self.has("init-term-id"):
             return None
         return StartPosition(*(self.integer(key, 0) for key in _START_KEYS))

@@ -163,7 +163,7 @@ class ArchiveClient:
         self._run(calls.stop_recording_subscription(subscription_id))
 
     def stop_recording_by_id(self, recording_id: int) -> bool:
-        """As `stop_recording`, by recording id; returns whether it was being recorded."""
+        """Like `stop_recording`, by recording id; returns whether it was being recorded."""
         return self._run(calls.stop_recording_by_id(recording_id))
 
     # --- looking ------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ class ArchiveClient:
         return self._run(calls.delete_detached_segments(recording_id))
 
     def purge_segments(self, recording_id: int, new_start_position: int) -> int:
-        """As `detach_segments` and `delete_detached_segments` together."""
+        """Like `detach_segments` and `delete_detached_segments` together."""
         return self._run(calls.purge_segments(recording_id, new_start_position))
 
     def attach_segments(self, recording_id: int) -> int:

@@ -83,7 +83,7 @@ class DriverRequests:
         on_failure: Callable[[OrdoError], object],
         on_image: Callable[[Any], object],
     ) -> DriverRequest:
-        """As `add_exclusive_publication`. `on_image` may be called before `on_ready`."""
+        """Like `add_exclusive_publication`. `on_image` may be called before `on_ready`."""
         return self._add(
             lambda: self.client.async_add_subscription(channel, stream_id, on_available_image=on_image),
             on_ready,

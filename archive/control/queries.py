@@ -155,7 +155,7 @@ class QueryRequests:
         session.responses.send_ok(request.correlation_id, self._bounded(request.recording_id, position))
 
     def _bounded(self, recording_id: int, position: int) -> int:
-        """At most how far the archive's owner lets clients read."""
+        """Returns the position, or the limit up to which clients may read, if that is lower."""
         limit = self._access.replay_limit(recording_id)
         return position if limit is None else min(position, limit.value)
 

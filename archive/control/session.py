@@ -45,7 +45,7 @@ def response_channel(text: str, config: ControlConfig) -> str:
 
 
 class ControlSession:
-    """Made for an AuthConnectRequest; bound to the image it came on."""
+    """The session of one client, made for its AuthConnectRequest and bound to the image that brought it."""
 
     def __init__(
         self, session_id: int, image: Image, request: Any, config: ControlConfig, driver: DriverRequests, now_ns: int

@@ -13,4 +13,4 @@ class Echo(ClusteredService):
             session.offer(payload)
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
-        """There is nothing to keep."""
+        """Writes nothing: the service has no state."""

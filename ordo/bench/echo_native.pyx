@@ -8,7 +8,7 @@ cdef class NativeEcho(NativeClusteredService):
     """Holds no state."""
 
     def on_take_snapshot(self, writer):
-        """There is nothing to keep."""
+        """Writes nothing: the service has no state."""
 
     cdef int on_message(self, NativeSession session, int64_t timestamp, const uint8_t* payload, int64_t length_bytes,
                         int64_t position) except -1:

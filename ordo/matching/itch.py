@@ -358,7 +358,7 @@ def read_itch(data: bytes) -> Iterator[Any]:
 
 
 def read_itch_file(path: Path) -> Iterator[Any]:
-    """As `read_itch`, from a file, unpacked first when its name ends in `.gz`.
+    """Like `read_itch`, from a file, unpacked first when its name ends in `.gz`.
 
     Raises ConfigurationError when the file cannot be read.
     """

@@ -99,7 +99,7 @@ class OrderClient:
                 self._connection.park(PARK_NS / 1e9)
 
     def on_new_leader(self) -> None:
-        """What the old leader did not commit is lost: everything unanswered goes again."""
+        """Sends everything again that was not answered: what the old leader did not commit is lost."""
         self._begin_resend(self._clock_ns())
 
     def on_message(self, payload: bytes) -> None:
@@ -130,7 +130,7 @@ class OrderClient:
         self._gap_seen = False
 
     def _send_again(self) -> int:
-        """As many as the connection takes now; their number."""
+        """Sends again as many requests as the connection takes now. Returns their number."""
         sent = 0
         assert self._to_resend is not None
         while True:
@@ -160,6 +160,6 @@ class OrderClient:
             self._begin_resend(now_ns)
 
     def _oldest_overdue(self, now_ns: int) -> bool:
-        """True when the oldest request was sent, and sent again, too long ago."""
+        """Whether the oldest request has waited too long since it was last sent."""
         _, sent_ns = next(iter(self._pending.values()))
         return now_ns - max(sent_ns, self._resend_ns) > self._resend_after_ns

@@ -28,7 +28,8 @@ cdef inline uint64_t mix(uint64_t value) noexcept nogil:
 
 
 cdef uint64_t host_key(const SocketAddress* source, uint64_t secret) noexcept nogil:
-    """Of IPv6 the network of 64 bits: a host has all of the addresses behind it. Never 0."""
+    """Returns a number that stands for the host of an address, never 0. Of an IPv6 address only the first 64 bits count,
+    because a host has all addresses behind them."""
     cdef uint64_t part = 0
     if source.length_bytes <= IPV4_LENGTH:
         memcpy(&part, source.storage + 4, 4)
@@ -98,7 +99,7 @@ cdef class Admission:
         return 0
 
     def ask(self, bytes source, int32_t term_length, int64_t now_ns):
-        """As native code does; 0 when the image is admitted. For tests."""
+        """Like `admit`, callable from Python: 0 when the image is admitted. For tests."""
         cdef SocketAddress address
         load_address(&address, source)
         return self.admit(&address, term_length, now_ns)

@@ -17,7 +17,7 @@ THREADING_MODES = ("invoker", "shared", "shared-network", "dedicated")
 
 
 def default_directory() -> str:
-    """Where drivers and clients of this user meet when nothing else is said."""
+    """Returns the folder of the driver that this user's clients look for when they are told no other."""
     parent = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
     return os.path.join(parent, f"aeron-{getpass.getuser()}")
 
@@ -151,7 +151,7 @@ class MediaDriverConfig:
     """`name=address,...`: names that are answered from here, before anybody is asked."""
     termination_allowed: bool = False
     termination_token: bytes = b""
-    """What a client must say that asks the driver to end; empty: anything, if it is allowed at all."""
+    """The token with which a client must ask the driver to end. Empty: any will do, if ending is allowed at all."""
     threading_mode: str = "invoker"
     """invoker: its owner's thread; shared: one thread; shared-network: conductor, network; dedicated: one each."""
     conductor_idle: str = "park"

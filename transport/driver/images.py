@@ -263,7 +263,7 @@ class Images:
         self.context.receiver.release(image.setup)
 
     def on_endpoint_closing(self, endpoint: ReceiveEndpoint) -> None:
-        """Its socket goes: the images say so at once and end."""
+        """Ends the images of an endpoint whose socket is about to close; their senders are told at once."""
         now_ns = self.context.clock.now()
         for image in [image for image in self.all if image.endpoint is endpoint]:
             image.end_now(now_ns)

@@ -26,7 +26,7 @@ class Names:
         self._network = network
         self.table = table
         self.gossip: Gossip | None = None
-        """What other drivers tell, where this one takes part in that."""
+        """The names that other drivers have told of, if this driver takes part in gossip."""
 
     def lookup(self, host: str) -> str | None:
         """The numeric address of a name without waiting, None while it is looked up; raises TransportError."""
@@ -47,7 +47,7 @@ class WildcardPorts:
         self._next = 0
 
     def open(self, port: int, bind: Callable[[int], Channel]) -> Channel:
-        """What `bind` makes of the port, or of one of the range for 0. Raises TransportError when all are taken."""
+        """Returns what `bind` makes of the port, or for 0 of a free one. Raises TransportError when all are taken."""
         if port != 0:
             return bind(port)
         failure: TransportError | None = None

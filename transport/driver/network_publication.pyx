@@ -279,7 +279,7 @@ cdef class NetworkPublication(Worked):
         self.last_send_ns = now_ns
 
     cdef void _on_idle(self, int64_t now_ns) noexcept nogil:
-        """Nothing was sent: heartbeat, silent receivers, and the limit of flow control."""
+        """Does what is due when nothing was sent: heartbeats, silent receivers, and the limit of flow control."""
         cdef int64_t limit, producer, spy
         cdef int i
         if self.has_initial_connection and now_ns - self.last_send_ns > HEARTBEAT_INTERVAL_NS:

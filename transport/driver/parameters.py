@@ -40,7 +40,7 @@ class PublicationParameters:
 
 @dataclass(frozen=True)
 class SubscriptionParameters:
-    """Of one subscription. `session_id` None: any; `group` is true, false or infer; `group_tag` None: untagged."""
+    """Of one subscription: `session_id` None: any; `group` is true, false or infer; `group_tag` None: untagged."""
 
     session_id: int | None
     is_reliable: bool
@@ -59,7 +59,7 @@ class SubscriptionParameters:
 
 
 def publication_parameters(uri: ChannelUri, config: MediaDriverConfig) -> PublicationParameters:
-    """From a checked URI of a publication, UDP or IPC. Raises ChannelError for values that do not fit together."""
+    """Reads a checked URI of a publication, UDP or IPC. Raises ChannelError for values that do not fit together."""
     mtu = uri.integer("mtu", config.ipc_mtu if uri.is_ipc else config.mtu)
     term_length = uri.integer("term-length", config.ipc_term_length if uri.is_ipc else config.term_length)
     start = uri.start_position
@@ -88,7 +88,7 @@ def publication_parameters(uri: ChannelUri, config: MediaDriverConfig) -> Public
 
 
 def subscription_parameters(uri: ChannelUri, config: MediaDriverConfig) -> SubscriptionParameters:
-    """From a checked URI of a subscription, UDP, IPC or spy."""
+    """Reads a checked URI of a subscription, UDP, IPC or spy."""
     tag = uri.value("gtag")
     return SubscriptionParameters(
         session_id=uri.session_id,

@@ -309,7 +309,7 @@ cdef class PublicationImage(Worked):
         self.sm_due = True
 
     cdef int _send_all(self, const uint8_t* frame, uint32_t length, int64_t now_ns) noexcept nogil:
-        """To every path that was heard of late (the only one always); how many went out."""
+        """Sends to every path that was heard lately, or to the only one there is. Returns how many datagrams went out."""
         cdef Connection* connections = <Connection*> self.connections.items
         cdef int64_t i
         cdef int sent = 0
@@ -420,7 +420,7 @@ cdef class PublicationImage(Worked):
         self._track(transport, &address, now_ns)
 
     def drop_connection(self, ReceiveTransport transport not None):
-        """Its destination was removed."""
+        """Forgets a path whose destination was removed."""
         cdef Connection* connections = <Connection*> self.connections.items
         cdef int64_t i
         for i in range(self.connections.count - 1, -1, -1):
@@ -431,7 +431,7 @@ cdef class PublicationImage(Worked):
         self.subscribers.add(position.address)
 
     def remove_subscriber(self, Counter position not None):
-        """It no longer holds the window."""
+        """Removes a subscriber: it no longer holds the window back."""
         self.subscribers.remove(position.address)
 
     def subscribers_have_drained(self):
@@ -442,14 +442,14 @@ cdef class PublicationImage(Worked):
         return True
 
     def reject(self, bytes reason not None):
-        """From now on the sender is told the reason instead of a position (§6.3)."""
+        """Rejects the image: from now on its sender is told the reason instead of a position (§6.3)."""
         self.rejection = reason[:ERROR_TEXT_MAX]
         self.is_rejected = True
         self.sm_due = True
         count_event(self.system, COUNTER_IMAGES_REJECTED, 1)
 
     def end_now(self, int64_t now_ns):
-        """Its socket is about to close: the sender is told at once that this receiver goes."""
+        """Ends the image because its socket is about to close; the sender is told at once."""
         if self.state == IMAGE_ACTIVE:
             self.state = IMAGE_DRAINING
             if not self.is_superseded and not self.is_rejected:

@@ -52,7 +52,7 @@ BYTES_MAPPED = 35
 
 @dataclass
 class PublicationLink:
-    """What one client has of a publication: its own registration id."""
+    """One client's share in a publication, with the registration id that the client knows it by."""
 
     registration_id: int
     client_id: int

@@ -23,7 +23,7 @@ class Tether:
         return self.state != RESTING
 
     def check(self, position: int, limit: int, now_ns: int) -> str | None:
-        """What to do now: linger (tell the client), rest (drop from the window), close, rejoin, or nothing.
+        """What is to be done: linger (tell the client), rest (drop from the window), close, rejoin, or nothing.
 
         `limit` is the position an active subscriber must be beyond not to count as late.
         """
