@@ -48,7 +48,7 @@ def open_archive(tmp_path: Path, storage: FileStorage, sink: Sink) -> Iterator[C
 
 @pytest.fixture
 def fresh_archive(open_archive: Callable[..., Archive]) -> Callable[..., Archive]:
-    """As `open_archive`, for tests with many examples: closes the archive of the example before, failed or not."""
+    """Like `open_archive`, for tests with many examples: closes the archive of the example before, failed or not."""
     last: list[Archive] = []
 
     def open_next(**options: Any) -> Archive:

@@ -99,7 +99,7 @@ def test_pages_that_reached_the_disk_out_of_order(
 
 @pytest.mark.parametrize("pad", [0, 4064, 8000])
 def test_a_pad_at_the_end_does_not_count(crash: Any, open_archive: Callable[..., Archive], pad: int) -> None:
-    """It may be that of a leadership term whose first record was lost: the recording ends before it."""
+    """The PAD may be that of a leadership term whose first record was lost, so the recording ends before it."""
     frames = crash([b"before"], pad=pad)
     archive = open_archive()
     assert archive.descriptor(0).stop_position == frames[-1].position

@@ -72,7 +72,7 @@ def test_messages_and_requests_for_guessed_sessions_do_nothing(start_cluster: St
 
 
 def test_a_message_for_anothers_session_is_refused_and_counted(start_cluster: StartCluster) -> None:
-    """Also by one who has learnt its number: a session is bound to the image that it was opened on."""
+    """A session is bound to the image that it was opened on, so that knowing its number is not enough."""
     cluster = start_cluster()
     leader, endpoint = leader_endpoint(cluster)
     with Writer(cluster.ingress_endpoints) as writer, stranger(endpoint) as send:

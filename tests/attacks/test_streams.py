@@ -143,7 +143,7 @@ def test_a_payload_that_looks_like_a_header(attacked: Attacked) -> None:
 
 
 def test_set_ups_without_end(attacked: Attacked) -> None:
-    """Of one host: it has its images, everybody else goes on, and new ones of others still come."""
+    """One host has as many images as it may; all other hosts go on, and still get new ones."""
     before = attacked.used_bytes()
     for number in range(3000):
         attacked.send(setup(number))
@@ -171,7 +171,7 @@ def test_terms_of_a_gigabyte(attacked: Attacked) -> None:
 
 
 def test_frames_in_anothers_stream(attacked: Attacked) -> None:
-    """By one who knows all that names the stream, and where it goes on, but is not at its publisher's address."""
+    """The attacker knows everything that names the stream and where it goes on, but has not its publisher's address."""
     session, term_length = attacked.publication.session_id, 65536
     for number in range(20):
         position = attacked.publication.position
@@ -217,7 +217,7 @@ def test_noise_and_mutants(attacked: Attacked, seed: int) -> None:
 
 
 def test_a_client_that_fills_its_own_log_buffer_with_anything(attacked: Attacked) -> None:
-    """From another process, in the file that it shares with the driver."""
+    """The damage is done by another process, in the file that it shares with the driver."""
     for kind, prefix in (
         ("aeron:udp?endpoint=127.0.0.1:9|spies-simulate-connection=true", "aeron-spy:"),
         ("aeron:ipc", ""),
@@ -250,7 +250,7 @@ def test_nobody_else_reads_the_messages(attacked: Attacked) -> None:
 
 
 def test_a_cluster_under_forged_streams(start_cluster: StartCluster) -> None:
-    """At consensus and ingress of every member: three nodes died of it, and echoes held the memory of a node."""
+    """Sent to consensus and ingress of every member. Three nodes once died of it; echoes held the memory of one."""
     cluster = start_cluster()
     with Writer(cluster.ingress_endpoints) as writer, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         writer.write(50)

@@ -32,7 +32,7 @@ def expected_outputs() -> list[str]:
 
 
 def on_ports_of_its_own(*paths: Path) -> int:
-    """Has the files name ports that nobody uses, instead of 20000, 20010 and 20020; the first of them."""
+    """Puts ports that nobody uses into the files, instead of 20000, 20010 and 20020. Returns the first of them."""
     for base in range(32_000, 32_700, 30):
         with ExitStack() as stack:
             try:

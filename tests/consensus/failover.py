@@ -8,7 +8,7 @@ RUNS = 60
 
 
 def hand_over(leader: SimulatedNode) -> None:
-    """To the member with most of the log."""
+    """Hands leadership over to the member with most of the log."""
     assert leader.transfer(None)
 
 

@@ -374,7 +374,7 @@ class SimulatedNode:
                 self.world.send_message(self.member_id, member_id, command.message)
 
     def introduce(self, member_id: int, message: Message) -> None:
-        """With a configuration of the log, one may be a stranger to the others."""
+        """A member that has its configuration from the log may be a stranger to the others."""
         assert self.core is not None
         if isinstance(message, CanvassPosition | NewLeadershipTerm) and self.core.configuration_position >= 0:
             for named_id in self.core.configuration.member_ids:

@@ -154,7 +154,7 @@ def test_4_2_1_the_only_voter_leads_at_once_with_learners_beside_it() -> None:
 
 
 def test_4_2_1_a_member_called_a_learner_by_its_settings_gives_no_vote() -> None:
-    """It may be a voter whose disk was replaced, with its votes."""
+    """The member may be a voter whose disk was replaced, and its votes with it."""
     learner = Harness(3, member_id=2, learner_ids=(2,)).canvassing()
     learner.request_from(0, 1)
     assert not learner.sent(Vote)

@@ -74,7 +74,7 @@ def alone() -> Harness:
 
 
 def test_a_round_under_way_ends_when_the_members_it_waited_for_are_removed() -> None:
-    """Those that have answered are a quorum of the smaller configuration; nobody else will answer."""
+    """Those that have answered are a quorum of the smaller configuration, and nobody else will answer."""
     reader = leader(5).ask("a").ack(1)
     assert reader.confirmed() == []
     reader.node.core.on_configuration(2 * FIRST_RECORD, Configuration((0, 1, 2)))
@@ -178,7 +178,7 @@ def test_follower_acknowledges_its_own_leader_in_its_term() -> None:
 
 
 def test_member_that_is_bound_to_a_later_term_acknowledges_nothing() -> None:
-    """It may have made another member the leader."""
+    """This member gave its vote in a later term, and may have made another member the leader."""
     reader = follower()
     reader.node.tick(600)
     assert reader.receive(ReadHeartbeat(0, 7, 0)).sent() == []

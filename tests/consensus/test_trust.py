@@ -179,7 +179,7 @@ def test_the_end_of_one_leaders_log_says_nothing_about_the_next() -> None:
 
 
 def test_distrusted_follower_acknowledges() -> None:
-    """Its acknowledgement is about the leader's log, which it has; a cluster with one whole follower commits."""
+    """A distrusted member acknowledges the leader's log, which it has, so a cluster with one whole follower commits."""
     node = joined(damaged()).appended(600)
     assert (1, AppendPosition(1, 600, 0, 1)) in node.sent(AppendPosition)
 
@@ -188,7 +188,7 @@ def test_distrusted_follower_acknowledges() -> None:
 
 
 def test_member_without_its_vote_follows_nobody_until_all_others_told_their_terms() -> None:
-    """It may have voted for member 2 in term 4: an acknowledgement to the leader of term 1 would let both commit."""
+    """The member may have voted for member 2 in term 4; acknowledging to the leader of term 1 lets both commit."""
     node = Harness(distrust=BOTH).canvassing()
     assert not node.announce(1, 1, 0).of(JoinLog)
     answer(node, 1, bound=1, leads=1, end=96)

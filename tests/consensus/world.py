@@ -164,7 +164,7 @@ class World:
             self.blocked = set()
 
     def stop_faults(self) -> None:
-        """From now on everything works."""
+        """Ends all faults: from now on everything works."""
         self.faults_on = False
         self.blocked = set()
         for node in self.nodes:

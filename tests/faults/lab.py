@@ -154,7 +154,7 @@ class Lab:
             os.killpg(self.cluster.pid(member_id), signal.SIGCONT)
 
     def container_pid(self, member_id: int) -> int | None:
-        """Of the container that a member started last; None before the first."""
+        """The process id of the container that a member started last; None before the first."""
         started = list(self.cluster.log_events(member_id, PID_EVENT))
         return int(str(started[-1]["pid"])) if started else None
 

@@ -117,7 +117,7 @@ class Nemesis:
         return end_all
 
     def _begin_stop(self, member_id: int, number: int) -> Callable[[], None] | None:
-        """In good order: it hands its leadership over first."""
+        """Stops a node in good order: it hands its leadership over first."""
         if not self._is_well(member_id):
             return None
         self.lab.may_end.add(member_id)

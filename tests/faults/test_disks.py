@@ -17,7 +17,7 @@ SLOW_SYNC_MS = 700  # longer than the leader heartbeat timeout
 
 
 def make_leader(lab: Lab, member_id: int) -> None:
-    """By transfer of leadership, if it does not lead already."""
+    """Makes a member the leader, by a transfer of leadership if it does not lead already."""
     leader = lab.leader()
     if leader != member_id:
         done = ordo("cluster", "transfer", "--to", str(member_id), "--config", str(lab.cluster.config_path(leader)))

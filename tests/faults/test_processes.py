@@ -49,7 +49,7 @@ def test_members_that_stand_still(tmp_path: Path) -> None:
 
 
 def test_a_container_that_stands_still_holds_up_no_election(tmp_path: Path) -> None:
-    """Its node leads on, and what was committed meanwhile is answered when it goes on."""
+    """The container's node leads on, and what was committed meanwhile is answered once the container runs again."""
     with laboratory(tmp_path / "lab") as lab:
         lab.run(0.3)
         leader, pid = lab.leader(), lab.container_pid(lab.leader())

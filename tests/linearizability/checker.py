@@ -55,7 +55,7 @@ class Model(Protocol):
     """A sequential object."""
 
     def initial(self) -> Hashable:
-        """Its state before all operations."""
+        """The state of the model before all operations."""
         ...
 
     def step(self, state: Any, operation: Operation) -> tuple[bool, Hashable]:

@@ -145,7 +145,7 @@ def test_aerons_tool_reads_an_exported_folder(
 def test_recordings_are_copied_between_aerons_archive_and_ordos(
     java: JavaPeers, tmp_path: Path, shm_path: Path, free_port: Callable[[], int]
 ) -> None:
-    """From Ordo's to Aeron's, and the copy back again."""
+    """A recording goes from Ordo's archive to Aeron's, and the copy back again."""
     address = f"127.0.0.1:{free_port()}"
     host = java.start(
         "ArchiveHost", shm_path / "java", tmp_path / "java", f"aeron:udp?endpoint={address}",

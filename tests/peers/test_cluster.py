@@ -42,7 +42,7 @@ def start_cluster(java: JavaPeers, tmp_path: Path) -> Iterator[StartCluster]:
 
 
 def endpoints(cluster: LocalCluster, *member_ids: int) -> str:
-    """Of these members (all when none is given), as the Java client takes them."""
+    """The ingress endpoints of these members (of all if none is given), as the Java client takes them."""
     chosen = member_ids or cluster.member_ids
     return ",".join(f"{member_id}={cluster.ingress_endpoints[member_id]}" for member_id in chosen)
 
@@ -166,7 +166,7 @@ def test_leader_that_stands_still(java: JavaPeers, start_cluster: StartCluster, 
 
 
 def test_silent_session_times_out(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
-    """Kept alive it lives through three timeouts; then it is quiet, and is told why it was closed."""
+    """A session that is kept alive lives through three timeouts; one that falls silent is told why it was closed."""
     cluster = start_cluster(session_timeout="2s", leader_heartbeat_timeout="2s")  # one leader, on a busy machine, too
     peer, _ = start_client(java, shm_path / "java", endpoints(cluster))
     with pytest.raises(PeerFailedError, match="nothing like 'event'"):

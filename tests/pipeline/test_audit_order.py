@@ -44,7 +44,7 @@ def found(directory: str) -> list[tuple[str, int, int, int]]:
 
 @pytest.mark.parametrize("number", [0, 1, 77, 165, 300, 599, 600, 1199])
 def test_a_forged_term_is_named_at_its_record(tmp_path: Path, number: int) -> None:
-    """It was once named where each later segment begins, and at every record behind it. 165 begins a segment."""
+    """The finding once came again where each later segment begins, and at every record in it. 165 begins one."""
     term = 1 if number < 600 else 2
     directory, begins = write_terms(tmp_path, {number: 99})
     assert found(directory) == [("leadership term that no record begins", begins[number], term, 99)]

@@ -63,7 +63,7 @@ def test_batches_that_are_held_are_not_written_over(recording: RecordingBuilder)
 
 
 def test_memory_that_nobody_holds_is_used_again(recording: RecordingBuilder) -> None:
-    """Also by another decoder, and with other columns and nulls than before."""
+    """The memory may be used again by another decoder, with other columns and nulls than before."""
     whole = rows_of(batches_of(decoder_of(recording, 1000)))
     for columns in (COLUMN_NAMES, ("session_id", "kind", "payload")):
         decoder, row, places = decoder_of(recording, 7, columns), 0, set()

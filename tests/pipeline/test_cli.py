@@ -37,7 +37,7 @@ def test_missing_java_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_java_that_is_too_old_is_one_line(tmp_path: Path) -> None:
-    """As Java 8 and 11 end: before Spark could say anything."""
+    """Java 8 and 11 end like this, before Spark can say anything."""
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'Error: UnsupportedClassVersionError: class file version 61.0' >&2\nexit 1\n")

@@ -115,7 +115,7 @@ def test_struct(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_protobuf(spark: SparkSession, tmp_path: Path) -> None:
-    """With the messages that protobuf itself brings: nested, repeated, and recursive."""
+    """Uses messages that protobuf itself brings: nested, repeated, and recursive ones."""
     files = descriptor_pb2.FileDescriptorSet()
     for module in (descriptor_pb2, timestamp_pb2):
         module.DESCRIPTOR.CopyToProto(files.file.add())

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.shared_data, pytest.mark.slow, pyte
 
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Of three nodes that took two snapshots on the way and stopped in good order."""
+    """The archives of three nodes that took two snapshots on the way and stopped in good order."""
     if not ITCH.exists():
         pytest.skip(f"shared data is not beside the checkout: {ITCH}")
     root = tmp_path_factory.mktemp("demo")
@@ -80,7 +80,7 @@ def test_three_nodes_are_clean(spark: SparkSession, archives: list[str]) -> None
 
 @pytest.fixture
 def copy(archives: list[str], tmp_path: Path) -> str:
-    """Of the second node's archive, to be damaged."""
+    """A copy of the second node's archive, to be damaged."""
     folder = tmp_path / "copy" / "archive"
     shutil.copytree(archives[1], folder)
     return str(folder)

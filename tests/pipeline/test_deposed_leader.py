@@ -30,7 +30,7 @@ def recorded_beyond(aeron_dir: Path, position: int) -> bool:
 
 
 def end(cluster: LocalCluster, member: int) -> None:
-    """Also when there is nobody to hand over to: a second signal ends a node at once."""
+    """A second signal ends a node at once, even when there is nobody to hand over to."""
 
     def has_ended() -> bool | None:
         if cluster.is_running(member):

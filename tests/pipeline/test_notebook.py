@@ -18,7 +18,7 @@ NOTEBOOK = ROOT / "docs" / "notebooks" / "pipeline.ipynb"
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_notebook_runs(tmp_path: Path) -> None:
-    """In a process of its own, as it stops the Spark session it starts; its cells in order, in one namespace."""
+    """Runs the cells in order, in one namespace, and in a process of its own, since they stop their Spark session."""
     cells = [
         "".join(cell["source"]) for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"
     ]

@@ -45,7 +45,7 @@ def rows(tasks: list[tuple[Run, ...]], predicates: Predicates | None = None) -> 
 
 
 def whole(recording: Recording) -> list[Row]:
-    """By one cursor for each segment, as no plan is needed for."""
+    """Reads with one cursor for each segment, for which no plan is needed."""
     return rows([planner.whole_runs(recording, recording.start, recording.limit, 0, True)])
 
 

@@ -88,7 +88,7 @@ def replay(
 
 
 def test_a_log_without_snapshot_and_baseline_is_not_checked(tmp_path: Path) -> None:
-    """It was once said to agree, whatever the service did."""
+    """The verdict was once that it agrees, whatever the service did."""
     directory, _ = write_log(tmp_path, ())
     facts, results = replay(directory, "DoubleTally")
     assert facts["status"] == "not checked"

@@ -35,7 +35,7 @@ def test_only_payloads_are_taken() -> None:
 
 
 def test_answers_come_to_the_address_that_reaches_the_members() -> None:
-    """It was once always loopback, which only members on the same machine can answer to."""
+    """The address was once always loopback, to which only members on the same machine can send."""
     assert local_egress({0: "nowhere.invalid:1", 1: "127.0.0.1:9000"}) == "aeron:udp?endpoint=127.0.0.1:0"
     assert local_egress({0: "[::1]:9000"}) == "aeron:udp?endpoint=[::1]:0"
     with pytest.raises(PipelineError, match="no way to any member"):

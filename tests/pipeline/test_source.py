@@ -107,7 +107,7 @@ def test_one_frame_serves_many_queries_with_pushdown(spark: SparkSession, archiv
 
 
 def test_one_frame_serves_many_queries(spark: SparkSession, archive: str, shape: LogShape) -> None:
-    """As registered by default. Spark would keep pushed filters with the frame."""
+    """The source as it is registered by default. With pushed filters Spark would keep them with the frame."""
     log = load(spark, archive)
     assert log.where("kind = 'timer'").count() == shape.terms
     both = log.where("kind = 'timer'").unionByName(log.where("kind = 'session_open'"))
@@ -237,6 +237,6 @@ def test_times_without_zone_are_utc() -> None:
 
 
 def test_the_source_is_registered_by_name(spark: SparkSession, archive: str) -> None:
-    """As a user does it, without our helper."""
+    """Reads as a user does, without our helper."""
     spark.dataSource.register(OrdoLog)
     assert spark.read.format("ordo").load(archive).agg(F.max("position")).head(1)[0][0] > 0

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_table_keeps_the_options_it_was_made_with(archive: str) -> None:
-    """As Spark calls the source: with options when the table is made, with none when it is read."""
+    """Spark calls the source like this: with options when the table is made, with none when it is read."""
     made = OrdoLog({"path": f"file:{archive}", "location": f"file:{archive}", "kinds": "timer", "option.kinds": "timer",
                     "provider": "ordo", "owner": "me"})  # fmt: skip
     schema = made.schema()

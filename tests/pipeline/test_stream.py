@@ -103,7 +103,7 @@ def delivered(reader: LogStreamReader, start: dict[str, int], end: dict[str, int
 
 
 def test_never_past_the_commit_position(live: LiveLog) -> None:
-    """Also where the commit position falls between two fragments of a message."""
+    """The commit position may fall between two fragments of a message."""
     live.write(10)
     live.write(3, length=5000)
     whole = live.positions[11] - live.positions[10]

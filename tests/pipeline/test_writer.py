@@ -240,7 +240,7 @@ class Task:
 
 
 def cut(rows: Rows, parts: int) -> list[Rows]:
-    """In ranges, as Spark cuts."""
+    """Cuts rows into ranges, as Spark does."""
     edges = [len(rows) * index // parts for index in range(parts + 1)]
     return [rows[start:end] for start, end in pairwise(edges)]
 

@@ -90,7 +90,7 @@ def lose_snapshot(node: SimulatedNode, random: Random) -> Loss | None:
 def _flip(
     node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int, kind: str
 ) -> Loss | None:
-    """Of a payload: what a header says is not under a checksum."""
+    """Flips a bit of a payload; what a header says is not under a checksum."""
     reader = RecordingReader(_storage(node), node.archive_folder, descriptor, start)
     try:
         messages = [(one.start_position, len(one.payload)) for one in reader.messages(end) if one.payload]

@@ -84,7 +84,7 @@ class FaultSchedule:
         return self.random.choice(alive) if alive else None
 
     def stop(self) -> None:
-        """From now on everything works."""
+        """Ends all faults: from now on everything works."""
         self.is_on = False
         world = self.world
         world.note("faults stop")
@@ -128,7 +128,7 @@ class FaultSchedule:
             self._later(lambda: self._restart(node))
 
     def lose_power(self) -> None:
-        """Of one member, of all at once, or of one in the middle of its next metadata transactions."""
+        """Power is lost by one member, by all at once, or by one in the middle of its next metadata transactions."""
         node = self._victim()
         if node is None:
             return

@@ -13,7 +13,7 @@ MANNERS = ("down", "cut off", "deaf", "mute", "flapping")
 
 
 class FaultyMinority:
-    """As many members as a quorum can do without, each in a manner of its own, from `begin` to `end`.
+    """Keeps as many members faulty as a quorum can do without, each in a manner of its own, from `begin` to `end`.
 
     Down: its process is gone. Cut off: no member hears it, nor does it hear any. Deaf: it hears none. Mute: none hears
     it. Flapping: cut off and back by turns, at moments of its own.

@@ -34,7 +34,7 @@ def node_address(member_id: int) -> str:
 
 
 def node_name(member_id: int) -> str:
-    """Its host's name; where `host_names` is set, members know each other by it."""
+    """The name of the member's host; where `host_names` is set, members know each other by it."""
     return f"host{member_id}.test"
 
 
@@ -122,9 +122,9 @@ class SimulatedNode(NodeActor):
         """What a leader may still count, although the disk has lost it; until the log is as long again."""
         self.was_removed = False
         self.starts_again = False
-        """It has ended to be built anew, and is to be booted when it has left."""
+        """The member has ended to be built anew, and is to be booted when it has left."""
         self.has_own_error = False
-        """Its service was made to raise alone."""
+        """The service of this member alone was made to raise."""
         self.started_position = 0
         self.log_end_acknowledged = 0
         """End of the log as it was last reported, by any of its lives: what a restart must find again."""

@@ -72,7 +72,7 @@ class Reply(NamedTuple):
 
 
 def encode_reply(request: Request, ok: bool, value: int) -> bytes:
-    """As a Reply is read."""
+    """The bytes of a reply, which `decode_reply` reads."""
     return _REPLY.pack(request.client, request.number, ok, value)
 
 

@@ -86,7 +86,7 @@ class Options:
     requests: str = ""
     """How clients ask: "" by offers, "requests", or "journal": by requests that outlive their process."""
     poison_chance: float = 0.0
-    """Of a request at which every service raises."""
+    """The chance that a request makes every service raise."""
     own_error_mean_ns: int = 0
     """Until the service of one member raises alone."""
     on_error: str = "stop"

@@ -25,10 +25,10 @@ class Observer(Protocol):
         """One record; `digest` covers all records so far. `wrong`: what must not have happened, else ''."""
 
     def on_started(self, member_id: int, position: int, digest: str) -> None:
-        """From a snapshot at `position`, or from 0."""
+        """A service was started, from a snapshot at `position` or from 0."""
 
     def on_snapshot(self, member_id: int, position: int, digest: str) -> None:
-        """Took one."""
+        """A service took a snapshot."""
 
     def on_request(self, session_id: int, request: Request, position: int) -> None:
         """A client's request was executed, perhaps not for the first time and not on the first member."""
@@ -79,7 +79,7 @@ class RegisterService(ClusteredService):
         self._observer = observer
         self._padding = snapshot_padding_bytes
         self.fails_next = False
-        """At its next record it raises an error that no other member has."""
+        """Makes the service raise, at its next record, an error that no other member has."""
         self._cluster: Cluster | None = None
 
     @property

@@ -79,7 +79,7 @@ def test_pinned_seed(seed: int) -> None:
 
 @pytest.mark.timeout(400)
 def test_every_kind_of_fault_occurs() -> None:
-    """In runs cut short, so that only what is drawn matters."""
+    """The runs are cut short, for only what is drawn matters here."""
     met: Counter[str] = Counter()
     for seed in range(1, KINDS_SEEDS + 1):
         options = draw(RandomSource(seed).stream("options"))

@@ -182,7 +182,7 @@ class World(Timeline):
         return self.nodes[0].first_configuration.quorum_threshold
 
     def members(self) -> list[SimulatedNode]:
-        """Of the configuration of the serving leader, or of the beginning."""
+        """The members by the configuration of the serving leader, or by that of the beginning."""
         leader = self.leader()
         configuration = self.nodes[0].first_configuration if leader is None else leader.module.core.configuration
         return [self.nodes[member_id] for member_id in configuration.member_ids]

@@ -102,7 +102,7 @@ def test_a_payload_never_becomes_a_header(target: Target, length: int) -> None:
 
 
 def test_a_frame_over_a_quiet_payload_is_refused(target: Target) -> None:
-    """Its first bytes are zero, as where no frame is: only a record of what was claimed tells them apart."""
+    """The frame begins with zeros, like a place without a frame: only a record of what was claimed tells them apart."""
     target.send(frame(32, bytes(96)), frame(64, b"over it"), frame(96, b"over it"))
     assert target.counted(OVERLAPS) == 2
     target.send(frame(0, b""))

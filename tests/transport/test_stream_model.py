@@ -225,7 +225,7 @@ class StreamMachine(RuleBasedStateMachine):
         assert self.image.block_poll(handler, 32 * limit) == self.image.position - before
 
     def clean(self) -> None:
-        """As the driver does: behind the reader by a term, so that the next term is clean when it is reached."""
+        """Cleans as the driver does: a term behind the reader, so that the next term is clean when it is reached."""
         self.model.read_position = self.image.position
         self.model.clean(self.model.read_position - TERM_LENGTH)
         position = getattr(self, "cleaned", 0)

@@ -57,7 +57,7 @@ def end(pid: int) -> None:
 def test_a_stopped_subscriber_is_given_up_and_the_others_go_on(
     media: str, how: signal.Signals, shm_path: Path, free_port: Callable[[], int]
 ) -> None:
-    """It holds the stream up until the driver misses it, and not for longer; no counter of it is left."""
+    """The dead subscriber holds the stream up until the driver misses it, no longer, and leaves no counter behind."""
     channel = "aeron:ipc" if media == "ipc" else f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
     with running(shm_path, threading_mode="dedicated", **LIVENESS) as driver, connect(driver) as client:
         collector = Collector(client.add_subscription(channel, 10))
