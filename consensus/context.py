@@ -88,6 +88,13 @@ class Context:
         self.trust_terms: dict[int, int] = {}  # what other members are bound to, by member id
         self.trust_position = NULL_POSITION  # end of all that the leader of this term had published
 
+    def doubt_state(self) -> None:
+        """This member gives no votes until it starts again: its service's state is not that of the others."""
+        if Distrust.STATE not in self.distrust:
+            self.distrust |= Distrust.STATE
+            self.voted_for = NULL_MEMBER
+            self.trust_request_id = self.trust_request_id or self.rng.uniform_int(1, REQUEST_ID_MAX)
+
     def _nothing_is_handed_over(self) -> None:
         self.transfer_target_id = NULL_MEMBER  # leader: who is to lead next
         self.transfer_position = NULL_POSITION  # leader: end of the log that the target must have

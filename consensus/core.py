@@ -254,6 +254,16 @@ class ConsensusCore:
         """What this member has lost, so that it may not vote; NONE lets it vote."""
         return self._ctx.distrust
 
+    def doubt_state(self) -> None:
+        """Gives no votes until the next start, for the service's state is not that of the others. Not while leading."""
+        assert not self._ctx.is_leading, "a leader hands over first"
+        self._ctx.doubt_state()
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this member leads its term, serving or not yet."""
+        return self._ctx.is_leading
+
     @property
     def untrusted_members(self) -> list[int]:
         """Voters that lost something, as they said lately, so that they may not vote; this one included if so."""

@@ -11,3 +11,5 @@ class Distrust(IntFlag):
     """The log lacks records that this member had acknowledged."""
     VOTE = 2
     """This member may have voted in a term that it no longer knows."""
+    STATE = 4
+    """The service's state is not that of the other members. Never stored: each start looks again."""

@@ -1,10 +1,12 @@
 """For tests of services: in memory without a cluster, or with a whole cluster on this machine.
 
-`ServiceHarness` and `check_service` run a service in the caller's thread; see `service_api.testing`. `LocalCluster`
-runs real nodes on loopback ports; see `deploy.launcher`.
+`ServiceHarness` and `check_service` run a service in the caller's thread; see `service_api.testing`.
+`check_environments` runs it in processes with other hash seeds, garbage collections, time zones and locales.
+`LocalCluster` runs real nodes on loopback ports; see `deploy.launcher`.
 """
 
 from deploy.launcher import LocalCluster
+from service_api.environments import check_environments
 from service_api.testing import (
     AdvanceTime,
     CloseSession,
@@ -29,5 +31,6 @@ __all__ = [
     "Query",
     "ServiceHarness",
     "TakeSnapshot",
+    "check_environments",
     "check_service",
 ]

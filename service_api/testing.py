@@ -6,8 +6,8 @@
 
     check_service(MyService, inputs)      # deterministic, and any snapshot restores the whole state
 
-It runs in memory, in the caller's thread. What it cannot see are differences between processes, such as iteration over
-a set of strings in hash order.
+It runs in memory, in the caller's thread. Differences between processes, such as iteration over a set of strings in
+hash order, are for `service_api.environments`.
 """
 
 from __future__ import annotations

@@ -39,6 +39,9 @@ class RecordHost(Protocol):
     @property
     def log_position(self) -> int: ...
 
+    def stand_still(self) -> None:
+        """Nothing is executed or answered any more."""
+
     def publish_position(self) -> None: ...
 
     def ask_for_tick(self) -> None: ...
@@ -87,6 +90,9 @@ class RecordOrders:
     def on_order(self, position: int, order: int, text: bytes) -> None:
         """Raises the failure when the service is to end with it."""
         host = self._host
+        if order == RecordOrder.STAND_STILL:
+            host.stand_still()
+            return
         if order == RecordOrder.STOP:
             if self.failure is not None and position == self._failed_position:
                 raise self.failure

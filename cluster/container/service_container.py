@@ -625,6 +625,11 @@ class ServiceContainer(ContainerLoop):
         self.records.on_failure(failure, position, type(error).__qualname__)
         return True
 
+    def stand_still(self) -> None:
+        """The state is not that of the other members: the node goes on without its service until it starts again."""
+        self.executes = False
+        self.state = ContainerState.FAILED
+
     def waits_before(self, position: int) -> bool:
         return self.records.waits_before(position)
 

@@ -108,6 +108,16 @@ class SnapshotReports:
         )
         return max((held for held, count in counts.items() if count >= threshold), default=None)
 
+    def find_dissent(self, voter_ids: Collection[int], threshold: int) -> int | None:
+        """The newest position at which no quorum can come to hold a snapshot alike, whatever else is reported."""
+        digests: dict[int, Counter[bytes]] = {}
+        for member_id in voter_ids:
+            for held in self._reports[member_id].snapshots if member_id in self._reports else ():
+                digests.setdefault(held.log_position, Counter())[held.digest] += 1
+        silent = {position: len(voter_ids) - found.total() for position, found in digests.items()}
+        split = [one for one, found in digests.items() if max(found.values()) + silent[one] < threshold]
+        return max(split, default=None)
+
     def find_difference(self, agreed: HeldSnapshot) -> bytes | None:
         """The digest that this member has of a snapshot which others agree on, where it is another one."""
         own = self._reports.get(self._own_id)

@@ -57,6 +57,16 @@ class SnapshotShelf:
         doomed = [entry for entry in self._entries.values() if entry.log_position < log_position]
         return sum(self._remove(entry) for entry in sorted(doomed))
 
+    def keep_as_evidence(self, log_position: int) -> tuple[int, int]:
+        """Keeps the recordings (service's, module's) of a snapshot that is not that of the others; returns them."""
+        entry = self._entries.get(log_position)
+        if entry is None:
+            return NULL_VALUE, NULL_VALUE
+        recording_ids = entry.service_recording_id, entry.module_recording_id
+        for recording_id in self._store.put_evidence(log_position, recording_ids):
+            self._purge(recording_id)
+        return recording_ids
+
     def _remove(self, entry: SnapshotEntry) -> bool:
         recording_ids = (entry.service_recording_id, entry.module_recording_id)
         if any(self._archive.replays(recording_id) for recording_id in recording_ids):
@@ -64,13 +74,15 @@ class SnapshotShelf:
         self._store.remove_snapshot(entry.log_position)
         del self._entries[entry.log_position]
         self._digests.pop(entry.log_position, None)
+        evidence = self._store.evidence()
         for recording_id in recording_ids:
-            self._purge(recording_id)
+            if recording_id not in evidence:
+                self._purge(recording_id)
         return True
 
     def clear_snapshots(self) -> int:
         """At a start: deletes recordings of snapshots that never became whole; how many."""
-        kept = {
+        kept = self._store.evidence() | {
             one for entry in self._entries.values() for one in (entry.service_recording_id, entry.module_recording_id)
         }
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and not one.is_active]

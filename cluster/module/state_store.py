@@ -28,6 +28,10 @@ _LOG_BASE = b"log-base"
 _AGREED = b"agreed"
 _SKIP = b"skip/"
 _SKIP_WISH = b"skip-wish/"
+_EVIDENCE = b"evidence/"
+_EVIDENCE_ROW = struct.Struct(">qq")
+EVIDENCE_MAX = 2
+"""So many snapshots that differed are kept."""
 _SKIP_ROW = struct.Struct(">qq")
 
 
@@ -85,7 +89,8 @@ class StoredState:
 
 class StateStore:
     """Keys `vote`, `log`, `log-base`, `distrust`, `check-log`, `agreed`, `term/<id>`, `snapshot/<position>`,
-    `digest/<position>`, `skip/<position>` and `skip-wish/<position>`; integers big-endian, to sort."""
+    `digest/<position>`, `skip/<position>`, `skip-wish/<position>` and `evidence/<position>`; integers
+    big-endian, to sort."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -138,7 +143,7 @@ class StateStore:
     def put_distrust(self, distrust: Distrust) -> None:
         """What this member has lost, until it may vote again."""
         with self._store.transaction() as txn:
-            txn.put(_DISTRUST, bytes([distrust]))
+            txn.put(_DISTRUST, bytes([distrust & ~Distrust.STATE]))
 
     def put_check_log(self, check_log: bool) -> None:
         """Whether the next start is to read all of the log; nothing is written where that is known."""
@@ -218,6 +223,31 @@ class StateStore:
             txn.delete(_LOG)
             txn.put(_LOG_BASE, _I64.pack(entry.log_position))
             txn.put(_AGREED, _I64.pack(entry.log_position) + digest)
+
+    def replace_snapshots(self, entry: SnapshotEntry, digest: bytes, from_position: int) -> None:
+        """Takes a snapshot of another member in the place of all own ones from a position on; the log stays."""
+        with self._store.transaction() as txn:
+            for key, value in self._store.items(_SNAPSHOT):
+                found = self._snapshot(key, value)
+                if found.log_position >= from_position:
+                    _put_snapshot(txn, found._replace(is_valid=False), b"")
+            _put_snapshot(txn, entry, digest)
+            txn.put(_AGREED, _I64.pack(entry.log_position) + digest)
+
+    def put_evidence(self, log_position: int, recording_ids: tuple[int, int]) -> list[int]:
+        """Remembers a snapshot that was not that of the others, its recordings; what is forgotten for it."""
+        known = sorted(self._store.items(_EVIDENCE))
+        doomed = known[: max(0, len(known) + 1 - EVIDENCE_MAX)]
+        with self._store.transaction() as txn:
+            for key, _ in doomed:
+                txn.delete(key)
+            txn.put(_EVIDENCE + _I64.pack(log_position), _EVIDENCE_ROW.pack(*recording_ids))
+        return [recording_id for _, value in doomed for recording_id in _EVIDENCE_ROW.unpack(value)]
+
+    def evidence(self) -> set[int]:
+        """Recordings of snapshots that are kept because they differed."""
+        rows = self._store.items(_EVIDENCE)
+        return {recording_id for _, value in rows for recording_id in _EVIDENCE_ROW.unpack(value)}
 
     def close(self) -> None:
         self._store.close()

@@ -15,6 +15,7 @@ from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotRep
 from cluster.module.snapshot_schedule import SnapshotSchedule
 from cluster.module.snapshot_shelf import SnapshotShelf
 from cluster.module.snapshot_source import SnapshotSource
+from cluster.module.state_doubt import StateDoubt
 from cluster.wire import ordo_codecs
 from cluster.wire.members import parse_member
 from consensus.states import ElectionState
@@ -108,7 +109,8 @@ class Upkeep:
         self._reported: dict[int, bytes] = {}
         self._refused_ns: dict[int, int] = {}
         self._cleared_log_id = NULL_VALUE
-        self._different_position = NULL_VALUE
+        self._quorum_snapshot: HeldSnapshot | None = None
+        self.doubt = StateDoubt(host, core, store, self.shelf, self.reports, counters, own_id, order_record)
         self._handlers = self._message_handlers()
 
     def _message_handlers(self) -> dict[Any, Callable[[Any, int], None]]:
@@ -236,22 +238,11 @@ class Upkeep:
         if found is not None:
             self._agreement.note(found)
         for noted in self._agreement.noted:
-            self._compare(noted)
+            self.doubt.compare(noted, self._agreement.agreed.log_position)
+        self._quorum_snapshot = found
+        self.doubt.tell_dissent(self.reports.find_dissent(configuration.voter_ids, configuration.quorum_threshold))
         if self._agreement.advance(self.shelf.digests()):
             self._store.put_agreed(*self._agreement.agreed)
-
-    def _compare(self, agreed: HeldSnapshot) -> None:
-        """Says once of each agreed snapshot when the state of this member is not that of the others."""
-        own = self.reports.find_difference(agreed)
-        if own is None or agreed.log_position <= self._different_position:
-            return
-        self._different_position = agreed.log_position
-        self._host.record_error(
-            f"the state of this member differs from that of members {self.reports.holders(agreed)}: its snapshot at "
-            f"log position {agreed.log_position} has digest {own.hex()}, theirs {agreed.digest.hex()}; the service, or "
-            "what it writes, is not deterministic, or ran with other code: stop this member, empty its folder, and "
-            "start it with --rejoin"
-        )
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -269,6 +260,8 @@ class Upkeep:
         self._reported = digests
         self._contacts.broadcast(self.reports.encode_own(digests, self._needed_position, now_ns))
         self._remove_old(now_ns)
+        if self._is_in_step:
+            self.doubt.work(self.fetch, self._quorum_snapshot, self._sequencer.append_position, now_ns)
 
     @property
     def _is_in_step(self) -> bool:
@@ -304,6 +297,8 @@ class Upkeep:
     def _install(self, fetched: FetchedSnapshot) -> None:
         """Puts it in the place of everything this member had, in one transaction, and starts again from there."""
         position = fetched.entry.log_position
+        if self.doubt.position != NULL_VALUE and position <= self._sequencer.append_position:
+            self.doubt.install(fetched)
         if position <= self._sequencer.append_position:
             return
         self._store.install(fetched.entry, fetched.digest, fetched.terms)

@@ -75,6 +75,8 @@ class RecordOrder(IntEnum):
     """To wait no longer."""
     STOP = 3
     """The service failed at it, and is to end with its error."""
+    STAND_STILL = 4
+    """To execute and answer nothing more: the service's state is not that of the other members."""
 
 
 class FailureVerdict(IntEnum):

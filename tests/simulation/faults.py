@@ -46,6 +46,7 @@ class FaultSchedule:
             (options.membership_mean_ns, self.change_members),
             (options.orders_mean_ns, self.order),
             (options.own_error_mean_ns, self.fail_alone),
+            (options.difference_mean_ns, self.make_different),
             (options.tangle_mean_ns, links.tangle),
             (options.strand_mean_ns, links.strand),
             (options.echo_mean_ns, links.echo),
@@ -190,6 +191,14 @@ class FaultSchedule:
         self._count("own error")
         self.world.note(f"the service of {node.name} will raise alone")
         self._await_death(node, node.boots)
+
+    def make_different(self) -> None:
+        """The state of one member, always the same one, is no longer that of the others."""
+        node = self.world.nodes[self.world.seed % self.world.options.nodes]
+        if node.service is not None and not node.is_leaving and not node.service.state.differs:
+            node.service.state.differs = True
+            self._count("state differs")
+            self.world.note(f"the state of {node.name} differs")
 
     def _await_death(self, node: SimulatedNode, life: int) -> None:
         if node.boots != life:

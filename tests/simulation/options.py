@@ -90,6 +90,8 @@ class Options:
     own_error_mean_ns: int = 0
     """Until the service of one member raises alone."""
     on_error: str = "stop"
+    difference_mean_ns: int = 0
+    """Until the state of one member becomes another one than the others'."""
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 
@@ -247,4 +249,6 @@ def _draw_errors(options: Options, rng: Random) -> None:
     own_error_mean_ns = rng.choice((500, 2000)) * MS
     if chance < 0.3:
         options.on_error, options.poison_chance = "restore", poison
+    if rng.random() < 0.15 and options.nodes >= 3 and not (options.membership_mean_ns or options.loss_mean_ns):
+        options.difference_mean_ns = 500 * MS
     options.own_error_mean_ns = own_error_mean_ns if own < 0.2 and options.nodes >= 3 else 0

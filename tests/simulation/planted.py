@@ -25,6 +25,7 @@ from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.skips import Skips
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_taker import SnapshotTaker
+from cluster.module.state_doubt import StateDoubt
 from cluster.module.state_store import Skip, StateStore
 from cluster.module.timers import TimerService
 from cluster.module.upkeep import Upkeep
@@ -517,6 +518,16 @@ def a_closed_client_confirms_what_it_has_not_seen(patch: Patch) -> None:
     patch(ClientRequests, "close", close)
 
 
+def different_members_are_told_and_trusted(patch: Patch) -> None:
+    """A member whose state is not that of the others goes on with it."""
+    patch(StateDoubt, "work", lambda *_: None)
+
+
+def a_different_state_is_taken_up_again(patch: Patch) -> None:
+    """The others' state is here, and the member starts again from its own."""
+    patch(StateStore, "replace_snapshots", lambda *_: None)
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -564,6 +575,8 @@ PLANTED: tuple[Plant, ...] = (
     skips_count_before_they_are_committed,
     one_failure_is_enough,
     skips_are_forgotten_by_a_restart,
+    different_members_are_told_and_trusted,
+    a_different_state_is_taken_up_again,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

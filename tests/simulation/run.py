@@ -8,6 +8,7 @@ import traceback
 from dataclasses import dataclass
 from itertools import count
 
+from cluster.wire.counter_types import ControlToggle
 from runtime.random import RandomSource
 from tests.linearizability.checker import Verdict, check
 from tests.linearizability.models import Register
@@ -21,6 +22,7 @@ from tests.simulation.world import World
 MS = 1_000_000
 S = 1_000_000_000
 RECOVERY_NS_MAX = 40 * S
+SNAPSHOT_AGAIN_NS = 3 * S
 PROBE_RETRY_NS = 2 * S
 LINEARIZABILITY_LOOKS_MAX = 1000
 """Where the order of the log does not explain a history, the search for another order may take for ever: after so many
@@ -148,9 +150,28 @@ def recover(world: World) -> None:
         raise Violation(f"queries are not answered {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     if not world.run(RECOVERY_NS_MAX + world.timers_ahead_ns(), lambda: not world.pending_work() and world.is_steady()):
         raise Violation(f"timers or messages are left over: {world.pending_work()}: {world.describe()}")
+    notice_differences(world)
     executed = [node.executed_position for node in world.members()]
     if min(executed) < world.executed.end_position:
         raise Violation(f"executed up to {world.executed.end_position}, the members end at {executed}")
+
+
+def notice_differences(world: World) -> None:
+    """After a snapshot no member may have a state of its own."""
+    if not world.options.difference_mean_ns:
+        return
+    snapshots_ns = [world.now_ns]
+
+    def are_alike() -> bool:
+        leader = world.leader()
+        if leader is not None and world.now_ns >= snapshots_ns[0]:
+            snapshots_ns[0] += SNAPSHOT_AGAIN_NS
+            leader.ask(ControlToggle.SNAPSHOT)
+        services = [node.service for node in world.nodes if node.service is not None]
+        return world.is_steady() and not any(service.state.differs for service in services)
+
+    if not world.run(RECOVERY_NS_MAX, are_alike):
+        raise Violation(f"a member's state differs, and it goes on {RECOVERY_NS_MAX // S} s later: {world.describe()}")
 
 
 def check_histories(world: World) -> bool:

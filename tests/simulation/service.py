@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -48,6 +48,8 @@ class State:
     messages_sent: int = 0
     messages_received: int = 0
     padding: str = ""
+    differs: bool = False
+    """No other member has this: the memory of this one went wrong. It is in snapshots, and nowhere else."""
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self), sort_keys=True).encode()
@@ -92,9 +94,13 @@ class RegisterService(ClusteredService):
         if snapshot is not None:
             data = snapshot.read()
             self.state = State.decode(data)
-            self._observer.on_started(self.member_id, cluster.log_position, digest_of(data))
+            self._observer.on_started(self.member_id, cluster.log_position, self._digest())
         else:
             self._observer.on_started(self.member_id, 0, "")
+
+    def _digest(self) -> str:
+        """Of what all members have."""
+        return digest_of(replace(self.state, differs=False).encode())
 
     def _done(self, position: int, text: str, wrong: str = "", outcome: bytes = b"") -> None:
         digest = self.state.digest = chain(self.state.digest, f"{position} {text} {wrong}", outcome)
@@ -216,6 +222,5 @@ class RegisterService(ClusteredService):
 
     def on_take_snapshot(self, writer: Any) -> None:
         self.state.padding = "x" * self._padding
-        data = self.state.encode()
-        writer.write(data)
-        self._observer.on_snapshot(self.member_id, self.cluster.log_position, digest_of(data))
+        writer.write(self.state.encode())
+        self._observer.on_snapshot(self.member_id, self.cluster.log_position, self._digest())

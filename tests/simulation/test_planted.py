@@ -60,6 +60,8 @@ SEEDS_NEEDED: dict[str, int] = {
     "skips_count_before_they_are_committed": 1,
     "one_failure_is_enough": 1,
     "skips_are_forgotten_by_a_restart": 1,
+    "different_members_are_told_and_trusted": 1,
+    "a_different_state_is_taken_up_again": 1,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60
@@ -81,7 +83,14 @@ POISONED = Options(
     snapshot_mean_ns=500 * MS, kill_mean_ns=S, partition_mean_ns=S, outage_mean_ns=500 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+DIFFERENT = Options(
+    duration_ns=4 * S, operation_mean_ns=5 * MS, difference_mean_ns=500 * MS, snapshot_mean_ns=500 * MS,
+    kill_mean_ns=2 * S, partition_mean_ns=2 * S, outage_mean_ns=500 * MS,
+    heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 OPTIONS = {
+    "different_members_are_told_and_trusted": DIFFERENT,
+    "a_different_state_is_taken_up_again": DIFFERENT,
     "one_member_leaves_a_record_out_alone": POISONED,
     "half_done_state_is_kept": POISONED,
     "skips_count_before_they_are_committed": POISONED,

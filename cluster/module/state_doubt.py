@@ -1,0 +1,123 @@
+"""A member whose state is not that of the others: it stands back, keeps what shows it, and takes the others' state.
+
+    found     the others of a quorum hold a snapshot alike, and this member holds another one of the same position
+    leading   it hands over first: somebody has to answer meanwhile
+    doubting  no vote, no candidacy, no answers, and its service executes nothing more
+    fetching  the quorum's snapshot comes from a member that holds it; this one starts again from it, with its own log
+
+Nothing of this touches the log, which is whole: only what the service made of it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from cluster.module.snapshot_reports import HeldSnapshot
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import RecordOrder
+
+if TYPE_CHECKING:
+    from cluster.module.counters import ModuleCounters
+    from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
+    from cluster.module.snapshot_reports import SnapshotReports
+    from cluster.module.snapshot_shelf import SnapshotShelf
+    from cluster.module.state_store import StateStore
+    from cluster.module.transfer import LeadershipTransfer
+    from consensus.core import ConsensusCore
+
+NULL_VALUE = -1
+
+
+class DoubtHost(Protocol):
+    """The member."""
+
+    transfer: LeadershipTransfer
+
+    def record_error(self, message: str) -> None: ...
+
+    def announce(self, event: str, text: str) -> None: ...
+
+    def start_again(self, reason: str) -> None: ...
+
+
+class StateDoubt:
+    """Of one member. `position` is where its state was found to differ, or -1."""
+
+    def __init__(
+        self,
+        host: DoubtHost,
+        core: ConsensusCore,
+        store: StateStore,
+        shelf: SnapshotShelf,
+        reports: SnapshotReports,
+        counters: ModuleCounters,
+        own_id: int,
+        order: Callable[[bytes], bool],
+    ) -> None:
+        """`order` sends a RecordOrder to the service; False: not now."""
+        self._host = host
+        self._core = core
+        self._store = store
+        self._shelf = shelf
+        self._reports = reports
+        self._counters = counters
+        self._own_id = own_id
+        self._order = order
+        self.position = NULL_VALUE
+        self._has_stopped_service = False
+        self._dissent_position = NULL_VALUE
+
+    def compare(self, agreed: HeldSnapshot, alike_position: int) -> None:
+        """A quorum holds this snapshot alike. `alike_position`: of the newest that this member held with a quorum."""
+        own = self._reports.find_difference(agreed)
+        if own is None or self.position != NULL_VALUE:
+            return
+        self.position = agreed.log_position
+        kept = self._shelf.keep_as_evidence(agreed.log_position)
+        since = f"between log positions {alike_position} and" if alike_position > 0 else "up to log position"
+        self._host.record_error(
+            f"the state of this member differs from that of members {self._reports.holders(agreed)}: something was "
+            f"executed otherwise {since} {agreed.log_position}, where its snapshot has digest {own.hex()}, theirs "
+            f"{agreed.digest.hex()}; the service, or what it writes, is not deterministic, or ran with other code. Its "
+            f"own snapshot is kept as recordings {kept} (`ordo archive dump`); it takes the others'"
+        )
+
+    def tell_dissent(self, position: int | None) -> None:
+        """Says once of each position that no quorum can agree there."""
+        if position is None or position <= self._dissent_position:
+            return
+        self._dissent_position = position
+        self._host.record_error(
+            f"no quorum of the members has the same state at log position {position}: the service is not "
+            "deterministic, look for sets and dictionaries of objects, time, randomness, addresses "
+            "(`ordo.testing.check_environments` finds many); no snapshot is agreed on, and no log is deleted, until "
+            "they are alike"
+        )
+
+    def work(self, fetch: SnapshotFetch, newest: HeldSnapshot | None, append_position: int, now_ns: int) -> None:
+        """One step towards the others' state. `newest`: the newest snapshot that a quorum holds alike."""
+        if self.position == NULL_VALUE:
+            return
+        if self._core.is_leading:
+            self._host.transfer.begin(None, now_ns)
+            return
+        self._core.doubt_state()
+        self._counters.distrust.set(int(self._core.distrust))
+        if not self._has_stopped_service:
+            stop = ordo_codecs.RECORD_ORDER.encode(log_position=self.position, order=RecordOrder.STAND_STILL, text=b"")
+            self._has_stopped_service = self._order(stop)
+        if newest is None or newest.log_position < self.position or newest.log_position > append_position:
+            return
+        holders = [one for one in self._reports.holders(newest) if one != self._own_id]
+        followers = [one for one in holders if one != self._core.leader_member_id]
+        if holders and fetch.begin(newest, (followers or holders)[0], now_ns):
+            self._host.announce(
+                "cluster.snapshot-fetch", f"takes the state at log position {newest.log_position} of the other members"
+            )
+
+    def install(self, fetched: FetchedSnapshot) -> None:
+        """Puts it in the place of all own snapshots from the difference on; the log stays, executed from there."""
+        position = fetched.entry.log_position
+        self._store.replace_snapshots(fetched.entry, fetched.digest, self.position)
+        self._host.start_again(f"executes the log again from the other members' state at log position {position}")

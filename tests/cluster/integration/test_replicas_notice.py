@@ -1,0 +1,66 @@
+"""Members whose states are not alike: one of them, which takes the others', and all of them, who can only say so."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from archive.tools import list_recordings
+from cluster.wire.counter_types import CounterType
+from ordo import ClusterClient
+from tests.cluster.integration.agreement import counter_of, errors_of
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.poison import ALONE_MEMBER, ALONE_VARIABLE
+from tests.cluster.integration.test_snapshots import take_snapshot
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+def test_a_member_whose_state_has_drifted_takes_the_state_of_the_others(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "drift"
+    file.touch()
+    service = "tests.cluster.integration.poison:Totals"
+    cluster = start_cluster(service, environment={ALONE_VARIABLE: str(file)})
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        client.request(b"2", timeout_s=40)
+        take_snapshot(cluster)
+        client.request(b"drift", timeout_s=40)
+        assert client.query(b"", member_id=ALONE_MEMBER, timeout_s=40).payload == b"2 3", "it is not found out yet"
+        take_snapshot(cluster)
+        told = cluster.await_value(
+            lambda: re.search(r"differs from that of .*", errors_of(cluster, ALONE_MEMBER)),
+            "the line of the difference",
+        )[0]
+        others = [one for one in cluster.member_ids if one != ALONE_MEMBER]
+        assert f"members {others}: something was executed otherwise between log positions " in told
+        deadline_s = time.monotonic() + 60
+        while (found := client.query(b"", member_id=ALONE_MEMBER, timeout_s=60).payload) != b"2 2":
+            assert time.monotonic() < deadline_s, found
+        assert client.request(b"5", timeout_s=60).payload == b"3 7"
+        payloads = {client.query(b"", member_id=one, timeout_s=60).payload for one in cluster.member_ids}
+        assert payloads == {b"3 7"}
+    kept = re.search(r"recordings \((\d+), (\d+)\)", told)
+    assert kept is not None
+    recordings = {one.recording_id for one in list_recordings(str(cluster.data_dir(ALONE_MEMBER) / "archive"))}
+    assert {int(kept[1]), int(kept[2])} <= recordings, "what shows the difference is kept"
+    assert counter_of(cluster, ALONE_MEMBER, CounterType.DISTRUST) == 0
+
+
+def test_a_service_with_hash_order_is_told_of_where_it_matters(start_cluster: StartCluster) -> None:
+    """Strings hash alike on all members; objects are hashed by their addresses, and no two members agree."""
+    cluster = start_cluster("tests.cluster.integration.poison:HashOrder")
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        answers = client.request_many([b"word%d" % number for number in range(60)], timeout_s=40)
+        assert len(answers[-1].payload.split(b",")) == 60
+    take_snapshot(cluster)
+
+    def has_said_so() -> bool | None:
+        told = (errors_of(cluster, member_id) for member_id in cluster.member_ids)
+        return all("no quorum of the members has the same state" in one for one in told) or None
+
+    cluster.await_value(has_said_so, "the line that says so")
