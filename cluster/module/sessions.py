@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NULL_VALUE = -1
 LABEL_LENGTH_MAX = 380
+CONNECTS_PER_TICK = 32
 EVENTS_MAX = 64
 """Events and admin responses that wait for one client."""
 TOLD_HEARTBEAT_TIMEOUT_NS_MIN = 5_000_000_000
@@ -107,6 +108,8 @@ class OpenSessions:
         self._closed: list[ClusterSession] = []
         self._told: dict[int, ClusterSession] = {}
         """Those with events that wait."""
+        self._unconnected: deque[ClusterSession] = deque()
+        """Those that a new leader has not reached out to yet."""
         self._closing: dict[int, ClusterSession] = {}
         """Those whose SessionCloseEvent is to be appended."""
         self._asked: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
@@ -170,12 +173,15 @@ class OpenSessions:
     # -- the leader
 
     def lead(self, leadership: Leadership, cluster_time: int) -> None:
-        """Reaches every session from this new leader: an OK event, then the NewLeaderEvent, until each is sent."""
+        """Reaches every session from this new leader: an OK event, then the NewLeaderEvent, until each is sent.
+
+        A few at a time: who made thousands of publications at once would miss heartbeats, and lose its office with it.
+        """
         for session in self:
             self._take_messages(session, cluster_time)
             session.close_reason = None
             session.close_appended = False
-            self._connect(session)
+            self._unconnected.append(session)
             self.tell(
                 session,
                 session_event(leadership, session.id, session.correlation_id, EventCode.OK, "", leadership.member_id),
@@ -189,7 +195,7 @@ class OpenSessions:
                     ingress_endpoints=leadership.ingress_endpoints,
                 ),
             )
-        self._take_asked()
+        self._connect_some()
 
     def lose_leadership(self) -> None:
         self._table.clear()
@@ -202,6 +208,7 @@ class OpenSessions:
         self._closed.clear()
         self._told.clear()
         self._closing.clear()
+        self._unconnected.clear()
 
     def admit(self, session: ClusterSession, publication: Publication | None, image: Image, cluster_time: int) -> None:
         """The session's open event, appended by this leader, has been committed."""
@@ -308,7 +315,7 @@ class OpenSessions:
 
     def send(self) -> None:
         """Events that wait, to sessions that are open or were closed just now."""
-        self._take_asked()
+        self._connect_some()
         for session in list(self._told.values()):
             self._send_events(session)
             if not session.events:
@@ -345,6 +352,13 @@ class OpenSessions:
             return False
         self._disconnect(session)
         return True
+
+    def _connect_some(self) -> None:
+        for _ in range(min(CONNECTS_PER_TICK, len(self._unconnected))):
+            session = self._unconnected.popleft()
+            if self._sessions.get(session.id) is session and session.publication is None:
+                self._connect(session)
+        self._take_asked()
 
     def _connect(self, session: ClusterSession) -> None:
         with suppress(OrdoError):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cluster.module.sequencer import SessionTable
-from cluster.module.sessions import OpenSessions, session_event
+from cluster.module.sessions import ClusterSession, OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
 from runtime.errors import RegistrationError
@@ -62,3 +62,42 @@ def test_a_session_without_a_counter_is_open_all_the_same() -> None:
     assert sessions.get(5) is session and session.counter is None
     sessions.execute_close(5)
     assert len(sessions) == 0
+
+
+class CountingClient:
+    """A transport client that counts what it is asked for, and whose driver never answers."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def add_counter(self, type_id: int, label: str, key: bytes) -> Any:
+        raise RegistrationError("no counter is free", code=11)
+
+    def async_add_publication(self, channel: str, stream_id: int) -> int:
+        self.asked += 1
+        return self.asked
+
+    def invoke_driver(self) -> None:
+        """Nothing happens."""
+
+    def get(self, registration_id: int) -> None:
+        return None
+
+
+def test_a_new_leader_reaches_thousands_of_sessions_a_few_at_a_time() -> None:
+    """At 2,600 sessions it took longer than a heartbeat may: the leadership was lost, and so was the next one's."""
+    client: Any = CountingClient()
+    sessions = OpenSessions(client, SessionTable(), 10)
+    for number in range(1, 101):
+        sessions.restore(ClusterSession(number, number, 96, 102, "aeron:udp?endpoint=client:1"))
+    sessions.lead(Term(SECOND_NS), 0)
+    asked = [client.asked]
+    while asked[-1] < 100:
+        sessions.send()
+        asked.append(client.asked)
+    assert asked == [32, 64, 96, 100]
+    sessions.lead(Term(SECOND_NS), 0)
+    sessions.lose_leadership()
+    before = client.asked
+    sessions.send()
+    assert client.asked == before
