@@ -12,6 +12,9 @@ cdef enum:
     SESSION_COOL_DOWN = 3
     SESSION_NO_INTEREST = 4
     SESSION_MARKERS = 5
+    # what the map of streams holds
+    SOME_SESSIONS = 1
+    ANY_SESSION = 2
 
 cdef class ReceiveTransport:
     """One socket of an endpoint. A multi-destination subscription has several, any other one."""
@@ -34,7 +37,7 @@ cdef class ReceiveEndpoint:
     cdef readonly int64_t tag
     cdef SystemCounters system
     cdef PointerMap sessions                   # (session, stream) -> PublicationImage or a SESSION_ marker
-    cdef PointerMap streams                    # stream -> number of subscriptions
+    cdef PointerMap streams                    # stream -> whether any session of it is wanted, or some only
     cdef readonly dict images                  # the same images, kept alive
     cdef readonly dict interests               # stream -> list of session ids (None: any), one a subscription
     cdef int pending_count                     # len(pending), for native code

@@ -88,7 +88,7 @@ cdef class ReceiveEndpoint:
     def add_interest(self, int32_t stream_id, session_id):
         """A subscription wants a stream, of one session or (None) of any. What was refused before may come now."""
         self.interests.setdefault(stream_id, []).append(session_id)
-        self.streams.put(stream_id, <void*> <size_t> len(self.interests[stream_id]))
+        self._show_interest(stream_id)
         self._clear_markers(stream_id, SESSION_NO_INTEREST)
         for transport in self.transports:
             transport.ask_again()
@@ -96,12 +96,18 @@ cdef class ReceiveEndpoint:
     def remove_interest(self, int32_t stream_id, session_id):
         wanted = self.interests[stream_id]
         wanted.remove(session_id)
-        if wanted:
-            self.streams.put(stream_id, <void*> <size_t> len(wanted))
-        else:
+        if not wanted:
             del self.interests[stream_id]
-            self.streams.remove(stream_id)
+        self._show_interest(stream_id)
         self._clear_markers(stream_id, 0)
+
+    def _show_interest(self, int32_t stream_id):
+        """To native code, which must not take the interpreter for each SETUP of a flood."""
+        wanted = self.interests.get(stream_id)
+        if wanted is None:
+            self.streams.remove(stream_id)
+        else:
+            self.streams.put(stream_id, <void*> <size_t> (ANY_SESSION if None in wanted else SOME_SESSIONS))
 
     def is_interested(self, int32_t session_id, int32_t stream_id):
         wanted = self.interests.get(stream_id, ())

@@ -4,7 +4,7 @@ from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
 from transport.driver.frames cimport *
 from transport.driver.pointers cimport SLICE, pair_key, pointer_at
-from transport.driver.receive_endpoint cimport (ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
+from transport.driver.receive_endpoint cimport (ANY_SESSION, ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
                                                 SESSION_NO_INTEREST, SESSION_PENDING_SETUP)
 from transport.driver.system_counters cimport count_event
 from transport.logbuffer cimport FLAG_EOS
@@ -157,10 +157,11 @@ cdef class Receiver:
             return
         if self.setup_count >= SETUPS_MAX:
             return                                  # the publisher repeats it
-        with gil:
-            if not transport.endpoint.is_interested(session_id, stream_id):
-                transport.endpoint.mark(session_id, stream_id, SESSION_NO_INTEREST)
-                return
+        if <size_t> transport.endpoint.streams.get(stream_id) != ANY_SESSION:
+            with gil:
+                if not transport.endpoint.is_interested(session_id, stream_id):
+                    transport.endpoint.mark(session_id, stream_id, SESSION_NO_INTEREST)
+                    return
         refused = self.admission.admit(source, ordo_get_i32(frame + 28), now_ns)
         if refused:
             count_event(self.system, refused, 1)

@@ -1,0 +1,175 @@
+"""What a flood of datagrams from one source costs a cluster: echoes a second while it lasts, beside those without it.
+
+    python -m benchmarks.attacks [--rate 50000] [--seconds 5] [--json out.json]
+
+Three nodes and their client on this machine. A process of its own sends `rate` datagrams a second, by turns to the five
+ports of the leader: set-ups of ever new streams, NAKs, status messages, connect requests in streams of its own, or a
+mix of all. It takes processor time from the cluster, which no attacker elsewhere would; so the same flood also goes to
+a socket that nobody reads, and what an attack costs is told against that (`cost_percent`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from cluster.wire import codecs
+from cluster.wire.streams import INGRESS_STREAM_ID
+from deploy.launcher import LocalCluster
+from ordo.bench.machine import describe_machine
+from ordo.bench.native_load import NativeLoad
+
+SERVICE = "ordo.bench.echo:Echo"
+PORTS = 5
+BATCH = 50
+WINDOW = 512
+CHUNK = 5_000
+SIZE_BYTES = 32
+TERM_LENGTH = 65536
+ATTACKER = "127.0.0.2"
+"""Another address than those of members and client: what is bounded for each source must be the attacker's own."""
+
+
+def set_up(number: int) -> bytes:
+    stream_id = (INGRESS_STREAM_ID, 108, 100)[number % 3]
+    return struct.pack("<iBBHiiiiiiii", 40, 0, 0, 5, 0, number, stream_id, 0, 0, TERM_LENGTH, 1408, 0)
+
+
+def nak(number: int) -> bytes:
+    return struct.pack("<iBBHiiiii", 28, 0, 0, 2, number, INGRESS_STREAM_ID, 0, 0, 1376)
+
+
+def status_message(number: int) -> bytes:
+    return struct.pack("<iBBHiiiiiq", 36, 0, 0, 3, number, INGRESS_STREAM_ID, 0, 0, 131072, number)
+
+
+def connect_request(number: int) -> bytes:
+    """The first message of a stream that no SETUP has announced, by turns with its SETUP."""
+    session_id, is_data = divmod(number, 2)
+    if not is_data:
+        return struct.pack("<iBBHiiiiiiii", 40, 0, 0, 5, 0, session_id, INGRESS_STREAM_ID, 0, 0, TERM_LENGTH, 1408, 0)
+    message = codecs.SESSION_CONNECT_REQUEST.encode(
+        correlation_id=number,
+        response_stream_id=102,
+        version=codecs.CLIENT_PROTOCOL_VERSION,
+        response_channel="aeron:udp?endpoint=127.0.0.1:9",
+        encoded_credentials=b"",
+        client_info="",
+    )
+    frame = struct.pack("<iBBHiiiiq", 32 + len(message), 0, 0xC0, 1, 0, session_id, INGRESS_STREAM_ID, 0, 0) + message
+    return frame.ljust(-(-len(frame) // 32) * 32, b"\0")
+
+
+def mixed(number: int) -> bytes:
+    return (set_up, nak, status_message, connect_request)[number % 4](number // 4)
+
+
+KINDS: dict[str, Callable[[int], bytes]] = {
+    "set-ups": set_up,
+    "NAKs": nak,
+    "status messages": status_message,
+    "connect requests": connect_request,
+    "all of them": mixed,
+}
+
+
+def flood(kind: str, ports: list[int], rate: int) -> None:
+    """Sends until it is ended; says every second how many went out."""
+    make, numbers = KINDS[kind], count()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+        own.bind((ATTACKER, 0))
+        begin_s = told_s = time.monotonic()
+        sent = told = 0
+        while True:
+            for number in (next(numbers) for _ in range(BATCH)):
+                own.sendto(make(number), ("127.0.0.1", ports[number % len(ports)]))
+            sent += BATCH
+            now_s = time.monotonic()
+            if now_s - told_s >= 1.0:
+                print(round((sent - told) / (now_s - told_s)), flush=True)
+                told, told_s = sent, now_s
+            if (ahead_s := begin_s + sent / rate - now_s) > 0:
+                time.sleep(ahead_s)
+
+
+@contextmanager
+def flooded(kind: str, ports: list[int], rate: int) -> Iterator[list[int]]:
+    """While a process floods; the rates that it reached, when it is over."""
+    reached: list[int] = []
+    command = [sys.executable, "-m", "benchmarks.attacks", "--flood", kind, "--rate", str(rate)]
+    command += ["--ports", ",".join(map(str, ports))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield reached
+    finally:
+        process.terminate()
+        out, _ = process.communicate()
+        reached += [int(line) for line in out.split()]
+
+
+def echoes_per_s(load: NativeLoad, seconds: float) -> float:
+    begin_s, done = time.monotonic(), 0
+    while time.monotonic() - begin_s < seconds:
+        load.pipelined(CHUNK, WINDOW)
+        done += CHUNK
+    return done / (time.monotonic() - begin_s)
+
+
+def measure(rate: int, seconds: float) -> dict[str, object]:
+    """Runs all kinds, each right after the same flood beside the cluster."""
+    figures: dict[str, object] = {"machine": describe_machine(), "datagrams_per_s_wanted": rate}
+    with (
+        LocalCluster(SERVICE) as cluster,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink,
+        NativeLoad(cluster.ingress_endpoints, SIZE_BYTES) as load,
+    ):
+        sink.bind(("127.0.0.1", 0))
+        leader = cluster.await_leader()
+        first = int(cluster.ingress_endpoints[leader].rpartition(":")[2])
+        echoes_per_s(load, 1.0)
+        figures["echoes_per_s"] = round(echoes_per_s(load, seconds))
+        for kind in KINDS:
+            with flooded(kind, [sink.getsockname()[1]], rate):
+                beside = echoes_per_s(load, seconds)
+            with flooded(kind, list(range(first, first + PORTS)), rate) as reached:
+                under = echoes_per_s(load, seconds)
+            figures[kind] = {
+                "echoes_per_s_beside": round(beside),
+                "echoes_per_s_under": round(under),
+                "cost_percent": round(100 * (1 - under / beside), 1),
+                "datagrams_per_s": round(sum(reached) / max(len(reached), 1)),
+            }
+            print(f"{kind}: {figures[kind]}", flush=True)
+        figures["leader_stayed"] = cluster.await_leader() == leader
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rate", type=int, default=50_000)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--flood", choices=list(KINDS))
+    parser.add_argument("--ports")
+    options = parser.parse_args()
+    if options.flood:
+        flood(options.flood, [int(port) for port in options.ports.split(",")], options.rate)
+    figures = measure(options.rate, options.seconds)
+    print(json.dumps(figures, indent=2))
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()
