@@ -52,7 +52,10 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.CLIENT_TIMEOUTS: _counter("client_timeouts", "Sessions closed because their client was silent"),
     CounterType.INVALID_REQUESTS: _counter("invalid_requests", "Messages that were refused because they cannot be"),
     CounterType.ELECTION_COUNT: _counter("elections", "Elections that this member has seen since its start"),
-    CounterType.DISTRUST: _gauge("distrust", "What the member lost, so that it may not vote: 0 nothing, 1 log, 2 vote"),
+    CounterType.SKIPPED_RECORDS: _counter("skipped_records", "Records that were left out (`ordo cluster skipped`)"),
+    CounterType.DISTRUST: _gauge(
+        "distrust", "What the member has lost: 0 nothing, 1 log, 2 vote, 4 the service's state"
+    ),
 }
 """By type; a node has one of each."""
 
@@ -143,6 +146,7 @@ DETAIL_TYPES = {
     CounterType.SESSION: "ordo_sessions counts them",
     CounterType.CONTROL_TOGGLE: "what an operator asked for",
     CounterType.RECOVERY_STATE: "what the node found at its start",
+    CounterType.RECORD_ORDERS: "how many orders a service waits for at its start",
     CounterType.LEADER_TERM: "the term that the member leads, for tools",
     CounterType.LOG_RECORDING: "id of the log's recording",
     CounterType.CONTAINER_PARK_FLAG: "whether the service's thread is parked",
