@@ -102,6 +102,8 @@ class Images:
 
     def _is_full(self, endpoint: ReceiveEndpoint, stream_id: int) -> bool:
         limit = self.context.config.stream_session_limit
+        if len(endpoint.images) < limit:
+            return False  # without looking at all of them for each SETUP of a flood
         return sum(stream == stream_id for _, stream in endpoint.images) >= limit
 
     def _check_ttl(self, setup: Setup, link: Any) -> None:
