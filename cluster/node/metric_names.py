@@ -114,6 +114,7 @@ REFUSED_REASONS = (
     "setup_rate",
     "pending_setups",
     "contradicting_setup",
+    "foreign_address",
 )
 
 OWN_METRICS = {
