@@ -32,6 +32,7 @@ cdef class Archive(Agent):
     cdef int64_t _next_replay_id
     cdef list _recordings
     cdef list _replays
+    cdef dict _tails                               # RecordedTail of each recording that is followed, by id
     cdef list _subscriptions
     cdef void* _recording_table[SESSIONS_MAX]      # borrowed from the lists
     cdef void* _replay_table[SESSIONS_MAX]

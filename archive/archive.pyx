@@ -12,6 +12,7 @@ from libc.stdint cimport INT64_MAX, int64_t
 from archive.cursor cimport SegmentCursor
 from archive.frames cimport FAULT_NONE, check_header, frame_error
 from archive.recorder cimport Recording
+from archive.tail cimport RecordedTail
 from archive.replay cimport Replay
 from archive.scan cimport fault_of_read
 from runtime.agent cimport Agent
@@ -112,6 +113,7 @@ cdef class Archive(Agent):
         self._connect_timeout_ns = connect_timeout_ns
         self._next_replay_id = 1
         self._recordings, self._replays, self._subscriptions = [], [], []
+        self._tails = {}
         storage.make_directory(directory)
         self._lock = storage.lock_directory(directory)
         try:
@@ -258,8 +260,11 @@ cdef class Archive(Agent):
                                           create=is_new or not self.storage.exists(path))
         folder = self.storage.open_segment(self.directory, 0, writable=False)
         counter = self._add_counter(descriptor)
-        return Recording(self.storage, self.directory, descriptor, position, image, file, folder, self._queue,
-                         counter, on_stop)
+        recording = Recording(self.storage, self.directory, descriptor, position, image, file, folder, self._queue,
+                              counter, on_stop)
+        if descriptor.recording_id in self._tails:
+            recording.share(self._tails[descriptor.recording_id])
+        return recording
 
     def _add_counter(self, descriptor):
         if self._client is None:
@@ -399,6 +404,18 @@ cdef class Archive(Agent):
         """A RecordingReader on a recording of this archive, live or stopped."""
         return RecordingReader(self.storage, self.directory, self.descriptor(recording_id), position)
 
+    def follower(self, recording_id, position=None):
+        """As `reader`, for who reads on the archive's thread what it records: what was written last comes from memory,
+        not from the files again. What it hands out is valid until the archive works. Takes 1 MiB while it is recorded."""
+        reader = self.reader(recording_id, position)
+        if recording_id not in self._tails:
+            self._tails[recording_id] = RecordedTail()
+            live = self.recording(recording_id)
+            if live is not None:
+                live.share(self._tails[recording_id])
+        reader.follow(self._tails[recording_id])
+        return reader
+
     # The catalog.
 
     def descriptor(self, recording_id):
@@ -487,6 +504,7 @@ cdef class Archive(Agent):
             raise ArchiveError(f"recording {recording_id} is being replayed; stop that first",
                                code=ERROR_ACTIVE_RECORDING)
         self.catalog.update(recording_id, state=RecordingState.DELETED)
+        self._tails.pop(recording_id, None)
         count = remove_files(self.storage, self.directory, recording_id)
         self.catalog.remove(recording_id)
         return count

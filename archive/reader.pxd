@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from archive.cursor cimport SegmentCursor
 from runtime.native_vector cimport NativeVector
+from archive.tail cimport RecordedTail
 from runtime.storage cimport SegmentFile
 from transport.image cimport Fragment
 
@@ -23,6 +24,7 @@ cdef class RecordingReader:
     cdef readonly int64_t stop_position        # of the recording when it was opened, -1: live
     cdef readonly int32_t term_length          # of the recorded stream
     cdef SegmentCursor _cursor
+    cdef RecordedTail _tail                    # what the recorder has just written; None: read the files
     cdef uint8_t* _block
     cdef int64_t _block_position               # stream position of its first byte
     cdef int64_t _block_length
@@ -34,6 +36,7 @@ cdef class RecordingReader:
     cdef int next(self, Fragment* out, int64_t limit_position) except -1 nogil
     cpdef void seek(self, int64_t position)
     cdef int _load(self, const uint8_t** frame, int64_t end, bint is_promised) except -1 nogil
+    cdef int _take_from_tail(self, const uint8_t* held, const uint8_t** frame, int64_t end) except -1 nogil
     cdef int _fill(self, int64_t needed, int64_t end, bint is_promised) except -1 nogil
     cdef int _collect(self, const uint8_t* frame, int32_t length) except -1 nogil
     cdef int _fail(self, int fault, const uint8_t* frame) except -1 with gil

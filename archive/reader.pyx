@@ -85,6 +85,11 @@ cdef class RecordingReader:
             catalog.close()
         return cls(storage, directory, descriptor, position)
 
+    def follow(self, RecordedTail tail not None):
+        """Takes from memory what is there of the recording. For readers on the recorder's thread; what `next` hands
+        out is valid until the recorder works."""
+        self._tail = tail
+
     cpdef void seek(self, int64_t position):
         """Goes to a position where a frame begins; reads the files anew from there."""
         self.position = position
@@ -142,6 +147,11 @@ cdef class RecordingReader:
         cdef int64_t offset = self._scan - self._block_position
         cdef int64_t needed
         cdef int fault
+        cdef const uint8_t* held = NULL
+        if self._tail is not None:
+            held = self._tail.at(self._scan)
+            if held != NULL:
+                return self._take_from_tail(held, frame, end)
         if offset + HEADER_LENGTH > self._block_length:
             if not self._fill(HEADER_LENGTH, end, is_promised):
                 return 0
@@ -164,6 +174,16 @@ cdef class RecordingReader:
         if fault != FAULT_NONE:
             return self._fail(fault, self._block + offset)
         frame[0] = self._block + offset
+        return 1
+
+    cdef int _take_from_tail(self, const uint8_t* held, const uint8_t** frame, int64_t end) except -1 nogil:
+        """As `_load`, of a frame that is in memory. Its checksum was made there, from the bytes that are there."""
+        cdef int fault = check_header(held, self._scan, &self._cursor.layout)
+        if fault != FAULT_NONE:
+            return self._fail(fault, held)
+        if self._scan + align_frame(ordo_get_i32(held)) > end:
+            return 0
+        frame[0] = held
         return 1
 
     cdef int _fill(self, int64_t needed, int64_t end, bint is_promised) except -1 nogil:

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from archive.frames cimport Layout
+from archive.tail cimport RecordedTail
 from runtime.counters cimport Counter
 from runtime.storage cimport SegmentFile, SyncQueue
 from transport.image cimport Block, Image
@@ -36,12 +37,14 @@ cdef class Recording:
     cdef SyncQueue _queue                          # None: sync = "none"
     cdef int64_t _flight_ticket                    # last sync asked for, 0: none under way
     cdef int64_t _flight_position                  # durable when it completes
-    cdef uint8_t* _staging
+    cdef uint8_t* _staging                         # where blocks get their checksums, unless readers follow
+    cdef RecordedTail _tail                        # where they get them then; None: nobody follows
     cdef int work(self) noexcept nogil             # blocks recorded
     cdef void _harvest(self) noexcept nogil
     cdef int64_t _counted_position(self) noexcept nogil
     cdef int _record_block(self, const Block* block) noexcept nogil
-    cdef int _stage(self, const Block* block) noexcept nogil
+    cdef bint _peek(self, Block* block) noexcept nogil
+    cdef int _stage(self, const Block* block, uint8_t* staging) noexcept nogil
     cdef void _advance(self) noexcept nogil
     cdef int _roll(self) noexcept with gil
     cdef void _request(self, SegmentFile file) noexcept with gil

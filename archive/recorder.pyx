@@ -9,6 +9,7 @@ from libc.errno cimport EILSEQ
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+from archive.tail cimport TAIL_OVERHANG, RecordedTail
 from archive.frames cimport CHECKSUM_OFFSET, body_checksum, layout_of, segment_base
 from runtime.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
 from runtime.counters cimport Counter
@@ -71,7 +72,7 @@ cdef class Recording:
             return 0
         if self._flight_ticket:
             self._harvest()
-        while blocks < BLOCKS_PER_CYCLE and self.failure == 0 and self.image.peek_block(&block, _BLOCK_LENGTH_MAX):
+        while blocks < BLOCKS_PER_CYCLE and self.failure == 0 and self._peek(&block):
             if self._record_block(&block) < 0:
                 break
             self.image.consume_block(&block)
@@ -102,37 +103,59 @@ cdef class Recording:
         """End of what was written that may become durable."""
         return self.written_position - self._last_padding
 
+    cdef bint _peek(self, Block* block) noexcept nogil:
+        """The next block; a frame that crosses the end of the tail's ring comes alone."""
+        cdef int32_t longest = align_frame(self._layout.mtu)
+        cdef int64_t rest
+        cdef int32_t length
+        if self._tail is None:
+            return self.image.peek_block(block, _BLOCK_LENGTH_MAX)
+        rest = self._tail.rest(self.image.position)
+        if self.image.peek_block(block, <int32_t> min(rest, <int64_t> _BLOCK_LENGTH_MAX)):
+            return True
+        if rest >= longest or longest > TAIL_OVERHANG or not self.image.peek_block(block, longest):
+            return False
+        length = ordo_get_i32(block.frames)
+        if HEADER_LENGTH <= length <= block.length_bytes:
+            block.length_bytes = align_frame(length)
+        return True
+
     cdef int _record_block(self, const Block* block) noexcept nogil:
         """Writes one block: 0, or -errno with nothing acknowledged."""
         cdef int32_t length
+        cdef uint8_t* staging = self._staging
+        if self._tail is not None:
+            staging = self._tail.place(block.position, block.length_bytes)
         if block.position != self.written_position:
             self.failure = -EILSEQ
             return self.failure
         if block.is_padding:
-            memcpy(self._staging, block.frames, HEADER_LENGTH)
+            memcpy(staging, block.frames, HEADER_LENGTH)
             length = HEADER_LENGTH
-        elif self._stage(block) < 0:
+        elif self._stage(block, staging) < 0:
             self.failure = -EILSEQ
             return self.failure
         else:
             length = block.length_bytes
-        self.failure = self._file.write(self._staging, length, block.position - self._segment_base)
+        self.failure = self._file.write(staging, length, block.position - self._segment_base)
         if self.failure < 0:
             return self.failure
+        if self._tail is not None:
+            self._tail.note(block.position, block.length_bytes)
         self.written_position += block.length_bytes
         self._last_padding = block.length_bytes if block.is_padding else 0
         if self.written_position == self._segment_base + self._layout.segment_length:
             self.failure = self._roll()
         return 0
 
-    cdef int _stage(self, const Block* block) noexcept nogil:
+    cdef int _stage(self, const Block* block, uint8_t* staging) noexcept nogil:
         """Copies a block and puts the checksum of every data frame in place of its session id."""
         cdef int32_t offset = 0
         cdef int32_t length
         cdef uint8_t* frame
-        memcpy(self._staging, block.frames, block.length_bytes)
+        memcpy(staging, block.frames, block.length_bytes)
         while offset < block.length_bytes:
-            frame = self._staging + offset
+            frame = staging + offset
             length = ordo_get_i32(frame)
             if length < HEADER_LENGTH or length > block.length_bytes - offset:
                 return -EILSEQ
@@ -184,6 +207,11 @@ cdef class Recording:
             self.error = error
             self.failure = -EILSEQ
 
+    def share(self, RecordedTail tail not None):
+        """What is written from now on is to be found there until more is written than it holds."""
+        tail.prepare()
+        self._tail = tail
+
     def settle(self):
         """Ends recording: nothing is taken from the image any more, and what was written becomes durable.
 
@@ -192,6 +220,8 @@ cdef class Recording:
         """
         if self.is_active:
             self.is_active = False
+            if self._tail is not None:
+                self._tail.forget()
             if self.failure and self.error is None:
                 self.error = self._describe_failure()
             if self.error is None and self._queue is not None:

@@ -45,6 +45,7 @@ cdef class Progress:
     cdef int64_t quorum_position(self, int64_t now_ns) noexcept nogil
     cdef int64_t advance_commit(self, int64_t own_position, int64_t now_ns) noexcept nogil
     cdef void on_commit_notified(self, int64_t term, int64_t position, int32_t leader, int64_t now_ns) noexcept nogil
+    cdef void on_commit_hint(self, int64_t position) noexcept nogil
     cdef int64_t follower_commit(self, int64_t own_position) noexcept nogil
     cdef bint has_active_quorum(self, int64_t now_ns) noexcept nogil
     cdef void note_sent(self, int64_t position, int64_t now_ns) noexcept nogil

@@ -145,6 +145,12 @@ cdef class Progress:
         if position > self.notified_position:
             self.notified_position = position
 
+    cdef void on_commit_hint(self, int64_t position) noexcept nogil:
+        """Follower: a record of the own log says that everything up to `position` is committed. No sign of life: the
+        record may be old."""
+        if self.is_following and position > self.notified_position:
+            self.notified_position = position
+
     cdef int64_t follower_commit(self, int64_t own_position) noexcept nogil:
         """Follower: the commit position after the own log grew to `own_position`: never beyond either."""
         cdef int64_t position

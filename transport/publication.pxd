@@ -51,6 +51,8 @@ cdef class ExclusivePublication(Publication):
     cdef int64_t append_block(self, const uint8_t* frames, int32_t length_bytes) noexcept nogil
     # one PAD frame with `length_bytes` after its header, at most what a longest message takes
     cdef int64_t append_padding(self, int32_t length_bytes) noexcept nogil
+    # reserved value of the first frame of the next append; it stands there already, so nobody sees the frame without
+    cdef void stamp_next(self, int64_t reserved_value) noexcept nogil
     cdef void _rotate(self) noexcept nogil
     cdef int64_t _end_of_term(self) noexcept nogil
 

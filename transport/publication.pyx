@@ -384,6 +384,10 @@ cdef class ExclusivePublication(Publication):
         self.term_offset = resulting
         return self.term_begin_position + resulting
 
+    cdef void stamp_next(self, int64_t reserved_value) noexcept nogil:
+        if not self.closed and self.term_offset < self.log.term_length:
+            ordo_put_i64(self.log.terms[self.partition] + self.term_offset + RESERVED_VALUE_OFFSET, reserved_value)
+
     cdef int64_t _end_of_term(self) noexcept nogil:
         if self.term_offset < self.log.term_length:
             self.log.write_padding(self.log.terms[self.partition] + self.term_offset, <int32_t> self.term_offset,

@@ -103,7 +103,7 @@ class ServiceContainer(ContainerLoop):
     """One service of one node.
 
     `client` is a transport client of the node's driver; whoever owns it runs it. `open_recording` reads the node's
-    archive: `Archive.reader` in the archive's own process, `open_recording_in` in any other. `cluster_dir` gets the
+    archive: `Archive.follower` on the archive's own thread, `open_recording_in` in any other. `cluster_dir` gets the
     mark file with the error log, through `memory`. `do_work` raises ServiceError when the service raised; the container
     is FAILED then and executes nothing more.
     """

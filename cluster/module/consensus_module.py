@@ -797,4 +797,6 @@ class ConsensusModule:
             message = message._replace(log_position=self.sequencer.log_end_position)
         elif isinstance(message, messages.AppendPosition):
             message = message._replace(flags=self.sequencer.append_flags)
+        elif isinstance(message, messages.ReadIndexResponse):
+            self.sequencer.tell_commit(self._seams.clock.now())  # the member reads when it knows of it
         self.contacts.send(member_id, consensus_codec.encode(message))

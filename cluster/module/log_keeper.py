@@ -81,7 +81,9 @@ class LogKeeper:
         self.recording_id = recovery.log_recording_id
         self._counters.log_recording.set(self.recording_id)
         reader = (
-            None if self.recording_id == NULL_VALUE else self._archive.reader(self.recording_id, recovery.log_position)
+            None
+            if self.recording_id == NULL_VALUE
+            else self._archive.follower(self.recording_id, recovery.log_position)
         )
         self._sequencer.open_log(reader, recovery.append_position, recovery.log_position)
         self._sequencer.scan_to_end()
@@ -283,7 +285,7 @@ class LogKeeper:
         if self.recording_id == NULL_VALUE:
             self.recording_id = recording.recording_id
             self._store.put_log_recording(self.recording_id)
-            self._sequencer.set_reader(self._archive.reader(self.recording_id, None))
+            self._sequencer.set_reader(self._archive.follower(self.recording_id, None))
             self._counters.log_recording.set(self.recording_id)
         assert recording.counter is not None
         self._sequencer.attach_recording(recording.counter)

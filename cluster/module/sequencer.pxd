@@ -77,8 +77,11 @@ cdef class Sequencer:
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1
     cdef bint _take_positions(self, const Fragment* fragment, int32_t member_id, int64_t now_ns) noexcept nogil
-    cdef int send_commit(self, int64_t now_ns) except -1
+    cpdef int tell_commit(self, int64_t now_ns) except -1
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1
     cdef int _scan(self, int64_t limit_position) except -1
     cdef void _publish_commit(self, int64_t position) noexcept nogil
     cdef int _send_position(self, int64_t now_ns) except -1
+    cdef int64_t told_position(self) noexcept nogil      # what a record that is appended now says is committed
+    cdef void _take_hint(self, int64_t value, int64_t position) noexcept nogil
+    cdef int64_t due_ns(self) noexcept nogil       # when a commit position is to be told that no record has taken along

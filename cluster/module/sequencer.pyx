@@ -1,7 +1,7 @@
 """The native half of the consensus module. See sequencer.pxd, and docs/ARCHITECTURE.md for the flow."""
 
 from libc.stdlib cimport calloc, free
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from archive.reader cimport RecordingReader
@@ -35,6 +35,7 @@ from cluster.wire.layout cimport (
 )
 from consensus.progress cimport Progress
 from runtime.atomics cimport (
+    ordo_crc32c,
     ordo_fence_full,
     ordo_get_i32,
     ordo_get_i64,
@@ -45,7 +46,7 @@ from runtime.atomics cimport (
 from runtime.counters cimport Counter
 from runtime.wake cimport ParkFlag
 from transport.image cimport Assembler, Fragment, Image
-from transport.logbuffer cimport ADMIN_ACTION, HEADER_LENGTH, align_frame
+from transport.logbuffer cimport ADMIN_ACTION, HEADER_LENGTH, RESERVED_VALUE_OFFSET, align_frame
 from transport.publication cimport ExclusivePublication
 
 cdef enum:
@@ -56,16 +57,48 @@ cdef enum:
     SERVICE_FRAGMENT_LIMIT = 25
     SCAN_LIMIT = 4096                     # records a duty cycle
     FLAG_LIVE_OR_CATCHUP = 0x03
-    COMMIT_DELAY_NS_MAX = 200000          # the replies to clients go first, the followers can wait a little
+    COMMIT_DELAY_NS_MAX = 500000          # so long a commit position waits for a record that takes it along
+    HINT_UNIT_SHIFT = 5                   # positions are multiples of 32
     EMPTY_SLOT = -1
     REMOVED_SLOT = -2
     FIRST_CAPACITY = 1024
 
 cdef int64_t NULL_POSITION = -1
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
 cdef int32_t UNPROVEN = -1
 cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
 cdef int64_t MUTE = -2                 # no message of the session is taken
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
+
+
+cdef int64_t commit_hint(int64_t position, int64_t commit_position) noexcept nogil:
+    """Reserved value of the record at `position`: how far behind it the commit position is, in units of 32 bytes (low
+    half), and a checksum of that and of the position (high half). 0: none.
+
+    The checksum of a recorded frame leaves its header out, so what is read of this must prove itself.
+    """
+    cdef uint64_t words[2]
+    words[0] = <uint64_t> (position - commit_position) >> HINT_UNIT_SHIFT
+    words[1] = <uint64_t> position
+    if commit_position < 0 or position < commit_position or words[0] > 0xFFFFFFFFu:
+        return 0
+    return <int64_t> (words[0] | <uint64_t> ordo_crc32c(0, words, sizeof(words)) << 32)
+
+
+cdef int64_t hinted_commit(int64_t value, int64_t position) noexcept nogil:
+    """The commit position that a record's reserved value tells of, or NULL_POSITION."""
+    cdef int64_t commit_position = position - (<int64_t> (<uint64_t> value & 0xFFFFFFFFu) << HINT_UNIT_SHIFT)
+    return commit_position if commit_position >= 0 and commit_hint(position, commit_position) == value else NULL_POSITION
+
+
+def make_commit_hint(int64_t position, int64_t commit_position):
+    """`commit_hint` for Python."""
+    return commit_hint(position, commit_position)
+
+
+def read_commit_hint(int64_t value, int64_t position):
+    """`hinted_commit` for Python."""
+    return hinted_commit(value, position)
 
 
 cdef class SessionTable:
@@ -446,10 +479,12 @@ cdef class Sequencer:
             return 1
         put_stamp(self._header, self._leadership_term_id, session_id, cluster_time)
         for attempt in range(2):
+            self._log.stamp_next(commit_hint(self._log.position_now(), self.told_position()))
             position = self._log.append(self._header, SESSION_HEADER_LENGTH, message + SESSION_HEADER_LENGTH,
                                         length_bytes - SESSION_HEADER_LENGTH)
             if position > 0:
                 self.sessions.activity[slot] = cluster_time
+                self._unsent_since_ns = 0              # the record tells the followers
                 return 1
             if position != ADMIN_ACTION:
                 break
@@ -492,8 +527,9 @@ cdef class Sequencer:
                 self.commit_to(commit, now_ns)
             elif now_ns - self.progress.last_sent_ns >= self._heartbeat_interval_ns:
                 self._send_position(now_ns)
-            if self._unsent_since_ns and now_ns - self._unsent_since_ns >= COMMIT_DELAY_NS_MAX:
+            if now_ns >= self.due_ns():
                 self._send_position(now_ns)
+                work = 1
         elif self._mode == FOLLOWING:
             if self.append_position != self.progress.last_sent_position \
                     or now_ns - self.progress.last_sent_ns >= self._heartbeat_interval_ns:
@@ -501,12 +537,16 @@ cdef class Sequencer:
             self.commit_to(self.progress.follower_commit(self.append_position), now_ns)
         return work
 
-    cdef int send_commit(self, int64_t now_ns) except -1:
-        """Tells the followers of a new commit position; called when there is nothing more urgent. 1 when it did."""
-        if self._unsent_since_ns == 0 or self._mode != LEADING:
+    cpdef int tell_commit(self, int64_t now_ns) except -1:
+        """Tells the followers now of a commit position that waits for a record to take it along."""
+        if self.due_ns() == NEVER:
             return 0
-        self._send_position(now_ns)
-        return 1
+        return self._send_position(now_ns)
+
+    cdef int64_t due_ns(self) noexcept nogil:
+        if self._unsent_since_ns == 0 or self._mode != LEADING:
+            return NEVER
+        return self._unsent_since_ns + COMMIT_DELAY_NS_MAX
 
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1:
         """Publishes the commit position, wakes the container, and has rare records executed; never goes back."""
@@ -521,13 +561,17 @@ cdef class Sequencer:
         """Reads what became durable, hands rare records to Python, and moves the append position behind it."""
         cdef Fragment fragment
         cdef const uint8_t* data
+        cdef int64_t hint = 0, hint_position = 0
         cdef int count = 0
         while count < SCAN_LIMIT:
             if not self._reader.next(&fragment, limit_position):
+                self._take_hint(hint, hint_position)
                 self.append_position = limit_position
                 return count
             count += 1
             data = fragment.payload
+            hint = ordo_get_i64(fragment.header + RESERVED_VALUE_OFFSET)
+            hint_position = fragment.start_position
             if template_id(data, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID:
                 if ordo_get_i64(data + SESSION_HEADER_SESSION_ID) > 0:
                     continue
@@ -535,8 +579,18 @@ cdef class Sequencer:
                 continue
             self.module.on_record(
                 fragment.position, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+        self._take_hint(hint, hint_position)
         self.append_position = self._reader.position
         return count
+
+    cdef int64_t told_position(self) noexcept nogil:
+        return self.commit_position
+
+    cdef void _take_hint(self, int64_t value, int64_t position) noexcept nogil:
+        """A leader has put its commit position into a record. Whichever leader that was: what was committed when the
+        record was appended is committed in every log that has the record (Raft §5.3, §5.4)."""
+        if value != 0 and self._mode == FOLLOWING and self.is_steady:
+            self.progress.on_commit_hint(hinted_commit(value, position))
 
     cdef void _publish_commit(self, int64_t position) noexcept nogil:
         self.commit_position = position

@@ -119,7 +119,7 @@ class NodeSection(Settings):
         default="owner", description="Who may read and write the node's files, shared memory included."
     )
     spins: Annotated[int, Field(ge=0)] = Field(
-        default=3, description="So many idle turns before the node's thread parks; more need a core of their own."
+        default=0, description="So many idle turns before the node's thread parks; any need a core of their own."
     )
     rejoin: bool = Field(
         default=False,

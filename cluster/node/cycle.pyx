@@ -35,9 +35,11 @@ cdef class NodeCycle(Agent):
         cdef Sequencer sequencer = self.sequencer
         cdef MediaDriver driver = self.driver
         cdef int64_t cluster_time = self.clock.epoch_time_ns() // MILLISECOND_NS
-        cdef int work = 0, sent
+        cdef int work = 0
+        cdef bint has_looked = self.skips_left == 0
         if driver is not None:
-            driver.look()
+            if has_looked:
+                driver.look()
             work += driver.receive_work(now_ns)
         work += sequencer.poll_consensus(now_ns)
         work += sequencer.poll_ingress(now_ns, cluster_time)
@@ -50,11 +52,13 @@ cdef class NodeCycle(Agent):
         work += sequencer.poll_service()
         if self.container is not None:
             work += self.container.do_work(now_ns)
-        if work or sequencer.send_commit(now_ns):
+        if work:
             if driver is not None:
                 work += driver.send_work(now_ns)
             else:
                 self.client.wake_driver()
+        # What this cycle did may leave more to do that no socket tells of: the next one looks for that alone.
+        self.skips_left = 1 if work and has_looked else 0
         if work > HEARTBEAT_WORK_MAX:
             self.has_worked = True
         if not sequencer.is_steady and self.next_tick_ns > now_ns + QUICK_TICK_NS:
@@ -62,6 +66,9 @@ cdef class NodeCycle(Agent):
         if now_ns >= self.next_tick_ns or self.archive.needs_attention():
             self._slow_tick(now_ns)
         return work
+
+    cdef int64_t deadline_ns(self) noexcept nogil:
+        return min(self.next_tick_ns, self.sequencer.due_ns())
 
     cdef int _slow_tick(self, int64_t now_ns) except -1:
         self.client.do_work(now_ns)
@@ -90,7 +97,7 @@ cdef class NodeCycle(Agent):
             self.spins += 1
             if self.spins <= self.spins_max:
                 continue
-            timeout_ns = self.next_tick_ns - now_ns
+            timeout_ns = self.deadline_ns() - now_ns
             if timeout_ns > 0 and self.driver is not None:
                 with nogil:
                     self.driver.park_until(now_ns, timeout_ns)

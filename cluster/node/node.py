@@ -262,7 +262,7 @@ class Node:
             cluster_dir=str(config.cluster_dir),
             client=self.client,
             clock=self._seams.clock,
-            open_recording=self.archive.reader,
+            open_recording=self.archive.follower,
             member_id=config.node.member_id,
             memory=self._seams.memory,
             queries_max=config.cluster.queries_max,

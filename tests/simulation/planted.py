@@ -14,7 +14,7 @@ from cluster.client.requests import ClientRequests
 from cluster.container.queries import ContainerQueries
 from cluster.container.record_orders import RECORD_CALLBACKS
 from cluster.container.service_container import ServiceContainer
-from cluster.module import session_requests
+from cluster.module import consensus_module, session_requests
 from cluster.module.control import ClusterControl
 from cluster.module.log_executor import LogExecutor
 from cluster.module.log_keeper import LogKeeper
@@ -45,6 +45,7 @@ from service_api.requests import RequestLimits, RequestTable
 from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
+from tests.simulation.timeline import HastySequencer
 
 Patch = Callable[[Any, str, Any], None]
 Plant = Callable[[Patch], None]
@@ -129,6 +130,11 @@ def old_terms_are_committed_by_count(patch: Patch) -> None:
 def truncation_is_forgotten(patch: Patch) -> None:
     """Raft §5.3: a member joins with entries that its leader does not have."""
     patch(following, "compare_with_leader", lambda *_: Comparison(Verdict.PREFIX))
+
+
+def records_tell_of_more_than_is_committed(patch: Patch) -> None:
+    """Raft §5.3: a record takes along the end of its leader's log in place of the commit position."""
+    patch(consensus_module, "Sequencer", HastySequencer)
 
 
 def execution_runs_ahead_of_commit(patch: Patch) -> None:
@@ -541,6 +547,7 @@ PLANTED: tuple[Plant, ...] = (
     execution_runs_ahead_of_commit,
     acknowledgement_before_sync,
     session_ids_start_again,
+    records_tell_of_more_than_is_committed,
     execution_goes_on_during_a_snapshot,
     snapshots_forget_timers,
     late_events_fire_timers,

@@ -24,6 +24,7 @@ SEEDS_NEEDED: dict[str, int] = {
     "old_terms_are_committed_by_count": 1,
     "truncation_is_forgotten": 2,
     "execution_runs_ahead_of_commit": 1,
+    "records_tell_of_more_than_is_committed": 12,
     "acknowledgement_before_sync": 1,
     "session_ids_start_again": 1,
     "execution_goes_on_during_a_snapshot": 22,

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from cluster.module.sequencer import Sequencer
 from runtime.clock import VirtualClock
 from tests.simulation.network import SimulatedHost, SimulatedNetwork
 from tests.simulation.storage import SimulatedSyncQueue
@@ -39,6 +40,8 @@ class NodeActor(Actor):
     def on_failed(self, error: BaseException) -> None: ...
     def on_left(self) -> None: ...
     def on_state_changed(self) -> None: ...
+
+class HastySequencer(Sequencer): ...
 
 class Timeline:
     clock: VirtualClock

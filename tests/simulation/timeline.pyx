@@ -22,6 +22,13 @@ cdef enum:
 NEVER_NS = NEVER
 
 
+cdef class HastySequencer(Sequencer):
+    """A planted bug: what a leader appends says that the leader's own log is committed."""
+
+    cdef int64_t told_position(self) noexcept nogil:
+        return self.append_position
+
+
 cdef class Actor:
     """Something that runs when it is due, at most once in `cycle_ns`. Times are virtual, in ns."""
 
@@ -106,7 +113,7 @@ cdef class NodeActor(Actor):
             self.on_failed(error)
             return NOTHING
         if work == 0:
-            wait_ns = max(0, self._cycle.next_tick_ns - local_ns)
+            wait_ns = max(0, self._cycle.deadline_ns() - local_ns)
             self._driver.park_until(local_ns, wait_ns)
             wait_ns = self._world_ns(self.host.parked_ns if wait_ns else 0)
             wait_ns = min(wait_ns, self._until_sync(local_ns))

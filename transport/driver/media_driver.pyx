@@ -410,6 +410,7 @@ cdef class MediaDriver(Agent):
         if left < timeout_ns:
             timeout_ns = left
         if timeout_ns <= 0:
+            self.is_selected = True
             return self.select(0)
         self.announce_park()
         ready = self.select(0 if self.has_work() else timeout_ns)
