@@ -15,6 +15,7 @@ from cluster.module.authentication import AcceptAll, Authenticator, Right
 from cluster.module.contacts import Contacts
 from cluster.module.control import ClusterControl
 from cluster.module.counters import ModuleCounters
+from cluster.module.draws import UniformDraws
 from cluster.module.log_executor import LogExecutor, LogRecord
 from cluster.module.log_keeper import LogKeeper
 from cluster.module.member_proofs import MemberProofs
@@ -46,8 +47,6 @@ from runtime.errors import ConfigurationError, CorruptFrameError, DecodeError, O
 from transport.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
-    from random import Random
-
     from archive.archive import Archive
     from cluster.module.config import ModuleConfig
     from cluster.module.state_store import StateStore
@@ -64,16 +63,6 @@ TERM_LEAP_MAX = 2**32
 """Elections that a member can have missed; more than there can be in the life of a cluster."""
 SESSION_REQUESTS = (codecs.SESSION_KEEP_ALIVE, codecs.SESSION_CLOSE_REQUEST, codecs.ADMIN_REQUEST)
 """What a client asks of its session; each names it, and the term of the leader that it was sent to."""
-
-
-class UniformDraws:
-    """Seeded randomness in the form that the consensus core takes."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-
-    def uniform_int(self, low: int, high: int) -> int:
-        return self._random.randint(low, high)
 
 
 @dataclass(frozen=True)
