@@ -42,7 +42,7 @@ COLD = (
     "tests/transport",
 )
 """Modules that do nothing per message: -O1 compiles them in two thirds of the time."""
-HEADERS = ("runtime/atomics.h", "runtime/crc32c.h")
+HEADERS = ("runtime/atomics.h", "runtime/crc32c.h", "transport/secure/libcrypto.h")
 DEBUG = os.environ.get("ORDO_DEBUG") == "1"
 OPTIMIZE = os.environ.get("ORDO_OPTIMIZE")
 THREADS = int(os.environ.get("ORDO_THREADS") or os.cpu_count() or 1)
@@ -96,7 +96,7 @@ def extensions() -> list[Extension]:
                 "-Wno-unreachable-code",
             ],
             extra_link_args=SANITIZE,
-            libraries=["pthread"],
+            libraries=["pthread", "dl"],
         )
         for folder in folders()
         if Path(folder).is_dir()

@@ -15,6 +15,7 @@ from runtime.console import output_console
 from runtime.errors import ConfigurationError
 from runtime.logging import configure_logging, get_logger
 from transport.driver.config import default_directory
+from transport.secure.settings import Encryption
 from transport.uri import parse_size
 
 archive_app = typer.Typer(
@@ -143,6 +144,8 @@ def serve(
     recordings_max: Annotated[int, typer.Option(min=1, max=64, help="recordings at a time")] = 20,
     replays_max: Annotated[int, typer.Option(min=1, max=64, help="replays at a time")] = 20,
     sessions_max: Annotated[int, typer.Option(min=1, help="clients at a time")] = 64,
+    key_file: Annotated[str, typer.Option(help="encrypt with this key; `ordo keys new` makes one")] = "",
+    trusted_file: Annotated[str, typer.Option(help="the keys of those who may take part (`ordo keys trust`)")] = "",
 ) -> None:
     """Serve an archive to clients, with a media driver of its own, until SIGTERM or SIGINT."""
     from archive.control.config import ControlConfig
@@ -162,6 +165,7 @@ def serve(
         aeron_dir or default_directory(),
         sync,
         _size(segment_length),
+        encryption=Encryption.chosen(key_file, trusted_file),
     )
     server = ArchiveServer(config, lambda error: log.warning("archive.error", error=str(error)))
     try:

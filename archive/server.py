@@ -23,6 +23,7 @@ from transport.driver.config import MediaDriverConfig, default_directory
 from transport.driver.context import TYPE_PARK_FLAG
 from transport.driver.directory import WAKE_SOCKET_NAME
 from transport.driver.media_driver import MediaDriver
+from transport.secure.settings import Encryption
 from transport.udp import UdpNetwork
 
 SPINS_MAX = 100
@@ -41,6 +42,7 @@ class ArchiveServerConfig:
     sync: str = "commit"
     segment_length_bytes: int = SEGMENT_LENGTH_DEFAULT
     low_space_bytes: int = LOW_SPACE_BYTES_DEFAULT
+    encryption: Encryption = field(default_factory=Encryption)
 
 
 class ArchiveServer:
@@ -66,7 +68,7 @@ class ArchiveServer:
         config = self.config
         memory, random = FileMemoryProvider(), RandomSource()
         self.driver = MediaDriver(
-            MediaDriverConfig(directory=config.aeron_dir, pid_is_local=True),
+            MediaDriverConfig(directory=config.aeron_dir, pid_is_local=True, **config.encryption.driver_settings()),
             clock=self._clock,
             network=UdpNetwork(),
             memory=memory,

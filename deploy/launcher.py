@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import tomlkit
 
@@ -57,6 +57,7 @@ class LocalCluster:
     Members in other networks than loopback have their `hosts`; `prefixes` are words put before a command, which end in
     executing it. `ports` are the members' first ports, five in a row each, instead of any that are free; raises
     ConfigurationError when one is taken.
+    `encrypted`: every node has a key, and there is one for clients (`client_keys`).
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class LocalCluster:
         hosts: Mapping[int, str] | None = None,
         prefixes: Mapping[int, Sequence[str]] | None = None,
         ports: Sequence[int] | None = None,
+        encrypted: bool = False,
     ) -> None:
         self.service = service
         self.member_ids = tuple(range(member_count))
@@ -92,6 +94,9 @@ class LocalCluster:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ports = find_ports(member_count) if ports is None else _demand_ports(ports)
         self._name = f"ordo-{os.getpid()}-{self._ports[0]}"
+        self._is_encrypted = encrypted
+        if encrypted:
+            self._make_key("client")
         for member_id in self.member_ids:
             self._write_config(member_id)
 
@@ -112,6 +117,23 @@ class LocalCluster:
     def ingress_endpoints(self) -> dict[int, str]:
         """`host:port` of every member's ingress by member id, as ClusterClient takes it."""
         return {member_id: f"{self._hosts[member_id]}:{self._ports[member_id]}" for member_id in self.member_ids}
+
+    @property
+    def client_keys(self) -> dict[str, Any]:
+        """`key_file` and `trusted_file` of a client, as ClientSettings takes them; empty without encryption."""
+        return self._keys("client") if self._is_encrypted else {}
+
+    def _keys(self, name: str) -> dict[str, str]:
+        return {"key_file": str(self.root / f"{name}.key"), "trusted_file": str(self.root / "trusted.keys")}
+
+    def _make_key(self, name: str) -> None:
+        files = self._keys(name)
+        if Path(files["key_file"]).exists():
+            return
+        command = [sys.executable, "-P", "-m", "ordo.cli", "keys", "new", files["key_file"]]
+        made = subprocess.run(command, check=True, capture_output=True, text=True, env=self._child_environment())
+        with open(files["trusted_file"], "a") as file:
+            file.write(f"{made.stdout.strip()} {name}\n")
 
     def new_member(self, member_id: int) -> str:
         """A member as `ordo cluster add-learner` takes it."""
@@ -179,16 +201,19 @@ class LocalCluster:
             "--die-with-parent",
         ]
         command += ["--config", str(self.config_path(member_id)), "--service", self.service]
-        search_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         with self.log_path(member_id).open("ab") as log:
             self._processes[member_id] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=os.environ | {"PYTHONPATH": search_path} | self._environment,
+                env=self._child_environment(),
                 start_new_session=True,
             )
+
+    def _child_environment(self) -> dict[str, str]:
+        search_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        return os.environ | {"PYTHONPATH": search_path} | self._environment
 
     def is_running(self, member_id: int) -> bool:
         """Whether the node's process is there, stopped by SIGSTOP or not."""
@@ -334,7 +359,10 @@ class LocalCluster:
             {"id": other_id, "host": self._hosts[other_id], "port": self._ports[other_id]}
             for other_id in self.member_ids
         ]
-        content = {"node": node, "members": members, "cluster": dict(self._options)}
+        content: dict[str, Any] = {"node": node, "members": members, "cluster": dict(self._options)}
+        if self._is_encrypted:
+            self._make_key(f"member-{member_id}")
+            content["encryption"] = self._keys(f"member-{member_id}")
         for name, table in self._tables.items():
             content[name] = dict(table) if isinstance(table, Mapping) else [dict(one) for one in table]
         self.config_path(member_id).write_text(tomlkit.dumps(content))

@@ -29,6 +29,7 @@ ELSEWHERE = {
     "archive": "archive.cli:archive_app",
     "bench": "ordo.bench.cli:bench_app",
     "driver": "transport.cli:driver_app",
+    "keys": "transport.secure.cli:keys_app",
     "init": "ordo.new_cli:init",
     "dev": "ordo.new_cli:dev",
     "doctor": "cluster.node.cli_look:doctor",

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from contextlib import suppress
 from typing import Any, TextIO
 
 import structlog
@@ -40,3 +41,16 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
 def get_logger(**context: Any) -> Any:
     """Returns a logger that adds `context` to every event."""
     return structlog.get_logger(**context)
+
+
+def tell(level: str, event: str, **context: Any) -> None:
+    """One event from a library: into the logs of a process that has set them up, else to the standard library's.
+
+    A log that is closed or cannot be written is no reason to stop what one is doing.
+    """
+    with suppress(OSError, ValueError):
+        if structlog.is_configured():
+            getattr(structlog.get_logger(), level)(event, **context)
+        else:
+            words = " ".join(f"{name}={value}" for name, value in context.items())
+            logging.getLogger("ordo").log(getattr(logging, level.upper()), "%s %s", event, words)

@@ -46,6 +46,10 @@ def driver(
     termination_token: Annotated[
         str | None, typer.Option(help="lets a client end the driver that says this; without it none may")
     ] = None,
+    key_file: Annotated[str | None, typer.Option(help="encrypt with this key; `ordo keys new` makes one")] = None,
+    trusted_file: Annotated[
+        str | None, typer.Option(help="the keys of those who may take part (`ordo keys trust`)")
+    ] = None,
 ) -> None:
     """Run the driver until SIGTERM or SIGINT, or until it is told to end."""
     if context.invoked_subcommand is not None:
@@ -60,6 +64,8 @@ def driver(
         threading_mode=threads,
         **dict.fromkeys(("conductor_idle", "sender_idle", "receiver_idle"), idle),
         **_cores(cpus, threads),
+        encryption_key_file=key_file,
+        encryption_trusted_file=trusted_file,
         termination_allowed=None if termination_token is None else True,
         termination_token=None if termination_token is None else termination_token.encode(),
     )

@@ -10,6 +10,7 @@ from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
 from transport.client import TransportClient
 from transport.client_folders import ClientFolder
+from transport.secure.settings import Encryption
 
 if TYPE_CHECKING:
     from transport.driver.media_driver import MediaDriver
@@ -56,10 +57,13 @@ class ClientTransport:
         return cls(client, clock)
 
     @classmethod
-    def embedded(cls, name: str = "cluster-client", clients_max: int = 1) -> ClientTransport:
+    def embedded(
+        cls, name: str = "cluster-client", clients_max: int = 1, encryption: Encryption | None = None
+    ) -> ClientTransport:
         """Starts a driver of its own in a new folder below /dev/shm, which goes when it is closed.
 
-        `clients_max` clients may share it: each needs some of its counters.
+        `clients_max` clients may share it: each needs some of its counters. Without `encryption` it goes by the
+        environment (`Encryption.chosen`).
         """
         from transport.driver.config import MediaDriverConfig
         from transport.driver.media_driver import MediaDriver
@@ -84,6 +88,7 @@ class ClientTransport:
             image_liveness_timeout_ns=IMAGE_LIVENESS_TIMEOUT_NS,
             client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
             publication_unblock_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS + 1_000_000_000,
+            **(encryption or Encryption.chosen()).driver_settings(),
         )
         random = RandomSource()
         network = UdpNetwork()

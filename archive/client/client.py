@@ -22,6 +22,7 @@ from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import CONTROL_STREAM_ID_DEFAULT
 from transport.client import TransportClient
 from transport.client_transport import ClientTransport
+from transport.secure.settings import Encryption
 
 ResultT = TypeVar("ResultT")
 PARK_NS = 1_000_000
@@ -51,7 +52,9 @@ class ArchiveClient:
         self._transport = transport or (
             ClientTransport.connect(aeron_dir, "archive-client")
             if aeron_dir
-            else ClientTransport.embedded("archive-client")
+            else ClientTransport.embedded(
+                "archive-client", encryption=Encryption.chosen(settings.key_file, settings.trusted_file)
+            )
         )
         try:
             now_ns = self._transport.clock.now()

@@ -8,6 +8,7 @@ from typing import Any
 
 from archive.control.codes import CONTROL_STREAM_ID_DEFAULT, RESPONSE_STREAM_ID_DEFAULT
 from runtime.errors import ConfigurationError
+from transport.secure.settings import Encryption
 from transport.uri import ChannelUri
 
 SECOND_NS = 1_000_000_000
@@ -28,10 +29,15 @@ class ArchiveClientSettings:
     """How long the session, and then each request, may take."""
     credentials: bytes = b""
     name: str = ""
+    key_file: str = ""
+    """Key of the client's own driver, which encrypts with it (`ordo keys new`); ORDO_KEY_FILE when empty."""
+    trusted_file: str = ""
+    """The archive's key (`ordo keys trust`); ORDO_TRUSTED_FILE when empty."""
 
     def __post_init__(self) -> None:
         for channel in (self.control_channel, self.response_channel):
             ChannelUri.parse(channel)
+        Encryption(self.key_file, self.trusted_file)
         if not 0 < self.message_timeout_s < float("inf"):
             raise ConfigurationError(f"message_timeout_s={self.message_timeout_s!r}: must be a number above 0")
         if len(self.name) > 100:

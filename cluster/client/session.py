@@ -43,6 +43,7 @@ from runtime.errors import (
 from runtime.version import VERSION
 from service_api.service import OfferResult
 from transport.client_transport import ClientTransport
+from transport.secure.settings import Encryption
 
 if TYPE_CHECKING:
     from service_api.service import Payload
@@ -68,6 +69,14 @@ class ClientState(Enum):
     AWAIT_NEW_LEADER = auto()
     AWAIT_NEW_LEADER_CONNECTION = auto()
     CLOSED = auto()
+
+
+def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTransport:
+    if not aeron_dir:
+        return ClientTransport.embedded(encryption=Encryption.chosen(settings.key_file, settings.trusted_file))
+    if settings.key_file:
+        raise ConfigurationError("key_file: encryption belongs to the driver, which is another process (aeron_dir)")
+    return ClientTransport.connect(aeron_dir)
 
 
 class ClusterClient:
@@ -138,7 +147,7 @@ class ClusterClient:
         self._is_ending = self._has_begun = False
         self._first_endpoints = dict(self.ingress_endpoints)
         self._owns_transport = transport is None
-        self._transport = transport or (ClientTransport.connect(aeron_dir) if aeron_dir else ClientTransport.embedded())
+        self._transport = transport or _open_transport(aeron_dir, self.settings)
         self._link = _SessionLink(self, named_endpoints)
         try:
             self._begin(journal)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from runtime.errors import ConfigurationError
+from transport.secure.settings import Encryption
 
 SECOND_NS = 1_000_000_000
 EGRESS_POLICIES = ("disconnect", "drop-oldest")
@@ -90,6 +91,10 @@ class ClientSettings:
     credentials: bytes | Callable[[], bytes] = b""
     """What the cluster's authenticator is shown: bytes, or what gives them whenever a session is opened, as
     `credentials_from_file` and `credentials_from_environment` do. With tokens (docs/SECURITY.md) the token."""
+    key_file: str = ""
+    """Key of the client's own driver, which encrypts with it (`ordo keys new`); ORDO_KEY_FILE when empty."""
+    trusted_file: str = ""
+    """The members' keys (`ordo keys trust`); ORDO_TRUSTED_FILE when empty."""
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self) if field.name.endswith("_s")):
@@ -100,6 +105,7 @@ class ClientSettings:
             raise ConfigurationError(
                 f"credentials of type {type(self.credentials).__name__}: must be bytes or callable"
             )
+        Encryption(self.key_file, self.trusted_file)
         if len(self.identity) not in (0, 16):
             raise ConfigurationError(f"identity of {len(self.identity)} bytes: must be 16, or empty for a random one")
         if not 0 < self.outstanding_requests_max <= OUTSTANDING_REQUESTS_LIMIT:

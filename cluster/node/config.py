@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import hashlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -13,8 +13,9 @@ from cluster.module.authentication import Right
 from cluster.module.config import ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
 from cluster.module.tokens import Token, check_hash
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
-from runtime.config import Settings, SizeBytes
+from runtime.config import DurationNs, Settings, SizeBytes
 from runtime.errors import ConfigurationError
+from transport.driver.config import ENCRYPTED_MTU_MAX, MediaDriverConfig
 
 
 class MemberSection(Settings):
@@ -217,6 +218,44 @@ class AuthenticationSection(Settings):
     )
 
 
+class EncryptionSection(Settings):
+    """Encrypted datagrams; off without the two files, which `ordo keys` makes. See SECURITY.md."""
+
+    key_file: Path | None = Field(
+        default=None,
+        description="This node's own key (`ordo keys new`), readable by its user only.",
+        examples=["/etc/ordo/node0.key"],
+    )
+    trusted_file: Path | None = Field(
+        default=None,
+        description="Keys of the members and clients that may take part (`ordo keys trust`); read again when changed.",
+        examples=["/etc/ordo/trusted.keys"],
+    )
+    rekey_ns: Annotated[DurationNs, Field(ge=1_000_000_000)] = Field(
+        default=MediaDriverConfig.encryption_rekey_ns,
+        alias="rekey",
+        description="How long keys are used that two sockets agreed on, before they agree on others.",
+    )
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> EncryptionSection:
+        if (self.key_file is None) != (self.trusted_file is None):
+            raise ValueError("give key_file and trusted_file, or none; `ordo keys` makes them")
+        return self
+
+    @property
+    def is_on(self) -> bool:
+        return self.key_file is not None
+
+    def driver_settings(self) -> dict[str, Any]:
+        """Fields of MediaDriverConfig."""
+        return {
+            "encryption_key_file": str(self.key_file or ""),
+            "encryption_trusted_file": str(self.trusted_file or ""),
+            "encryption_rekey_ns": self.rekey_ns,
+        }
+
+
 class NodeConfig(Settings):
     """The file of one member."""
 
@@ -229,6 +268,17 @@ class NodeConfig(Settings):
     metrics: MetricsSection = MetricsSection()
     authentication: AuthenticationSection = AuthenticationSection()
     tokens: list[TokenSection] = []
+    encryption: EncryptionSection = EncryptionSection()
+
+    @model_validator(mode="after")
+    def _encryption_fits(self) -> NodeConfig:
+        if not self.encryption.is_on:
+            return self
+        if not self.node.own_driver:
+            raise ValueError("encryption: belongs to the driver of its own that this node uses; put it in its file")
+        if self.cluster.mtu_bytes > ENCRYPTED_MTU_MAX:
+            raise ValueError(f"cluster.mtu={self.cluster.mtu_bytes}: at most {ENCRYPTED_MTU_MAX} with encryption")
+        return self
 
     @model_validator(mode="after")
     def _member_listed(self) -> NodeConfig:

@@ -11,6 +11,7 @@ from cluster.wire.members import ENDPOINT_NAMES
 from runtime.errors import TransportError
 from runtime.version import VERSION
 from transport.resolver import resolve
+from transport.secure.keys import public_text, read_secret
 
 MEGABYTE = 1024 * 1024
 
@@ -33,6 +34,7 @@ def log_start(config: NodeConfig, log: Any) -> None:
         file_access=node.file_access,
         service_mode=node.service_mode,
         own_driver=node.own_driver,
+        encryption=_public_key(config),
         max_sessions=cluster.sessions_max,
         max_queries=cluster.queries_max,
         max_replays=node.max_replays,
@@ -41,14 +43,14 @@ def log_start(config: NodeConfig, log: Any) -> None:
         metrics=None if config.metrics.port is None else f"{config.metrics.host}:{config.metrics.port}",
     )
     exposed = exposed_endpoints(config)
-    if exposed:
+    if exposed and not config.encryption.is_on:
         log.warning(
             "node.exposed",
             member_id=node.member_id,
             endpoints=exposed,
             text="datagrams are neither encrypted nor authenticated: who reaches or reads this network can read all"
-            " messages, forge them and open sessions; keep it to a network that you trust, or to an encrypted tunnel"
-            " (docs/SECURITY.md)",
+            " messages, forge them and open sessions; give every node and client an [encryption] block, or keep it to a"
+            " network that you trust (docs/SECURITY.md)",
         )
 
 
@@ -69,6 +71,13 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(resolve(host)).is_loopback
     except (TransportError, ValueError):
         return False
+
+
+def _public_key(config: NodeConfig) -> str:
+    """By which others know this node, or that nothing is encrypted."""
+    if not config.encryption.is_on:
+        return "none" if config.node.own_driver else "as its driver has it"
+    return public_text(read_secret(str(config.encryption.key_file)).public)
 
 
 def _full(path: Path) -> str:

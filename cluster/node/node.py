@@ -216,6 +216,7 @@ class Node:
                 client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
                 publication_unblock_timeout_ns=2 * CLIENT_LIVENESS_TIMEOUT_NS,
                 pid_is_local=True,
+                **config.encryption.driver_settings(),
                 **driver_bounds(config.cluster),
             ),
             clock=seams.clock,

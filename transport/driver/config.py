@@ -13,6 +13,8 @@ from runtime.idle import IDLE_STRATEGIES
 
 _MS = 1_000_000
 _S = 1_000_000_000
+ENCRYPTED_MTU_MAX = 65472
+"""Keys and tag take 32 bytes of each datagram."""
 THREADING_MODES = ("invoker", "shared", "shared-network", "dedicated")
 
 
@@ -149,6 +151,11 @@ class MediaDriverConfig:
     """Names between drivers: the own one, `host:port` to listen on, and `host:port,...` of drivers to begin with."""
     name_table: str = ""
     """`name=address,...`: names that are answered from here, before anybody is asked."""
+    encryption_key_file: str = ""
+    encryption_trusted_file: str = ""
+    """The own key, with which datagrams are encrypted, and the keys of those who may take part (`ordo keys`)."""
+    encryption_rekey_ns: int = 120 * _S
+    """How long keys are used that two sockets agreed on, before they agree on others."""
     termination_allowed: bool = False
     termination_token: bytes = b""
     """The token with which a client must ask the driver to end. Empty: any will do, if ending is allowed at all."""
@@ -171,6 +178,7 @@ class MediaDriverConfig:
             if field.name.endswith("_timeout_ns") and value is not None and value <= 0:
                 raise ConfigurationError(f"{field.name}={value}, must be above 0 ns")
         self._check_order()
+        self._check_encryption()
         self._check_lengths()
         self._check_bounds()
         self._check_choices()
@@ -186,6 +194,14 @@ class MediaDriverConfig:
             )
         if self.nak_unicast_delay_ns < 1_000:
             raise ConfigurationError(f"nak_unicast_delay_ns={self.nak_unicast_delay_ns}, must be 1000 ns or more")
+
+    def _check_encryption(self) -> None:
+        if bool(self.encryption_key_file) != bool(self.encryption_trusted_file):
+            raise ConfigurationError("encryption: give key_file and trusted_file, or none; `ordo keys` makes them")
+        if self.encryption_rekey_ns < _S:
+            raise ConfigurationError(f"encryption_rekey_ns={self.encryption_rekey_ns}, must be 1 s or more")
+        if self.encryption_key_file and self.mtu > ENCRYPTED_MTU_MAX:
+            raise ConfigurationError(f"mtu={self.mtu}, must be at most {ENCRYPTED_MTU_MAX} with encryption")
 
     def _check_lengths(self) -> None:
         for name in ("to_driver_capacity", "to_clients_capacity", "term_length", "ipc_term_length", "page_size"):

@@ -88,7 +88,14 @@ cdef enum:
     COUNTER_PENDING_FULL = 52
     COUNTER_SETUPS_CONTRADICTING = 53
     COUNTER_FOREIGN_SOURCES = 54
-    ALL_COUNTERS = 55
+    COUNTER_NOT_ENCRYPTED = 55
+    COUNTER_FORGED = 56
+    COUNTER_REPLAYED = 57
+    COUNTER_UNKNOWN_KEYS = 58
+    COUNTER_HANDSHAKES_REFUSED = 59
+    COUNTER_UNEXPECTED_ENCRYPTION = 60
+    COUNTER_KEYS_AGREED = 61
+    ALL_COUNTERS = 62
 
 cdef inline int minimum_length(int frame_type) noexcept nogil:
     """Shortest datagram of a frame type, or 0 for a type that is invalid on the wire."""

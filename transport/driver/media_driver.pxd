@@ -45,7 +45,10 @@ cdef class MediaDriver(Agent):
     cdef PointerArray ipc
     cdef object _random
     cdef object _secret                        # of the admission of images
+    cdef object _entropy                       # random bytes for keys
+    cdef readonly object keyring               # None: nothing is encrypted
     cdef int64_t _first_correlation_id
+    cdef dict _told_ns                         # hosts whose datagrams are encrypted -> when to say so again
     cdef object _error_handler
     cdef object _on_termination
     cdef object _memories

@@ -13,6 +13,7 @@ from transport.driver.conductor import Conductor
 from transport.driver.config import MediaDriverConfig
 from transport.driver.context import DriverContext
 from transport.driver.loss_report import LossReport
+from transport.secure.keys import Keyring
 
 class MediaDriver(Agent):
     config: MediaDriverConfig
@@ -27,6 +28,7 @@ class MediaDriver(Agent):
     threads: Any
     started: bool
     terminated: bool
+    keyring: Keyring | None
     def __init__(
         self,
         config: MediaDriverConfig | str,

@@ -20,7 +20,8 @@ from transport.driver.system_counters cimport note_cycle
 
 from runtime.clock import SystemClock
 from runtime.error_log import DistinctErrorLog
-from runtime.errors import ConfigurationError
+from runtime.errors import ConfigurationError, OrdoError
+from runtime.logging import tell
 from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
 from transport.cnc import FILE_NAME, create_cnc
@@ -31,14 +32,18 @@ from transport.driver.directory import WAKE_SOCKET_NAME, claim
 from transport.driver.loss_report import FILE_NAME as LOSS_FILE_NAME
 from transport.driver.loss_report import LossReport
 from transport.driver.names import Names, WildcardPorts
-from transport.udp import UdpNetwork
+from transport.secure.keys import Keyring
+from transport.secure.network import SecureNetwork
+from transport.udp import UdpNetwork, unpack_address
 
 cdef enum:
     UNREAD_POLL_NS = 1000000           # how long to park while a subscriber in another process is behind
     COMMANDS_PER_CYCLE = 1
+    HOSTS_TOLD_MAX = 64                # about datagrams that cannot be read
     CORRELATION_ID_BITS = 47           # of the first: a client started again must not take its predecessor's answers
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
+cdef int64_t TELL_AGAIN_NS = 60000000000
 
 
 cdef class MediaDriver(Agent):
@@ -60,10 +65,12 @@ cdef class MediaDriver(Agent):
         source = random or RandomSource()
         self._random = source.stream("media driver")
         self._secret = source.stream("admission").getrandbits(64)
+        self._entropy = source.secret("encryption").randbytes
         self._first_correlation_id = 1 + source.stream("correlation ids").getrandbits(CORRELATION_ID_BITS)
         self._error_handler = error_handler
         self._on_termination = on_termination
         self._memories = []
+        self._told_ns = {}
         self._ipc_kept = []
         self.ipc = PointerArray()
 
@@ -110,6 +117,9 @@ cdef class MediaDriver(Agent):
         self.losses = LossReport(losses, self.clock)
         self.sender = Sender(self.system)
         self.receiver = Receiver(self.system, self._admission(), config.pending_setups_max)
+        for network in {self.network, self.send_network, self.receive_network}:
+            if isinstance(network, SecureNetwork):
+                network.attach(self.system, self._report)
         self.ring = cnc.to_driver
         self.ring.start_correlation_ids(self._first_correlation_id)
         self.park_flag = ParkFlag(counters.allocate(TYPE_PARK_FLAG, "ordo driver park flag", owner_id=OWNER_NONE))
@@ -151,6 +161,19 @@ cdef class MediaDriver(Agent):
             self.send_network = self.receive_network = UdpNetwork()
         if self.config.threading_mode == "dedicated":
             self.receive_network = UdpNetwork()
+        if self.config.encryption_key_file:
+            self._encrypt()
+
+    def _encrypt(self):
+        """Each network gets keys of its own, for each has its own thread."""
+        config = self.config
+        self.keyring = Keyring(config.encryption_key_file, config.encryption_trusted_file)
+        networks = {id(network): network for network in (self.network, self.send_network, self.receive_network)}
+        sealed = {key: SecureNetwork(network, self.keyring, self.clock, entropy=self._entropy,
+                                     rekey_ns=config.encryption_rekey_ns) for key, network in networks.items()}
+        self.network = sealed[id(self.network)]
+        self.send_network = sealed[id(self.send_network)]
+        self.receive_network = sealed[id(self.receive_network)]
 
     def on_close(self):
         """Ends its threads, tells clients, closes sockets and files, removes the folder unless told otherwise."""
@@ -201,6 +224,11 @@ cdef class MediaDriver(Agent):
             self.error_log.record(error)
         if self._error_handler is not None:
             self._error_handler(error)
+
+    def _report(self, text):
+        """What a user should see now: into the error log, and the log of the process."""
+        self.record_error(text)
+        tell("warning", "driver.encryption", directory=self.directory, text=text)
 
     # --- duty cycle -----------------------------------------------------------------------------------------------
 
@@ -268,6 +296,10 @@ cdef class MediaDriver(Agent):
             if now_ns >= self.timer_deadline_ns:
                 self.timer_deadline_ns = now_ns + <int64_t> self.config.timer_interval_ns
                 self.conductor.on_timer(now_ns)
+                if self.keyring is not None:
+                    self._reload_keys()
+                else:
+                    self._look_for_encryption(now_ns)
                 work += 1
             if work > 0 or now_ns >= self.endpoint_deadline_ns:
                 self.endpoint_deadline_ns = self.conductor.endpoint_work(now_ns)
@@ -278,6 +310,29 @@ cdef class MediaDriver(Agent):
             self.record_error(error)
             self.endpoint_deadline_ns = now_ns + UNREAD_POLL_NS
         return work
+
+    def _look_for_encryption(self, int64_t now_ns):
+        """Somebody encrypts what this driver cannot read: one line for each host, once a minute."""
+        for part in (self.sender, self.receiver):
+            packed = part.take_encrypted_source()
+            if not packed:
+                continue
+            host = unpack_address(packed)[0]
+            if now_ns < self._told_ns.get(host, now_ns):
+                continue
+            if len(self._told_ns) >= HOSTS_TOLD_MAX:
+                self._told_ns.clear()
+            self._told_ns[host] = now_ns + TELL_AGAIN_NS
+            self._report(f"encryption: {host} sends encrypted datagrams, which this driver cannot read: give it an "
+                         "[encryption] block, too")
+
+    def _reload_keys(self):
+        """Keys may change while the driver runs; files that cannot be used change nothing."""
+        try:
+            if self.keyring.reload():
+                tell("info", "driver.keys", directory=self.directory, trusted=len(self.keyring.trusted))
+        except OrdoError as error:
+            self._report(f"encryption: the keys stay as they were: {error}")
 
     # --- parts on threads of their own ----------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from transport.commands import (
     OnPublicationReady,
 )
 from transport.driver.channel import UdpChannelSpec, is_name, packed, parse_udp, refuse_unsupported
+from transport.driver.config import ENCRYPTED_MTU_MAX
 from transport.driver.context import (
     OWNER_NONE,
     STATUS_ACTIVE,
@@ -362,6 +363,10 @@ class Publications:
                 return endpoint, spec
         if spec.endpoint is None and not spec.is_multi_destination:
             raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
+        if self.context.config.encryption_key_file and parameters.mtu > ENCRYPTED_MTU_MAX:
+            raise ChannelError(
+                f"channel {str(uri)!r} has mtu={parameters.mtu}, at most {ENCRYPTED_MTU_MAX} with encryption"
+            )
         endpoint = self._open_endpoint(spec, parameters)
         if parameters.mtu > endpoint.channel.send_buffer_bytes:
             endpoint.close()

@@ -17,6 +17,7 @@ cdef class Receiver:
     cdef readonly Admission admission
     cdef int pending_max
     cdef int setup_count
+    cdef SocketAddress encrypted_source        # of an encrypted datagram, which this driver cannot read
     cdef int receive(self, int64_t now_ns) noexcept nogil      # datagrams
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef bint has_unread(self) noexcept nogil
@@ -24,6 +25,7 @@ cdef class Receiver:
     cdef int _poll(self, ReceiveTransport transport, int64_t now_ns) noexcept nogil
     cdef int _dispatch(self, ReceiveTransport transport, const uint8_t* datagram, uint32_t length,
                        const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef void _on_invalid(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source) noexcept nogil
     cdef void _on_unknown_data(self, ReceiveTransport transport, const uint8_t* datagram, const SocketAddress* source,
                                int64_t now_ns) noexcept nogil
     cdef void _on_setup(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,

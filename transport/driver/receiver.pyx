@@ -7,6 +7,7 @@ from transport.driver.pointers cimport SLICE, pair_key, pointer_at
 from transport.driver.receive_endpoint cimport (ANY_SESSION, ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
                                                 SESSION_NO_INTEREST, SESSION_PENDING_SETUP)
 from transport.driver.system_counters cimport count_event
+from transport.secure.session cimport has_mark
 from transport.logbuffer cimport FLAG_EOS
 
 from collections import namedtuple
@@ -65,6 +66,12 @@ cdef class Receiver:
         """The image of a SETUP is gone, or was not built."""
         self.admission.release(setup.source, setup.term_length)
 
+    def take_encrypted_source(self):
+        """The packed address that an encrypted datagram came from since last time, or b""."""
+        taken = (<const char*> self.encrypted_source.storage)[:self.encrypted_source.length_bytes]
+        self.encrypted_source.length_bytes = 0
+        return taken
+
     cdef int receive(self, int64_t now_ns) noexcept nogil:
         """Datagrams of the sockets that are ready, into their images; datagrams taken."""
         cdef int i, work = 0
@@ -118,8 +125,14 @@ cdef class Receiver:
         elif frame_type == FRAME_RTTM:
             self._on_rttm(transport, datagram, source)
         elif frame_type == FRAME_INVALID:
-            count_event(self.system, COUNTER_INVALID_PACKETS, 1)
+            self._on_invalid(datagram, length, source)
         return 1
+
+    cdef void _on_invalid(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source) noexcept nogil:
+        count_event(self.system, COUNTER_INVALID_PACKETS, 1)
+        if has_mark(datagram, length):
+            count_event(self.system, COUNTER_UNEXPECTED_ENCRYPTION, 1)
+            self.encrypted_source = source[0]
 
     cdef void _on_unknown_data(self, ReceiveTransport transport, const uint8_t* datagram, const SocketAddress* source,
                                int64_t now_ns) noexcept nogil:

@@ -16,6 +16,7 @@ cdef class Sender:
     cdef readonly list errors                  # ERR frames for the conductor
     cdef int error_count
     cdef int next_start
+    cdef SocketAddress encrypted_source        # of an encrypted datagram, which this driver cannot read
     cdef int receive(self, int64_t now_ns) noexcept nogil      # control frames
     cdef int send(self, int64_t now_ns) noexcept nogil         # bytes
     cdef int conduct(self, int64_t now_ns) noexcept nogil

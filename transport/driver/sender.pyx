@@ -7,6 +7,7 @@ from runtime.datagram cimport ReceiveItem
 from transport.driver.frames cimport *
 from transport.driver.pointers cimport SLICE, pair_key, pointer_at
 from transport.driver.system_counters cimport count_event
+from transport.secure.session cimport has_mark
 
 cdef enum:
     RECEIVE_ITEMS = 16
@@ -46,6 +47,12 @@ cdef class Sender:
         self.error_count = 0
         return taken
 
+    def take_encrypted_source(self):
+        """The packed address that an encrypted datagram came from since last time, or b""."""
+        taken = (<const char*> self.encrypted_source.storage)[:self.encrypted_source.length_bytes]
+        self.encrypted_source.length_bytes = 0
+        return taken
+
     cdef int receive(self, int64_t now_ns) noexcept nogil:
         """Control frames of the sockets that are ready; datagrams taken."""
         cdef int i, work = 0
@@ -83,6 +90,9 @@ cdef class Sender:
         cdef void* found
         if frame_type == FRAME_INVALID:
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
+            if has_mark(datagram, length):
+                count_event(self.system, COUNTER_UNEXPECTED_ENCRYPTION, 1)
+                self.encrypted_source = source[0]
             return
         if not (FRAME_NAK <= frame_type <= FRAME_RTTM) or frame_type == FRAME_SETUP:
             return

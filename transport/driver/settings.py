@@ -5,6 +5,9 @@ threading_mode = "dedicated"
 sender_cpu = 2
 client_liveness_timeout = "10s"       # client_liveness_timeout_ns
 term_length = "16m"
+[encryption]
+key_file = "driver.key"
+trusted_file = "trusted.keys"
 """
 
 from __future__ import annotations
@@ -39,11 +42,19 @@ def load_driver_config(path: Path | None, **overrides: Any) -> MediaDriverConfig
     """
     values: dict[str, Any] = {"directory": default_directory()}
     known = {field.name.removesuffix("_ns"): field for field in fields(MediaDriverConfig)}
-    for key, value in (read_toml(path) if path is not None else {}).items():
+    for key, value in _flat(read_toml(path) if path is not None else {}).items():
         if key not in known:
             raise ConfigurationError(f"{path}: {key}: unknown key; remove it or correct its spelling")
         values[known[key].name] = _value(known[key], value, f"{path}: {key}")
     return MediaDriverConfig(**{**values, **{name: value for name, value in overrides.items() if value is not None}})
+
+
+def _flat(table: dict[str, Any]) -> dict[str, Any]:
+    """The `[encryption]` table's keys as fields of the configuration."""
+    block = table.pop("encryption", {})
+    if not isinstance(block, dict):
+        raise ConfigurationError("encryption: must be a table, [encryption], with key_file and trusted_file")
+    return table | {f"encryption_{key}": value for key, value in block.items()}
 
 
 def _value(field: Field[Any], value: Any, where: str) -> Any:

@@ -73,6 +73,13 @@ REFUSED_LABELS = (
     "Refused: unknown sessions above pending_setups_max",
     "Refused: set-ups that contradict their image",
     "Refused: frames of a stream from another address than its own",
+    "Refused: datagrams that are not encrypted",
+    "Refused: encrypted datagrams that were changed or forged",
+    "Refused: encrypted datagrams that came twice or far too late",
+    "Refused: encrypted datagrams of keys that are not known any more",
+    "Refused: handshakes without cookie, with a key that is not trusted, or too many",
+    "Refused: encrypted datagrams, which this driver without [encryption] cannot read",
+    "Encryption: keys agreed on",
 )
 
 

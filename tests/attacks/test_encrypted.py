@@ -1,0 +1,113 @@
+"""A cluster whose datagrams are encrypted: it works as any other, and strangers neither read it nor get in."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
+from deploy.launcher import PORTS_PER_MEMBER, LocalCluster
+from ordo.cli import run
+from runtime.errors import OrdoError
+from tests.cluster.integration.agreement import demand_agreement
+from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.cluster.integration.writer import Writer
+
+__all__ = ["start_cluster"]
+MARK = b"OS\xf1"
+UDP = 17
+
+
+def ports_of(cluster: LocalCluster) -> set[int]:
+    firsts = [int(endpoint.rpartition(":")[2]) for endpoint in cluster.ingress_endpoints.values()]
+    return {first + index for first in firsts for index in range(PORTS_PER_MEMBER)}
+
+
+@contextmanager
+def captured(ports: set[int]) -> Iterator[list[bytes]]:
+    """The payloads of the UDP datagrams on loopback that come from or go to these ports; needs root."""
+    found: list[bytes] = []
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800)) as raw:
+        raw.bind(("lo", 0x0800))
+        raw.settimeout(0.1)
+        ended = threading.Event()
+
+        def listen() -> None:
+            while not ended.is_set():
+                try:
+                    packet = raw.recv(1 << 17)
+                except TimeoutError:
+                    continue
+                udp = packet[(packet[0] & 15) * 4 :]
+                if packet[9] == UDP and {int.from_bytes(udp[:2], "big"), int.from_bytes(udp[2:4], "big")} & ports:
+                    found.append(udp[8:])
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        try:
+            yield found
+        finally:
+            ended.set()
+            thread.join()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="capturing needs root")
+def test_what_the_network_sees(start_cluster: StartCluster) -> None:
+    """A request round trip, a failover and a catch-up: no datagram has a frame or a word of what was sent."""
+    cluster = start_cluster(encrypted=True)
+    keys = cluster.client_keys
+    with (
+        captured(ports_of(cluster)) as datagrams,
+        Writer(cluster.ingress_endpoints, padding=200, **keys) as writer,
+    ):
+        writer.write(200)
+        leader = cluster.await_leader()
+        cluster.kill(leader)
+        writer.write(200)
+        cluster.restart(leader)
+        writer.write(100)
+        demand_agreement(cluster, [writer])
+        assert writer.acked == 500
+    assert len(datagrams) > 500
+    assert all(data[1:4] == MARK for data in datagrams), "some are not encrypted"
+    assert all(b"\0" * 24 not in data[96:] for data in datagrams), "the entries' padding can be read"
+
+
+def connects(cluster: LocalCluster, **keys: Any) -> bool:
+    settings = ClientSettings(connect_timeout_s=4, **keys)
+    try:
+        ClusterClient(cluster.ingress_endpoints, settings=settings).close()
+    except OrdoError:
+        return False
+    return True
+
+
+def test_strangers_do_not_get_in(start_cluster: StartCluster, tmp_path: Path) -> None:
+    """Not without encryption, and not with a key that nobody trusts, until it is trusted, while the nodes run."""
+    cluster = start_cluster(encrypted=True)
+    own = str(tmp_path / "stranger.key")
+    assert run(["keys", "new", own]) == 0
+    trusted = cluster.client_keys["trusted_file"]
+    with Writer(cluster.ingress_endpoints, **cluster.client_keys) as writer:
+        writer.write(50)
+        assert not connects(cluster)
+        assert not connects(cluster, key_file=own, trusted_file=trusted)
+        writer.write(50)
+        demand_agreement(cluster, [writer])
+        assert writer.sessions == 1
+    said = "".join(cluster.logs(member_id) for member_id in cluster.member_ids)
+    assert "sends datagrams that are not encrypted" in said
+    assert "which is not trusted there" in said
+    with open(trusted, "a") as file:
+        file.write((tmp_path / "stranger.key").read_text().splitlines()[1].removeprefix("# Public: ") + " friend\n")
+    assert any(connects(cluster, key_file=own, trusted_file=trusted) for _ in range(3))
+    cluster.check_running()

@@ -1,0 +1,33 @@
+"""What a library says reaches whoever listens, and never stops it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from runtime.logging import configure_logging, tell
+
+
+@pytest.fixture(autouse=True)
+def unconfigured() -> Iterator[None]:
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()
+
+
+def test_without_logs_that_were_set_up(caplog: pytest.LogCaptureFixture) -> None:
+    tell("warning", "driver.encryption", text="a line")
+    assert [record.getMessage() for record in caplog.records] == ["driver.encryption text=a line"]
+
+
+def test_a_closed_log_stops_nobody() -> None:
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    tell("warning", "driver.encryption", text="a line")
+    assert json.loads(stream.getvalue())["text"] == "a line"
+    stream.close()
+    tell("warning", "driver.encryption", text="another")

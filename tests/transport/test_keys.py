@@ -1,0 +1,157 @@
+"""Keys as text, as files, and at the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ordo.cli import run
+from runtime.errors import ConfigurationError
+from transport.driver.config import MediaDriverConfig
+from transport.driver.settings import load_driver_config
+from transport.secure.keys import (
+    Keyring,
+    add_trusted,
+    parse_place,
+    parse_public,
+    parse_trusted,
+    public_text,
+    read_secret,
+    write_new_secret,
+)
+
+KEYS = [public_text(bytes([number]) * 32) for number in range(4)]
+
+
+def test_new_show_and_trust(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key_file, trusted_file = str(tmp_path / "node.key"), str(tmp_path / "trusted.keys")
+    assert run(["keys", "new", key_file]) == 0
+    public = capsys.readouterr().out.strip()
+    assert os.stat(key_file).st_mode & 0o777 == 0o600
+    assert run(["keys", "show", key_file]) == 0
+    assert capsys.readouterr().out.strip() == public
+    assert run(["keys", "trust", trusted_file, public, "--name", "one", "--at", "127.0.0.1:9000-9004"]) == 0
+    assert run(["keys", "trust", trusted_file, KEYS[0], "--name", "two"]) == 0
+    trusted = Keyring(key_file, trusted_file).trusted
+    assert len(trusted) == 2
+    found = trusted.callee(parse_public(public), "127.0.0.1", 9001)
+    assert found is not None and found.name == "one"
+
+
+def test_a_key_file_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "node.key")
+    pair = write_new_secret(path)
+    assert run(["keys", "new", path]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert read_secret(path) == pair
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_key_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = str(tmp_path / "node.key")
+    write_new_secret(path)
+    os.chmod(path, mode)
+    with pytest.raises(ConfigurationError, match="others may read it"):
+        read_secret(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [("", "must hold one secret key"), ("x25519:abc\n", "must be secret-x25519:"), ("secret-x25519:!\n", "43 letters")],
+)
+def test_what_is_no_key_file(tmp_path: Path, content: str, text: str) -> None:
+    path = tmp_path / "node.key"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(ConfigurationError, match=text):
+        read_secret(str(path))
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="ordo keys new"):
+        read_secret(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("x25519:short name", "line 2: public key"),
+        (KEYS[0] + "=", "line 2: public key"),
+        ("secret-x25519:" + KEYS[0][7:], "line 2: this is a secret key"),
+        (f"{KEYS[0]} name 10.0.0.1:70000", "a place is host"),
+        (f"{KEYS[0]} name 10.0.0.1:9-8", "a place is host"),
+        (f"{KEYS[1]} again", "stands there twice"),
+    ],
+)
+def test_wrong_lines_are_named(line: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        parse_trusted(f"{KEYS[1]} one # a comment\n{line}\n", "trusted.keys")
+
+
+def test_a_wrong_line_is_not_added(tmp_path: Path) -> None:
+    path = str(tmp_path / "trusted.keys")
+    add_trusted(path, KEYS[0], "one", [])
+    before = Path(path).read_text()
+    for name, places in (("two words", []), ("two", ["10.0.0.1:x"]), ("", ["10.0.0.1"])):
+        with pytest.raises(ConfigurationError):
+            add_trusted(path, KEYS[1], name, places)
+    with pytest.raises(ConfigurationError, match="twice"):
+        add_trusted(path, KEYS[0], "one", [])
+    assert Path(path).read_text() == before
+
+
+def test_where_a_key_is_trusted() -> None:
+    trusted = parse_trusted(
+        f"{KEYS[0]} member 10.0.0.1:9000-9004\n{KEYS[1]} client\n"
+        f"{KEYS[2]} host 10.0.0.1\n{KEYS[3]} six [fd00::1]:9000\n",
+        "",
+    )
+    member, client, host, six = (parse_public(key) for key in KEYS)
+    assert trusted.caller(member, "10.0.0.1") and not trusted.caller(member, "10.0.0.2")
+    assert trusted.caller(client, "10.0.0.1") and trusted.callee(client, "10.0.0.1", 8999)
+    assert trusted.callee(member, "10.0.0.1", 9004) and trusted.callee(member, "10.0.0.1", 40000)
+    assert not trusted.callee(client, "10.0.0.1", 9000), "the port is the member's"
+    assert not trusted.callee(host, "10.0.0.1", 9004) and trusted.callee(host, "10.0.0.1", 9005)
+    assert trusted.callee(six, "fd00::1", 9000) and not trusted.caller(six, "fd00::2")
+    assert trusted.caller(bytes(31) + b"\xff", "10.0.0.1") is None
+    assert parse_place("[fd00:0::1]:9000-9001") == ("fd00::1", 9000, 9001)
+
+
+def test_a_keyring_is_read_again_when_a_file_changed(tmp_path: Path) -> None:
+    key_file, trusted_file = str(tmp_path / "node.key"), tmp_path / "trusted.keys"
+    pair = write_new_secret(key_file)
+    trusted_file.write_text(KEYS[0] + "\n")
+    keyring = Keyring(key_file, str(trusted_file))
+    assert not keyring.reload() and keyring.own == pair
+    trusted_file.write_text(f"{KEYS[0]}\n{KEYS[1]}\n")
+    assert keyring.reload() and len(keyring.trusted) == 2
+    trusted_file.write_text("what is this\n")
+    with pytest.raises(ConfigurationError, match="line 1"):
+        keyring.reload()
+    assert len(keyring.trusted) == 2 and not keyring.reload(), "what cannot be used changes nothing, and is said once"
+
+
+def test_a_drivers_file_has_an_encryption_table(tmp_path: Path) -> None:
+    path = tmp_path / "driver.toml"
+    path.write_text('[encryption]\nkey_file = "a"\ntrusted_file = "b"\nrekey = "10s"\n')
+    config = load_driver_config(path)
+    assert (config.encryption_key_file, config.encryption_trusted_file) == ("a", "b")
+    assert config.encryption_rekey_ns == 10_000_000_000
+    path.write_text('[encryption]\nkey = "a"\n')
+    with pytest.raises(ConfigurationError, match="encryption_key: unknown key"):
+        load_driver_config(path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"encryption_key_file": "a"}, "give key_file and trusted_file"),
+        ({"encryption_key_file": "a", "encryption_trusted_file": "b", "mtu": 65504}, "at most 65472"),
+        ({"encryption_rekey_ns": 1}, "must be 1 s or more"),
+    ],
+)
+def test_settings_that_do_not_fit(settings: dict[str, object], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        MediaDriverConfig(directory="x", **settings)  # type: ignore[arg-type]

@@ -1,0 +1,224 @@
+"""Keys as text and as files: a node's own, and those that it trusts.
+
+A key file holds the secret key of one node, driver or program, and belongs to its user alone. A file of trusted keys
+has one line for each: the public key, a name, and where it may be, if that is known:
+
+    x25519:5Q0y...  member-1  10.0.0.2:9000-9004
+    x25519:k3Tf...  desk-7
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import os
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from runtime.errors import ConfigurationError, TransportError
+from transport.resolver import resolve
+from transport.secure.noise import KEY_BYTES, KeyPair
+
+PUBLIC_PREFIX = "x25519:"
+SECRET_PREFIX = "secret-x25519:"
+_PLACE = re.compile(r"(\[[^\]]+\]|[^:\[\]]+)(?::(\d+)(?:-(\d+))?)?")
+
+
+def public_text(public: bytes) -> str:
+    """A public key as people pass it on."""
+    return PUBLIC_PREFIX + base64.urlsafe_b64encode(public).decode().rstrip("=")
+
+
+def parse_public(text: str) -> bytes:
+    """The key of such a text. Raises ConfigurationError."""
+    if text.startswith(SECRET_PREFIX):
+        raise ConfigurationError("this is a secret key: trust the public one, which `ordo keys show` prints")
+    return _decode(text, PUBLIC_PREFIX, f"public key {text!r}")
+
+
+def _decode(text: str, prefix: str, what: str) -> bytes:
+    try:
+        if not text.startswith(prefix):
+            raise ValueError
+        found = base64.b64decode(text.removeprefix(prefix) + "=", altchars="-_", validate=True)
+    except (ValueError, binascii.Error):
+        found = b""
+    if len(found) != KEY_BYTES:
+        raise ConfigurationError(f"{what}: must be {prefix} and 43 letters, as `ordo keys` prints them")
+    return found
+
+
+class Place(NamedTuple):
+    """A host, and a range of ports that are this key's alone; 0 to 0 when none were named."""
+
+    host: str
+    first_port: int
+    last_port: int
+
+
+def parse_place(text: str) -> Place:
+    """`host`, `host:port` or `host:first-last`; a name is looked up here. Raises ConfigurationError."""
+    match = _PLACE.fullmatch(text)
+    first, last = (int(match[2] or 0), int(match[3] or match[2] or 0)) if match else (1, 0)
+    if match is None or not 0 <= first <= last <= 65535:
+        raise ConfigurationError(f"{text!r}: a place is host, host:port or host:first-last")
+    try:
+        return Place(str(ipaddress.ip_address(resolve(match[1].strip("[]")))), first, last)
+    except TransportError as error:
+        raise ConfigurationError(f"{text!r}: {error.message}") from None
+
+
+@dataclass(frozen=True)
+class TrustedKey:
+    """A key that may take part; without places, from anywhere."""
+
+    public: bytes
+    name: str
+    places: tuple[Place, ...] = ()
+
+    def may_be_at(self, host: str) -> bool:
+        return not self.places or any(place.host == host for place in self.places)
+
+
+class Trusted:
+    """The keys of a file."""
+
+    def __init__(self, keys: list[TrustedKey]) -> None:
+        self._keys = {key.public: key for key in keys}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def caller(self, public: bytes, host: str) -> TrustedKey | None:
+        """The key of somebody who calls from a host, if it is trusted there."""
+        key = self._keys.get(public)
+        return key if key is not None and key.may_be_at(host) else None
+
+    def callee(self, public: bytes, host: str, port: int) -> TrustedKey | None:
+        """The key of somebody who is called: ports that keys have to themselves are answered by those only."""
+        key = self.caller(public, host)
+        owners = [known.public for known in self._keys.values() if _owns(known, host, port)]
+        return key if key is not None and (not owners or public in owners) else None
+
+
+def _owns(key: TrustedKey, host: str, port: int) -> bool:
+    return any(place.host == host and 0 < place.first_port <= port <= place.last_port for place in key.places)
+
+
+def parse_trusted(text: str, source: str) -> Trusted:
+    """The lines of a file of trusted keys. Raises ConfigurationError with file and line."""
+    keys: dict[bytes, TrustedKey] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            public = parse_public(words[0])
+            places = tuple(parse_place(place) for place in words[2:])
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{source}: line {number}: {error.message}") from None
+        if public in keys:
+            raise ConfigurationError(
+                f"{source}: line {number}: this key stands there twice; give all places in one line"
+            )
+        keys[public] = TrustedKey(public, words[1] if len(words) > 1 else "", places)
+    return Trusted(list(keys.values()))
+
+
+def read_secret(path: str) -> KeyPair:
+    """The key of a key file. Raises ConfigurationError, also for one that others than its user may read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            words = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise ConfigurationError(f"key file {path}: {reason}; `ordo keys new {path}` makes one") from None
+    if mode & 0o077:
+        raise ConfigurationError(f"key file {path}: others may read it (mode {mode & 0o777:04o}); chmod 600 {path}")
+    if len(words) != 1:
+        raise ConfigurationError(f"key file {path}: must hold one secret key; `ordo keys new` makes such a file")
+    return KeyPair.of(_decode(words[0], SECRET_PREFIX, f"key file {path}"))
+
+
+def write_new_secret(path: str) -> KeyPair:
+    """Makes a key file for its user alone. Raises ConfigurationError when the file is there."""
+    pair = KeyPair.of(os.urandom(KEY_BYTES))
+    secret = SECRET_PREFIX + base64.urlsafe_b64encode(pair.secret).decode().rstrip("=")
+    text = f"# Secret key of one node; whoever has it, is that node.\n# Public: {public_text(pair.public)}\n{secret}\n"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ConfigurationError(f"{path}: is there already; remove it first, if nobody needs that key") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from None
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    return pair
+
+
+def read_trusted(path: str) -> Trusted:
+    """Raises ConfigurationError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_trusted(file.read(), path)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise ConfigurationError(f"file of trusted keys {path}: {reason}") from None
+
+
+def add_trusted(path: str, public: str, name: str, places: list[str]) -> None:
+    """Appends a key to a file, which is made when missing. Raises ConfigurationError and then changes nothing."""
+    parse_public(public)
+    if len(name.split()) > 1 or "#" in name:
+        raise ConfigurationError(f"name {name!r}: must be one word without #")
+    if places and not name:
+        raise ConfigurationError("places need a name before them: give --name")
+    existing = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            existing = file.read()
+    line = " ".join([public, name, *places]).rstrip() + "\n"
+    text = existing + ("" if existing.endswith("\n") or not existing else "\n") + line
+    parse_trusted(text, path)
+    temporary = f"{path}.new"
+    with open(temporary, "w", encoding="utf-8", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+class Keyring:
+    """The two files, as they were last read whole. `version` counts what changed."""
+
+    def __init__(self, key_file: str, trusted_file: str) -> None:
+        self._files = (key_file, trusted_file)
+        self._stamps: tuple[object, ...] = ()
+        self.version = 0
+        self.own: KeyPair
+        self.trusted: Trusted
+        self.reload()
+
+    def reload(self) -> bool:
+        """Whether something changed. Raises ConfigurationError for a file that cannot be used; all stays as it was."""
+        stamps = tuple(_stamp(path) for path in self._files)
+        if stamps == self._stamps:
+            return False
+        self._stamps = stamps
+        own, trusted = read_secret(self._files[0]), read_trusted(self._files[1])
+        self.own, self.trusted = own, trusted
+        self.version += 1
+        return True
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,46 @@
+from collections.abc import Callable
+from typing import Any
+
+from runtime.clock import Clock
+from runtime.datagram import DatagramNetwork
+from transport.driver.system_counters import SystemCounters
+from transport.secure.channel import SecureChannel
+from transport.secure.context import SecureContext
+from transport.secure.handshakes import Entropy
+from transport.secure.keys import Keyring
+
+_SocketName = tuple[str, int]
+REKEY_NS: int
+REKEY_COUNT: int
+
+class SecureNetwork(DatagramNetwork):
+    inner: DatagramNetwork
+    context: SecureContext
+    channels: list[SecureChannel]
+    def __init__(
+        self,
+        inner: DatagramNetwork,
+        keyring: Keyring,
+        clock: Clock,
+        *,
+        entropy: Entropy = ...,
+        rekey_ns: int = ...,
+        rekey_count: int = ...,
+    ) -> None: ...
+    def attach(self, system: SystemCounters, on_report: Callable[[str], object]) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def open(
+        self,
+        bind: _SocketName = ...,
+        *,
+        connect: _SocketName | None = None,
+        group: _SocketName | None = None,
+        interface: str | None = None,
+        ttl: int = 0,
+        reuse: bool = False,
+        rcvbuf: int = 0,
+        sndbuf: int = 0,
+    ) -> SecureChannel: ...
+    def forget(self, channel: SecureChannel) -> None: ...
+    def resolve(self, host: str, port: int) -> _SocketName: ...
+    def close(self) -> None: ...
