@@ -10,6 +10,7 @@ from service_api.service import Payload, Service
 from transport.publication import Publication
 from transport.subscription import Subscription
 
+EGRESS_POLICY_KEY: str
 NO_QUERY: int
 
 class ContainerLoop(Agent):
