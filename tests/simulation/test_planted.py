@@ -58,9 +58,9 @@ SEEDS_NEEDED: dict[str, int] = {
     "a_closed_client_confirms_what_it_has_not_seen": 1,
     "one_member_leaves_a_record_out_alone": 1,
     "half_done_state_is_kept": 1,
-    "skips_count_before_they_are_committed": 1,
+    "skips_count_before_they_are_committed": 17,
     "one_failure_is_enough": 1,
-    "skips_are_forgotten_by_a_restart": 1,
+    "skips_are_forgotten_by_a_restart": 7,
     "different_members_are_told_and_trusted": 1,
     "a_different_state_is_taken_up_again": 1,
 }
