@@ -180,6 +180,7 @@ cdef class LogBuffers:
 
     cdef void write_padding(self, uint8_t* frame, int32_t term_offset, int32_t term_id, int32_t length) noexcept nogil:
         self.write_header(frame, term_offset, term_id, self.header_flags & 0xFFFFu, length)
+        ordo_put_i64(frame + RESERVED_VALUE_OFFSET, 0)    # it may have been meant for a message that did not fit here
         ordo_store_release_i32(frame, length)
 
     cdef int64_t clean(self, int64_t from_position, int64_t to_position) noexcept nogil:

@@ -5,7 +5,8 @@ the log alone:
 
     a quorum of voters failed alike, with on_error = "restore"   the leader appends a SkipEvent that names the record
     an operator orders it (`ordo cluster skip`)                   the same
-    so many executed it that no quorum can fail                   this member's error is its own: it stops alone
+    so many executed it that no quorum can fail, or one did       this member's error is its own: it stops alone
+    and no quorum failed for some seconds
     on_error = "stop"                                             the member stops, unless another one knows of a skip
 
 Once a SkipEvent is committed it is kept in the store, and holds for ever: a member that executed a part of the record,
@@ -37,6 +38,8 @@ REPORT_INTERVAL_NS = 100 * MILLISECOND_NS
 REPORT_AGE_NS_MAX = 10 * REPORT_INTERVAL_NS
 STOP_DELAY_NS_MAX = 1_000 * MILLISECOND_NS
 """How long a member that is going to stop waits for others to say that the record is left out."""
+UNDECIDED_NS_MAX = 5_000 * MILLISECOND_NS
+"""How long a member waits for a quorum that failed alike, once it knows of one that executed the record."""
 TEXT_BYTES_MAX = 300
 
 
@@ -200,7 +203,9 @@ class Skips:
         """What becomes of the failure of the own service."""
         voters, threshold = self._core.configuration.voter_ids, self._core.configuration.quorum_threshold
         executed = sorted(one for one, verdict in self._answers.items() if verdict is FailureVerdict.EXECUTED)
-        if sum(one in voters for one in executed) > len(voters) - threshold:
+        # A member that cannot be asked must not keep this one, which may lead, from starting again.
+        is_undecided = bool(executed) and not failure.is_held and now_ns >= self._failed_ns + UNDECIDED_NS_MAX
+        if is_undecided or sum(one in voters for one in executed) > len(voters) - threshold:
             self._stand_alone(failure, executed)
             return
         others = [one for one in self._core.configuration.member_ids if one != self._own_id]

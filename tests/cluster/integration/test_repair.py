@@ -93,7 +93,7 @@ def test_a_damaged_snapshot_is_left_for_the_log(start_cluster: StartCluster) -> 
         writer.write(500)
         demand_agreement(cluster, [writer])
         assert (
-            "is damaged, an older one or the whole log is used"
+            "cannot be used; an older one, or the whole log, is used instead"
             in ordo("errors", "--config", str(cluster.config_path(follower))).stdout
         )
 
