@@ -10,6 +10,7 @@ from libc.string cimport memcmp, memset
 from archive.frames cimport (FAULT_ABSENT, FAULT_FLAGS, FAULT_LENGTH, FAULT_NONE, FAULT_READ, FAULT_TERM_OFFSET,
                              FAULT_TRUNCATED, FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_PAD, Layout, align_frame,
                              body_needed, check_body, check_header)
+from cluster.wire.commit_hint cimport hinted_commit
 from pipeline.cursor cimport MessageCursor
 from pipeline.records cimport KIND_CLUSTER_ACTION, KIND_COUNT, KIND_NEW_TERM, Record, classify
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
@@ -213,7 +214,7 @@ cdef class SegmentAudit:
         cdef bint begins = frame[5] & FLAG_BEGIN != 0
         cdef bint in_message = self.tally.fragment_position >= 0
         self.tally.frames += 1
-        if self.is_log and ordo_get_i64(frame + 24) != 0:
+        if self.is_log and ordo_get_i64(frame + 24) != 0 and hinted_commit(ordo_get_i64(frame + 24), position) < 0:
             self.add(FINDING_RESERVED, position, 0, ordo_get_i64(frame + 24))
         if ordo_get_u16(frame + 6) == TYPE_PAD:
             self.tally.padding_bytes += aligned

@@ -198,8 +198,8 @@ class Recovery:
             _check_skips(contents, self.state.skips)
         except SNAPSHOT_FAULTS as error:
             self.findings.append(
-                f"the snapshot at log position {entry.log_position} cannot be used; an older one, or the whole log, is used instead: "
-                f"{error.message}"
+                f"the snapshot at log position {entry.log_position} cannot be used; an older one, or the whole log, is "
+                f"used instead: {error.message}"
             )
             self._store.put_snapshot(entry._replace(is_valid=False))
             self.state.snapshots.remove(entry)

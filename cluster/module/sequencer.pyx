@@ -1,10 +1,11 @@
 """The native half of the consensus module. See sequencer.pxd, and docs/ARCHITECTURE.md for the flow."""
 
 from libc.stdlib cimport calloc, free
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from archive.reader cimport RecordingReader
+from cluster.wire.commit_hint cimport commit_hint, hinted_commit
 from cluster.wire.layout cimport (
     APPEND_POSITION_BLOCK,
     APPEND_POSITION_FLAGS,
@@ -35,7 +36,6 @@ from cluster.wire.layout cimport (
 )
 from consensus.progress cimport Progress
 from runtime.atomics cimport (
-    ordo_crc32c,
     ordo_fence_full,
     ordo_get_i32,
     ordo_get_i64,
@@ -58,7 +58,6 @@ cdef enum:
     SCAN_LIMIT = 4096                     # records a duty cycle
     FLAG_LIVE_OR_CATCHUP = 0x03
     COMMIT_DELAY_NS_MAX = 500000          # so long a commit position waits for a record that takes it along
-    HINT_UNIT_SHIFT = 5                   # positions are multiples of 32
     EMPTY_SLOT = -1
     REMOVED_SLOT = -2
     FIRST_CAPACITY = 1024
@@ -69,36 +68,6 @@ cdef int32_t UNPROVEN = -1
 cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
 cdef int64_t MUTE = -2                 # no message of the session is taken
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
-
-
-cdef int64_t commit_hint(int64_t position, int64_t commit_position) noexcept nogil:
-    """Reserved value of the record at `position`: how far behind it the commit position is, in units of 32 bytes (low
-    half), and a checksum of that and of the position (high half). 0: none.
-
-    The checksum of a recorded frame leaves its header out, so what is read of this must prove itself.
-    """
-    cdef uint64_t words[2]
-    words[0] = <uint64_t> (position - commit_position) >> HINT_UNIT_SHIFT
-    words[1] = <uint64_t> position
-    if commit_position < 0 or position < commit_position or words[0] > 0xFFFFFFFFu:
-        return 0
-    return <int64_t> (words[0] | <uint64_t> ordo_crc32c(0, words, sizeof(words)) << 32)
-
-
-cdef int64_t hinted_commit(int64_t value, int64_t position) noexcept nogil:
-    """The commit position that a record's reserved value tells of, or NULL_POSITION."""
-    cdef int64_t commit_position = position - (<int64_t> (<uint64_t> value & 0xFFFFFFFFu) << HINT_UNIT_SHIFT)
-    return commit_position if commit_position >= 0 and commit_hint(position, commit_position) == value else NULL_POSITION
-
-
-def make_commit_hint(int64_t position, int64_t commit_position):
-    """`commit_hint` for Python."""
-    return commit_hint(position, commit_position)
-
-
-def read_commit_hint(int64_t value, int64_t position):
-    """`hinted_commit` for Python."""
-    return hinted_commit(value, position)
 
 
 cdef class SessionTable:
