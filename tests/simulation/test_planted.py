@@ -58,9 +58,9 @@ SEEDS_NEEDED: dict[str, int] = {
     "a_closed_client_confirms_what_it_has_not_seen": 1,
     "one_member_leaves_a_record_out_alone": 1,
     "half_done_state_is_kept": 1,
-    "skips_count_before_they_are_committed": 17,
+    "skips_count_before_they_are_committed": 30,
     "one_failure_is_enough": 1,
-    "skips_are_forgotten_by_a_restart": 7,
+    "skips_are_forgotten_by_a_restart": 48,
     "different_members_are_told_and_trusted": 1,
     "a_different_state_is_taken_up_again": 1,
 }
@@ -94,9 +94,13 @@ OPTIONS = {
     "a_different_state_is_taken_up_again": DIFFERENT,
     "one_member_leaves_a_record_out_alone": POISONED,
     "half_done_state_is_kept": POISONED,
-    "skips_count_before_they_are_committed": POISONED,
+    "skips_count_before_they_are_committed": replace(
+        POISONED, poison_chance=0.03, kill_mean_ns=400 * MS, partition_mean_ns=400 * MS
+    ),
     "one_failure_is_enough": POISONED,
-    "skips_are_forgotten_by_a_restart": POISONED,
+    "skips_are_forgotten_by_a_restart": replace(
+        POISONED, poison_chance=0.03, kill_mean_ns=500 * MS, snapshot_mean_ns=250 * MS
+    ),
     "snapshots_forget_requests": ASKING,
     "snapshots_forget_answers": ASKING,
     "identities_expire_too_early": ASKING,
