@@ -18,12 +18,10 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "service_api": ("runtime",),
     "cluster": ("runtime", "transport", "archive", "consensus", "service_api"),
     "sequencer": ("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire"),
-    "gateway": ("runtime", "cluster.client", "sequencer", "service_api"),
     "pipeline": ("runtime", "archive", "service_api", "cluster.client", "cluster.wire"),
     "deploy": ("runtime.errors", "cluster.node.counters", "cluster.wire.counter_types"),
     "ordo": (
-        *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "gateway"),
-        *("pipeline", "deploy"),
+        *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "pipeline", "deploy"),
     ),
 }
 """What each folder may import besides itself: a package with all below it, or one module (docs/ARCHITECTURE.md)."""
@@ -38,9 +36,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 """The same between the rooms of `cluster/`."""
 
 ONLY_IN = {
-    "grpc": ("gateway", "service_api"),
     "pyspark": ("pipeline",),
-    "docker": ("deploy",),
     "lmdb": ("archive", "cluster"),
 }
 WORLD = frozenset(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
-    *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "gateway"),
+    *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer"),
     *("pipeline", "deploy", "ordo"),
 )
 SUPPORT = ("tests", "benchmarks", "examples", "tools")
