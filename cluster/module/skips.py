@@ -328,9 +328,20 @@ class Skips:
         for failure in of_voters:
             position = failure.log_position
             alike = 0 if failure.is_held else raised[position, failure.error]
+            if threshold == 1 and not failure.is_held and not self._learners_confirm(now_ns):
+                continue
             if held[position] + alike >= threshold and not self._is_under_way(position):
                 self._append(failure)
                 return
+
+    def _learners_confirm(self, now_ns: int) -> bool:
+        """A sole voter is a quorum by itself: only the learners tell an error of its own from one of the record. Those
+        that say nothing for some seconds are not waited for."""
+        others = [one for one in self._core.configuration.member_ids if one != self._own_id]
+        verdicts = [self._answers.get(one, FailureVerdict.UNKNOWN) for one in others]
+        if FailureVerdict.EXECUTED in verdicts:
+            return False
+        return all(one is FailureVerdict.FAILED for one in verdicts) or now_ns >= self._failed_ns + UNDECIDED_NS_MAX
 
     def _is_under_way(self, position: int) -> bool:
         is_appended = any(skip.log_position == position for skip in self._appended)
