@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from cluster.module.host import MemberHost
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.state_store import Skip
 from cluster.wire import ordo_codecs
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from cluster.module.counters import ModuleCounters
     from cluster.module.sequencer import Sequencer
     from cluster.module.state_store import StateStore
-    from cluster.module.transfer import LeadershipTransfer
     from consensus.core import ConsensusCore
     from runtime.sbe import Message
 
@@ -43,22 +43,14 @@ UNDECIDED_NS_MAX = 5_000 * MILLISECOND_NS
 TEXT_BYTES_MAX = 300
 
 
-class SkipHost(Protocol):
+class SkipHost(MemberHost, Protocol):
     """The member whose service it is."""
-
-    transfer: LeadershipTransfer
 
     @property
     def leadership_term_id(self) -> int: ...
 
     @property
     def cluster_time(self) -> int: ...
-
-    def record_error(self, message: str) -> None: ...
-
-    def announce(self, event: str, text: str) -> None: ...
-
-    def start_again(self, reason: str) -> None: ...
 
 
 class Failure(NamedTuple):

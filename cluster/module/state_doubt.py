@@ -11,7 +11,7 @@ Nothing of this touches the log, which is whole: only what the service made of i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from cluster.module.snapshot_reports import HeldSnapshot
 from cluster.wire import ordo_codecs
@@ -19,26 +19,14 @@ from cluster.wire.ordo_codecs import RecordOrder
 
 if TYPE_CHECKING:
     from cluster.module.counters import ModuleCounters
+    from cluster.module.host import MemberHost
     from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
     from cluster.module.snapshot_reports import SnapshotReports
     from cluster.module.snapshot_shelf import SnapshotShelf
     from cluster.module.state_store import StateStore
-    from cluster.module.transfer import LeadershipTransfer
     from consensus.core import ConsensusCore
 
 NULL_VALUE = -1
-
-
-class DoubtHost(Protocol):
-    """The member."""
-
-    transfer: LeadershipTransfer
-
-    def record_error(self, message: str) -> None: ...
-
-    def announce(self, event: str, text: str) -> None: ...
-
-    def start_again(self, reason: str) -> None: ...
 
 
 class StateDoubt:
@@ -46,7 +34,7 @@ class StateDoubt:
 
     def __init__(
         self,
-        host: DoubtHost,
+        host: MemberHost,
         core: ConsensusCore,
         store: StateStore,
         shelf: SnapshotShelf,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.retention import Retention, RetentionPolicy
-from cluster.module.skips import Skips
+from cluster.module.skips import SkipHost, Skips
 from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_schedule import SnapshotSchedule
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from cluster.module.sequencer import Sequencer
     from cluster.module.snapshots import ModuleSnapshot
     from cluster.module.state_store import SnapshotEntry, StateStore
-    from cluster.module.transfer import LeadershipTransfer
     from consensus.core import ConsensusCore
     from runtime.sbe import Message
     from transport.client import TransportClient
@@ -43,26 +42,11 @@ INTERVAL_NS = SECOND_NS
 REFUSAL_INTERVAL_NS = 100_000_000
 
 
-class UpkeepHost(Protocol):
+class UpkeepHost(SkipHost, Protocol):
     """What upkeep needs to know of its member, and have done by it."""
-
-    transfer: LeadershipTransfer
 
     @property
     def is_leader(self) -> bool: ...
-
-    @property
-    def leadership_term_id(self) -> int: ...
-
-    @property
-    def cluster_time(self) -> int: ...
-
-    def record_error(self, message: str) -> None: ...
-
-    def announce(self, event: str, text: str) -> None: ...
-
-    def start_again(self, reason: str) -> None:
-        """The member is to end, and to start anew from its store."""
 
 
 class Upkeep:

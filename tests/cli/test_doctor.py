@@ -11,6 +11,7 @@ import pytest
 from cluster.node import doctor
 from cluster.node.config import load_config
 from cluster.node.doctor import Verdict, examine
+from deploy.launcher import find_ports
 from ordo.cli import run
 
 CONFIG = """
@@ -27,24 +28,8 @@ port = {port}
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "node.toml"
-    path.write_text(CONFIG.format(data=tmp_path / "data", port=_free_ports()))
+    path.write_text(CONFIG.format(data=tmp_path / "data", port=find_ports(1)[0]))
     return path
-
-
-def _free_ports() -> int:
-    for base in range(31_200, 31_900, 10):
-        try:
-            sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(5)]
-            for offset, one in enumerate(sockets):
-                one.bind(("127.0.0.1", base + offset))
-        except OSError:
-            continue
-        else:
-            return base
-        finally:
-            for one in sockets:
-                one.close()
-    raise AssertionError("no free ports")
 
 
 def verdicts(config: Path, subject: str) -> list[Verdict]:

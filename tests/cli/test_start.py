@@ -8,14 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from deploy.launcher import ROOT
+from tests.cluster.integration.agreement import await_that
 
 pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "START.md").read_text()
@@ -97,13 +97,6 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
     one = Folder(tmp_path)
     yield one
     one.close()
-
-
-def await_that(probe: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not probe():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.1)
 
 
 def leads(folder: Folder, member_id: int) -> bool:

@@ -7,10 +7,9 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from cluster.node.metric_names import (
     Metric,
 )
 from deploy.launcher import ROOT, LocalCluster
+from tests.cluster.integration.agreement import await_that
 
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "ordo.json"
@@ -90,13 +90,6 @@ def get(port: int, path: str) -> tuple[int, str]:
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
-
-
-def await_that(probe: Callable[[], object], what: str, timeout_s: float = 60.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not probe():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.1)
 
 
 @pytest.fixture

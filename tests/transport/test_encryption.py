@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -432,8 +433,9 @@ def test_handshakes_of_one_host_are_bounded(besieged: tuple[World, Node, Strange
     world.close()
 
 
-def test_numbers_may_come_late_but_not_twice() -> None:
-    session = SecureSession(
+def confirmed_session() -> SecureSession:
+    """With keys that nothing is sealed by."""
+    return SecureSession(
         1,
         (bytes(32), bytes(32)),
         local_index=1,
@@ -443,6 +445,10 @@ def test_numbers_may_come_late_but_not_twice() -> None:
         renew_ns=0,
         expire_ns=0,
     )
+
+
+def test_numbers_may_come_late_but_not_twice() -> None:
+    session = confirmed_session()
     assert [session.take(number) for number in (0, 0, 1, 5, 3, 5, 3, 4)] == [1, 0, 1, 1, 1, 0, 0, 1]
     assert session.take(4031) and session.take(2) and not session.take(2)
     assert session.take(10_000)
@@ -455,19 +461,8 @@ def test_numbers_may_come_late_but_not_twice() -> None:
 
 
 def test_each_number_once_whatever_their_order() -> None:
-    from random import Random
-
     random = Random(5)
-    session = SecureSession(
-        1,
-        (bytes(32), bytes(32)),
-        local_index=1,
-        remote_index=2,
-        identity=b"",
-        is_confirmed=True,
-        renew_ns=0,
-        expire_ns=0,
-    )
+    session = confirmed_session()
     taken: set[int] = set()
     highest = 0
     for _ in range(20_000):

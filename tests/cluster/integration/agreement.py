@@ -40,6 +40,11 @@ def await_value(
     return value
 
 
+def await_that(probe: Callable[[], object], what: str, timeout_s: float = 60.0) -> None:
+    """Returns once `probe` says something true."""
+    await_value(lambda: True if probe() else None, what, timeout_s)
+
+
 def describe(cluster: LocalCluster) -> str:
     """What each member shows of itself, for the message of a test that failed."""
     lines = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from cluster.node.tools import node_status, request_snapshot
 from deploy.launcher import LocalCluster
 from ordo.cli import run
 from runtime.errors import OrdoError, StorageMissingError
+from tests.cluster.integration.agreement import await_that
 from tests.transport.test_driver_threads import program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -45,13 +46,6 @@ def cluster_on(folder: Path, cluster_id: int, root: Path, **cluster: Any) -> Ite
         cluster={"id": cluster_id, **cluster},
     ) as started:
         yield started
-
-
-def await_that(probe: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not probe():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.02)
 
 
 def leads(config: NodeConfig) -> bool:

@@ -1,0 +1,21 @@
+"""What those that may have a member start again need of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from cluster.module.transfer import LeadershipTransfer
+
+
+class MemberHost(Protocol):
+    """The member, as its consensus module shows it to its helpers; they add what they need besides."""
+
+    transfer: LeadershipTransfer
+
+    def record_error(self, message: str) -> None: ...
+
+    def announce(self, event: str, text: str) -> None: ...
+
+    def start_again(self, reason: str) -> None:
+        """The member is to end, and to start anew from its store."""
