@@ -5,7 +5,6 @@ Exit status: 0 done; 1 it failed; 2 the command line or the configuration is wro
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
 import signal
@@ -16,13 +15,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from runtime import children
 from runtime.errors import ConfigurationError, OrdoError
 from runtime.version import VERSION
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-PR_SET_PDEATHSIG = 1
 
 ELSEWHERE = {
     "cluster": "cluster.node.cli:cluster_app",
@@ -109,8 +108,8 @@ def node(
     from runtime.logging import configure_logging
 
     configure_logging()
-    if die_with_parent:
-        _die_with_parent(os.getppid())
+    if die_with_parent and not children.die_with_parent(os.getppid(), signal.SIGTERM):
+        raise typer.Exit(EXIT_FAILED)
     from cluster.node.config import load_config
 
     loaded = load_config(config)
@@ -184,13 +183,6 @@ def _support(module: str, name: str, remedy: str = "run this from a checkout aft
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"{error.name} is not installed: {remedy}") from error
-
-
-def _die_with_parent(parent_pid: int) -> None:
-    """Has the kernel send SIGTERM when the parent ends; ends at once if it did before that could be asked for."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent_pid:
-        raise typer.Exit(EXIT_FAILED)
 
 
 if __name__ == "__main__":

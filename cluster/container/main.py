@@ -6,7 +6,6 @@ Exit status: 0 ended in order, 70 the service raised (see the error log in the c
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import signal
 import sys
@@ -19,6 +18,7 @@ from cluster.container.service_container import QUERIES_MAX_DEFAULT, ServiceCont
 from cluster.container.service_loader import load_service
 from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
+from runtime.children import die_with_parent
 from runtime.clock import SystemClock
 from runtime.errors import (
     Category,
@@ -43,7 +43,6 @@ SERVICE_FAILED_STATUS = 70
 
 FAILED_STATUS = 1
 USAGE_STATUS = 2
-PR_SET_PDEATHSIG = 1
 PARK_NS_MAX = 50_000_000
 SPINS_MAX = 10
 """Few: on a machine with few cores the node needs the core that a spinning container would hold."""
@@ -51,16 +50,6 @@ NODE_TIMEOUT_NS = 10_000_000_000
 PREDECESSOR_TIMEOUT_NS = 1_500_000 * LIVENESS_TIMEOUT_MS
 DRIVER_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """A node that was stopped for a while goes on with its container; one that died takes it along."""
-
-
-def die_with_parent(parent_pid: int) -> None:
-    """SIGKILL for this process when its parent ends, also when it ended before this call.
-
-    Nothing less: a container in a long callback would go on beside the one that a new node starts.
-    """
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:
-        raise ClusterTimeoutError("the node that started this container is gone")
 
 
 class ContainerRunner:
@@ -159,7 +148,9 @@ def await_predecessor(build: Callable[[], ServiceContainer], clock: SystemClock)
 def run_container(options: argparse.Namespace) -> None:
     """Builds and runs the container; raises what ended it."""
     configure_logging()
-    die_with_parent(options.parent_pid)
+    # Nothing less than SIGKILL: a container in a long callback would go on beside the one that a new node starts.
+    if not die_with_parent(options.parent_pid, signal.SIGKILL):
+        raise ClusterTimeoutError("the node that started this container is gone")
     service = make_service(options.service)
     clock, memory = SystemClock(), FileMemoryProvider()
     await_driver(options.aeron_dir, clock)

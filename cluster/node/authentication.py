@@ -10,7 +10,7 @@ from cluster.module.tokens import TokenAuthenticator
 from runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from cluster.module.authentication import Authenticator, SessionProxy
+    from cluster.module.authentication import Authenticator
     from cluster.node.config import NodeConfig
 
 METHODS = ("on_connect_request", "on_challenge_response", "on_connected_session", "on_challenged_session")
@@ -23,14 +23,8 @@ class _UserAuthenticator:
         self._rights_of = getattr(own, "rights_of", None)
         self.on_connect_request = own.on_connect_request
         self.on_challenge_response = own.on_challenge_response
-        self._on_connected_session = own.on_connected_session
-        self._on_challenged_session = own.on_challenged_session
-
-    def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None:
-        self._on_connected_session(proxy, now_ms)
-
-    def on_challenged_session(self, proxy: SessionProxy, now_ms: int) -> None:
-        self._on_challenged_session(proxy, now_ms)
+        self.on_connected_session = own.on_connected_session
+        self.on_challenged_session = own.on_challenged_session
 
     def rights_of(self, encoded_principal: bytes) -> Right:
         return EVERYTHING if self._rights_of is None else cast(Right, self._rights_of(encoded_principal))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cluster.wire.component_errors import read_component_errors
 from cluster.wire.mark_file import container_mark_file_name
+from runtime.children import end_child
 from runtime.memory import FileMemoryProvider
 
 if TYPE_CHECKING:
@@ -71,12 +72,7 @@ class ContainerProcess:
         status = process.poll()
         if status is not None:
             return self._describe(status)
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_child(process, STOP_TIMEOUT_S)
         return None
 
     def _describe(self, status: int) -> str | None:

@@ -7,8 +7,6 @@ Started and watched by the node (`[metrics] port`), which hands it the listening
 from __future__ import annotations
 
 import argparse
-import ctypes
-import os
 import signal
 import socket
 import threading
@@ -19,9 +17,9 @@ from socketserver import ThreadingMixIn
 from typing import Any
 
 from cluster.node.observation import Subject, observe
+from runtime.children import die_with_parent
 from runtime.clock import SystemClock
 
-PR_SET_PDEATHSIG = 1
 TEXT = "text/plain; charset=utf-8"
 CONNECTIONS_MAX = 32
 REQUEST_TIMEOUT_S = 5.0
@@ -109,8 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--disk-free-min", type=int, required=True, help="bytes")
     options = parser.parse_args(arguments)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != options.parent_pid:
+    if not die_with_parent(options.parent_pid, signal.SIGKILL):
         return 1
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C in a terminal is for the node, which ends this process
     subject = Subject(options.member_id, options.cluster_id, options.aeron_dir, options.data_dir, options.disk_free_min)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from runtime.children import end_child
 from runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -72,11 +73,6 @@ class MetricsProcess:
     def close(self) -> None:
         """Ends the process and lets the port go."""
         if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            end_child(self._process, STOP_TIMEOUT_S)
         if self._listener is not None:
             self._listener.close()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster.node.counters import open_cnc
-from cluster.wire.counter_types import CounterType, ModuleState, is_of_cluster
+from cluster.wire.counter_types import CounterType, ModuleState, find_counter, is_of_cluster
 from consensus.distrust import Distrust
 from consensus.states import ElectionState
 from runtime.counters import CounterDescriptor, CountersReader
@@ -47,10 +46,10 @@ class Observation:
 
     @property
     def has_quorum(self) -> bool:
-        """Whether the member leads with a quorum behind it, or follows a leader."""
-        is_settled = self.values.get(CounterType.ELECTION_STATE) == ElectionState.CLOSED
-        state = self.values.get(CounterType.MODULE_STATE)
-        return is_settled and state is not None and state != ModuleState.CLOSED
+        values = self.values
+        return has_quorum(
+            values.get(CounterType.ELECTION_STATE, NOT_THERE), values.get(CounterType.MODULE_STATE, NOT_THERE)
+        )
 
     def why_not_live(self) -> str:
         """Empty when the node lives; else what is wrong, in a line."""
@@ -72,6 +71,11 @@ class Observation:
         if self.data_free_bytes < disk_free_bytes_min:
             return f"{self.data_free_bytes} bytes are free on the disk of data_dir, disk_free_min={disk_free_bytes_min}"
         return ""
+
+
+def has_quorum(election_state: int, module_state: int) -> bool:
+    """Whether a member with these counters leads with a quorum behind it, or follows a leader. NOT_THERE: has none."""
+    return election_state == ElectionState.CLOSED and module_state not in (ModuleState.CLOSED, NOT_THERE)
 
 
 def observe(subject: Subject, now_ms: int, *, wants_all: bool = False) -> Observation:
@@ -97,8 +101,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def _probe(reader: CountersReader, cluster_id: int) -> dict[int, int]:
-    key = struct.pack("<i", cluster_id)
-    ids = {counter_type: reader.find(counter_type, key) for counter_type in _TYPES_FOR_PROBES}
+    ids = {counter_type: find_counter(reader, counter_type, cluster_id) for counter_type in _TYPES_FOR_PROBES}
     return {int(kind): reader.get_value(counter_id) for kind, counter_id in ids.items() if counter_id >= 0}
 
 

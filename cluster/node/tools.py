@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive, open_cnc, read_counters
+from cluster.node.observation import NOT_THERE as NOT_THERE
+from cluster.node.observation import has_quorum
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import (
     ControlToggle,
@@ -38,7 +40,6 @@ SUSPEND_TIMEOUT_S = 10.0
 MEMBERSHIP_TIMEOUT_S = 10.0
 QUERY_TIMEOUT_S = 5.0
 SKIP_TIMEOUT_S = 30.0
-NOT_THERE = -1
 _NODE_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
 
 
@@ -74,7 +75,7 @@ def node_status(config: NodeConfig) -> NodeStatus:
     state = value(CounterType.MODULE_STATE)
     return NodeStatus(
         config.node.member_id,
-        value(CounterType.ELECTION_STATE) == ElectionState.CLOSED and state != ModuleState.CLOSED,
+        has_quorum(value(CounterType.ELECTION_STATE), state),
         _name(ModuleState, state),
         _name(NodeRole, value(CounterType.NODE_ROLE)),
         _name(ElectionState, value(CounterType.ELECTION_STATE)),
