@@ -100,14 +100,23 @@ def running_counters(config: NodeConfig) -> list[CounterDescriptor]:
 def request_snapshot(config: NodeConfig, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
     """Has the cluster take a snapshot, and returns once this node, its leader, holds it.
 
-    Raises ClusterError when this node does not lead or is busy, ClusterTimeoutError when it takes too long.
+    Raises ClusterError when this node does not lead, is busy, or stops leading before it holds the snapshot,
+    ClusterTimeoutError when it takes too long.
     """
+    member_id = config.node.member_id
+    taken_before = _counter(config, CounterType.SNAPSHOT_COUNT)
     _toggle(config, ControlToggle.SNAPSHOT)
 
     def done() -> bool:
-        return _counter(config, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL
+        return _counter(config, CounterType.CONTROL_TOGGLE) != ControlToggle.SNAPSHOT
 
-    await_done(done, f"the snapshot of member {config.node.member_id} did not end", timeout_s)
+    await_done(done, f"the snapshot of member {member_id} did not end", timeout_s)
+    is_out_of_office = _counter(config, CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE)
+    if is_out_of_office and _counter(config, CounterType.SNAPSHOT_COUNT) <= taken_before:
+        raise ClusterError(
+            f"member {member_id} stopped leading before it held the snapshot; see which members hold one, and ask the"
+            " new leader if none does (`ordo cluster status`)"
+        )
 
 
 def request_suspend(config: NodeConfig, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:

@@ -1,5 +1,6 @@
 """`ordo stat`, `errors` and `cluster ...` against a counters file made here, and mistakes on the command line."""
 
+import contextlib
 import os
 import struct
 import sys
@@ -45,7 +46,7 @@ class FakeNode:
             CounterType.MODULE_STATE: ModuleState.ACTIVE, CounterType.NODE_ROLE: NodeRole.LEADER,
             CounterType.CONTROL_TOGGLE: ControlToggle.NEUTRAL, CounterType.ELECTION_STATE: 17,
             CounterType.LEADERSHIP_TERM_ID: 3, CounterType.LEADER_TERM: 3, CounterType.COMMIT_POSITION: 123_456,
-            CounterType.SERVICE_POSITION: 123_456, CounterType.RECOVERY_STATE: 0,
+            CounterType.SERVICE_POSITION: 123_456, CounterType.RECOVERY_STATE: 0, CounterType.SNAPSHOT_COUNT: 0,
         }  # fmt: skip
         keys = {CounterType.RECOVERY_STATE: struct.pack("<qqqii", 2, RECOVERED_POSITION, 0, 0, 1)}
         self.counters: dict[CounterType, Counter] = {
@@ -155,6 +156,25 @@ def test_transfer_waits_for_what_becomes_of_it(
     assert run(["cluster", "transfer", "--config", str(node.config_path), *arguments]) == status
     thread.join()
     assert seen == [asked]
+
+
+@pytest.mark.parametrize("has_taken_it", [False, True])
+def test_a_snapshot_whose_leader_leaves_office(node: FakeNode, has_taken_it: bool) -> None:
+    """As one does that finds out, by the snapshot itself, that its state is not that of the others."""
+    toggle, count = node.counters[CounterType.CONTROL_TOGGLE], node.counters[CounterType.SNAPSHOT_COUNT]
+
+    def leader() -> None:
+        while toggle.value == ControlToggle.NEUTRAL:
+            time.sleep(0.001)
+        count.set(count.value + has_taken_it)
+        toggle.set(ControlToggle.INACTIVE)
+
+    thread = threading.Thread(target=leader)
+    thread.start()
+    lost = contextlib.nullcontext() if has_taken_it else pytest.raises(ClusterError, match="member 1 stopped leading")
+    with lost:
+        tools.request_snapshot(load_config(node.config_path))
+    thread.join()
 
 
 def test_transfer_is_to_another_member(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
