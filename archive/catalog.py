@@ -164,7 +164,7 @@ class Catalog:
 
     @property
     def next_recording_id(self) -> int:
-        """The id that the next recording gets: all there are have smaller ones."""
+        """The id that the next recording will get; it is higher than the id of every recording so far."""
         stored = self._store.get(_NEXT_KEY)
         return 0 if stored is None else int.from_bytes(stored, "little")
 

@@ -12,7 +12,7 @@ _KEPT = frozenset(
 
 
 def strip_channel(channel: str) -> str:
-    """The channel with only what says where it is: no lengths, no positions, no spy prefix. Raises ChannelError."""
+    """Returns the channel with its addresses only: no lengths, no positions, no spy prefix. Raises ChannelError."""
     uri = ChannelUri.parse(channel)
     return str(ChannelUri(uri.media, {key: value for key, value in uri.params.items() if key in _KEPT}))
 
@@ -39,7 +39,7 @@ def replay_channel(
 
 
 def recording_key(channel: str, stream_id: int) -> str:
-    """What two requests must have in common to mean the same stream (archive.md A4). Raises ChannelError."""
+    """Returns a key that is equal for requests of the same stream (archive.md A4). Raises ChannelError."""
     uri = ChannelUri.parse(channel)
     parts = [
         f"{key}={uri.get(key)}" for key in ("endpoint", "interface", "control", "session-id", "tags") if uri.has(key)

@@ -36,7 +36,7 @@ class Checkpoints:
 
     @staticmethod
     def load(storage: Any, directory: str) -> dict[int, int]:
-        """Recording id -> position that was on the device, from what a crash left; {} without a file."""
+        """Returns the durable position by recording id, as a crash left it; {} when there is no file."""
         path = f"{directory}/{CHECKPOINTS_NAME}"
         if not storage.exists(path):
             return {}
@@ -73,7 +73,7 @@ class Checkpoints:
         self._written[recording_id] = position
 
     def forget(self, recording_id: int) -> None:
-        """Takes back what is known of a recording, durably: before its positions may go back."""
+        """Forgets a recording's checkpoint, durably; must be called before its positions may decrease."""
         self._written.pop(recording_id, None)
         slots = [slot for slot, found, _, _ in self._slots() if found == recording_id]
         for slot in slots:

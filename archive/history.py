@@ -1,4 +1,4 @@
-"""Segments of recordings that come back, or go over to another recording (archive.md A7)."""
+"""Attaches segments to a recording again, or moves them to another recording (archive.md A7)."""
 
 from __future__ import annotations
 

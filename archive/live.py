@@ -1,4 +1,4 @@
-"""What the node that is writing an archive tells of its positions (cnc-and-driver-protocol.md §5)."""
+"""Positions of an archive that a running node is writing, from its counters (cnc-and-driver-protocol.md §5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay was found to be, before there is a publication for it."""
+"""A replay request that was checked, before its publication exists."""
 
 from __future__ import annotations
 

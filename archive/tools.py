@@ -1,4 +1,4 @@
-"""What `ordo archive list | describe | verify` stand on.
+"""The functions behind `ordo archive list | describe | verify | dump`.
 
 Read-only: they may run beside the process that owns the folder.
 

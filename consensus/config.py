@@ -79,7 +79,7 @@ class ConsensusConfig:
 
     @property
     def configuration(self) -> Configuration:
-        """What holds while the log says nothing of members."""
+        """The configuration in force while the log has no record of members."""
         voter_ids = tuple(member_id for member_id in self.member_ids if member_id not in self.learner_ids)
         return Configuration(voter_ids, self.learner_ids)
 

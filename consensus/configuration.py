@@ -77,7 +77,7 @@ class ConfigurationTable:
 
     @property
     def before(self) -> Configuration | None:
-        """The one that the one in force replaces, or None."""
+        """The configuration before the one in force, or None."""
         return self._rows[-2][1] if len(self._rows) > 1 else None
 
     @property

@@ -281,7 +281,7 @@ class Context:
             self.strangers.add(member_id)
 
     def raise_candidate_term(self, candidate_term_id: int) -> None:
-        """Bind this member to a term, durably, before anything is said in it (Raft §5.1)."""
+        """Binds this member to a term, durably, before it sends any message of that term (Raft §5.1)."""
         if candidate_term_id > self.candidate_term_id:
             self.candidate_term_id = candidate_term_id
             self.voted_for = NULL_MEMBER
@@ -298,7 +298,7 @@ class Context:
         self.term_seen = max(self.term_seen, leadership_term_id)
 
     def refresh_own(self) -> None:
-        """Let the own row of the members' table show the end of the own log."""
+        """Updates this member's row in the table of members with the end of its log."""
         self.own.log_leadership_term_id = self.log_term_id
         self.own.log_position = self.append_position
         self.own.heard_ns = self.now_ns
@@ -317,7 +317,7 @@ class Context:
         self.quorum_candidate_at_ns = self.now_ns + self.config.leader_heartbeat_timeout_ns
 
     def forget_leader(self) -> None:
-        """The leader is known to lead no longer: nothing has to be waited for."""
+        """Forgets the leader, which is known to lead no longer, so that nobody waits for it."""
         self.last_leader_activity_ns = NEVER_NS
 
     def can_begin_term(self, leadership_term_id: int, base_position: int) -> bool:

@@ -1,4 +1,4 @@
-"""Until when a member has nothing to do, as long as nothing reaches it."""
+"""When a member next has something to do, if no message arrives before."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Which handler takes a message, and what time does, in which role and state of this member."""
+"""Chooses the handler of each message and tick, by role and state of this member."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +41,7 @@ def tick(ctx: Context) -> None:
 
 
 def on_message(ctx: Context, message: Message) -> None:
-    """Hand a message to whom it concerns. Strangers, echoes, and everything during INIT are ignored."""
+    """Passes a message to its handler. Messages of strangers, echoes, and all messages during INIT are ignored."""
     handler, sender_field = HANDLERS[type(message)]
     if ctx.state is ElectionState.INIT or handler is None:
         return

@@ -167,7 +167,7 @@ def tick_follower_ballot(ctx: Context) -> None:
 
 
 def on_vote(ctx: Context, message: Vote) -> None:
-    """Count a vote of the ballot that is running; a repeated answer never takes a vote back."""
+    """Counts a vote of the current ballot; a repeated answer never withdraws a vote."""
     member = ctx.members[message.follower_member_id]
     is_for_this_ballot = (
         ctx.state is ElectionState.CANDIDATE_BALLOT

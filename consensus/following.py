@@ -75,12 +75,12 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
 
 
 def note_progress(ctx: Context) -> None:
-    """Joining goes on: give it another leader heartbeat timeout."""
+    """Extends the time for joining by another leader heartbeat timeout, since it makes progress."""
     ctx.progress_deadline_ns = ctx.now_ns + ctx.config.leader_heartbeat_timeout_ns
 
 
 def on_joined(ctx: Context, position: int) -> None:
-    """The replay from the own end of the log arrives."""
+    """Called when the replay from the end of this member's log arrives."""
     if ctx.state is not ElectionState.FOLLOWER_CATCHUP_AWAIT:
         return
     if position != ctx.append_position:
@@ -91,7 +91,7 @@ def on_joined(ctx: Context, position: int) -> None:
 
 
 def on_live(ctx: Context) -> None:
-    """The live log arrives: the election is over for this member."""
+    """Called when the live log arrives, which ends the election for this member."""
     if ctx.state is not ElectionState.FOLLOWER_CATCHUP:
         return
     transitions.follow(ctx)
@@ -99,7 +99,7 @@ def on_live(ctx: Context) -> None:
 
 
 def tick_following(ctx: Context) -> None:
-    """Give the leader up if it or the log fell silent; else commit and acknowledge."""
+    """Leaves the leader if it or its log fell silent; otherwise commits and acknowledges."""
     assert ctx.is_following
     reason = find_reason_to_leave(ctx)
     if reason:

@@ -23,7 +23,7 @@ def on_log_ready(ctx: Context, log_session_id: int, first_record_end: int) -> No
 
 
 def tick_leading(ctx: Context) -> None:
-    """Give up if leadership has gone; else commit and tell the followers."""
+    """Gives up office where leadership was lost; otherwise commits and tells the followers."""
     assert ctx.is_leading
     reason = find_reason_to_give_up(ctx)
     if reason:

@@ -59,7 +59,7 @@ class ReadIndex(Generic[Read]):
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def add(self, read: Read, now_ns: int) -> bool:
-        """Wants to read. False where nobody is known who could confirm it now."""
+        """Adds a read. Returns False where no member is known that could confirm it now."""
         self._look_for_office()
         if not self._leads and self._leader_id == NULL_MEMBER:
             return False

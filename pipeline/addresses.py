@@ -1,4 +1,4 @@
-"""Which of this machine's addresses others can answer to."""
+"""Finds the address under which other machines reach this one."""
 
 from __future__ import annotations
 

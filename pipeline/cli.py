@@ -69,7 +69,7 @@ class Job:
 
 
 def plain_error(error: Exception) -> Exception:
-    """Our own error out of what Spark wraps around it, with many lines of stack; others as they are."""
+    """Returns Ordo's own error where Spark has wrapped one in a stack trace; any other error unchanged."""
     own = re.findall(r"^(?:pipeline|runtime|archive)\.[\w.]+Error: (.+)$", str(error), re.MULTILINE)
     if isinstance(error, OrdoError) or not own:
         return error
@@ -78,7 +78,7 @@ def plain_error(error: Exception) -> Exception:
 
 @contextmanager
 def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
-    """A Spark session for one job; stopped behind it."""
+    """A Spark session for one job; it is stopped when the block ends."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     try:
         with ExitStack() as stack:
@@ -144,7 +144,7 @@ Audited = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 def _audit(folders: list[str], recording: str, commit: str, master: str | None, cores: int | None) -> Audited:
-    """Facts, and violations of sessions where the log is sound."""
+    """Returns the facts of the audit, and violations by sessions where the log itself is sound."""
     with running("audit", master, cores) as job:
         from pipeline.jobs.audit import audit as run
         from pipeline.jobs.session_order import session_violations
@@ -176,7 +176,7 @@ def _refuse_spark_options(master: str | None, cores: int | None) -> None:
 
 @contextmanager
 def needing(extra: str) -> Iterator[None]:
-    """Imports of what not everybody has installed."""
+    """Turns a failed import of an optional dependency into one clear line."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -65,7 +65,7 @@ def parse(message: bytes) -> Envelope | None:
 
 
 def roll(before: int, payload: bytes) -> int:
-    """The rolling hash with one message more; that of none is 0."""
+    """Returns the rolling hash extended by one message; the hash of no messages is 0."""
     return int.from_bytes(blake2b(HASH.pack(before) + payload, digest_size=8).digest(), "little")
 
 

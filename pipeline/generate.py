@@ -49,12 +49,12 @@ def timer_event(term: int, correlation_id: int, timestamp: int) -> bytes:
 
 
 def cluster_action(term: int, position: int, timestamp: int, action: int, flags: int = 0) -> bytes:
-    """`position` of the record's beginning."""
+    """Encodes a cluster action. `position`: where its record begins."""
     return encode_record(23, struct.pack("<qqqii", term, position + 96, timestamp, action, flags))
 
 
 def new_term(term: int, position: int, timestamp: int, leader: int, log_session_id: int, unit: int = 0) -> bytes:
-    """`position` of the record's beginning, which is the term's base."""
+    """Encodes the first record of a term. `position`: where it begins, which is the term's base."""
     block = struct.pack("<qqqqiiii", term, position + 96, timestamp, position, leader, log_session_id, unit, 1)
     return encode_record(24, block)
 
@@ -147,7 +147,7 @@ class LogShape:
 
 
 def generate_log(directory: str, shape: LogShape) -> RecordingDescriptor:
-    """A log of `terms` leadership terms; in each, sessions open, send in turn and close, and one timer fires.
+    """Writes a log of `terms` leadership terms. In each, sessions open, send in turn and close, and one timer fires.
 
     The same shape gives the same bytes.
     """

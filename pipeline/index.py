@@ -71,7 +71,7 @@ def segment_index(recording: Recording, segment: Segment) -> SegmentIndex:
 
 
 def kept_index(recording: Recording, segment: Segment) -> SegmentIndex | None:
-    """The index of a segment if it is at hand and reaches to the segment's end; None otherwise. Reads no segment."""
+    """The stored index of a segment if it reaches the segment's end, else None. Does not read the segment."""
     if not segment.present:
         return _clipped(SegmentIndex(np.zeros(0, dtype=BLOCK_DTYPE), segment.start), segment)
     known = _load(_cache_path(recording, segment), segment)
@@ -142,7 +142,7 @@ def _load(path: Path, segment: Segment) -> SegmentIndex | None:
 
 
 def _save(path: Path, segment: Segment, index: SegmentIndex) -> None:
-    """Keeps an index; not being able to is no error, the next read scans again."""
+    """Stores an index. A failure to do so is not an error: the next read scans again."""
     header = {
         "format": _FORMAT,
         "start": segment.start,

@@ -54,7 +54,7 @@ class LocalLog:
             yield from self._read(task)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """For whatever takes Arrow streams; can be read once."""
+        """Returns an Arrow stream reader, which can be read once."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
     def to_arrow(self, threads: int | None = None) -> pa.Table:

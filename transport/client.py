@@ -96,7 +96,7 @@ class TransportClient(ClientCore):
     # --- adding -------------------------------------------------------------------------------------------------------
 
     def add_publication(self, channel: str, stream_id: int) -> Publication:
-        """A publication that may share its log with others of the same channel and stream.
+        """Adds a publication that may share its log with others of the same channel and stream.
 
         Raises RegistrationError when the driver refuses, DriverTimeoutError when it does not answer.
         """
@@ -104,7 +104,7 @@ class TransportClient(ClientCore):
         return publication
 
     def add_exclusive_publication(self, channel: str, stream_id: int) -> ExclusivePublication:
-        """A publication with a log and session of its own; raises as `add_publication`."""
+        """Adds a publication with a log and session of its own. Raises as `add_publication`."""
         publication: ExclusivePublication = self._await(self.async_add_exclusive_publication(channel, stream_id))
         return publication
 
@@ -321,7 +321,7 @@ class TransportClient(ClientCore):
     # --- duty cycle ---------------------------------------------------------------------------------------------------
 
     def invoke(self) -> int:
-        """One duty cycle of the driver, when it runs in this thread, and one of the client."""
+        """Runs one duty cycle of the driver, if it is in this thread, and one of the client."""
         if self._link.invoker is not None:
             self._link.invoker()
         return int(self.do_work(self._clock.now()))
@@ -332,7 +332,7 @@ class TransportClient(ClientCore):
             self._link.invoker()
 
     def idle(self) -> None:
-        """Lets the driver work: runs it when it is in this thread, else gives the core away for a moment."""
+        """Runs the driver if it is in this thread; otherwise yields the core for a moment."""
         self._link.idle()
 
     def _service(self, now_ns: int) -> int:
@@ -342,7 +342,7 @@ class TransportClient(ClientCore):
         return work_count + self._run_callbacks()
 
     def _receive_responses(self) -> int:
-        """Takes what the driver sent; callbacks are queued."""
+        """Processes the driver's responses; callbacks are queued."""
         count = 0
         while count < RESPONSES_PER_CYCLE_MAX and not self.is_closed:
             message = self._link.receiver.receive()

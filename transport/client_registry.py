@@ -72,7 +72,7 @@ class LogCache:
         return entry.log
 
     def release(self, log: LogBuffers, unmap_at_ns: int) -> None:
-        """One user less; the last one starts the linger."""
+        """Drops one user; when the last is gone the linger begins."""
         entry = self._mapped[log.path]
         entry.users -= 1
         if entry.users == 0:

@@ -83,7 +83,7 @@ class ArchiveClient:
 
     @property
     def transport(self) -> TransportClient:
-        """For publications to be recorded and subscriptions to replays."""
+        """The transport client, for publications that are to be recorded and for subscriptions to replays."""
         return self._transport.client
 
     @property
@@ -112,7 +112,7 @@ class ArchiveClient:
         self._transport.park(timeout_ns)
 
     def keep_alive(self) -> None:
-        """Shows the archive that this client is there."""
+        """Tells the archive that this client is alive."""
         self._session.keep_alive()
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class ArchiveClient:
     # --- recording ----------------------------------------------------------------------------------------------------
 
     def start_recording(self, channel: str, stream_id: int, *, local: bool = False, auto_stop: bool = False) -> int:
-        """Records every publication of a stream from now on; returns the subscription id.
+        """Starts recording every publication of a stream; returns the subscription id.
 
         `local`: the publication is at the archive's own driver. `auto_stop`: recording ends with the first publication.
         """

@@ -207,7 +207,7 @@ class ArchiveSession:
 
     @staticmethod
     def _response_channel(subscription: Subscription) -> str:
-        """With the port that the system chose, when it was left to it."""
+        """The response channel, with the port that the system chose where none was configured."""
         uri = ChannelUri.parse(subscription.channel)
         endpoint = uri.endpoint
         if endpoint is None or endpoint.port != 0 or subscription.resolved_endpoint is None:
@@ -250,14 +250,14 @@ class ArchiveSession:
         return reply
 
     def keep_alive(self) -> None:
-        """Lets the archive see that this client is there; it answers nothing."""
+        """Tells the archive that this client is alive; the archive sends no reply."""
         payload = codecs.KEEP_ALIVE_REQUEST.encode(
             control_session_id=self.control_session_id, correlation_id=KEEP_ALIVE_ID
         )
         self._offer(payload, "KeepAliveRequest")
 
     def _offer(self, payload: bytes, what: str) -> None:
-        """Requests are small and rare: a stream without room for one says that the archive does not keep up."""
+        """Requests are small and rare, so a stream without room for one means that the archive does not keep up."""
         assert self._publication is not None
         result = RESULT_ADMIN_ACTION
         while result == RESULT_ADMIN_ACTION:

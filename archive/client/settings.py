@@ -78,7 +78,7 @@ def _udp(address: str) -> ChannelUri:
 
 
 def _response_channel(control: ChannelUri) -> str:
-    """At the address of this host from which the archive is reached."""
+    """The response channel, at the local address from which the archive is reached."""
     endpoint = control.endpoint
     if not control.is_udp or endpoint is None:
         return "aeron:ipc"

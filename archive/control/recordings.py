@@ -56,7 +56,7 @@ class RecordedSubscription:
         self._session.responses.send_error(self._correlation_id, error)
 
     def on_image(self, image: Image) -> None:
-        """The client hears of its subscription before it hears of a recording."""
+        """The client must be told of its subscription before it is told of a recording."""
         if self._subscription is None:
             self._early_images.append(image)
         elif not self._is_stopping:
@@ -182,7 +182,7 @@ class RecordingRequests:
         self._subscribe(session, request)
 
     def _check_count(self) -> None:
-        """A subscription counts before it has an image, so that it cannot go beyond the limit later."""
+        """A subscription counts from the start, not from its first image, so that it cannot exceed the limit later."""
         self.check_room()
         if len(self._subscriptions) >= self._config.recordings_max:
             raise ArchiveError(

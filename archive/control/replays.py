@@ -81,7 +81,7 @@ class ClientReplay:
 
 
 class ReplayRequests:
-    """The replays that clients asked for; those of the archive's owner are none of theirs."""
+    """The replays that clients asked for. Replays of the archive's owner are not listed and cannot be stopped here."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class ReplayRequests:
         return position, length if position + length < 1 << 62 else None
 
     def _stop(self, session: ControlSession, request: Any) -> None:
-        """Always confirmed: a replay may have ended by itself."""
+        """Confirms in every case, since the replay may have ended by itself."""
         for replay in list(self._replays):
             if replay.replay_session_id == request.replay_session_id and self._may_stop(session, replay):
                 replay.stop()

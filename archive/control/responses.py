@@ -1,4 +1,4 @@
-"""Responses of one control session, in order, whatever the client's pace."""
+"""Sends the responses of one control session in order, however slowly the client reads."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class ConnectState(Enum):
 class SessionConnect:
     """One handshake. `work` until `opened` is the OK event; raises SessionRejectedError or ClusterTimeoutError.
 
-    A member that does not answer in `attempt_timeout_ns` is passed over for the next one, with a new request; each time
-    the patience doubles, for a cluster whose answers take longer would never be waited for.
+    A member that does not answer within `attempt_timeout_ns` is skipped for the next one, with a new request. Each time
+    the timeout doubles, so that a cluster which needs longer to answer is waited for in the end.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class SessionConnect:
             self._try_all(now_ns)
 
     def _learn_member_id(self, member_id: int) -> None:
-        """Endpoints given as a list are in any order: the leader says which member it is."""
+        """Endpoints given as a list may be in any order, so the member's id is learnt from the leader's answer."""
         self._ingress.rename(self.member_id, member_id)
         if self.member_id in self.endpoints and NULL_MEMBER_ID not in self.endpoints:
             self.endpoints[self.member_id], self.endpoints[member_id] = (

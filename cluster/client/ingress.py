@@ -56,7 +56,7 @@ class IngressPublications:
                 self._ingresses[member_id] = _Ingress(endpoint, registration_id)
 
     def poll(self) -> None:
-        """Takes up the driver's answers. A member whose endpoint the driver refuses is left out."""
+        """Processes the driver's answers. A member whose endpoint the driver refuses is left out."""
         for member_id, ingress in list(self._ingresses.items()):
             if ingress.publication is None:
                 try:
@@ -66,7 +66,7 @@ class IngressPublications:
 
     @property
     def connected(self) -> dict[int, ExclusivePublication]:
-        """Publications that have somebody at the other end, by member id."""
+        """Publications that have a subscriber, by member id."""
         found = {}
         for member_id, ingress in self._ingresses.items():
             if ingress.publication is not None and ingress.publication.is_connected:
@@ -78,7 +78,7 @@ class IngressPublications:
         return None if ingress is None else ingress.publication
 
     def rename(self, member_id: int, to: int) -> None:
-        """A member turned out to have another id than the caller thought; that of no endpoint (-1) stays."""
+        """Corrects the id of a member. The publication without an endpoint (-1) keeps its id."""
         if member_id not in (to, NULL_MEMBER_ID):
             self._ingresses[to] = self._ingresses.pop(member_id)
 

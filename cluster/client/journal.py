@@ -53,10 +53,10 @@ class JournalStore(Protocol):
     def read(self) -> bytes: ...
     def append(self, data: bytes) -> None: ...
     def sync(self) -> None:
-        """What was appended is on disk when this returns."""
+        """Everything appended so far is on disk when this returns."""
 
     def replace(self, data: bytes) -> None:
-        """All of the content at once, or nothing of it; on disk when this returns."""
+        """Replaces the content atomically; the new content is on disk when this returns."""
 
     def close(self) -> None: ...
 
@@ -101,7 +101,7 @@ class JournalFile:
             os.fdatasync(self._descriptor)
 
     def replace(self, data: bytes) -> None:
-        """By a second file that takes the place of the first, with a lock of its own."""
+        """Writes a second file, with a lock of its own, and renames it over the first."""
         with self._errors():
             descriptor = self._open(f"{self._path}.new", os.O_CREAT | os.O_TRUNC)
             _write(descriptor, data)
@@ -124,7 +124,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 class Journal:
-    """Writes what `ClientRequests` says, and finds it again with `recover`."""
+    """Stores the requests of `ClientRequests`; `recover` returns them to a later process."""
 
     def __init__(self, store: JournalStore, identity: bytes = b"", *, synced: bool = True) -> None:
         """`identity`: a journal of another one is refused; empty: any is taken. Not `synced`: requests survive the end
@@ -137,8 +137,10 @@ class Journal:
         self._state = JournalState(b"", 0)
 
     def recover(self, identity: bytes, incarnation: int) -> JournalState:
-        """What was written before; a new journal begins with these. Raises ConfigurationError for a file that is no
-        journal, or that of another identity."""
+        """Returns what was written before; a new journal begins with the arguments.
+
+        Raises ConfigurationError for a file that is no journal, or that of another identity.
+        """
         data = self._store.read()
         state, end = _read(data)
         if state is None:
@@ -154,7 +156,7 @@ class Journal:
         return JournalState(**{**vars(state), "requests": dict(state.requests)})
 
     def begin_again(self, identity: bytes, incarnation: int) -> None:
-        """Forgets everything."""
+        """Empties the journal, for a client that begins anew."""
         self._state = JournalState(identity, incarnation)
         self._write_anew()
 
@@ -171,7 +173,7 @@ class Journal:
         self._append(_NUMBER.pack(REQUEST, number) + payload)
 
     def confirm(self, confirmed: int) -> None:
-        """Everything up to a number was answered."""
+        """Notes that every request up to this number was answered."""
         state = self._state
         for number in [number for number in state.requests if number <= confirmed]:
             del state.requests[number]
@@ -181,7 +183,7 @@ class Journal:
             self._write_anew()
 
     def sync(self) -> None:
-        """Before anything is sent."""
+        """Makes the appended requests durable; called before any of them is sent."""
         if self._is_dirty and self._synced:
             self._store.sync()
         self._is_dirty = False
@@ -214,7 +216,7 @@ def _frame(body: bytes) -> bytes:
 
 
 def _read(data: bytes) -> tuple[JournalState | None, int]:
-    """The state after the last whole record, and where that ends."""
+    """Returns the state after the last whole record, and the offset where that record ends."""
     state: JournalState | None = None
     offset = 0
     while offset + _HEAD.size <= len(data):

@@ -1,4 +1,4 @@
-"""Keeps a client's session while the application does something else, on a thread of its own."""
+"""Keeps a client's session alive on a thread of its own, while the application does something else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Queries of a cluster client: reads that take no log entry (docs/ARCHITECTURE.md, "Queries").
 
-A query changes nothing, so it is asked again without being told to: when nothing was heard for a while, when the leader
-is another one, when the member that was asked is busy or knows no leader. The first answer counts.
+A query changes nothing, so it is repeated automatically: when nothing was heard for a while, when the leader
+has changed, when the member that was asked is busy or knows no leader. The first answer counts.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ class QuerySession(Protocol):
     def ingress_endpoints(self) -> dict[int, str]: ...
     @property
     def named_endpoints(self) -> dict[int, str]:
-        """By whoever made the client, of members by id: the cluster itself names its voters only."""
+        """Endpoints by member id, as given by the creator of the client; the cluster itself names its voters only."""
 
     @property
     def leader_ingress(self) -> ExclusivePublication | None:
         """None while there is no leader to send to."""
 
     def note_ingress_lost(self) -> None:
-        """The leader's ingress turned out to be gone."""
+        """Called when the leader's ingress is found to be closed."""
 
 
 class ClientQueries:
@@ -131,7 +131,7 @@ class ClientQueries:
         now_ns: int,
         on_done: Callable[[PendingQuery], object] | None,
     ) -> PendingQuery:
-        """Raises ClusterError for a consistency or a member that is not there."""
+        """Sends a query. Raises ClusterError for an unknown consistency or member."""
         session = self._session
         allowed = {one.name.lower(): one for one in Consistency}
         if consistency not in allowed:
@@ -186,7 +186,7 @@ class ClientQueries:
         return pending.member_id is None and pending.sent_term_id != self._session.leadership_term_id
 
     def _send(self, pending: PendingQuery, now_ns: int) -> None:
-        """As far as there is somebody to send to; again at the next tick where there is not."""
+        """Sends the query where there is a member to send to; otherwise the next tick tries again."""
         session = self._session
         goes_to_leader = pending.member_id in (None, session.leader_member_id)
         publication = session.leader_ingress if goes_to_leader else self._member_ingress(pending, now_ns)
@@ -232,7 +232,7 @@ class ClientQueries:
         pending.finish(reply, error)
 
     def fail_all(self, make_error: Callable[[], OrdoError]) -> None:
-        """The session is over."""
+        """Fails every query, because the session has ended."""
         for pending in list(self._pending.values()):
             self._finish(pending, None, make_error())
 

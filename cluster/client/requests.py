@@ -96,7 +96,7 @@ class PendingRequest:
 
 
 class RequestSession(Protocol):
-    """What requests need of the session they go with; the session may be another one each time."""
+    """What requests need of the session that carries them; it may be a different session each time."""
 
     @property
     def session_id(self) -> int: ...
@@ -110,7 +110,7 @@ class RequestSession(Protocol):
         """The leader's ingress turned out to be gone."""
 
     def note_sent(self) -> None:
-        """Something was sent: no need to keep the session alive."""
+        """Notes that something was sent, which keeps the session alive by itself."""
 
 
 class ClientRequests:
@@ -169,7 +169,7 @@ class ClientRequests:
     # Calls
 
     def __len__(self) -> int:
-        """Requests that are not answered."""
+        """The number of requests without an answer."""
         return len(self._pending) + len(self._unnumbered)
 
     @property
@@ -241,12 +241,12 @@ class ClientRequests:
             self._retry_ns = now_ns + (self._retry_interval_ns << self._doublings)
 
     def _rewind(self) -> None:
-        """Everything that is not answered is to be sent again."""
+        """Marks everything without an answer to be sent again."""
         self._sent = self._confirmed
         self._retry_ns = 0
 
     def _note_confirmed(self) -> None:
-        """What was answered before this call was taken by the application."""
+        """Notes that the application has taken every answer given before this call."""
         lowest = next(iter(self._pending), self._number + 1)
         if lowest - 1 == self._confirmed:
             return
@@ -269,7 +269,7 @@ class ClientRequests:
             self._open_due_ns = now_ns + OPEN_RETRY_NS
 
     def _send_from(self, number: int) -> None:
-        """As far as the ingress takes it."""
+        """Sends requests for as long as the ingress accepts them."""
         if self._journal is not None:
             self._journal.sync()
         session = self._session
@@ -341,7 +341,7 @@ class ClientRequests:
         self.work(now_ns)
 
     def _lose_identity(self) -> None:
-        """It has expired: what is under way may have been executed, or not. What comes later begins anew."""
+        """The identity has expired: requests under way may have been executed, or not. Later ones use a new one."""
         text = f"identity {self.identity.hex()} has expired in the cluster: the request may have been executed"
         lost = list(self._pending.values())
         self._pending.clear()
@@ -383,7 +383,7 @@ class ClientRequests:
         )
 
     def fail(self, error: OrdoError) -> None:
-        """Nothing can be done any more with this identity, or by this client. A journal is left as it is."""
+        """Fails all requests: this identity or this client cannot be used any more. A journal is left as it is."""
         self._failure = error
         lost = [*self._pending.values(), *self._unnumbered]
         self._pending.clear()
@@ -392,7 +392,7 @@ class ClientRequests:
             pending.finish(None, error)
 
     def close(self, error: OrdoError) -> None:
-        """What is not answered fails with the error, and stays in the journal. Idempotent."""
+        """Fails the requests without an answer with this error; they stay in the journal. Idempotent."""
         if self._journal is not None:
             if self._failure is None:
                 self._note_confirmed()

@@ -201,7 +201,7 @@ class ClusterClient:
 
     @property
     def is_connected(self) -> bool:
-        """Offers go to a leader. False while a new one is awaited, too."""
+        """Whether offers go to a leader; False while a new one is awaited."""
         return self.state is ClientState.CONNECTED
 
     @property
@@ -386,12 +386,12 @@ class ClusterClient:
 
     @property
     def has_unsent_requests(self) -> bool:
-        """Some wait for room in the ingress, for a leader, or for the identity to be opened."""
+        """Whether requests wait for room in the ingress, for a leader, or for the identity to be opened."""
         return self._requests is not None and self._requests.has_unsent
 
     @property
     def request_trouble(self) -> str:
-        """Why requests are not answered, as far as it is known."""
+        """Why requests are not being answered, as far as this client knows; empty when nothing is wrong."""
         return "" if self._requests is None else self._requests.trouble
 
     def _make_requests(self, journal: Journal | None) -> ClientRequests:
@@ -529,7 +529,7 @@ class ClusterClient:
             self._retry_connect(error, now_ns)
 
     def _retry_connect(self, error: ClusterError, now_ns: int) -> None:
-        """No session could be opened. A client that had one, and makes requests, goes on trying."""
+        """Called when no session could be opened. A client that had one and makes requests goes on trying."""
         if self._requests is None or self._is_ending or self.leadership_term_id == NULL_VALUE:
             raise error
         self._requests.trouble = error.message
@@ -538,7 +538,7 @@ class ClusterClient:
         self._reopen_ns = now_ns + REOPEN_PAUSE_NS
 
     def _take_session(self, connect: SessionConnect, now_ns: int) -> None:
-        """At once: a NewLeaderEvent may be right behind."""
+        """Takes the new session into use at once, since a NewLeaderEvent may follow immediately."""
         opened = connect.opened
         self._connect = None
         self.ingress_endpoints = connect.endpoints
@@ -571,14 +571,14 @@ class ClusterClient:
             self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
 
     def _look_for_leader(self, now_ns: int) -> None:
-        """It was lost, or is another one than was asked for the session and is about to say where it is."""
+        """Waits for a NewLeaderEvent: the leader was lost, or another member leads than the one that was asked."""
         self.state = ClientState.AWAIT_NEW_LEADER
         timeout_ns = to_ns(self.settings.new_leader_timeout_s)
         self._deadline_ns = now_ns + max(timeout_ns, 2 * self._leader_heartbeat_timeout_ns)
         self._open_ingress()
 
     def _open_ingress(self) -> None:
-        """A new publication to the leader: members do not take up one again that they lost."""
+        """Opens a new publication to the leader: members do not accept one again that they have lost."""
         self._loop.set_ingress(None)
         self._ingress_publications.close()
         endpoint = self._leader_endpoint
@@ -605,7 +605,7 @@ class ClusterClient:
         return publication is not None and publication.offer(codecs.SESSION_KEEP_ALIVE.encode(**self._ids())) > 0
 
     def _keep_session(self) -> None:
-        """Runs the transport and says that this client is still there, unless it does so already; hands out nothing.
+        """Runs the transport and keeps the session alive, unless the application does so already; delivers no messages.
 
         For a thread beside the application's, which calls nothing else.
         """
@@ -629,7 +629,7 @@ class ClusterClient:
             keeper.close()
 
     def _await_new_leader(self, now_ns: int) -> None:
-        """The same leader may come back within sight: then everything goes on as it was."""
+        """Waits for a leader. If the same one can be reached again, the session goes on as before."""
         self._ingress_publications.poll()
         image_is_open = self._image is not None and not self._image.is_closed
         if image_is_open and self.leader_member_id in self._ingress_publications.connected and self._send_keep_alive():
@@ -638,7 +638,7 @@ class ClusterClient:
             self._become_closed(self._describe_loss(now_ns))
 
     def _describe_loss(self, now_ns: int) -> str:
-        """As far as it is known from here: a leader that can be reached has closed this session, or cannot reach us."""
+        """Says what is known: a leader that can be reached has closed this session, or it cannot reach this client."""
         if self.leader_member_id not in self._ingress_publications.connected:
             return "the leader is gone and no new one was announced in time"
         why = "it was closed, or the way from the leader is cut"
@@ -723,7 +723,7 @@ class ClusterClient:
         self._next_tick_ns = 0
 
     def _is_news(self, event: Any) -> bool:
-        """Of the present term it is where the leader was not known, or somebody else was asked for the session."""
+        """Whether an event says something new. One of the present term does where the leader was not known."""
         if event.leadership_term_id != self.leadership_term_id or NULL_VALUE in self.ingress_endpoints:
             return bool(event.leadership_term_id > self.leadership_term_id)
         endpoints = parse_endpoints(event.ingress_endpoints) if event.ingress_endpoints else {}

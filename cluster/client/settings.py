@@ -121,5 +121,5 @@ class ClientSettings:
                 raise ConfigurationError(f"{name}={getattr(self, name)!r}: must begin with aeron:udp or aeron:ipc")
 
     def read_credentials(self) -> bytes:
-        """The credentials of now."""
+        """Returns the current credentials."""
         return self.credentials if isinstance(self.credentials, bytes) else self.credentials()

@@ -34,10 +34,10 @@ class ClusterHost(Protocol):
         """Raises ServiceCallError unless a callback is running that may call the cluster."""
 
     def on_control_sent(self) -> None:
-        """Something was sent to the consensus module."""
+        """Called after something was sent to the consensus module."""
 
     def idle(self) -> None:
-        """Lets the transport go on."""
+        """Runs the transport while a callback waits."""
 
 
 class ContainerCluster:
@@ -93,7 +93,7 @@ class ContainerCluster:
         return True
 
     def fire_timer(self, correlation_id: int, timestamp: int) -> bool:
-        """A TimerEvent of the log: whether it is for the service. The consensus module goes by the same rule."""
+        """Whether a TimerEvent of the log is for the service. The consensus module applies the same rule."""
         self._send(ordo_codecs.TIMER_EXECUTED.encode(correlation_id=correlation_id, timestamp=timestamp))
         return self.timers.fire(correlation_id, timestamp)
 

@@ -27,7 +27,7 @@ class ControlHandler(Protocol):
     def on_request_ack(self, log_position: int) -> None: ...
 
     def on_record_order(self, log_position: int, order: int, text: bytes) -> None:
-        """What becomes of a record that the service failed at, or is not to execute."""
+        """Receives the decision about a record that the service failed at, or is not to execute."""
 
 
 class ContainerControl:
@@ -76,13 +76,13 @@ class ContainerControl:
         self._next_ack_id += 1
 
     def send_snapshot_digest(self, log_position: int, digest: bytes) -> None:
-        """Of the snapshot that the next ack is of."""
+        """Sends the digest of the snapshot that the next ack refers to."""
         self.send(
             ordo_codecs.SNAPSHOT_DIGEST.encode(log_position=log_position, service_id=self._service_id, digest=digest)
         )
 
     def send_failure(self, log_position: int, error: str, text: str, *, is_held: bool) -> None:
-        """The service stands still at a record."""
+        """Reports that the service has stopped at a record."""
         self.send(
             ordo_codecs.SERVICE_FAILURE.encode(
                 log_position=log_position, is_held=int(is_held), error=_cut(error), text=_cut(text)

@@ -38,7 +38,7 @@ RETRY_NS = 1_000_000
 
 @dataclass(slots=True)
 class WaitingQuery:
-    """`deadline_ns`: it is forgotten then, unless it is asked again."""
+    """A query that waits. At `deadline_ns` it is dropped, unless it was asked again."""
 
     session_id: int
     correlation_id: int
@@ -72,10 +72,10 @@ class QueryHost(Protocol):
     def sessions(self) -> Mapping[int, ContainerSession]: ...
     def set_queries(self, subscription: Subscription) -> None: ...
     def tick_by(self, deadline_ns: int) -> None:
-        """The next tick comes no later than this."""
+        """Asks for a tick no later than this."""
 
     def ask_for_tick(self) -> None:
-        """The next tick comes at once."""
+        """Asks for a tick at once."""
 
     def note_written(self) -> None:
         """Something was written that the driver should send."""
@@ -158,7 +158,7 @@ class ContainerQueries:
         self._send(session, query)
 
     def _ask(self, payload: bytes) -> tuple[QueryStatus, bytes]:
-        """What the service says. It is a read: what it raises ends nothing."""
+        """Calls the service. An exception fails this query only, since a read changes no state."""
         container = self._container
         container.callback, container.may_call = "on_query", False
         try:
@@ -227,12 +227,12 @@ class ContainerQueries:
 
     @property
     def awaits_session(self) -> bool:
-        """Queries wait for their session's open record."""
+        """Whether queries wait for their session's open record."""
         return bool(self._without_session)
 
     @property
     def has_unsent(self) -> bool:
-        """Answers wait for a publication, or for room in it."""
+        """Whether answers wait for a publication, or for room in one."""
         return self._responses.waiting > 0
 
     def close(self) -> None:

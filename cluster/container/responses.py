@@ -1,6 +1,6 @@
 """Where a container answers queries: one publication for each (channel, stream), made when it is first needed.
 
-Beside `cluster.container.egress`, which is the leader's alone: every member answers queries.
+Separate from `cluster.container.egress`, which only a leader uses: every member answers queries.
 """
 
 from __future__ import annotations

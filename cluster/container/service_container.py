@@ -225,7 +225,7 @@ class ServiceContainer(ContainerLoop):
 
     @property
     def _awaits_something(self) -> bool:
-        """The node, the log, a publication or record of a session, or a position that the module has named."""
+        """Whether it waits for the node, the log, a session's publication or record, or a position."""
         if not self.follows or self._egress.pending or self.queries.awaits_session:
             return True
         return self._termination is not None or bool(self._requested_acks)
@@ -333,7 +333,7 @@ class ServiceContainer(ContainerLoop):
         return self.queries.poll()
 
     def answer_queries(self) -> int:
-        """While a record's callback waits for egress, the state is that of no position."""
+        """Answers queries between two records, since the state within a callback belongs to no position."""
         return 0 if self.hold & HOLD_EGRESS else self.queries.answer()
 
     # Records
@@ -463,7 +463,7 @@ class ServiceContainer(ContainerLoop):
         self._connect(sessions if is_leading else [], announce)
 
     def _connect(self, sessions: list[ContainerSession], then: Callable[[], None]) -> None:
-        """Runs `then` when the sessions have their publications, at once when there is nothing to wait for."""
+        """Runs `then` once the sessions have their publications; at once when none is missing."""
         self._egress.connect(sessions)
         if not self._egress.pending:
             then()

@@ -22,7 +22,7 @@ OWN_PACKAGES = (
 
 
 def _refuse_clashes(folder: Path) -> None:
-    """A user's module that has the name of a package of Ordo could not be imported, or would be taken for it."""
+    """Refuses a user's module named like a package of Ordo: one of the two would hide the other."""
     for name in OWN_PACKAGES if folder.resolve() != HOUSE else ():
         for path in (folder / f"{name}.py", folder / name / "__init__.py"):
             if path.exists():
@@ -31,7 +31,7 @@ def _refuse_clashes(folder: Path) -> None:
 
 
 def _describe(error: Exception) -> str:
-    """An error of the user's module in one line, with the place where it is."""
+    """Returns an error of the user's module in one line, with file and line number."""
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}:{error.lineno}"

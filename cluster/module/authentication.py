@@ -9,7 +9,7 @@ PRINCIPAL_LENGTH_BYTES_MAX = 4096
 
 
 class Right(Flag):
-    """What the sessions of a principal may do. Nothing of the replicated state depends on it."""
+    """What the sessions of a principal may do. No replicated state depends on it."""
 
     INGRESS = auto()
     """Send messages and requests, which go into the log."""
@@ -27,7 +27,7 @@ class SessionProxy(Protocol):
 
     @property
     def session_id(self) -> int:
-        """Random, and another for each request; the session has it when it is open."""
+        """The session's id, drawn at random for each request."""
 
     def challenge(self, encoded_challenge: bytes) -> None:
         """Asks the client to answer; the answer comes through `on_challenge_response`."""

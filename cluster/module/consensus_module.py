@@ -299,7 +299,7 @@ class ConsensusModule:
         return 1
 
     def on_query(self, image: Image, message: bytes) -> None:
-        """A client's query; at any member, and in any state of it."""
+        """Takes a client's query; every member does, in any state."""
         try:
             self.queries.on_query(message, image, self._seams.clock.now())
         except DecodeError as error:
@@ -336,7 +336,7 @@ class ConsensusModule:
         self.record_error(detail)
 
     def on_consensus(self, source: ConsensusSource, buffer: bytes, now_ns: int) -> None:
-        """A message on the consensus stream. Anybody may have sent it: a member's counts once its stream is proven."""
+        """Takes a message of the consensus stream. It counts only once its stream is proven to be a member's."""
         try:
             found = ordo_codecs.decode(buffer)
             message = consensus_codec.decode(buffer)
@@ -383,7 +383,7 @@ class ConsensusModule:
             self.on_invalid_request(f"consensus: {error.message}")
 
     def _on_introduction(self, source: ConsensusSource, message: messages.Introduction) -> None:
-        """A member names another, whom this one may not know yet. Nobody's own word is taken for being one."""
+        """Learns of a member from another one. No member's word about itself is accepted."""
         if not self.core.may_introduce(source.member_id):
             if source.member_id != NULL_VALUE:
                 self.on_invalid_request(f"consensus: an Introduction by member {source.member_id}, which was removed")
@@ -417,7 +417,7 @@ class ConsensusModule:
             self._send(message.follower_member_id, stop)
 
     def on_record(self, position: int, record: bytes) -> None:
-        """A record other than a session message became durable in this member's log."""
+        """Called when a record that is not a session message became durable in this member's log."""
         log_record = self.executor.add(position, record)
         self.sequencer.next_record_position = self.executor.next_position
         if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
@@ -430,7 +430,7 @@ class ConsensusModule:
             self._carry_out(self._seams.clock.now())
 
     def on_appended(self, append_position: int, now_ns: int) -> None:
-        """The log grew during an election."""
+        """Called when the log grew during an election."""
         self.core.on_appended(append_position, now_ns)
         self._carry_out(now_ns)
 
@@ -544,7 +544,7 @@ class ConsensusModule:
             self._serve(record.values.leadership_term_id)
 
     def touch_sessions(self) -> None:
-        """Counts every session as heard now."""
+        """Restarts the timeout of every session."""
         self.sessions.touch(self.cluster_time)
 
     # -- snapshots -------------------------------------------------------------------------------------------------
@@ -554,7 +554,7 @@ class ConsensusModule:
         return self.executor.position
 
     def begin_snapshot(self, record: LogRecord) -> None:
-        """Execution stands still until the service and this module have both written their part."""
+        """Pauses execution until both the service and this module have written their part."""
         values = record.values
         self.upkeep.schedule.note(record.position, values.timestamp)
         self.executor.pause()
@@ -688,7 +688,7 @@ class ConsensusModule:
     # -- what consensus asks for -----------------------------------------------------------------------------------
 
     def _carry_out(self, now_ns: int) -> None:
-        """Runs every command of the core, in order, until there is none left."""
+        """Carries out the core's commands in order until none is left."""
         while pending := self.core.take_commands():
             for command in pending:
                 self._carry_out_one(command, now_ns)
@@ -765,14 +765,14 @@ class ConsensusModule:
         self.core.on_appended(self.sequencer.append_position, now_ns)
 
     def broadcast(self, message: messages.Message) -> None:
-        """Members that have an older configuration may not know whom they hear."""
+        """Sends to all members, with introductions for those whose older configuration may lack the sender."""
         if isinstance(message, messages.CanvassPosition) and self.membership.is_of_the_log:
             for introduction in self._introductions():
                 self.contacts.broadcast(introduction)
         self.contacts.broadcast(consensus_codec.encode(message))
 
     def _introductions(self) -> list[bytes]:
-        """Of all members of the configuration of the log: others believe it of one that they know."""
+        """Introductions of all members of the log's configuration; receivers accept them from a member they know."""
         members = [*self.membership.voters, *self.membership.learners]
         return [consensus_codec.encode(messages.Introduction(member.id, member.encode())) for member in members]
 

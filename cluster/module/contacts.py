@@ -1,4 +1,4 @@
-"""Every member this one has heard of, with its endpoints and a publication to it.
+"""Every member that this one knows of, with its endpoints and a publication to it.
 
 From the configuration file, from the log, or from the member itself (Introduction). Nobody is forgotten while the node
 runs: who was removed is still answered, and learns of it. Who counts is the business of consensus.
@@ -53,7 +53,7 @@ class Contacts:
         return [self._members[member_id] for member_id in member_ids]
 
     def learn(self, member: Member) -> None:
-        """A member is met, perhaps at other endpoints than before; what this node says of itself stays."""
+        """Adds a member, or changes its endpoints; the entry of this node itself never changes."""
         if member.id != self._own_id:
             self._members[member.id] = member
             self._next_attempt_ns = 0
@@ -94,12 +94,12 @@ class Contacts:
         return member_id in self._publications
 
     def send(self, member_id: int, message: bytes) -> None:
-        """May be lost, as any datagram."""
+        """Sends to one member; like any datagram, the message may be lost."""
         known = self._publications.get(member_id)
         if known is not None:
             known[1].offer(message)
 
     def broadcast(self, message: bytes) -> None:
-        """To everybody; any copy may be lost."""
+        """Sends to every member; any copy may be lost."""
         for _, publication in self._publications.values():
             publication.offer(message)

@@ -27,19 +27,19 @@ class ControlHost(Protocol):
     @property
     def cluster_time(self) -> int: ...
     def begin_snapshot(self, record: LogRecord) -> None:
-        """Of the state after a ClusterActionRequest that was just executed."""
+        """Begins a snapshot of the state after the ClusterActionRequest that was just executed."""
 
     def touch_sessions(self) -> None:
         """Counts every session as heard now."""
 
     def update_ingress(self) -> None:
-        """Whether messages are taken depends on whether the cluster is suspended."""
+        """Opens or closes the ingress, depending on whether the cluster is suspended."""
 
 
 class ClusterControl:
     """Orders go into the log and take effect at every member that executes it; a leader stands still at once.
 
-    What has not been committed is forgotten with the leadership.
+    Orders that were not committed are dropped when the leadership ends.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class ClusterControl:
 
     @property
     def is_suspended(self) -> bool:
-        """By the committed log, or by a leader's order that is in flight."""
+        """Whether the cluster is suspended, by the committed log or by an order that is not committed yet."""
         return bool(self._counters.state == ModuleState.SUSPENDED)
 
     def execute(self, record: LogRecord) -> None:
-        """A ClusterActionRequest of the committed log."""
+        """Executes a ClusterActionRequest of the committed log."""
         action = record.values.action
         if action == ClusterAction.SNAPSHOT and record.values.flags == 0:
             self._host.begin_snapshot(record)
@@ -74,7 +74,7 @@ class ClusterControl:
             self._suspend(action == ClusterAction.SUSPEND)
 
     def _suspend(self, is_suspended: bool) -> None:
-        """Nobody has listened to the sessions when a suspension ends."""
+        """Suspends or resumes. The leader restarts all session timeouts, since no session was heard meanwhile."""
         self._is_suspended_by_log = is_suspended
         self._show_suspension(is_suspended)
         if self._host.is_leader:
@@ -87,19 +87,19 @@ class ClusterControl:
     # -- the leader ------------------------------------------------------------------------------------------------
 
     def lead(self) -> None:
-        """The only order to a suspended cluster is to go on: another one would bar the way."""
+        """Takes up control as a leader. A suspended cluster accepts no order but to resume."""
         toggle = ControlToggle.SUSPEND if self._is_suspended_by_log else ControlToggle.NEUTRAL
         self._counters.control_toggle.set(toggle)
 
     def lose_leadership(self) -> None:
-        """What this leader was asked for may never be committed."""
+        """Drops pending orders, which may never be committed."""
         self._counters.control_toggle.set(ControlToggle.INACTIVE)
         self._is_snapshot_asked = False
         if self.is_suspended and not self._is_suspended_by_log:
             self._show_suspension(False)
 
     def snapshot_done(self) -> None:
-        """The snapshot that was asked for is taken, or has failed: another one may be asked for."""
+        """Called when the snapshot was taken or has failed, so that another may be requested."""
         self._is_snapshot_asked = False
         self._counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
 

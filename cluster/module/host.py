@@ -1,4 +1,4 @@
-"""What those that may have a member start again need of it."""
+"""What helpers that may restart their member need of it."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class MemberHost(Protocol):
     def announce(self, event: str, text: str) -> None: ...
 
     def start_again(self, reason: str) -> None:
-        """The member is to end, and to start anew from its store."""
+        """Ends the member and starts it again from its store."""

@@ -150,7 +150,7 @@ class LeaderLog(RecordedLog):
     def needs_replay(self, member_id: int, position: int) -> bool:
         """Whether a member that asks for a replay from `position` has none on its way.
 
-        One that goes on asking for what was sent to it did not get it: its subscription came too late.
+        A member that keeps asking did not receive the replay: its subscription came too late.
         """
         replay = self._replays.get(member_id)
         if replay is None or not replay.is_active:
@@ -173,7 +173,7 @@ class LeaderLog(RecordedLog):
         self._requests[member.id] = 0
 
     def _on_replay_end(self, replay: Replay, error: Exception | None) -> None:
-        """A member that went away ends its replay; it asks again when it comes back."""
+        """Ends the replay of a member that went away; the member asks again when it returns."""
         self._replays = {key: value for key, value in self._replays.items() if value is not replay}
         if error is not None:
             self._on_failure(error)
@@ -187,7 +187,7 @@ class LeaderLog(RecordedLog):
     def near_position(self) -> int:
         """From here on a live follower can get the rest by retransmission.
 
-        What lies below this term's base was never in this publication: only the replay has it.
+        Positions below this term's base were never in this publication; only a replay has them.
         """
         window = min(self.publication.term_length // 4, LIVE_JOIN_WINDOW_BYTES_MAX)
         return max(self._base_position, int(self.publication.position) - window)
@@ -255,7 +255,7 @@ class FollowerLog(RecordedLog):
 
     @property
     def has_ended(self) -> bool:
-        """The leader closed its log in good order, and all of it is here."""
+        """Whether the leader closed its log cleanly and all of it was received."""
         image = self._image
         return image is not None and image.is_end_of_stream
 

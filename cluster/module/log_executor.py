@@ -78,7 +78,7 @@ class LogExecutor:
         self._paused = False
 
     def truncate(self, position: int) -> None:
-        """The log was cut at `position`: the records behind it are gone."""
+        """Drops the records beyond `position`, where the log was truncated."""
         assert position >= self.position, f"truncating executed records: {position=} executed={self.position}"
         while self._queue and self._queue[-1].position > position:
             self._queue.pop()

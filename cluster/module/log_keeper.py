@@ -77,7 +77,7 @@ class LogKeeper:
         self.recording_id = NULL_VALUE
 
     def open(self, recovery: Recovery) -> None:
-        """At start: the log rests at its recovered end."""
+        """Starts with the log at rest, at its recovered end."""
         self.recording_id = recovery.log_recording_id
         self._counters.log_recording.set(self.recording_id)
         reader = (
@@ -165,13 +165,13 @@ class LogKeeper:
         return messages.StopCatchup(leadership_term_id, message.follower_member_id)
 
     def send_to(self, others: list[Member], is_final: bool, now_ns: int) -> None:
-        """The members are others now; those that are gone still get the live log until that is final."""
+        """Sends to the new set of members; removed ones receive the live log until their removal is committed."""
         if self._leader_log is not None:
             self._leader_log.send_to(others, is_final, now_ns)
 
     @property
     def near_position(self) -> int:
-        """Leader: a member with the log up to here is as good as up to date."""
+        """A member of this leader with the log up to here counts as up to date."""
         return NULL_VALUE if self._leader_log is None else self._leader_log.near_position
 
     # -- following
@@ -179,7 +179,7 @@ class LogKeeper:
     def join(self, command: commands.JoinLog) -> None:
         """Subscribes to the leader's log; `advance_join` does the rest.
 
-        A damaged tail was kept until now: here is the leader from which it is copied anew.
+        A damaged tail was kept until now and is dropped here, since this leader has the log to copy.
         """
         if self.recording_id != NULL_VALUE:
             descriptor = self._archive.descriptor(self.recording_id)
@@ -209,7 +209,7 @@ class LogKeeper:
         return self._join.from_position if joined else None
 
     def _subscribe(self, join: commands.JoinLog) -> bool:
-        """False while the driver still holds the endpoints of an earlier subscription."""
+        """Subscribes to the log; False while the driver still holds the endpoints of an earlier subscription."""
         try:
             self._follower_log = FollowerLog(
                 self._archive,
@@ -239,7 +239,7 @@ class LogKeeper:
         )
 
     def stop_catchup(self, leadership_term_id: int) -> bool:
-        """The leader has ended the replay: the log is live. False when that is not about this join."""
+        """Ends the replay, since the log is live. Returns False for a message about another join."""
         if self._join is None or self._join.leadership_term_id != leadership_term_id or self._follower_log is None:
             return False
         self._follower_log.stop_catchup()
@@ -261,7 +261,7 @@ class LogKeeper:
         return None if self._follower_log is None else self._find_follower_loss(self._follower_log, now_ns)
 
     def _find_follower_loss(self, log: FollowerLog, now_ns: int) -> tuple[str, bool] | None:
-        """A member that the live log has left too far behind to be repaired catches up by a replay."""
+        """Returns why a follower's log was lost, and whether cleanly. One too far behind needs a replay."""
         if log.has_ended:
             return "the leader has closed its log", True
         position, notified = log.position, self._sequencer.notified_position
@@ -315,6 +315,6 @@ class LogKeeper:
 
 
 def _demand_storage(log: RecordedLog) -> None:
-    """Raises what kept the recording from being closed: only a restart can find its end then."""
+    """Raises the error that kept the recording from being closed; only a restart can then find its end."""
     if isinstance(log.stop_error, StorageError):
         raise log.stop_error

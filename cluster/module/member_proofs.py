@@ -1,4 +1,4 @@
-"""Who speaks for a member: only a stream that shows what was sent to that member's own endpoint.
+"""Decides which streams may speak for a member: those that return a number sent to the member's own endpoint.
 
 Anybody who reaches the consensus endpoint can open a stream there and name any member in its messages. So messages of a
 stream are held until its sender has proven to be the member that they name: a random number goes to the endpoint which
@@ -58,7 +58,7 @@ class Endpoints(Protocol):
 
 
 class MemberProofs:
-    """Tells which streams are whose; at most HELD_MAX messages of each stream wait for its proof."""
+    """Knows which stream belongs to which member. At most HELD_MAX messages of a stream wait for its proof."""
 
     def __init__(self, own_id: int, endpoints: Endpoints, random: Random, on_refused: Callable[[str], object]) -> None:
         """`random` gives numbers that nobody can predict; `on_refused` takes one line for each refused message."""
@@ -98,13 +98,13 @@ class MemberProofs:
         self._endpoints.send(member_id, ordo_codecs.MEMBER_CHALLENGE.encode(nonce=nonce, member_id=self._own_id))
 
     def on_challenge(self, values: Any) -> None:
-        """Somebody speaks to another member in this one's name: if it is this one, its stream there shows the nonce."""
+        """Handles a challenge: a stream claims to be this member. If it is, the nonce is sent back in that stream."""
         if values.member_id in self._endpoints and values.member_id != self._own_id:
             proof = ordo_codecs.MEMBER_PROOF.encode(nonce=values.nonce, member_id=self._own_id)
             self._endpoints.send(values.member_id, proof)
 
     def on_proof(self, source: ConsensusSource, values: Any) -> Iterator[bytes]:
-        """The messages that were held of a stream that has just been proven, in their order."""
+        """Handles a proof; returns the messages that were held of the stream, in order."""
         if self._nonces.get(values.member_id) != values.nonce:
             self._on_refused(f"consensus: a proof to be member {values.member_id} that is none")
             return

@@ -1,4 +1,4 @@
-"""Who is in the cluster: what the log says of it, and at the leader the changes of it, one at a time.
+"""The members of the cluster as the log has them, and at the leader the changes of them, one at a time.
 
 Whether a change may be made now is decided in `consensus.membership`; a ConfigurationEvent in the log makes it.
 """
@@ -129,7 +129,7 @@ class Membership:
             self._host.announce("cluster.members_differ", text)
 
     def apply(self) -> None:
-        """The configuration in force is another one: the next ticks make the rest follow."""
+        """Takes note of a new configuration in force; the next ticks update contacts and destinations."""
         self._others = None
         self._settled_ns = NULL_VALUE
         self._is_announced = False
@@ -183,7 +183,7 @@ class Membership:
         return changed(current, gone=[member_id])
 
     def _append(self, wanted: Configuration, request: Any, now_ns: int) -> str:
-        """Why it could not be appended, or an empty string."""
+        """Appends a configuration; returns why it could not be, or an empty string."""
         host = self._host
         if request.change == MembershipChange.ADD_LEARNER:
             member = parse_member(request.member_id, request.member)
@@ -211,7 +211,7 @@ class Membership:
         return self._answer(correlation_id, "", position)
 
     def lose_leadership(self) -> bytes | None:
-        """Whether the change under way comes into force is for the next leader's log to say."""
+        """Forgets the change under way; the next leader's log decides whether it takes effect."""
         self._is_in_flight = False
         if self._request is None:
             return None

@@ -1,4 +1,4 @@
-"""Which clients may ask the service: those whose session it is, with a principal that has the right."""
+"""Decides which clients may query the service: the session's own client, if its principal has the right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class QueryHost(Protocol):
-    """The member that is asked."""
+    """The member that receives queries."""
 
     @property
     def is_leader(self) -> bool: ...
@@ -21,7 +21,7 @@ class QueryHost(Protocol):
 
 
 class QueryGate:
-    """Looks at each query before it is taken."""
+    """Checks each query before it is accepted."""
 
     def __init__(self, host: QueryHost, sessions: OpenSessions, lets_everybody_in: bool) -> None:
         self._host = host

@@ -71,7 +71,7 @@ class Recovery:
     # -- what was lost -------------------------------------------------------------------------------------------------
 
     def _lose(self, distrust: Distrust, finding: str) -> None:
-        """Something that this member had promised to keep is gone: durable before anything else follows from it."""
+        """Notes durably, before anything follows from it, that something this member had to keep is lost."""
         if self._is_single:
             raise ClusterError(
                 f"{finding}: this cluster has no other member that could have it; restore the data folder from a copy"
@@ -116,7 +116,7 @@ class Recovery:
         return int(descriptor.stop_position)
 
     def _check_log(self) -> None:
-        """Gives up what is behind the first damage; a snapshot from before it is enough to go on from."""
+        """Gives up the log behind the first damage; a snapshot from before it is enough to continue."""
         if self.log_recording_id == NULL_VALUE:
             return
         reads_all = self._config.check_log or self.state.check_log
@@ -164,7 +164,7 @@ class Recovery:
                 return
 
     def _give_up_log(self) -> None:
-        """Begins behind the newest snapshot that is whole, wherever the log was, or with nothing at all: the rest comes
+        """Begins after the newest whole snapshot, wherever the log was, or with nothing at all: the rest comes
         from other members. The recording stays until the log has another one."""
         self._lose(
             Distrust.LOG,

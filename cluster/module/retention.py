@@ -1,4 +1,4 @@
-"""What of log and snapshots is deleted, and when: the log that forgets (docs/ARCHITECTURE.md).
+"""Decides which parts of the log and which snapshots are deleted, and when (docs/ARCHITECTURE.md, A log that forgets).
 
 Never deleted is what is above the newest snapshot that this member and a quorum of voters were seen to hold alike, what
 this member needs to start from the oldest snapshot that it keeps, and what a member that is on its way needs.
@@ -55,7 +55,7 @@ class RetentionPolicy:
 
 
 class Retention:
-    """Carries the policy out on one member's disk."""
+    """Applies the policy to one member's disk."""
 
     def __init__(self, policy: RetentionPolicy, archive: Archive, shelf: SnapshotShelf) -> None:
         self._policy = policy
@@ -73,7 +73,7 @@ class Retention:
     def find_log_bound(
         self, agreed_position: int, needed_position: int | None, commit_position: int, cluster_time_ms: int
     ) -> int:
-        """Log below this position is needed by nobody."""
+        """Returns the position below which nobody needs the log."""
         bound = self._policy.find_bound(self._shelf.valid(), commit_position, cluster_time_ms)
         bound = min(bound, agreed_position)
         return bound if needed_position is None else min(bound, needed_position)

@@ -24,7 +24,7 @@ class ServiceHandler(Protocol):
     def on_cancel_timer(self, correlation_id: int) -> None: ...
 
     def on_timer_executed(self, correlation_id: int, timestamp: int) -> None:
-        """The service has come to a TimerEvent of the log."""
+        """Called when the service has executed a TimerEvent of the log."""
 
     def on_close_session(self, session_id: int, detail: str = "") -> None:
         """`detail` tells the client why, when it is not the service's own wish."""
@@ -34,19 +34,19 @@ class ServiceHandler(Protocol):
     def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None: ...
 
     def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
-        """Of the snapshot that the next ack is of."""
+        """Receives the digest of the snapshot that the next ack refers to."""
 
     def on_service_failure(self, failure: Any) -> None:
-        """The service stands still at a record."""
+        """Called when the service has stopped at a record."""
 
     def on_skip_request(self, request: Any) -> bytes:
-        """A tool wants a record to be left out; the answer."""
+        """A tool asks for a record to be left out; returns the answer."""
 
     def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
         """The answer to a ClusterMembersQuery of a tool."""
 
     def on_membership_request(self, request: Any) -> None:
-        """A tool wants the members changed; answered through `ServiceLink.answer`."""
+        """A tool asks for a change of the members; `ServiceLink.answer` sends the answer."""
 
 
 class ServiceLink:
@@ -98,11 +98,11 @@ class ServiceLink:
             self._handler.on_membership_request(values)
 
     def send(self, message: bytes) -> bool:
-        """To the service. Returns False when it cannot be sent now."""
+        """Sends to the service. Returns False when it cannot be sent now."""
         return self._publication.offer(message) > 0
 
     def answer(self, message: bytes | None) -> None:
-        """To a tool; not kept when it cannot be sent: the tool's time runs out, and it asks again."""
+        """Sends to a tool. An answer that cannot be sent is dropped: the tool times out and asks again."""
         if message is not None:
             self._publication.offer(message)
 

@@ -175,7 +175,7 @@ class OpenSessions:
     def lead(self, leadership: Leadership, cluster_time: int) -> None:
         """Reaches every session from this new leader: an OK event, then the NewLeaderEvent, until each is sent.
 
-        A few at a time: who made thousands of publications at once would miss heartbeats, and lose its office with it.
+        A few at a time: a leader that made thousands of publications at once would miss heartbeats and be replaced.
         """
         for session in self:
             self._take_messages(session, cluster_time)
@@ -286,13 +286,13 @@ class OpenSessions:
         )
 
     def image_gone(self, image: Image) -> None:
-        """A client's ingress ended: messages may be lost, so its sessions end too."""
+        """Ends the sessions of a client whose ingress ended, since messages may be lost."""
         for session in list(self._sessions.values()):
             if session.ingress_image is image:
                 self.close(session.id, CloseReason.TIMEOUT)
 
     def touch(self, cluster_time: int) -> None:
-        """Every session counts as heard now: nobody has listened for a while."""
+        """Restarts the timeout of every session, since nobody could listen for a while."""
         for session in self._sessions.values():
             if session.close_reason is None:
                 self._table.put(session.id, cluster_time)
@@ -314,7 +314,7 @@ class OpenSessions:
         self._told[session.id] = session
 
     def send(self) -> None:
-        """Events that wait, to sessions that are open or were closed just now."""
+        """Sends queued events to sessions that are open or were closed just now."""
         self._connect_some()
         for session in list(self._told.values()):
             self._send_events(session)

@@ -44,7 +44,7 @@ TEXT_BYTES_MAX = 300
 
 
 class SkipHost(MemberHost, Protocol):
-    """The member whose service it is."""
+    """The member that runs the service."""
 
     @property
     def leadership_term_id(self) -> int: ...
@@ -131,17 +131,17 @@ class Skips:
         self._counters.skipped_records.set(len(self.known))
 
     def below(self, log_position: int) -> list[Skip]:
-        """Those that a state at this position is without."""
+        """The skipped records that a state at this position leaves out."""
         return [skip for position, skip in sorted(self.known.items()) if position <= log_position]
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
     def on_record(self, position: int, values: Any) -> None:
-        """A SkipEvent is in the own durable log, and counts once it is committed."""
+        """Takes a SkipEvent of this member's durable log; it takes effect once it is committed."""
         self._appended.append(Skip(values.skipped_position, position, values.timestamp, values.text))
 
     def truncate(self, position: int) -> None:
-        """The log was cut at `position`."""
+        """Forgets SkipEvents beyond `position`, where the log was truncated."""
         while self._appended and self._appended[-1].skip_position > position:
             gone = self._appended.pop().log_position
             if gone in self._held and gone not in self._wishes:
@@ -154,7 +154,7 @@ class Skips:
         self._send(position, RecordOrder.EXECUTE)
 
     def _learn(self, skip: Skip) -> None:
-        """It is committed that the record is left out."""
+        """Applies a committed SkipEvent."""
         position = skip.log_position
         if position in self.known:
             return
@@ -171,7 +171,7 @@ class Skips:
             self._send(position, RecordOrder.SKIP, skip.text)
 
     def _restore(self, position: int) -> None:
-        """What is known from the store makes the next start choose a snapshot that is without the record."""
+        """Starts again: the stored skip makes the next start choose a snapshot from before the record."""
         self._host.start_again(f"executes the log again without the record at position {position}")
 
     # -- the own service -----------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Skips:
         self.work(now_ns)
 
     def _resolve(self, failure: Failure, now_ns: int) -> None:
-        """What becomes of the failure of the own service."""
+        """Decides what follows from the failure of this member's service."""
         voters, threshold = self._core.configuration.voter_ids, self._core.configuration.quorum_threshold
         executed = sorted(one for one, verdict in self._answers.items() if verdict is FailureVerdict.EXECUTED)
         # A member that cannot be asked must not keep this one, which may lead, from starting again.
@@ -218,7 +218,7 @@ class Skips:
             )
 
     def _stand_alone(self, failure: Failure, executed: list[int]) -> None:
-        """No quorum can have failed: the others' state is the one that counts."""
+        """Stops this member alone: no quorum can have failed, so the others' state is the valid one."""
         position = failure.log_position
         if failure.is_held:
             self._host.record_error(
@@ -285,7 +285,7 @@ class Skips:
         return self._sequencer.leading_term_id != NULL_VALUE and not self._host.transfer.is_under_way
 
     def on_skip_request(self, request: Any) -> bytes:
-        """An operator's order. Returns the answer."""
+        """Handles an operator's request and returns the answer."""
         position, refusal = request.log_position, ""
         failure = self._failure
         if not self._leads:

@@ -121,7 +121,7 @@ class PartRecorder:
         return True
 
     def end(self) -> None:
-        """Listens no longer; what came stays."""
+        """Stops listening; the part received so far is kept."""
         if self._recording is not None:
             self._archive.stop(self._recording)
         if self._subscription is not None:
@@ -149,7 +149,7 @@ class SnapshotFetch:
         install: Callable[[FetchedSnapshot], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        """`endpoint`: where replays are to come to."""
+        """`endpoint`: where replays are received."""
         self._archive = archive
         self._client = client
         self._own_id = own_id
@@ -179,7 +179,7 @@ class SnapshotFetch:
         return NULL_VALUE if self._wanted is None else self._wanted.log_position
 
     def begin(self, wanted: HeldSnapshot, source_id: int, now_ns: int) -> bool:
-        """False while one is under way, or shortly after one that was given up."""
+        """Begins a fetch. Returns False while one is under way, or shortly after one that was given up."""
         if self.is_under_way or now_ns < self._due_ns:
             return False
         self._wanted = wanted
@@ -190,7 +190,7 @@ class SnapshotFetch:
         return True
 
     def on_offer(self, offer: Any, now_ns: int) -> None:
-        """A SnapshotOffer to this member."""
+        """Handles a SnapshotOffer to this member."""
         wanted = self._wanted
         if self.state is not FetchState.DESCRIBING or wanted is None:
             return
@@ -231,7 +231,7 @@ class SnapshotFetch:
             self._install(fetched)
 
     def _attempt(self, now_ns: int, action: Callable[[], None]) -> None:
-        """Once in a while, and not for ever."""
+        """Starts an attempt, at intervals and up to a limit."""
         if now_ns < self._due_ns:
             return
         if self._attempts == ATTEMPTS_MAX:
@@ -334,7 +334,7 @@ class SnapshotFetch:
         self._progress = 0
 
     def close(self) -> None:
-        """Whatever came is left for the next start to clear away."""
+        """Ends the fetch; the next start removes what was received."""
         for part in self._parts:
             part.end()
         self._parts = []

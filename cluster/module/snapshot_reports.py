@@ -47,11 +47,11 @@ class Agreement:
 
     @property
     def noted(self) -> list[HeldSnapshot]:
-        """Snapshots that a quorum was seen to hold, newer than the agreed one: they are not, or not yet, here."""
+        """Snapshots newer than the agreed one that a quorum holds, and that this member does not hold (yet)."""
         return list(self._noted)
 
     def note(self, found: HeldSnapshot) -> None:
-        """A quorum holds it now."""
+        """Notes that a quorum holds this snapshot."""
         if found.log_position > self.agreed.log_position:
             self._noted = sorted({*self._noted, found})[-ROWS_MAX:]
 
@@ -125,7 +125,7 @@ class SnapshotReports:
         return next((digest for digest in found if digest != agreed.digest), None)
 
     def holders(self, snapshot: HeldSnapshot) -> list[int]:
-        """Members that hold it, by ascending id."""
+        """Members that hold the snapshot, by ascending id."""
         return sorted(member_id for member_id, one in self._reports.items() if snapshot in one.snapshots)
 
     def is_complete(self, member_ids: Collection[int], now_ns: int) -> bool:

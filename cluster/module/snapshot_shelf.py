@@ -34,16 +34,16 @@ class SnapshotShelf:
         self._digests[entry.log_position] = digest
 
     def valid(self) -> list[SnapshotEntry]:
-        """Those that count, the newest first."""
+        """The snapshots that are whole, newest first."""
         return sorted((entry for entry in self._entries.values() if entry.is_valid), reverse=True)
 
     @property
     def newest_position(self) -> int:
-        """Of a snapshot that counts, or -1."""
+        """Log position of the newest whole snapshot, or -1."""
         return max((entry.log_position for entry in self._entries.values() if entry.is_valid), default=NULL_VALUE)
 
     def digests(self) -> dict[int, bytes]:
-        """By position, for those that can be compared with other members'."""
+        """Digests by position, of the snapshots that can be compared with other members'."""
         return {entry.log_position: found for entry in self.valid() if (found := self._digests.get(entry.log_position))}
 
     def find(self, log_position: int, digest: bytes) -> SnapshotEntry | None:

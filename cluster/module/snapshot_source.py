@@ -83,7 +83,7 @@ class SnapshotSource:
             self._on_failure(f"no replay of a snapshot to member {member.id}: {error.message}")
 
     def _on_end(self, replay: Replay, error: Exception | None) -> None:
-        """A member that went away asks again when it comes back; what is damaged here it finds elsewhere."""
+        """Ends a replay. A member that went away asks again later; one that met damage asks another member."""
         self._replays = {key: value for key, value in self._replays.items() if value is not replay}
         if error is not None:
             self._on_failure(f"a replay of a snapshot ended: {error}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotHost(Protocol):
-    """Whose state the module's part of a snapshot is."""
+    """The member whose state is the module's part of a snapshot."""
 
     @property
     def executed_position(self) -> int: ...
@@ -77,7 +77,7 @@ class SnapshotTaker:
         return self._point is not None
 
     def begin(self, point: SnapshotPoint, timestamp: int) -> None:
-        """The snapshot action was executed."""
+        """Begins a snapshot at this point, after its ClusterAction was executed."""
         self._point = point
         self._timestamp = timestamp
         if self._early_ack is not None and self._early_ack[0] <= point.log_position:
@@ -87,7 +87,7 @@ class SnapshotTaker:
             self.on_service_ack(log_position, timestamp, recording_id)
 
     def on_service_digest(self, log_position: int, digest: bytes) -> None:
-        """Comes before the ack of the same position."""
+        """Takes the digest of the service's part; it arrives before the ack of the same position."""
         self._service_digest = log_position, digest
 
     def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:

@@ -30,7 +30,7 @@ NULL_VALUE = -1
 
 
 class StateDoubt:
-    """Of one member. `position` is where its state was found to differ, or -1."""
+    """The doubt of one member in its own state. `position`: where it was found to differ, or -1."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class StateDoubt:
             )
 
     def install(self, fetched: FetchedSnapshot) -> None:
-        """Puts it in the place of all own snapshots from the difference on; the log stays, executed from there."""
+        """Replaces this member's snapshots from the difference on; the log stays and is executed again from there."""
         position = fetched.entry.log_position
         self._store.replace_snapshots(fetched.entry, fetched.digest, self.position)
         self._host.start_again(f"executes the log again from the other members' state at log position {position}")

@@ -141,7 +141,7 @@ class StateStore:
             txn.delete(_LOG_BASE)
 
     def put_distrust(self, distrust: Distrust) -> None:
-        """What this member has lost, until it may vote again."""
+        """Stores what this member has lost, until it may vote again."""
         with self._store.transaction() as txn:
             txn.put(_DISTRUST, bytes([distrust & ~Distrust.STATE]))
 
@@ -182,20 +182,20 @@ class StateStore:
             txn.put(_AGREED, _I64.pack(log_position) + digest)
 
     def remove_snapshot(self, log_position: int) -> None:
-        """Forgets an entry; its recordings may go after this."""
+        """Removes an entry; its recordings may be deleted afterwards."""
         with self._store.transaction() as txn:
             txn.delete(_SNAPSHOT + _I64.pack(log_position))
             txn.delete(_DIGEST + _I64.pack(log_position))
 
     def put_skip(self, skip: Skip) -> None:
-        """A record is left out, for ever; nobody needs to wish for it any more."""
+        """Stores that a record is left out, permanently, and removes the operator's request for it."""
         with self._store.transaction() as txn:
             row = _SKIP_ROW.pack(skip.skip_position, skip.timestamp) + skip.text
             txn.put(_SKIP + _I64.pack(skip.log_position), row)
             txn.delete(_SKIP_WISH + _I64.pack(skip.log_position))
 
     def put_skip_wish(self, log_position: int) -> None:
-        """An operator wants a record to be left out, once this member runs again."""
+        """Stores an operator's request to leave a record out, for when this member runs again."""
         with self._store.transaction() as txn:
             txn.put(_SKIP_WISH + _I64.pack(log_position), b"")
 

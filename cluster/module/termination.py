@@ -14,7 +14,7 @@ NULL_POSITION = -1
 
 
 class TerminationHost(Protocol):
-    """The member that is to end."""
+    """The member that ends."""
 
     has_ended: bool
     """True once this member's node is to stop; the node looks at it after every duty cycle."""
@@ -52,7 +52,7 @@ class Termination:
         return self._is_service_told or self._core.termination_position != NULL_POSITION
 
     def on_service_ack(self, log_position: int) -> bool:
-        """True when the ack was the service's farewell."""
+        """Returns True when the ack was the service's last."""
         if not self._is_service_told or log_position < self._told_position:
             return False
         self._service_done = True
@@ -72,7 +72,7 @@ class Termination:
             self._told_position = position
 
     def _leave(self, now_ns: int) -> None:
-        """The leader after the others, and those after they have said so; nobody waits where no leader is left."""
+        """Ends this member: a leader after its followers, a follower once it has told its leader, if there is one."""
         host, core = self._host, self._core
         if core.termination_position == NULL_POSITION or self._acknowledged:
             host.has_ended = True

@@ -38,12 +38,12 @@ class TimerService:
         self._timers.cancel(correlation_id)
 
     def execute(self, correlation_id: int) -> None:
-        """A TimerEvent was executed from the log by the module."""
+        """Executes a TimerEvent of the log."""
         self._appended.discard(correlation_id)
         self._count(correlation_id, 1)
 
     def on_service_executed(self, correlation_id: int, timestamp: int) -> None:
-        """The service has executed an event of a timer: the module's copy follows."""
+        """Called when the service has executed a TimerEvent; removes the timer here, too."""
         self._timers.fire(correlation_id, timestamp)
         self._count(correlation_id, -1)
 
@@ -56,14 +56,14 @@ class TimerService:
         return None
 
     def put_back(self, correlation_id: int) -> None:
-        """The TimerEvent could not be appended: the timer stays due."""
+        """Keeps a timer due whose TimerEvent could not be appended."""
         self._push(correlation_id)
 
     def mark_fired(self, correlation_id: int) -> None:
         self._appended.add(correlation_id)
 
     def lose_leadership(self) -> None:
-        """Events that were appended and not committed are forgotten: their timers are due again."""
+        """Forgets events that were not committed: their timers are due again."""
         appended, self._appended = self._appended, set()
         for correlation_id in appended:
             self._push(correlation_id)
@@ -83,7 +83,7 @@ class TimerService:
         self._push(correlation_id)
 
     def _push(self, correlation_id: int) -> None:
-        """An entry for a timer that may fire now; what is not true any more is passed over, and cleared at times."""
+        """Adds a heap entry for a timer. Stale entries are skipped when popped, and cleared now and then."""
         deadline = self._timers.get_deadline(correlation_id)
         if deadline is None:
             return

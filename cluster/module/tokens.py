@@ -103,7 +103,7 @@ class TokenAuthenticator:
         return found
 
     def on_challenge_response(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
-        """Nobody is challenged."""
+        """Does nothing: nobody is challenged for a token."""
 
     def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None:
         principal = self._verdicts.pop(proxy.session_id, None)

@@ -31,7 +31,7 @@ class TransferState(Enum):
 
 
 class TransferHost(Protocol):
-    """The member that leads, for now."""
+    """The member that leads."""
 
     has_ended: bool
 
@@ -40,7 +40,7 @@ class TransferHost(Protocol):
     @property
     def is_leader(self) -> bool: ...
     def update_ingress(self) -> None:
-        """Whether messages are taken depends on whether a transfer is under way."""
+        """Opens or closes the ingress, depending on whether a transfer is under way."""
 
 
 class LeadershipTransfer:
@@ -77,7 +77,7 @@ class LeadershipTransfer:
         self.begin(transfer_target(toggle_value), now_ns)
 
     def stop(self) -> None:
-        """The node is to end: a leader hands over first. Callable from a signal handler."""
+        """Ends the node; a leader hands over first. May be called from a signal handler."""
         self.is_stopping = True
 
     def lose_leadership(self) -> None:
@@ -108,7 +108,7 @@ class LeadershipTransfer:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Still the leader: nobody could take over, or nobody did in time."""
+        """Goes on leading: nobody could take over, or nobody did in time."""
         self._state = TransferState.IDLE
         toggle = self._counters.control_toggle
         if is_transfer(toggle.value):
@@ -116,7 +116,7 @@ class LeadershipTransfer:
         self._host.update_ingress()
 
     def _advance_stop(self, now_ns: int) -> None:
-        """A vote of this member may be what its successor needs: it stays until it hears of one."""
+        """Stays until a successor is heard of, which may need this member's vote."""
         leader_id = self._core.leader_member_id
         waits = self.is_under_way or (self._awaits_successor and leader_id in (NULL_VALUE, self._host.member_id))
         if not waits or now_ns >= self._stop_deadline_ns:

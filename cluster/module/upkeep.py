@@ -1,4 +1,4 @@
-"""What lets a cluster live for years: snapshots that are taken by themselves, that travel, and what goes below them.
+"""Lets a cluster live for years: takes snapshots by itself, sends them to members that need them, deletes old log.
 
 One step each second, and quicker while a snapshot is being fetched. docs/ARCHITECTURE.md, A log that forgets.
 """
@@ -43,14 +43,14 @@ REFUSAL_INTERVAL_NS = 100_000_000
 
 
 class UpkeepHost(SkipHost, Protocol):
-    """What upkeep needs to know of its member, and have done by it."""
+    """What upkeep needs of its member."""
 
     @property
     def is_leader(self) -> bool: ...
 
 
 class Upkeep:
-    """Of one member. `shelf` is where its snapshots are."""
+    """The upkeep of one member; `shelf` holds its snapshots."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Upkeep:
         )
 
     def start(self, snapshot: SnapshotEntry | None, contents: ModuleSnapshot | None) -> None:
-        """The member starts from this snapshot, or from the beginning of the log."""
+        """Begins with the snapshot that the member starts from, or none."""
         self.shelf.clear_snapshots()
         self.skips.start(contents.skips if contents else [], snapshot.log_position if snapshot else 0)
         if snapshot is not None:
@@ -165,7 +165,7 @@ class Upkeep:
             self.fetch.on_offer(offer, now_ns)
 
     def _on_refusal(self, refusal: Any, now_ns: int) -> None:
-        """The leader has not the log any more that this member would need next."""
+        """Handles a refusal: the leader no longer has the log that this member needs next."""
         is_for_this = refusal.follower_member_id == self._own_id and not self._is_in_step
         if not is_for_this or refusal.snapshot_position <= self._sequencer.append_position:
             return
@@ -254,7 +254,7 @@ class Upkeep:
 
     @property
     def _needed_position(self) -> int:
-        """The log from here on is what this member still lacks. Who follows the live log may lose it, and ask again."""
+        """Returns where the log begins that this member still lacks; following the live log it may need it again."""
         return self.fetch.position if self.fetch.is_under_way else int(self._sequencer.append_position)
 
     def _remove_old(self, now_ns: int) -> None:
@@ -279,7 +279,7 @@ class Upkeep:
     # -- a snapshot of another member ----------------------------------------------------------------------------------
 
     def _install(self, fetched: FetchedSnapshot) -> None:
-        """Puts it in the place of everything this member had, in one transaction, and starts again from there."""
+        """Replaces everything this member had with the snapshot, in one transaction, and starts again from it."""
         position = fetched.entry.log_position
         if self.doubt.position != NULL_VALUE and position <= self._sequencer.append_position:
             self.doubt.install(fetched)

@@ -15,7 +15,7 @@ from runtime.storage import FileStorage
 
 
 def accept_loss(config: NodeConfig) -> str:
-    """One line that says what the member had lost. The damaged tail of its log, and snapshots past it, go.
+    """Returns one line that says what the member had lost. Removes the damaged tail of its log, and snapshots past it.
 
     Raises StorageInUseError while the member runs, StorageMissingError when it has no store.
     """

@@ -1,4 +1,4 @@
-"""What a node serves strangers of its archive: the committed log and its snapshots, to be read only."""
+"""What a node's archive offers to others: the committed log and its snapshots, read-only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CommittedLogAccess(ReadOnlyAccess):
-    """Of the log, nothing that is not committed is told or replayed: it may yet be truncated."""
+    """Hides whatever of the log is not committed, since it may still be truncated."""
 
     def __init__(self, archive: Archive, commit_position: Counter) -> None:
         self._archive = archive

@@ -54,7 +54,7 @@ class LeaderProgress(NamedTuple):
 
 
 def leader_progress(aeron_dir: Path) -> LeaderProgress | None:
-    """None while the node does not lead, or has not committed the first record of its term.
+    """Returns the positions, or None while the node does not lead or has not committed the first record of its term.
 
     That record lies beyond what the node recovered at its start, which tells it from a position of an earlier run.
     """

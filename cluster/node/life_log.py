@@ -1,4 +1,4 @@
-"""What a node says in the log of its process when it has started, and when it ends."""
+"""The lines that a node writes into its process's log when it has started and when it ends."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _public_key(config: NodeConfig) -> str:
-    """By which others know this node, or that nothing is encrypted."""
+    """Returns this node's public key, or says that nothing is encrypted."""
     if not config.encryption.is_on:
         return "none" if config.node.own_driver else "as its driver has it"
     return public_text(read_secret(str(config.encryption.key_file)).public)

@@ -40,7 +40,7 @@ class NodeCollector(Collector):
         self._labels = [str(subject.cluster_id), str(subject.member_id)]
 
     def describe(self) -> list[Family]:
-        """Nothing: the registry need not collect once to learn the names."""
+        """Returns nothing, so that the registry does not collect once at registration."""
         return []
 
     def collect(self) -> Iterator[Family]:

@@ -20,7 +20,7 @@ BACKLOG = 64
 
 
 class MetricsProcess:
-    """Nothing at all without `[metrics] port`. One that dies is started again; the node never suffers from it.
+    """The process that serves metrics, if `[metrics] port` is set. It is restarted when it dies.
 
     The node holds the listening socket, so a port that is taken stops its start, and no scrape is lost to a restart.
     Raises ConfigurationError when the port cannot be had.
@@ -44,7 +44,7 @@ class MetricsProcess:
 
     @property
     def port(self) -> int | None:
-        """Where it listens; of port 0, which the system gave."""
+        """The port it listens on; for port 0, the one that the system chose."""
         return None if self._listener is None else int(self._listener.getsockname()[1])
 
     def watch(self, now_ns: int) -> None:

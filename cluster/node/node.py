@@ -376,7 +376,7 @@ def _run_once(
 
 
 def _stop_reason(module: ConsensusModule, causes: list[str]) -> str:
-    """What ended a node first, in the order of what implies what: the end of a cluster ends services, too."""
+    """Returns what ended the node first. A cause comes before what it causes: a cluster that ends ends its services."""
     if module.core.is_removed:
         return "removed from the cluster"
     if module.termination.is_under_way:

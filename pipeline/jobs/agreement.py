@@ -62,7 +62,7 @@ class CompareTask:
 
 
 def reference_of(logs: list[AuditedLog]) -> AuditedLog:
-    """The log that all others are compared with; the first of those that are as good."""
+    """Returns the log that all others are compared with; of several equally good ones, the first."""
     return max(logs, key=lambda log: (log.term_last, log.recording.limit))
 
 

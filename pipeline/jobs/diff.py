@@ -1,4 +1,4 @@
-"""Diff: where do two logs say different things, record by record, and what does each go on with?
+"""Diff: compares what two logs contain, record by record, and shows where they differ.
 
 Unlike the audit, which compares members of one cluster byte by byte at the same positions, this compares what was
 sequenced: logs of two clusters, of a run and its repetition, or before and after a migration. Times and positions are

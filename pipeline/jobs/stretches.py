@@ -1,4 +1,4 @@
-"""How replay cuts a log: at the service snapshots, so that each stretch between two of them is a task of its own."""
+"""Divides a log for replay: at the service snapshots, so that each stretch between two of them is a task of its own."""
 
 from __future__ import annotations
 

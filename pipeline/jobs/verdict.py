@@ -1,4 +1,4 @@
-"""What the replay of one stretch of the log comes to: agrees, differs, or not checked, and why.
+"""The verdict on the replay of one stretch of the log: agrees, differs, or not checked, and why.
 
 A stretch is checked when something on record says what must come out: the snapshot that the cluster took at its end, or
 a baseline, the version that ran, beside which every effect is compared. The messages that the service itself put into
@@ -35,7 +35,7 @@ class ServiceRaisedError(PipelineError):
 
 
 def guarded(which: str, position: int, call: Callable[[], T]) -> T:
-    """Calls into a service's code. Raises ServiceRaisedError for whatever it raises."""
+    """Guards calls into a service's code: whatever it raises becomes a ServiceRaisedError."""
     try:
         return call()
     except Exception as error:

@@ -68,13 +68,13 @@ class Clients:
             self.all[client_id].heartbeat.set(self.context.clock.epoch_ms())
 
     def close(self, client_id: int) -> None:
-        """The client says that it goes: the next timer tick treats it as dead, without telling anybody."""
+        """Handles a client's goodbye: the next timer tick frees what it had, without notifying others."""
         if client_id in self.all:
             self.all[client_id].heartbeat.set(0)
             self.all[client_id].has_closed = True
 
     def take_dead(self, epoch_ms: int) -> list[Client]:
-        """Clients that closed or fell silent, once each; they are told, and their heartbeat counter is freed."""
+        """Returns the clients that closed or fell silent, once each; tells them, and frees their heartbeat counters."""
         timeout_ms = self.context.config.client_liveness_timeout_ns // 1_000_000
         dead = [client for client in self.all.values() if epoch_ms > client.heartbeat.value + timeout_ms]
         for client in dead:

@@ -98,7 +98,7 @@ class Conductor:
             self._refuse(command.correlation_id, error_code(error), error)
 
     def retry(self) -> int:
-        """The commands that wait for a name again, in their order; how many are answered. Others pass them by."""
+        """Retries the commands that wait for a name, in order; returns how many were answered."""
         waiting, self.waiting = self.waiting, []
         for command in waiting:
             self._execute(command)
@@ -210,7 +210,7 @@ class Conductor:
     # --- timers ---------------------------------------------------------------------------------------------------
 
     def on_timer(self, now_ns: int) -> None:
-        """The tick of the timer interval: heartbeat, dead clients, lives of all resources, blocked commands."""
+        """Runs the timers: heartbeat, dead clients, lifetimes of all resources, blocked commands."""
         epoch_ms = self.context.clock.epoch_ms()
         self.context.cnc.to_driver.consumer_heartbeat_ms = epoch_ms
         for client in self.clients.take_dead(epoch_ms):
@@ -252,7 +252,7 @@ class Conductor:
         return min(deadlines, default=(1 << 63) - 1)
 
     def on_native_events(self) -> int:
-        """SETUP frames that ask for images, ERR frames for clients; how many."""
+        """Handles SETUP frames that ask for images and ERR frames for clients; returns how many."""
         self.publications.publish_errors()
         return self.subscriptions.images.on_setups()
 

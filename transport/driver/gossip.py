@@ -145,7 +145,7 @@ class Gossip:
         return None if known is None else known.host
 
     def work(self, now_ns: int) -> int:
-        """Hears, forgets and tells what is due; when it wants to be called again."""
+        """Receives, expires and sends what is due; returns when to call it again."""
         self._receive(now_ns)
         self._forget(now_ns)
         if now_ns >= self._bootstrap_ns:

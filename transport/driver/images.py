@@ -218,7 +218,7 @@ class Images:
     # --- life -----------------------------------------------------------------------------------------------------
 
     def reject(self, correlation_id: int, reason: str) -> None:
-        """A client refuses an image: the sender is told why."""
+        """Refuses an image for a client, and tells the sender why."""
         for image in self.all:
             if image.correlation_id == correlation_id:
                 image.reject(reason.encode("ascii", "replace"))
@@ -265,14 +265,14 @@ class Images:
         self.context.receiver.release(image.setup)
 
     def on_endpoint_closing(self, endpoint: ReceiveEndpoint) -> None:
-        """Ends the images of an endpoint whose socket is about to close; their senders are told at once."""
+        """Ends the images of an endpoint whose socket is about to close, and tells their senders at once."""
         now_ns = self.context.clock.now()
         for image in [image for image in self.all if image.endpoint is endpoint]:
             image.end_now(now_ns)
             self._free(image)
 
     def close(self) -> None:
-        """Tells every sender that this receiver goes, and gives the logs back."""
+        """Tells every sender that this receiver leaves, and frees the logs."""
         now_ns = self.context.clock.now()
         for image in self.all:
             image.end_now(now_ns)

@@ -510,7 +510,7 @@ class Publications:
             self.remove(link.registration_id, revoke=False)
 
     def on_time_event(self, now_ns: int, epoch_ms: int, subscriptions: Any) -> None:
-        """Moves every publication's life on; what is done is freed."""
+        """Advances the lifetime of every publication, and frees those that are finished."""
         for publication in list(self.all()):
             entered = publication.on_time_event(now_ns, epoch_ms)
             if entered == "LINGER":
@@ -556,7 +556,7 @@ class Publications:
         return None if host is None else (host, address.port)
 
     def publish_errors(self) -> None:
-        """Tells clients of ERR frames: a receiver refused a publication."""
+        """Tells clients that a receiver refused their publication by an ERR frame."""
         for publication, receiver_id, tag, code, text, source in self.context.sender.take_errors():
             host, port = unpack_address(source)
             self.context.transmit(

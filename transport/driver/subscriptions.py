@@ -165,7 +165,7 @@ class Subscriptions:
         )
 
     def attach(self, link: SubscriptionLink, resource: Resource, counter: Counter) -> None:
-        """The position holds the resource's window from now on."""
+        """Adds the position to the resource's window."""
         link.positions[resource] = (counter, Tether(link.parameters, self.context.clock.now()))
         add_position(resource, counter)
 
@@ -383,7 +383,7 @@ class Subscriptions:
         self.context.free_counter(counter)
 
     def on_publication_lingers(self, publication: NetworkPublication | IpcPublication) -> None:
-        """Its subscribers have read all: the image becomes unavailable."""
+        """Makes the image unavailable, once its subscribers have read all of it."""
         for link in self.links:
             if publication in link.positions:
                 self.announce_unavailable(link, publication)
