@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.atomics cimport ordo_get_i32, ordo_get_u16
-from transport.logbuffer cimport HEADER_LENGTH, align_frame
+from transport.logbuffer cimport HEADER_LENGTH
 
 from runtime.errors import CorruptFrameError
 from runtime.storage import storage_error
@@ -44,8 +44,7 @@ cdef str _values(int fault, int64_t position, const uint8_t* frame, const Layout
     if frame == NULL:
         return ""
     if fault == FAULT_CHECKSUM:
-        expected = ordo_get_i32(frame + CHECKSUM_OFFSET)
-        actual = body_checksum(frame, align_frame(ordo_get_i32(frame)))
+        expected, actual = stored_checksum(frame), actual_checksum(frame)
         return f" expected=0x{<uint32_t> expected:08x} actual=0x{<uint32_t> actual:08x}"
     if fault == FAULT_LENGTH:
         return f" allowed={HEADER_LENGTH}..{layout.mtu} actual={ordo_get_i32(frame)}"

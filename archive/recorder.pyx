@@ -1,6 +1,6 @@
 """Records one image into segment files.
 
-Blocks of whole frames are copied into a staging buffer, each data frame gets its checksum there (archive.md B3), and
+Blocks of whole frames are copied into a staging buffer, each frame gets its checksum there (frames.pxd), and
 one write takes the block to the file. With `sync = "commit"` one sync is under way at a time; what arrived meanwhile
 goes with the next.
 """
@@ -10,12 +10,12 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from archive.tail cimport TAIL_OVERHANG, RecordedTail
-from archive.frames cimport CHECKSUM_OFFSET, body_checksum, layout_of, segment_base
-from runtime.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
+from archive.frames cimport layout_of, seal_frame, segment_base
+from runtime.atomics cimport ordo_get_i32
 from runtime.counters cimport Counter
 from runtime.storage cimport SegmentFile, SyncQueue
 from transport.image cimport Block, Image
-from transport.logbuffer cimport HEADER_LENGTH, TYPE_DATA, align_frame
+from transport.logbuffer cimport HEADER_LENGTH, align_frame
 
 from archive.segments import segment_name
 from runtime.errors import ArchiveError, StorageError
@@ -131,6 +131,7 @@ cdef class Recording:
             return self.failure
         if block.is_padding:
             memcpy(staging, block.frames, HEADER_LENGTH)
+            seal_frame(staging, HEADER_LENGTH)
             length = HEADER_LENGTH
         elif self._stage(block, staging) < 0:
             self.failure = -EILSEQ
@@ -149,7 +150,7 @@ cdef class Recording:
         return 0
 
     cdef int _stage(self, const Block* block, uint8_t* staging) noexcept nogil:
-        """Copies a block and puts the checksum of every data frame in place of its session id."""
+        """Copies a block and gives every frame its checksum."""
         cdef int32_t offset = 0
         cdef int32_t length
         cdef uint8_t* frame
@@ -160,8 +161,7 @@ cdef class Recording:
             if length < HEADER_LENGTH or length > block.length_bytes - offset:
                 return -EILSEQ
             length = align_frame(length)
-            if ordo_get_u16(frame + 6) == TYPE_DATA:
-                ordo_put_i32(frame + CHECKSUM_OFFSET, body_checksum(frame, length))
+            seal_frame(frame, length)
             offset += length
         return 0
 

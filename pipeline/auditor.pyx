@@ -7,9 +7,9 @@ still leads to one, otherwise at the next 32-byte step that holds a whole, corre
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memset
 
-from archive.frames cimport (FAULT_ABSENT, FAULT_FLAGS, FAULT_LENGTH, FAULT_NONE, FAULT_READ, FAULT_TERM_OFFSET,
-                             FAULT_TRUNCATED, FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_PAD, Layout, align_frame,
-                             body_needed, check_body, check_header)
+from archive.frames cimport (CHECKSUM_OFFSET, FAULT_ABSENT, FAULT_FLAGS, FAULT_LENGTH, FAULT_NONE, FAULT_READ,
+                             FAULT_TERM_OFFSET, FAULT_TRUNCATED, FLAG_BEGIN, FLAG_END, HEADER_LENGTH, RESERVED_OFFSET,
+                             TYPE_PAD, Layout, align_frame, body_needed, check_body, check_header)
 from cluster.wire.commit_hint cimport hinted_commit
 from pipeline.cursor cimport MessageCursor
 from pipeline.records cimport KIND_CLUSTER_ACTION, KIND_COUNT, KIND_NEW_TERM, Record, classify
@@ -214,14 +214,14 @@ cdef class SegmentAudit:
         cdef bint begins = frame[5] & FLAG_BEGIN != 0
         cdef bint in_message = self.tally.fragment_position >= 0
         self.tally.frames += 1
-        if self.is_log and ordo_get_i64(frame + 24) != 0 and hinted_commit(ordo_get_i64(frame + 24), position) < 0:
-            self.add(FINDING_RESERVED, position, 0, ordo_get_i64(frame + 24))
         if ordo_get_u16(frame + 6) == TYPE_PAD:
             self.tally.padding_bytes += aligned
             if in_message:
                 self.add(FINDING_INCOMPLETE, self.tally.fragment_position, 0, 0)
                 self.tally.fragment_position = -1
             return
+        if self.is_log and ordo_get_i64(frame + 24) != 0 and hinted_commit(ordo_get_i64(frame + 24), position) < 0:
+            self.add(FINDING_RESERVED, position, 0, ordo_get_i64(frame + 24))
         if begins == in_message:
             self.add(FAULT_FLAGS, position, 0, frame[5])
         self.tally.payload_bytes += length
@@ -346,10 +346,31 @@ cdef bint describe(MessageCursor left, MessageCursor right, int64_t byte_positio
     return a != NULL and b != NULL
 
 
+cdef bint differ_in_checksums(MessageCursor left, MessageCursor right, int64_t position) noexcept nogil:
+    """Two whole frames that say the same, one with a checksum of an older version or of Aeron's archive."""
+    cdef const uint8_t* a = left.view(position, HEADER_LENGTH)
+    cdef const uint8_t* b = NULL
+    cdef int64_t needed, compared, behind
+    cdef int32_t place
+    if a == NULL or check_header(a, position, &left.layout) != FAULT_NONE:
+        left.fault = FAULT_NONE
+        return False
+    needed = compared = body_needed(a, &left.layout)
+    place, behind = CHECKSUM_OFFSET, CHECKSUM_OFFSET + 4
+    if ordo_get_u16(a + 6) == TYPE_PAD:
+        place, behind, compared = RESERVED_OFFSET, HEADER_LENGTH, HEADER_LENGTH
+    a = left.view(position, needed)
+    b = right.view(position, needed)
+    left.fault = right.fault = FAULT_NONE
+    if a == NULL or b == NULL or memcmp(a, b, place) or memcmp(a + behind, b + behind, compared - behind):
+        return False
+    return check_body(a, &left.layout) == FAULT_NONE and check_body(b, &right.layout) == FAULT_NONE
+
+
 def compare_segments(MessageCursor left, MessageCursor right, int64_t start, int64_t end, int64_t differences_max=64):
     """Frames of [start, end) that differ, at most `differences_max`: list of (frame position, byte position, left byte,
     right byte, is the left frame padding); a byte of -1 is beyond the end of its file. What lies in the hole of a
-    padding frame does not count.
+    padding frame does not count, nor the kind of a checksum.
 
     `start` is where a frame begins on both sides.
     """
@@ -357,7 +378,7 @@ def compare_segments(MessageCursor left, MessageCursor right, int64_t start, int
     cdef int64_t different, frame_position, aligned = 0
     cdef const uint8_t* frame
     cdef Difference found
-    cdef bint both, padding
+    cdef bint both, padding, same
     differences = []
     frame_position = start
     while position < end and len(differences) < differences_max:
@@ -371,7 +392,8 @@ def compare_segments(MessageCursor left, MessageCursor right, int64_t start, int
             padding = frame != NULL and ordo_get_u16(frame + 6) == TYPE_PAD and ordo_get_i32(frame) > 0
             left.fault = FAULT_NONE
             both = describe(left, right, different, &found)
-        if not padding or different - frame_position < HEADER_LENGTH:
+            same = both and differ_in_checksums(left, right, frame_position)
+        if not same and (not padding or different - frame_position < HEADER_LENGTH):
             differences.append((frame_position, found.byte_position, found.left, found.right, bool(padding)))
         if not both:
             break

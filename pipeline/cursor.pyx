@@ -7,11 +7,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 from posix.unistd cimport pread
 
-from archive.frames cimport (CHECKSUM_OFFSET, FAULT_ABSENT, FAULT_CHECKSUM, FAULT_FLAGS, FAULT_LENGTH,
+from archive.frames cimport (FAULT_ABSENT, FAULT_CHECKSUM, FAULT_FLAGS, FAULT_LENGTH,
                              FAULT_MISSING_FILE, FAULT_NONE, FAULT_READ, FAULT_STREAM_ID, FAULT_TERM_ID,
                              FAULT_TERM_OFFSET, FAULT_TRUNCATED, FAULT_TYPE, FLAG_BEGIN, FLAG_END, HEADER_LENGTH,
-                             TYPE_PAD, Layout, align_frame, body_checksum, body_needed, check_body, check_header,
-                             layout_of)
+                             TYPE_PAD, Layout, actual_checksum, align_frame, body_needed, check_body, check_header, layout_of,
+                             stored_checksum)
 from runtime.atomics cimport ordo_get_i32, ordo_get_u16
 from runtime.native_vector cimport NativeVector
 
@@ -75,8 +75,8 @@ cdef class MessageCursor:
             self.actual = ordo_get_i32(frame + 20)
             self.expected = <int32_t> (self.layout.initial_term_id + <int32_t> (position >> self.layout.term_shift))
         elif fault == FAULT_CHECKSUM:
-            self.expected = ordo_get_i32(frame + CHECKSUM_OFFSET)
-            self.actual = body_checksum(frame, align_frame(ordo_get_i32(frame)))
+            self.expected = stored_checksum(frame)
+            self.actual = actual_checksum(frame)
         elif fault == FAULT_FLAGS:
             self.actual = frame[5]
         return -1

@@ -14,7 +14,7 @@ cdef int64_t commit_hint(int64_t position, int64_t commit_position) noexcept nog
     """Reserved value of the record at `position`: how far behind it the commit position is, in units of 32 bytes (low
     half), and a checksum of that and of the position (high half). 0: none.
 
-    The checksum of a recorded frame leaves its header out, so what is read of this must prove itself.
+    Frames of earlier versions have no checksum over their header, so what is read of this must prove itself.
     """
     cdef uint64_t words[2]
     words[0] = <uint64_t> (position - commit_position) >> HINT_UNIT_SHIFT

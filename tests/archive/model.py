@@ -33,6 +33,50 @@ def crc32c(data: bytes) -> int:
     return int.from_bytes((crc ^ 0xFFFFFFFF).to_bytes(4, "little"), "little", signed=True)
 
 
+def header_mask(header: bytes) -> int:
+    """What the header of a recorded data frame adds to its checksum (archive/frames.pxd), as a signed 32-bit number."""
+    crc = crc32c(header[:12] + bytes(4) + header[16:32]) & 0xFFFFFFFF
+    mask = crc ^ (crc << 1 & 0xFFFFFFFF | crc >> 31)
+    return int.from_bytes((mask or 3).to_bytes(4, "little"), "little", signed=True)
+
+
+def checksum_of(frame: "Frame") -> int:
+    """The checksum that the recorder gives a data frame."""
+    f = frame
+    header = struct.pack(
+        "<iBBHiiiiq", f.length, 0, f.flags, f.type, f.term_offset, 0, f.stream_id, f.term_id, f.reserved
+    )
+    return crc32c(f.payload) ^ header_mask(header)
+
+
+def seal_of(frame: "Frame") -> int:
+    """The reserved value that the recorder gives a PAD."""
+    f = frame
+    header = struct.pack("<iBBHiiii", f.length, 0, f.flags, f.type, f.term_offset, f.checksum, f.stream_id, f.term_id)
+    return 0x4F726450 << 32 | crc32c(header) & 0xFFFFFFFF
+
+
+def as_aeron_writes(path: Path, frames: "list[Frame]") -> None:
+    """Gives the data frames of a segment file the checksums of Aeron's archive, which do not cover the header."""
+    data = bytearray(path.read_bytes())
+    for frame in frames:
+        if frame.type == TYPE_DATA:
+            struct.pack_into("<i", data, frame.position % len(data) + 12, crc32c(frame.payload))
+    path.write_bytes(data)
+
+
+def as_ordo_writes(path: Path, frames: "list[Frame]") -> None:
+    """Gives the frames of a segment file the checksums and seals of Ordo's recorder."""
+    data = bytearray(path.read_bytes())
+    for frame in frames:
+        offset = frame.position % len(data)
+        if frame.type == TYPE_DATA:
+            struct.pack_into("<i", data, offset + 12, checksum_of(frame))
+        else:
+            struct.pack_into("<q", data, offset + 24, seal_of(frame))
+    path.write_bytes(data)
+
+
 def align(length: int) -> int:
     return (length + 31) // 32 * 32
 

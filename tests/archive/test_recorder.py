@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from archive.archive import Archive
 from archive.recorder import Recording
 from runtime.errors import ArchiveError, StorageExistsError
-from tests.archive.model import TYPE_DATA, TYPE_PAD, Frame, crc32c, messages_of, read_frames
+from tests.archive.model import TYPE_DATA, TYPE_PAD, Frame, checksum_of, messages_of, read_frames, seal_of
 from tests.archive.streams import BACK_PRESSURED, MTU, TERM_LENGTH, Stream, payload_of
 
 LENGTHS = [0, 1, 31, 32, 33, 64, 100, MTU - 33, MTU - 32, MTU - 31, 2 * (MTU - 32), 5000, TERM_LENGTH // 8]
@@ -70,7 +70,7 @@ def test_segments_hold_what_was_sent(
 
 
 def test_data_frames_carry_their_checksum_and_pads_their_session(open_archive: Callable[..., Archive]) -> None:
-    """archive.md B3: CRC32C over payload and alignment at offset 12; a PAD's header is as it was."""
+    """archive/frames.pxd: the checksum is at offset 12; a PAD keeps its session id there, and is sealed."""
     archive = open_archive()
     stream = Stream(session_id=0x1234567)
     recording = archive.record(stream.image)
@@ -81,9 +81,10 @@ def test_data_frames_carry_their_checksum_and_pads_their_session(open_archive: C
     assert {frame.type for frame in frames} == {TYPE_DATA, TYPE_PAD}
     for frame in frames:
         if frame.type == TYPE_DATA:
-            assert frame.checksum == crc32c(frame.payload)
+            assert frame.checksum == checksum_of(frame)
         else:
             assert frame.checksum == 0x1234567
+            assert frame.reserved == seal_of(frame)
             assert not any(frame.payload)
 
 
@@ -95,7 +96,7 @@ def test_golden_frame(open_archive: Callable[..., Archive]) -> None:
     send(archive, stream, b"123456789")
     archive.do_work(0)
     data = Path(archive.directory, "0-0.rec").read_bytes()
-    assert data[:32].hex() == "2900000000c0010000000000bd7d60a864000000070000000000000000000000"
+    assert data[:32].hex() == "2900000000c0010000000000efb7824164000000070000000000000000000000"
     assert data[32:64] == b"123456789".ljust(32, b"\0")
     assert not any(data[64:])
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pipeline.generate import RecordingBuilder, new_term, session_message
 from pipeline.jobs.audit import audit
 from pipeline.jobs.audit_report import describe_end, write_report
+from tests.archive.model import as_ordo_writes, read_frames
 
 pytestmark = pytest.mark.spark
 TERM_RECORD_LENGTH = 96
@@ -69,6 +70,20 @@ def test_records_of_one_term_that_differ_are_damage(spark: SparkSession, tmp_pat
     assert facts["status"] == "damaged" and facts["uncommitted"] == []
     assert {difference["position"] for difference in facts["differences"]} == {ends[0][0]}
     assert facts["first_difference"]["odd"] == "node1"
+
+
+def test_the_kind_of_a_checksum_is_no_difference(spark: SparkSession, tmp_path: Path) -> None:
+    """A member that ran an older version recorded the same frames with another checksum."""
+    folders, _, ends = write_logs(tmp_path, {0: [b"a", b"b"]}, {0: [b"a", b"b"]})
+    as_ordo_writes(Path(folders[1], "0-0.rec"), read_frames(folders[1], 0, 0, ends[1][-1], 1 << 22, 1 << 20))
+    assert Path(folders[0], "0-0.rec").read_bytes() != Path(folders[1], "0-0.rec").read_bytes()
+    facts = audit(spark, folders)
+    assert facts["status"] == "clean" and facts["differences"] == []
+    with open(f"{folders[1]}/0-0.rec", "r+b") as file:
+        file.seek(ends[1][0] + 5)
+        file.write(b"\x80")
+    facts = audit(spark, folders)
+    assert facts["status"] == "damaged" and facts["first_problem"]["position"] == ends[1][0]
 
 
 def test_what_a_quorum_holds_cannot_be_cut_off(spark: SparkSession, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def lose_snapshot(node: SimulatedNode, random: Random) -> Loss | None:
 def _flip(
     node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int, kind: str
 ) -> Loss | None:
-    """Flips a bit of a payload; what a header says is not under a checksum."""
+    """Flips a bit of a frame, in its header or payload."""
     reader = RecordingReader(_storage(node), node.archive_folder, descriptor, start)
     try:
         messages = [(one.start_position, len(one.payload)) for one in reader.messages(end) if one.payload]
@@ -99,7 +99,7 @@ def _flip(
     if not messages:
         return None
     first, length = random.choice(messages)
-    position = first + HEADER_LENGTH + random.randrange(min(length, descriptor.mtu - HEADER_LENGTH))
+    position = first + random.randrange(min(HEADER_LENGTH + length, descriptor.mtu))
     base = position - position % descriptor.segment_length
     node.disk.files[f"{node.archive_folder}/{segment_name(descriptor.recording_id, base)}"].flip_bit(
         position - base, random.randrange(8)
