@@ -89,11 +89,8 @@ class Context:
         self.trust_position = NULL_POSITION  # end of all that the leader of this term had published
 
     def doubt_state(self) -> None:
-        """This member gives no votes until it starts again: its service's state is not that of the others."""
-        if Distrust.STATE not in self.distrust:
-            self.distrust |= Distrust.STATE
-            self.voted_for = NULL_MEMBER
-            self.trust_request_id = self.trust_request_id or self.rng.uniform_int(1, REQUEST_ID_MAX)
+        """This member leads no more until it starts again: its service's state is not that of the others."""
+        self.distrust |= Distrust.STATE
 
     def _nothing_is_handed_over(self) -> None:
         self.transfer_target_id = NULL_MEMBER  # leader: who is to lead next
@@ -173,7 +170,7 @@ class Context:
         which it is a voter (§4.1). One that only its settings call a learner may be a voter that lost its disk. One
         that knows what it lost does not vote before it is trusted again (consensus.trust).
         """
-        if self.distrust:
+        if self.distrust.is_loss:
             return False
         if self.is_voter or self.was_voter_lately:
             return True
@@ -183,6 +180,12 @@ class Context:
     def may_stand(self) -> bool:
         """Whether this member may stand for election: a voter, or one until lately, with the right to vote."""
         return self.may_vote and (self.is_voter or self.was_voter_lately)
+
+    @property
+    def stands_back(self) -> bool:
+        """Whether this member leaves the leadership to others where they can take it: its service's state is in doubt.
+        An only voter has nobody to differ from."""
+        return Distrust.STATE in self.distrust and not self.is_only_voter
 
     @property
     def is_voter(self) -> bool:
@@ -236,6 +239,10 @@ class Context:
     def is_distrusted(self, member: Member) -> bool:
         """Whether a member said within the heartbeat timeout that it may not vote."""
         return self.now_ns < member.distrusted_ns + self.config.leader_heartbeat_timeout_ns
+
+    def has_stood_back(self, member: Member) -> bool:
+        """Whether a member said within the heartbeat timeout that it is not to lead."""
+        return self.now_ns < member.stood_back_ns + self.config.leader_heartbeat_timeout_ns
 
     def leader_was_heard_lately(self) -> bool:
         """Whether a leader that may still lead was heard within the heartbeat timeout."""

@@ -251,11 +251,12 @@ class ConsensusCore:
 
     @property
     def distrust(self) -> Distrust:
-        """What this member has lost, so that it may not vote; NONE lets it vote."""
+        """What is wrong with this member, so that it may not vote, or (STATE alone) not serve as a leader."""
         return self._ctx.distrust
 
     def doubt_state(self) -> None:
-        """Gives no votes until the next start, for the service's state is not that of the others. Not while leading."""
+        """Leads no more until the next start, for the service's state is not that of the others; it votes. Not to be
+        called while leading."""
         assert not self._ctx.is_leading, "a leader hands over first"
         self._ctx.doubt_state()
 
@@ -268,7 +269,8 @@ class ConsensusCore:
     def untrusted_members(self) -> list[int]:
         """Voters that lost something, as they said lately, so that they may not vote; this one included if so."""
         ctx = self._ctx
-        return [one.member_id for one in ctx.voters() if ctx.is_distrusted(one) or (one is ctx.own and ctx.distrust)]
+        has_lost = ctx.distrust.is_loss
+        return [one.member_id for one in ctx.voters() if ctx.is_distrusted(one) or (one is ctx.own and has_lost)]
 
     @property
     def unknown_terms(self) -> list[int]:

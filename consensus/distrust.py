@@ -1,10 +1,10 @@
-"""What a member has lost, so that it may not vote (consensus.trust)."""
+"""What is wrong with a member, so that it may not vote, or not lead (consensus.trust)."""
 
 from enum import IntFlag
 
 
 class Distrust(IntFlag):
-    """Stored with the vote; NONE lets the member vote."""
+    """Stored with the vote; NONE lets the member vote and lead, STATE lets it vote."""
 
     NONE = 0
     LOG = 1
@@ -12,4 +12,10 @@ class Distrust(IntFlag):
     VOTE = 2
     """This member may have voted in a term that it no longer knows."""
     STATE = 4
-    """The service's state is not that of the other members. Never stored: each start looks again."""
+    """The service's state is not that of the other members: it votes with its log, and leads only until another can.
+    Never stored: each start looks again."""
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether something is missing that the member had promised to keep."""
+        return bool(self & ~Distrust.STATE)

@@ -50,6 +50,12 @@ def canvass_deadline_ns(ctx: Context) -> int:
     return ctx.quorum_candidate_at_ns
 
 
+def last_resort_ns(ctx: Context) -> int:
+    """When a member that stands back stands all the same: nobody else came forward, so its log must be the newest."""
+    patience_ns = ctx.config.leader_heartbeat_timeout_ns + ctx.config.election_timeout_ns
+    return max(canvass_deadline_ns(ctx), ctx.state_since_ns) + patience_ns
+
+
 def send_canvass(ctx: Context) -> None:
     """Tell all members where the own log ends, once an interval."""
     trust.send_trust_request(ctx)
@@ -83,6 +89,9 @@ def tick_canvass(ctx: Context) -> None:
     if not ctx.is_voter:
         if ctx.now_ns >= canvass_deadline_ns(ctx) and is_only_candidate(voters, ctx.own, threshold):
             nominate(ctx, "only candidate, to get the end of its own vote committed")
+    elif ctx.stands_back:
+        if ctx.now_ns >= last_resort_ns(ctx) and is_quorum_candidate(voters, ctx.own, threshold):
+            nominate(ctx, "nobody else came forward, to get its log to the others")
     elif is_unanimous_candidate(voters, ctx.own, threshold, ctx.graceful_leader_id):
         nominate(ctx, "unanimous candidate")
     elif ctx.now_ns >= canvass_deadline_ns(ctx) and is_quorum_candidate(voters, ctx.own, threshold):

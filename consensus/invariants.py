@@ -71,7 +71,9 @@ def check_roles(ctx: Context) -> None:
         assert ctx.is_leading, ctx.own.member_id
     if ctx.state in JOINING_STATES:
         assert ctx.is_following, ctx.own.member_id
-    if ctx.distrust:
+    if ctx.stands_back:
+        assert not (ctx.is_leading and ctx.is_closed), ctx.own.member_id
+    if ctx.distrust.is_loss:
         assert ctx.role is Role.FOLLOWER, ctx.own.member_id
         assert ctx.voted_for == NULL_MEMBER, ctx.own.member_id
         assert ctx.state not in (ElectionState.NOMINATE, ElectionState.FOLLOWER_BALLOT), ctx.own.member_id

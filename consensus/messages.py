@@ -146,6 +146,12 @@ class TrustRequest(NamedTuple):
     member_id: int
 
 
+class StandsBack(NamedTuple):
+    """A member that votes, and asks for no leadership, for its service's state is in doubt (consensus.trust)."""
+
+    member_id: int
+
+
 class TrustAnswer(NamedTuple):
     """The answer to TrustRequest: the term the member is bound to; from a leader also the term it leads.
 
@@ -219,6 +225,7 @@ Message = (
     | TimeoutNow
     | TrustRequest
     | TrustAnswer
+    | StandsBack
     | Introduction
     | ReadMessage
 )

@@ -15,7 +15,7 @@ class Member:
 
     `log_position` is NULL_POSITION until it was heard in this election; `vote` is None until it answered for
     `candidate_term_id`. `reported_log_term_id` outlives elections: the last log term it ever told; so does
-    `distrusted_ns`: when it said last that it may not vote.
+    `distrusted_ns`: when it said last that it may not vote, and `stood_back_ns`: when, that it is not to lead.
     """
 
     member_id: int
@@ -27,6 +27,7 @@ class Member:
     reported_log_term_id: int | None = None
     is_terminated: bool = False
     distrusted_ns: int = NEVER_NS
+    stood_back_ns: int = NEVER_NS
 
     def reset(self) -> None:
         """Forgets what this member has said in the election so far."""

@@ -36,7 +36,8 @@ def can_lead(ctx: Context, member_id: int) -> bool:
     is_joined = ctx.progress.member_position(member_id) != NULL_POSITION
     is_allowed = ctx.config.appointed_leader_id in (NULL_MEMBER, member_id)
     is_allowed = is_allowed and member_id in ctx.configuration.voter_ids
-    is_allowed = is_allowed and not ctx.is_distrusted(ctx.members[member_id])
+    member = ctx.members[member_id]
+    is_allowed = is_allowed and not (ctx.is_distrusted(member) or ctx.has_stood_back(member))
     return is_allowed and is_joined and ctx.progress.is_active(member_id, ctx.now_ns)
 
 
@@ -62,7 +63,8 @@ def on_timeout_now(ctx: Context, message: TimeoutNow) -> None:
         and message.leader_member_id == ctx.progress.leader_member_id
         and message.follower_member_id == ctx.own.member_id
     )
-    if not (is_from_leader and ctx.may_stand) or message.log_position > ctx.append_position or ctx.is_terminating:
+    may_stand = ctx.may_stand and not ctx.stands_back
+    if not (is_from_leader and may_stand) or message.log_position > ctx.append_position or ctx.is_terminating:
         return
     transitions.leave(ctx, f"leader member {message.leader_member_id} hands over")
     ctx.stands_at_once = True

@@ -8,6 +8,8 @@ voted in. One that finds a part of its log or its vote gone takes no part in ele
     VOTE  a vote may have been given in a term that is forgotten. It follows nobody until every other member has told
           the term it is bound to, then binds itself to the highest.
 
+One whose service's state is in doubt (STATE) lost nothing of this: it votes, and stands back from leading.
+
 docs/CONSENSUS.md, Trust, has the argument. Such a member says so with each TrustRequest, so that nobody waits for its
 vote; the answers give terms and the end of the leader's log. Answers to earlier starts do not count: their request id
 is another.
@@ -16,15 +18,25 @@ is another.
 from consensus.commands import PersistCandidateTerm, PersistDistrust
 from consensus.context import Context
 from consensus.distrust import Distrust
-from consensus.messages import FORGOTTEN_TERM, NULL_POSITION, NULL_TERM, TrustAnswer, TrustRequest
+from consensus.messages import FORGOTTEN_TERM, NULL_POSITION, NULL_TERM, StandsBack, TrustAnswer, TrustRequest
 from consensus.states import ElectionState
 
 
 def send_trust_request(ctx: Context) -> None:
-    """Tell all others, once a heartbeat interval, that this member does not vote, and ask for what it must know."""
-    if ctx.distrust and ctx.now_ns >= ctx.trust_send_ns:
-        ctx.trust_send_ns = ctx.now_ns + ctx.config.leader_heartbeat_interval_ns
+    """Tell all others, once a heartbeat interval, that this member does not vote, and ask for what it must know; or
+    that it does not want to lead."""
+    if not (ctx.distrust and ctx.now_ns >= ctx.trust_send_ns):
+        return
+    ctx.trust_send_ns = ctx.now_ns + ctx.config.leader_heartbeat_interval_ns
+    if ctx.distrust.is_loss:
         ctx.broadcast(TrustRequest(ctx.trust_request_id, ctx.own.member_id))
+    else:
+        ctx.broadcast(StandsBack(ctx.own.member_id))
+
+
+def on_stands_back(ctx: Context, message: StandsBack) -> None:
+    """Do not hand the leadership to that member."""
+    ctx.members[message.member_id].stood_back_ns = ctx.now_ns
 
 
 def on_trust_request(ctx: Context, message: TrustRequest) -> None:

@@ -41,6 +41,7 @@ SENDER_FIELDS: dict[type[Any], str] = {
     messages.TimeoutNow: "leader_member_id",
     messages.TrustRequest: "member_id",
     messages.TrustAnswer: "member_id",
+    messages.StandsBack: "member_id",
     messages.ReadHeartbeat: "leader_member_id",
     messages.ReadHeartbeatAck: "follower_member_id",
     messages.ReadIndexRequest: "follower_member_id",

@@ -2,7 +2,7 @@
 
     found     the others of a quorum hold a snapshot alike, and this member holds another one of the same position
     leading   it hands over first: somebody has to answer meanwhile
-    doubting  no vote, no candidacy, no answers, and its service executes nothing more
+    doubting  it votes, stands back from leading, answers nothing, and its service executes nothing more
     fetching  the quorum's snapshot comes from a member that holds it; this one starts again from it, with its own log
 
 Nothing of this touches the log, which is whole: only what the service made of it is not.

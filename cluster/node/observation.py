@@ -67,7 +67,8 @@ class Observation:
             return "no quorum: the member neither leads nor follows"
         distrust = Distrust(self.values.get(CounterType.DISTRUST, 0))
         if distrust:
-            return f"the member may not vote (distrust: {distrust.name})"
+            right = "vote" if distrust.is_loss else "lead"
+            return f"the member may not {right} (distrust: {distrust.name})"
         if self.data_free_bytes < disk_free_bytes_min:
             return f"{self.data_free_bytes} bytes are free on the disk of data_dir, disk_free_min={disk_free_bytes_min}"
         return ""

@@ -24,6 +24,7 @@ _TABLES: dict[type[Any], Any] = {
     messages.TimeoutNow: ordo_codecs.TIMEOUT_NOW,
     messages.TrustRequest: ordo_codecs.TRUST_REQUEST,
     messages.TrustAnswer: ordo_codecs.TRUST_ANSWER,
+    messages.StandsBack: ordo_codecs.STANDS_BACK,
     messages.Introduction: ordo_codecs.INTRODUCTION,
     messages.ReadHeartbeat: ordo_codecs.READ_HEARTBEAT,
     messages.ReadHeartbeatAck: ordo_codecs.READ_HEARTBEAT_ACK,

@@ -152,6 +152,8 @@ the client as it is."""
 
 TRUST_REQUEST = _message("TrustRequest", 30, "request_id i64; member_id i32")
 """Of a member that may not vote (consensus.trust)."""
+STANDS_BACK = _message("StandsBack", 32, "member_id i32")
+"""Of a member that votes and does not want to lead (consensus.trust)."""
 TRUST_ANSWER = _message(
     "TrustAnswer",
     31,

@@ -80,6 +80,7 @@ def forgeries(leader: int, follower: int, term_id: int, position: int) -> Iterat
         yield messages.CatchupPosition(term, 0, follower, "127.0.0.1:9")
         yield messages.StopCatchup(term, follower)
         yield messages.TrustAnswer(follower, 1, term, term, position)
+        yield messages.StandsBack(follower)
 
 
 def test_nothing_that_is_said_in_the_name_of_members_counts(start_cluster: StartCluster) -> None:

@@ -25,6 +25,7 @@ class Faults:
     losses: int = 0
     spares: int = 0
     changes: int = 0
+    doubts: int = 0
 
     @classmethod
     def draw(cls, rng: Random) -> "Faults":
@@ -44,4 +45,5 @@ class Faults:
             losses=(losses := rng.choice((0, 0, 1, 6))),
             spares=0 if losses else rng.choice((0, 1, 2, 3)),
             changes=0 if losses else rng.choice((0, 6, 20)),
+            doubts=rng.choice((0, 0, 1, 4)),
         )

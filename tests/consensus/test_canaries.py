@@ -64,6 +64,11 @@ def acknowledge_what_is_not_durable(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Disk, "crash", crash_losing_acknowledged)
 
 
+def serve_with_a_state_in_doubt(patch: pytest.MonkeyPatch) -> None:
+    """A member whose service differs from the others' leads like any other."""
+    patch.setattr(Context, "stands_back", property(lambda self: False))
+
+
 @pytest.mark.parametrize(
     "plant",
     [
@@ -71,6 +76,7 @@ def acknowledge_what_is_not_durable(patch: pytest.MonkeyPatch) -> None:
         follow_leaders_of_lower_terms,
         skip_verification,
         acknowledge_what_is_not_durable,
+        serve_with_a_state_in_doubt,
     ],
 )
 def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:

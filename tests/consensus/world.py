@@ -38,6 +38,7 @@ class World:
         self.transfers = 0
         self.losses = 0
         self.changes = 0
+        self.doubts = 0
         self.transitions: set[tuple[ElectionState, ElectionState]] = set()
         self.trace = blake2b(digest_size=16)
         self.nodes = [SimulatedNode(self, self.config(member_id, count)) for member_id in range(count + spares)]
@@ -101,6 +102,7 @@ class World:
                 *("crash", "restart", "restart", "pause", "partition", "one way", "heal", "heal", "close", "transfer"),
                 *(["damage", "damage", "wipe"] * self.faults.losses),
                 *(["change"] * self.faults.changes),
+                *(["doubt"] * self.faults.doubts),
             )
         )
         if kind == "crash":
@@ -118,6 +120,8 @@ class World:
             self.lose_disk(node, kind)
         elif kind == "change":
             self.changes += sum([leader.change(self.draw_change(leader)) for leader in leaders])
+        elif kind == "doubt":
+            self.doubt_state(node)
         elif kind == "transfer":
             target = self.rng.choice([None, *range(len(self.nodes))])
             for leader in leaders:
@@ -137,6 +141,17 @@ class World:
         if member_id in current.voter_ids:
             return changed(current, **{self.rng.choice(("learners", "gone")): [member_id]})
         return changed(current, **{self.rng.choice(("voters", "voters", "gone")): [member_id]})
+
+    def doubt_state(self, node: SimulatedNode) -> None:
+        """A follower's service turns out to differ from the others': of so few that the rest are a quorum."""
+        if node.core is None or node.core.is_leading or node.core.state is not ElectionState.CLOSED:
+            return
+        cores = [each.core for each in self.nodes if each.core is not None]
+        in_doubt = {core.member_id for core in cores if Distrust.STATE in core.distrust} | {node.member_id}
+        configuration = node.core.configuration
+        if len(set(configuration.voter_ids) - in_doubt) >= configuration.quorum_threshold:
+            node.core.doubt_state()
+            self.doubts += 1
 
     def lose_disk(self, node: SimulatedNode, kind: str) -> None:
         """A member loses a part of its log, or everything: of so few that a quorum stays whole."""
@@ -220,6 +235,7 @@ class World:
 
     def note_committed(self, node: SimulatedNode, position: int) -> None:
         """State-machine safety (§5.4.3): everybody executes the same entries at the same positions."""
+        self.check_doubt(node)
         while node.applied_position < position:
             entry = node.disk.entries[node.applied_count]
             assert entry.end <= position, f"commit position {position} inside {entry}"
@@ -230,6 +246,12 @@ class World:
             assert self.committed[node.applied_count] == entry, f"member {node.member_id} executes another {entry}"
             node.applied_count += 1
             node.applied_position = entry.end
+
+    def check_doubt(self, node: SimulatedNode) -> None:
+        """A member whose service's state differs from the others' serves nobody."""
+        core = node.core
+        if core is not None and Distrust.STATE in core.distrust and len(core.configuration.voter_ids) > 1:
+            assert not core.is_serving, f"member {node.member_id} serves with a state in doubt"
 
     def check_log_matching(self) -> None:
         """Log matching (§5.3): logs that hold an entry of one term at one position are equal up to there."""

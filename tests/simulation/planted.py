@@ -534,6 +534,11 @@ def a_different_state_is_taken_up_again(patch: Patch) -> None:
     patch(StateStore, "replace_snapshots", lambda *_: None)
 
 
+def members_in_doubt_serve(patch: Patch) -> None:
+    """A member whose state is not that of the others leads like any other."""
+    patch(Context, "stands_back", property(lambda self: False))
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -584,6 +589,7 @@ PLANTED: tuple[Plant, ...] = (
     skips_are_forgotten_by_a_restart,
     different_members_are_told_and_trusted,
     a_different_state_is_taken_up_again,
+    members_in_doubt_serve,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

@@ -63,6 +63,7 @@ SEEDS_NEEDED: dict[str, int] = {
     "skips_are_forgotten_by_a_restart": 48,
     "different_members_are_told_and_trusted": 1,
     "a_different_state_is_taken_up_again": 1,
+    "members_in_doubt_serve": 3,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60
@@ -92,6 +93,7 @@ DIFFERENT = Options(
 OPTIONS = {
     "different_members_are_told_and_trusted": DIFFERENT,
     "a_different_state_is_taken_up_again": DIFFERENT,
+    "members_in_doubt_serve": replace(DIFFERENT, transfer_mean_ns=S),
     "one_member_leaves_a_record_out_alone": POISONED,
     "half_done_state_is_kept": POISONED,
     "skips_count_before_they_are_committed": replace(
