@@ -1,19 +1,18 @@
 """A metadata store to look into without touching it: no lock file, no write right, no trace beside it.
 
 LMDB's own read-only mode writes into the lock file, so it needs the right to write the folder, and changes it. So a
-reader takes a copy of the file's bytes and opens that. The copy is one committed state when two reads one after the
-other give the same bytes: every commit changes the meta page at the head of the file, and a page that the state shown
-there can reach is not written before two further commits.
+reader takes the file's bytes and reads its pages itself (lmdb_pages.py). They are one committed state when two reads
+one after the other give the same bytes: every commit changes the meta page at the head of the file, and a page that the
+state shown there can reach is not written before two further commits.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager
-from tempfile import TemporaryDirectory
 
-import lmdb
-
+from archive.lmdb_pages import read_pages
+from archive.lmdb_seal import unsealed
 from runtime.errors import StorageDamagedError, StorageError, StorageMissingError
 from runtime.storage import MetadataStore, Transaction
 
@@ -39,21 +38,13 @@ def read_stable(path: str) -> bytes:
     raise StorageError(f"metadata store changed during {READS_MAX} reads: path={path}; try again")
 
 
-def copied_items(path: str) -> dict[bytes, bytes]:
-    """Everything in the store at `path`, in key order."""
-    content = read_stable(path)
-    with TemporaryDirectory(prefix="ordo-metadata-") as folder:
-        copy = os.path.join(folder, os.path.basename(path))
-        with open(copy, "wb") as file:
-            file.write(content)
-        try:
-            with (
-                lmdb.open(copy, map_size=len(content), subdir=False, readonly=True, create=False, lock=False) as env,
-                env.begin() as txn,
-            ):
-                return dict(txn.cursor())
-        except lmdb.Error as error:
-            raise StorageDamagedError(f"cannot read metadata store: path={path}: {error}") from error
+def checked_items(path: str) -> tuple[dict[bytes, bytes], bool]:
+    """Everything in the store at `path`, in key order and without its seals, and whether it is sealed. A file that is
+    not there or empty holds nothing. Raises StorageDamagedError, StorageError."""
+    if not os.path.exists(path) or os.path.getsize(path) == 0:
+        return {}, False
+    stored = read_pages(path, read_stable(path))
+    return unsealed(path, stored.items, stored.transaction_id)
 
 
 class LmdbCopy(MetadataStore):
@@ -61,7 +52,8 @@ class LmdbCopy(MetadataStore):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._items: dict[bytes, bytes] | None = copied_items(path)
+        stored = read_pages(path, read_stable(path))
+        self._items: dict[bytes, bytes] | None = unsealed(path, stored.items, stored.transaction_id)[0]
 
     def _opened(self) -> dict[bytes, bytes]:
         if self._items is None:

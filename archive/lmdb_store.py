@@ -2,6 +2,9 @@
 
 A transaction is durable (fdatasync of the file) when its block ends. Changes are gathered first and written at the end
 of the block, so that a full map can be grown and the write repeated.
+
+The file is read and checked when it is opened (lmdb_pages.py), and its content must be what its seal says
+(lmdb_seal.py). From then on the store answers from memory, so that bits that rot later are not served.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from typing import Any
 
 import lmdb
 
-from archive.lmdb_copy import LmdbCopy
+from archive.lmdb_copy import LmdbCopy, checked_items
+from archive.lmdb_seal import SEALS, content_sum, item_sum, seal_of
 from runtime.errors import StorageDamagedError, StorageError, StorageFullError
 from runtime.file_access import file_mode
 from runtime.storage import MetadataStore, Transaction
@@ -47,7 +51,7 @@ class LmdbTransaction(Transaction):
         return self.changes[key] if key in self.changes else self._store.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
-        if not 0 < len(key) <= KEY_BYTES_MAX:
+        if not 0 < len(key) <= KEY_BYTES_MAX or bytes(key) in SEALS:
             raise ValueError(f"key_length_bytes={len(key)}, allowed 1..{KEY_BYTES_MAX}")
         self.changes[bytes(key)] = bytes(value)
 
@@ -61,39 +65,39 @@ class LmdbStore(MetadataStore):
     def __init__(self, path: str, *, map_bytes: int = MAP_BYTES_DEFAULT) -> None:
         self.path = path
         map_bytes = max(map_bytes, os.path.getsize(path) if os.path.exists(path) else 0)
+        self._items, is_sealed = checked_items(path)
+        self._sum = content_sum(self._items)
         try:
             self._env: Any = lmdb.open(path, map_size=map_bytes, subdir=False, max_readers=126, mode=file_mode())
         except (lmdb.Error, OSError) as error:
             raise _failure("open", path, error) from error
+        if not is_sealed:
+            self._apply({})
 
     def get(self, key: bytes) -> bytes | None:
-        with self._reading() as txn:
-            found: bytes | None = txn.get(key)
-        return found
+        self._opened()
+        return self._items.get(key)
 
     def items(self, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
-        found: list[tuple[bytes, bytes]] = []
-        with self._reading() as txn, txn.cursor() as cursor:
-            if not cursor.set_range(prefix):
-                return found
-            for key, value in cursor:
-                if not key.startswith(prefix):
-                    break
-                found.append((key, value))
-        return found
+        self._opened()
+        return sorted((key, value) for key, value in self._items.items() if key.startswith(prefix))
 
     @contextmanager
     def transaction(self) -> Iterator[LmdbTransaction]:
         txn = LmdbTransaction(self)
         yield txn
-        self._apply(txn.changes)
+        if txn.changes:
+            self._apply(txn.changes)
 
     def copy_to(self, path: str) -> None:
         """A durable copy of what is committed, in as few pages as it needs. Raises StorageError."""
+        if os.path.exists(path):
+            os.unlink(path)
         try:
-            with open(path, "wb") as file:
-                self._opened().copyfd(file.fileno(), compact=True)
-                os.fsync(file.fileno())
+            with lmdb.open(
+                path, map_size=self._opened().info()["map_size"], subdir=False, lock=False, mode=file_mode()
+            ) as env:
+                self._commit(env, dict(self._items), len(self._items), self._sum)
         except (lmdb.Error, OSError) as error:
             raise _failure("copy", self.path, error) from error
 
@@ -115,31 +119,18 @@ class LmdbStore(MetadataStore):
             raise StorageError(f"metadata store is closed: path={self.path}")
         return self._env
 
-    @contextmanager
-    def _reading(self) -> Iterator[Any]:
-        env = self._opened()
-        try:
-            txn = env.begin(buffers=False)
-        except lmdb.MapResizedError:
-            env.set_mapsize(0)  # another process grew the map: take over its size
-            txn = env.begin(buffers=False)
-        try:
-            with txn:
-                yield txn
-        except lmdb.Error as error:
-            raise _failure("read", self.path, error) from error
-
     def _apply(self, changes: dict[bytes, bytes | None]) -> None:
-        while changes:
+        count, total = len(self._items), self._sum
+        for key, value in changes.items():
+            if (before := self._items.get(key)) is not None:
+                count, total = count - 1, total - item_sum(key, before)
+            if value is not None:
+                count, total = count + 1, total + item_sum(key, value)
+        while True:
             env = self._opened()
             try:
-                with env.begin(write=True) as txn:
-                    for key, value in changes.items():
-                        if value is None:
-                            txn.delete(key)
-                        else:
-                            txn.put(key, value)
-                return
+                self._commit(env, changes, count, total)
+                break
             except lmdb.MapFullError as error:
                 map_bytes = env.info()["map_size"] * 2
                 if map_bytes > MAP_BYTES_MAX:
@@ -147,6 +138,23 @@ class LmdbStore(MetadataStore):
                 env.set_mapsize(map_bytes)
             except lmdb.Error as error:
                 raise _failure("write", self.path, error) from error
+        self._sum = total
+        for key, value in changes.items():
+            if value is None:
+                self._items.pop(key, None)
+            else:
+                self._items[key] = value
+
+    @staticmethod
+    def _commit(env: Any, changes: dict[bytes, bytes | None], count: int, total: int) -> None:
+        with env.begin(write=True) as txn:
+            for key, value in changes.items():
+                if value is None:
+                    txn.delete(key)
+                else:
+                    txn.put(key, value)
+            for key in SEALS:
+                txn.put(key, seal_of(txn.id(), count, total))
 
 
 def open_lmdb(path: str, read_only: bool = False) -> MetadataStore:

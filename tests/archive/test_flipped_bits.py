@@ -3,12 +3,14 @@
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from archive.archive import Archive
 from archive.catalog import RecordingDescriptor
+from archive.checkpoints import CHECKPOINT_INTERVAL_NS, CHECKPOINTS_NAME, Checkpoints
 from archive.reader import RecordingReader
 from archive.tools import list_recordings, verify_recording
 from runtime.errors import CorruptFrameError
@@ -118,3 +120,17 @@ def test_no_single_bit_takes_one_kind_of_checksum_for_the_other() -> None:
         assert weight(mask) % 2 == 0
         masks.add(mask)
     assert len(masks) == 256 - 32 + 1  # the checksum's own four bytes count as zeros
+
+
+def test_no_bit_of_the_checkpoints(tmp_path: Path, storage: FileStorage) -> None:
+    """A damaged slot leaves the one before: a position that was on the device as well, a second earlier."""
+    queue = storage.sync_queue()
+    checkpoints = Checkpoints(storage, str(tmp_path), queue)
+    for now_s, position in enumerate((640, 1280)):
+        recording = SimpleNamespace(recording_id=3, durable_position=position, start_position=0)
+        checkpoints.note([recording], now_s * CHECKPOINT_INTERVAL_NS)
+    checkpoints.close()
+    queue.close()
+    assert Checkpoints.load(storage, str(tmp_path)) == {3: 1280}
+    found = [Checkpoints.load(storage, str(tmp_path)) for _ in flips(tmp_path / CHECKPOINTS_NAME, 0, 64)]
+    assert [found.count({3: position}) for position in (640, 1280)] == [28 * 8, 64 * 8 - 28 * 8]

@@ -1,0 +1,202 @@
+"""Reads the pages of an LMDB file without LMDB, and believes none of them.
+
+LMDB follows page numbers, offsets and lengths as they stand in the file. One flipped bit there ends the process, or
+shows an older state, for which no checksum of a value helps. So a file is read here before LMDB gets to see it.
+
+    page: u64 number | u16 - | u16 flags | u16 end of the offsets (overflow: u32 page count with the next) | u16 -
+          branch and leaf pages go on with u16 offsets of their nodes
+    node: u16 low, u16 high, u16 flags, u16 key length, key, data or u64 number of the first overflow page
+          leaf: length of the data = high << 16 | low; branch: page below = flags << 32 | high << 16 | low
+    meta, pages 0 and 1 behind their header: u32 magic | u32 version | u64 address | u64 map size | two databases (free
+          pages, content): u32 page size of the first | u16 flags | u16 depth | u64 branch, leaf, overflow pages |
+          u64 entries | u64 root || u64 last page | u64 transaction
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from typing import NamedTuple
+
+from runtime.errors import StorageDamagedError
+
+PAGE_HEADER_LENGTH = 16
+MAGIC = 0xBEEFC0DE
+NO_PAGE = (1 << 64) - 1
+DEPTH_MAX = 32
+MAP_BYTES_MAX = 1 << 33
+INTEGER_KEY, NO_SUBFOLDER = 0x08, 0x4000
+BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8
+BIG_DATA = 1
+
+_PAGE = struct.Struct("<QHHHH")
+_META = struct.Struct("<IIQQ")
+_DATABASE = struct.Struct("<IHHQQQQQ")
+_META_END = struct.Struct("<QQ")
+_NODE = struct.Struct("<HHHH")
+_U64 = struct.Struct("<Q")
+
+
+class PagesError(ValueError):
+    """What is wrong in a page, for StorageDamagedError."""
+
+
+class _Database(NamedTuple):
+    page_length: int
+    flags: int
+    depth: int
+    branch_pages: int
+    leaf_pages: int
+    overflow_pages: int
+    entries: int
+    root: int
+
+
+class _Meta(NamedTuple):
+    free: _Database
+    content: _Database
+    last_page: int
+    transaction_id: int
+
+
+class StoredItems(NamedTuple):
+    """The content of a file, and the id of the transaction that it shows."""
+
+    items: dict[bytes, bytes]
+    transaction_id: int
+
+
+def read_pages(path: str, content: bytes) -> StoredItems:
+    """The state that a file of these bytes shows. Raises StorageDamagedError where LMDB should not be let near it."""
+    try:
+        return _Pages(content).read()
+    except (PagesError, struct.error) as error:
+        raise StorageDamagedError(f"metadata store is damaged: path={path}: {error}; restore it from a copy") from error
+
+
+class _Pages:
+    """One pass over a file: which pages are in use, by whom, and what they hold."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._page_length = 4096
+        self._used: set[int] = set()
+        self._meta = self._newest_meta()
+
+    def read(self) -> StoredItems:
+        items = dict(self._items(self._meta.content, "content"))
+        freed: set[int] = set()
+        for _, value in self._items(self._meta.free, "free"):
+            (count,) = _U64.unpack_from(value)
+            numbers = set(struct.unpack_from(f"<{self._bounded(count, len(value) // 8)}Q", value, 8))
+            if (
+                len(numbers) != count
+                or numbers & freed
+                or not all(1 < each <= self._meta.last_page for each in numbers)
+            ):
+                raise PagesError("a page is free twice, or is none of the file's")
+            freed |= numbers
+        if freed & self._used:
+            raise PagesError(f"page {min(freed & self._used)} is in use and free")
+        return StoredItems(items, self._meta.transaction_id)
+
+    @staticmethod
+    def _bounded(number: int, most: int) -> int:
+        if number > most:
+            raise PagesError(f"count={number} allowed=0..{most}")
+        return number
+
+    def _newest_meta(self) -> _Meta:
+        """The meta page of the last transaction. The one of transaction n is page n modulo 2, the other that of n - 1;
+        so no changed bit of a transaction id makes the older one look newer."""
+        first, second = self._read_meta(0), self._read_meta(1)
+        ids = (first.transaction_id, second.transaction_id)
+        if ids != (0, 0) and (abs(ids[0] - ids[1]) != 1 or ids[0] % 2 != 0):
+            raise PagesError(f"transactions of the meta pages are {ids[0]} and {ids[1]}")
+        newest = first if ids[0] > ids[1] else second
+        if (newest.last_page + 1) * self._page_length > len(self._content):
+            raise PagesError(f"last page={newest.last_page}, the file has {len(self._content) // self._page_length}")
+        return newest
+
+    def _read_meta(self, number: int) -> _Meta:
+        start = number * self._page_length + PAGE_HEADER_LENGTH
+        flags = self._header(number)[2]
+        magic, version, _, map_length = _META.unpack_from(self._content, start)
+        free, content = (
+            _Database(*_DATABASE.unpack_from(self._content, start + _META.size + index * _DATABASE.size))
+            for index in range(2)
+        )
+        meta = _Meta(free, content, *_META_END.unpack_from(self._content, start + _META.size + 2 * _DATABASE.size))
+        if not flags & META or (magic, version) != (MAGIC, 1) or map_length > MAP_BYTES_MAX:
+            raise PagesError(f"meta page {number} is none")
+        if free.flags & ~NO_SUBFOLDER != INTEGER_KEY or content.flags:
+            raise PagesError(f"meta page {number} has flags {free.flags:#x} and {content.flags:#x}")
+        self._page_length = free.page_length
+        if not 4096 <= self._page_length <= 65536 or self._page_length & (self._page_length - 1):
+            raise PagesError(f"page length={self._page_length}")
+        if map_length < (meta.last_page + 1) * self._page_length:
+            raise PagesError(f"map length={map_length} last page={meta.last_page}")
+        return meta
+
+    def _header(self, number: int) -> tuple[int, ...]:
+        if (number + 1) * self._page_length > len(self._content):
+            raise PagesError(f"page {number} is beyond the file")
+        header = _PAGE.unpack_from(self._content, number * self._page_length)
+        if header[0] != number:
+            raise PagesError(f"page {number} says that it is page {header[0]}")
+        return header
+
+    def _take(self, number: int) -> None:
+        if number in self._used or not 1 < number <= self._meta.last_page:
+            raise PagesError(f"page {number} is used twice, or is none of the file's")
+        self._used.add(number)
+
+    def _items(self, database: _Database, name: str) -> list[tuple[bytes, bytes]]:
+        found: list[tuple[bytes, bytes]] = []
+        if database.root != NO_PAGE:
+            if database.depth > DEPTH_MAX:
+                raise PagesError(f"depth={database.depth} of {name}")
+            self._walk(database.root, database.depth, found)
+        order = [key[::-1] if name == "free" else key for key, _ in found]
+        if len(found) != database.entries or any(a >= b for a, b in pairwise(order)):
+            raise PagesError(f"{name} has {len(found)} entries, expected {database.entries} in order")
+        return found
+
+    def _walk(self, number: int, depth: int, found: list[tuple[bytes, bytes]]) -> None:
+        """Adds what a page and those below it hold; `depth` pages are left down to a leaf, this one included."""
+        self._take(number)
+        _, _, flags, lower, upper = self._header(number)
+        kind = LEAF if depth == 1 else BRANCH
+        if flags != kind or lower % 2 or not PAGE_HEADER_LENGTH <= lower <= upper <= self._page_length:
+            raise PagesError(f"page {number} has flags={flags:#x} bounds={lower},{upper}")
+        start = number * self._page_length
+        for offset in struct.unpack_from(f"<{(lower - PAGE_HEADER_LENGTH) // 2}H", self._content, start + 16):
+            if not upper <= offset <= self._page_length - _NODE.size:
+                raise PagesError(f"page {number} has a node at {offset}")
+            low, high, node_flags, key_length = _NODE.unpack_from(self._content, start + offset)
+            data = offset + _NODE.size + key_length
+            if data > self._page_length:
+                raise PagesError(f"page {number} has a key of {key_length} bytes at {offset}")
+            key = self._content[start + offset + _NODE.size : start + data]
+            if kind == BRANCH:
+                self._walk(node_flags << 32 | high << 16 | low, depth - 1, found)
+            else:
+                found.append((key, self._value(start + data, start + self._page_length, high << 16 | low, node_flags)))
+
+    def _value(self, offset: int, end: int, length: int, flags: int) -> bytes:
+        if flags == BIG_DATA:
+            (number,) = _U64.unpack_from(self._content, offset)
+            return self._overflow(number, length)
+        if flags or offset + length > end:
+            raise PagesError(f"a value of {length} bytes with flags={flags:#x} at {offset}")
+        return self._content[offset : offset + length]
+
+    def _overflow(self, number: int, length: int) -> bytes:
+        _, _, flags, low, high = self._header(number)
+        count = high << 16 | low
+        if flags != OVERFLOW or count * self._page_length < PAGE_HEADER_LENGTH + length:
+            raise PagesError(f"page {number} has flags={flags:#x} and {count} pages for {length} bytes")
+        for each in range(number, number + self._bounded(count, len(self._content) // self._page_length)):
+            self._take(each)
+        start = number * self._page_length + PAGE_HEADER_LENGTH
+        return self._content[start : start + length]

@@ -1,0 +1,152 @@
+"""Metadata stores that lie: no flip of any single bit is served as good, and none ends the process in LMDB."""
+
+import re
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from archive.catalog import Catalog, RecordingDescriptor
+from archive.lmdb_pages import read_pages
+from archive.lmdb_seal import SEALS, unsealed
+from archive.lmdb_store import LmdbStore, compact_store, open_lmdb
+from cluster.module.state_store import StateStore, open_state_store
+from runtime.errors import StorageDamagedError
+from runtime.storage import FileStorage
+
+PAGE = 4096
+META_LENGTH = 16 + 24 + 2 * 48 + 16
+TEMPLATE = RecordingDescriptor(-1, 0, -1, 1000, -1, 7, 65536, 65536, 1408, 77, 100, "aeron:ipc", "aeron:ipc", "here")
+
+
+def write_catalog(path: Path) -> None:
+    """Enough transactions that pages are free, are used again, and show older states."""
+    catalog = Catalog(LmdbStore(str(path)))
+    for _ in range(2):
+        catalog.add(TEMPLATE)
+    for position in range(32, 32 * 6, 32):
+        catalog.update(0, stop_position=position)
+    catalog.close()
+
+
+def content_of(path: Path, data: bytes) -> dict[bytes, bytes]:
+    """What is served of a file of these bytes. Raises StorageDamagedError."""
+    stored = read_pages(str(path), data)
+    items, is_sealed = unsealed(str(path), stored.items, stored.transaction_id)
+    assert is_sealed
+    return items
+
+
+def test_no_bit_of_a_catalog(tmp_path: Path) -> None:
+    """Bytes that may be inverted without a trace are not read; of all others, every bit is flipped."""
+    path = tmp_path / "catalog.mdb"
+    write_catalog(path)
+    original = path.read_bytes()
+    good = content_of(path, original)
+    found, unread = 0, []
+    for offset in range(len(original)):
+        changed = bytearray(original)
+        changed[offset] ^= 0xFF
+        try:
+            assert content_of(path, bytes(changed)) == good, f"offset={offset}"
+            unread.append(offset)
+            continue
+        except StorageDamagedError:
+            found += 1
+        for bit in range(8):
+            changed[offset] = original[offset] ^ 1 << bit
+            try:
+                assert content_of(path, bytes(changed)) == good, f"offset={offset} bit={bit}"
+            except StorageDamagedError:
+                found += 1
+    assert found > 5000
+    harmless = [offset for offset in unread if offset < 2 * PAGE and offset % PAGE < META_LENGTH]
+    assert sum(served_by_lmdb(path, original, offset, good) for offset in harmless[::5]) > 20
+
+
+def served_by_lmdb(path: Path, original: bytes, offset: int, good: dict[bytes, bytes]) -> bool:
+    """LMDB itself on a file with an inverted byte that was found harmless: it refuses it, or serves and writes it."""
+    changed = bytearray(original)
+    changed[offset] ^= 0xFF
+    path.write_bytes(changed)
+    try:
+        store = LmdbStore(str(path))
+    except StorageDamagedError:
+        return False
+    with store:
+        assert dict(store.items()) == good
+        with store.transaction() as txn:
+            txn.put(b"more", b"x")
+    with LmdbStore(str(path)) as store:
+        assert dict(store.items()) == good | {b"more": b"x"}
+    return True
+
+
+def test_an_older_state_is_not_taken_for_the_present(tmp_path: Path) -> None:
+    """The newer meta page with the root of the older one, whose pages are all there."""
+    path = tmp_path / "m.mdb"
+    with LmdbStore(str(path)) as store:
+        for vote in (b"1", b"2"):
+            with store.transaction() as txn:
+                txn.put(b"vote", vote)
+    data = bytearray(path.read_bytes())
+    transactions = [int.from_bytes(data[page * PAGE + META_LENGTH - 8 :][:8], "little") for page in range(2)]
+    older, newer = sorted(range(2), key=transactions.__getitem__)
+    begin, end = 16 + 24, META_LENGTH - 8
+    data[newer * PAGE + begin : newer * PAGE + end] = data[older * PAGE + begin : older * PAGE + end]
+    path.write_bytes(data)
+    with pytest.raises(StorageDamagedError, match=r"m\.mdb: its content is not what its seal says"):
+        LmdbStore(str(path))
+
+
+def test_a_store_of_an_earlier_version_is_read_and_sealed(tmp_path: Path) -> None:
+    path = str(tmp_path / "m.mdb")
+    with lmdb.open(path, map_size=1 << 20, subdir=False) as env, env.begin(write=True) as txn:
+        txn.put(b"a", b"1")
+    assert open_lmdb(path, True).items() == [(b"a", b"1")]
+    LmdbStore(path).close()
+    with lmdb.open(path, subdir=False) as env, env.begin() as txn:
+        assert [key for key, _ in txn.cursor()] == [*SEALS, b"a"]
+    with LmdbStore(path) as store, pytest.raises(ValueError, match="key_length"), store.transaction() as changes:
+        changes.put(SEALS[0], b"")
+
+
+def test_a_compacted_store_keeps_its_seal(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.mdb"
+    write_catalog(path)
+    before = content_of(path, path.read_bytes())
+    compact_store(str(path))
+    assert content_of(path, path.read_bytes()) == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["catalog.mdb", "catalog.mdb-lock"]
+
+
+def test_values_of_many_pages_and_many_keys(tmp_path: Path) -> None:
+    """Branch pages, overflow pages, pages that were free and are used again: what LMDB reads is what is read here."""
+    path = tmp_path / "m.mdb"
+    with LmdbStore(str(path)) as store:
+        for round_number in range(5):
+            with store.transaction() as txn:
+                for number in range(round_number, 600, 1 + round_number):
+                    txn.put(b"key-%d" % number, bytes([round_number]) * (number * 37 % 9000))
+                txn.delete(b"key-%d" % (round_number * 7))
+    with lmdb.open(str(path), subdir=False) as env, env.begin() as txn:
+        expected = {key: value for key, value in txn.cursor() if key not in SEALS}
+    assert len(expected) > 500
+    assert content_of(path, path.read_bytes()) == expected
+
+
+def test_a_damaged_store_of_votes_is_moved_aside(tmp_path: Path) -> None:
+    """The member then starts without its vote, distrusted, and does not vote twice."""
+    storage = FileStorage(open_lmdb)
+    path = tmp_path / "state.mdb"
+    store = StateStore(storage.open_metadata(str(path)))
+    store.put_candidate_term(7, 640, 1000)
+    store.close()
+    data = bytearray(path.read_bytes())
+    for vote in (found.end() for found in re.finditer(b"vote", bytes(data))):
+        data[vote + 7] ^= 1
+    path.write_bytes(data)
+    opened, loss = open_state_store(storage, str(path), 1234, is_expected=True)
+    assert loss == f"was damaged and is kept as {path}.damaged-1234"
+    assert opened.load().candidate_term_id == -1
+    opened.close()
