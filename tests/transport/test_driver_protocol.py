@@ -50,7 +50,7 @@ def world() -> Iterator[World]:
         ("aeron:udp?mtu=100|endpoint=10.0.0.2:1", ErrorCode.INVALID_CHANNEL, "multiple of 32"),
         ("aeron:tcp?endpoint=10.0.0.2:1", ErrorCode.INVALID_CHANNEL, "aeron:udp or aeron:ipc"),
         ("aeron:udp?endpoint=nowhere:1", ErrorCode.UNKNOWN_HOST, "cannot resolve host='nowhere'"),
-        ("aeron:udp?endpoint=10.0.0.2:1|cc=cubic", ErrorCode.INVALID_CHANNEL, "cc=static only"),
+        ("aeron:udp?endpoint=10.0.0.2:1|cc=vegas", ErrorCode.INVALID_CHANNEL, "cc=vegas"),
         ("aeron:udp?control-mode=response|control=10.0.0.2:1", ErrorCode.INVALID_CHANNEL, "control-mode=response"),
         ("aeron:udp?endpoint=10.0.0.2:1|response-correlation-id=3", ErrorCode.INVALID_CHANNEL, "does not support"),
         ("aeron:udp?endpoint=10.0.0.2:1|fc=min", ErrorCode.INVALID_CHANNEL, "fc=min"),

@@ -84,8 +84,6 @@ def refuse_unsupported(uri: ChannelUri) -> None:
         raise ChannelError(
             f"channel {str(uri)!r} has control-mode=response, which this driver does not support; use two channels"
         )
-    if uri.get("cc", "static") != "static":
-        raise ChannelError(f"channel {str(uri)!r} has cc={uri.get('cc')}; this driver supports cc=static only")
 
 
 def parse_udp(uri: ChannelUri, network: Any, text: str = "") -> UdpChannelSpec:

@@ -94,6 +94,13 @@ class MediaDriverConfig:
     mtu: int = 1408
     ipc_mtu: int = 1408
     receiver_window: int = 128 << 10
+    congestion_control: str = "static"
+    """static: receivers always offer the whole window; cubic: less after a loss, and more with time."""
+    cubic_initial_rtt_ns: int = 100_000
+    """How often a cubic window grows at most, and the round trip that is assumed until one was measured."""
+    cubic_measures_rtt: bool = False
+    cubic_tcp_friendly: bool = False
+    """No smaller than TCP's own window would be after a loss."""
     socket_rcvbuf: int = 128 << 10
     socket_sndbuf: int = 0
     multicast_ttl: int = 0
@@ -245,6 +252,10 @@ class MediaDriverConfig:
             raise ConfigurationError(f"counters_reserved={self.counters_reserved}, must be 0 or more")
 
     def _check_choices(self) -> None:
+        if self.congestion_control not in ("static", "cubic"):
+            raise ConfigurationError(f"congestion_control={self.congestion_control!r}, must be static or cubic")
+        if self.cubic_initial_rtt_ns < 1_000:
+            raise ConfigurationError(f"cubic_initial_rtt_ns={self.cubic_initial_rtt_ns}, must be 1000 ns or more")
         if self.receiver_group_consideration not in ("true", "false", "infer"):
             raise ConfigurationError(
                 f"receiver_group_consideration={self.receiver_group_consideration!r}, must be true, false or infer"

@@ -7,7 +7,9 @@ from typing import Any
 from runtime.counters import Counter
 from runtime.errors import RegistrationError
 from transport.commands import ErrorCode
+from transport.driver.congestion import ReceiveWindow
 from transport.driver.context import (
+    TYPE_CONGESTION,
     TYPE_NAKS_SENT,
     TYPE_RECEIVER_HWM,
     TYPE_RECEIVER_POSITION,
@@ -25,7 +27,7 @@ from transport.udp import unpack_address
 BYTES_MAPPED = 35
 TTL_ASYMMETRY = 21
 IMAGES_FULL = 50
-COUNTERS_OF_IMAGE = 3
+COUNTERS_OF_IMAGE = 5  # at most
 SETUP_GROUP_FLAG = 0x40
 SESSION_NO_INTEREST = 4
 SESSION_COOL_DOWN = 3
@@ -121,7 +123,7 @@ class Images:
         position = terms * setup.term_length + setup.term_offset
         stream = StreamName(correlation_id, setup.session_id, setup.stream_id, links[0].channel)
         try:
-            counters = self._counters(stream, links[0].client_id, position)
+            counters = self._counters(stream, links[0].client_id, position, parameters.is_cubic)
         except BaseException:
             self._free_log(log)
             raise
@@ -134,7 +136,7 @@ class Images:
             source_identity=format_address(unpack_address(setup.source)),
             counters=counters,
             join_position=position,
-            window=window,
+            window=self._window(setup, parameters, window, counters),
             rejoins=parameters.rejoins,
             sm_timeout_ns=config.status_message_timeout_ns,
             liveness_timeout_ns=config.image_liveness_timeout_ns,
@@ -151,6 +153,21 @@ class Images:
         if parameters.group != "infer":
             return bool(parameters.group == "true")
         return setup.transport.is_multicast or bool(setup.flags & SETUP_GROUP_FLAG)
+
+    def _window(self, setup: Setup, parameters: Any, length: int, counters: dict[str, Counter]) -> ReceiveWindow:
+        config = self.context.config
+        window = ReceiveWindow(
+            length,
+            setup.mtu,
+            is_cubic=parameters.is_cubic,
+            is_tcp_friendly=config.cubic_tcp_friendly,
+            measures_rtt=config.cubic_measures_rtt,
+            initial_rtt_ns=config.cubic_initial_rtt_ns,
+            now_ns=self.context.clock.now(),
+        )
+        if parameters.is_cubic:
+            window.show(counters["rcv-cc-cubic-rtt"], counters["rcv-cc-cubic-wnd"])
+        return window
 
     def _loss(self, parameters: Any, is_group: bool) -> LossDetector:
         config = self.context.config
@@ -193,15 +210,18 @@ class Images:
         self.context.system.add(BYTES_MAPPED, log_length_bytes(log.term_length, config.page_size))
         return log
 
-    def _counters(self, stream: StreamName, client_id: int, position: int) -> dict[str, Counter]:
-        """Returns the three counters of an image, or raises and leaves none of them behind."""
+    def _counters(self, stream: StreamName, client_id: int, position: int, is_cubic: bool) -> dict[str, Counter]:
+        """Returns the counters of an image, or raises and leaves none of them behind."""
         counters: dict[str, Counter] = {}
+        wanted = [
+            (TYPE_RECEIVER_HWM, "rcv-hwm", position),
+            (TYPE_RECEIVER_POSITION, "rcv-pos", position),
+            (TYPE_NAKS_SENT, "rcv-naks-sent", 0),
+        ]
+        if is_cubic:
+            wanted += [(TYPE_CONGESTION, "rcv-cc-cubic-rtt", 0), (TYPE_CONGESTION, "rcv-cc-cubic-wnd", 0)]
         try:
-            for type_id, name, value in (
-                (TYPE_RECEIVER_HWM, "rcv-hwm", position),
-                (TYPE_RECEIVER_POSITION, "rcv-pos", position),
-                (TYPE_NAKS_SENT, "rcv-naks-sent", 0),
-            ):
+            for type_id, name, value in wanted:
                 counters[name] = self.context.stream_counter(type_id, name, stream, owner_id=client_id, value=value)
         except BaseException:
             for counter in counters.values():

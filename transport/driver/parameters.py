@@ -50,6 +50,7 @@ class SubscriptionParameters:
     group: str
     group_tag: int | None
     window_length: int
+    is_cubic: bool
     nak_delay_ns: int
     rcvbuf: int
     sndbuf: int
@@ -99,6 +100,7 @@ def subscription_parameters(uri: ChannelUri, config: MediaDriverConfig) -> Subsc
         group=uri.get("group", config.receiver_group_consideration) or "infer",
         group_tag=tag if isinstance(tag, int) else config.receiver_group_tag,
         window_length=uri.integer("rcv-wnd", config.receiver_window),
+        is_cubic=uri.get("cc", config.congestion_control) == "cubic",
         nak_delay_ns=max(uri.integer("nak-delay", config.nak_unicast_delay_ns), 1_000),
         rcvbuf=uri.integer("so-rcvbuf", config.socket_rcvbuf),
         sndbuf=uri.integer("so-sndbuf", config.socket_sndbuf),

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SocketAddress
 from runtime.native_vector cimport NativeVector
 from transport.driver.claims cimport Claims
+from transport.driver.congestion cimport ReceiveWindow
 from transport.driver.loss cimport LossDetector
 from transport.driver.pointers cimport PointerArray, Worked
 from transport.driver.receive_endpoint cimport ReceiveEndpoint, ReceiveTransport
@@ -39,7 +40,7 @@ cdef class PublicationImage(Worked):
     cdef int32_t term_length
     cdef int32_t shift
     cdef int32_t initial_term_id
-    cdef readonly int32_t window
+    cdef readonly ReceiveWindow window
     cdef int64_t reach                         # frames further ahead of the status message are refused
     cdef readonly bint is_reliable
     cdef readonly bint rejoins
@@ -92,6 +93,9 @@ cdef class PublicationImage(Worked):
     cdef void _schedule_status(self, int64_t least) noexcept nogil
     cdef void _send_status(self, int64_t now_ns) noexcept nogil
     cdef void _send_nak(self, int64_t now_ns) noexcept nogil
+    cdef void _send_probe(self, int64_t now_ns) noexcept nogil
+    cdef void on_rttm(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,
+                      int64_t now_ns) noexcept nogil
     cdef void _send_error(self, int64_t now_ns) noexcept nogil
     cdef int _send_all(self, const uint8_t* frame, uint32_t length, int64_t now_ns) noexcept nogil
     cdef void _record_loss(self, int64_t length) noexcept nogil

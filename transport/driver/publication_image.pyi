@@ -3,6 +3,7 @@ from typing import Any
 
 from runtime.counters import Counter
 from transport.driver.claims import Claims
+from transport.driver.congestion import ReceiveWindow
 from transport.driver.loss import LossDetector
 from transport.driver.pointers import Worked
 from transport.driver.receive_endpoint import ReceiveEndpoint, ReceiveTransport
@@ -21,7 +22,7 @@ class PublicationImage(Worked):
     source_identity: str
     counters: dict[str, Counter]
     state: int
-    window: int
+    window: ReceiveWindow
     is_reliable: bool
     rejoins: bool
     claims: Claims
@@ -45,7 +46,7 @@ class PublicationImage(Worked):
         source_identity: str,
         counters: dict[str, Counter],
         join_position: int,
-        window: int,
+        window: ReceiveWindow,
         rejoins: bool,
         sm_timeout_ns: int,
         liveness_timeout_ns: int,

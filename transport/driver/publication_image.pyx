@@ -1,7 +1,8 @@
 """The driver's side of an image (transport-wire.md §6).
 
-Datagrams go straight into the log, if they come from the address that set the stream up. The conductor moves the rebuild position over what is whole, asks for the first gap,
-and tells the sender how far the slowest subscriber has read, which opens the sender's window.
+Datagrams go straight into the log, if they come from the address that set the stream up. The conductor moves the
+rebuild position over what is whole, asks for the first gap, and tells the sender how far the slowest subscriber has
+read, which opens the sender's window.
 """
 
 from libc.string cimport memcmp, memcpy
@@ -10,6 +11,7 @@ from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32,
                               ordo_store_release_i64)
 from runtime.counters cimport Counter
 from transport.driver.claims cimport Claims
+from transport.driver.congestion cimport ReceiveWindow
 from transport.driver.frames cimport *
 from transport.driver.pointers cimport pointer_at
 from transport.driver.system_counters cimport count_event
@@ -41,11 +43,11 @@ cdef void hear(PublicationImage image, Connection* connection) noexcept nogil:
 
 
 cdef class PublicationImage(Worked):
-    """`counters` holds rcv-hwm, rcv-pos and rcv-naks-sent by these names; `window` in bytes; times in ns."""
+    """`counters` holds rcv-hwm, rcv-pos and rcv-naks-sent by these names; times in ns."""
 
     def __init__(self, *, LogBuffers log not None, ReceiveEndpoint endpoint not None, LossDetector loss not None,
                  SystemCounters system not None, int64_t correlation_id, str source_identity, dict counters,
-                 int64_t join_position, int32_t window, bint rejoins, int64_t sm_timeout_ns,
+                 int64_t join_position, ReceiveWindow window not None, bint rejoins, int64_t sm_timeout_ns,
                  int64_t liveness_timeout_ns, int64_t connection_timeout_ns, int64_t now_ns):
         self.log = log
         self.endpoint = endpoint
@@ -59,7 +61,7 @@ cdef class PublicationImage(Worked):
         self.shift = log.term_shift
         self.initial_term_id = log.initial_term_id
         self.window = window
-        self.reach = min(log.term_length // 2, WINDOWS_AHEAD * <int64_t> window)
+        self.reach = min(log.term_length // 2, WINDOWS_AHEAD * <int64_t> window.length_max)
         self.is_reliable = loss.is_reliable
         self.rejoins = rejoins
         self.counters = counters
@@ -159,7 +161,7 @@ cdef class PublicationImage(Worked):
             return 1
         if position < self.sm_sent_position:
             count_event(self.system, COUNTER_UNDER_RUNS, 1)
-            if position >= self.sm_sent_position - self.window:
+            if position >= self.sm_sent_position - self.window.length_max:
                 hear(self, self._track(transport, source, now_ns))
             return 0
         connection = self._track(transport, source, now_ns)
@@ -258,8 +260,11 @@ cdef class PublicationImage(Worked):
             if position < least:
                 least = position
         least &= ~<int64_t> 31
-        if now_ns - self.sm_sent_ns > self.sm_timeout_ns:
+        if (now_ns - self.sm_sent_ns > self.sm_timeout_ns
+                or self.window.on_turn(self.loss.found, least > self.sm_position, now_ns)):
             self.sm_due = True
+        if self.window.is_probe_due(now_ns) and not self.is_rejected and not self.is_superseded:
+            self._send_probe(now_ns)
         if self.subscribers.count > 0:
             self._schedule_status(least)
         if self.sm_due:
@@ -300,7 +305,7 @@ cdef class PublicationImage(Worked):
 
     cdef void _schedule_status(self, int64_t least) noexcept nogil:
         cdef int turns = 0
-        if least <= self.sm_position + self.window / 4 and not (self.sm_due and least > self.sm_position):
+        if least <= self.sm_position + self.window.length / 4 and not (self.sm_due and least > self.sm_position):
             return
         while self.clean_position < least - self.term_length and turns < 4:
             self.clean_position = self.log.clean(self.clean_position, least - self.term_length)
@@ -324,7 +329,7 @@ cdef class PublicationImage(Worked):
         cdef int length = put_sm(
             frame, SM_END_OF_STREAM if self.state == IMAGE_DRAINING else 0, self.session_id, self.stream_id,
             compute_term_id(self.sm_position, self.shift, self.initial_term_id),
-            <int32_t> (self.sm_position & (self.term_length - 1)), self.window, self.endpoint.receiver_id,
+            <int32_t> (self.sm_position & (self.term_length - 1)), self.window.length, self.endpoint.receiver_id,
             self.endpoint.has_tag, self.endpoint.tag)
         count_event(self.system, COUNTER_SM_SENT, self._send_all(frame, length, now_ns))
         self.sm_sent_position = self.sm_position
@@ -340,6 +345,19 @@ cdef class PublicationImage(Worked):
         if self._send_all(frame, NAK_LENGTH, now_ns) > 0:
             count_event(self.system, COUNTER_NAKS_SENT, 1)
             ordo_store_release_i64(self.naks_cell, self.naks_cell[0] + 1)
+
+    cdef void _send_probe(self, int64_t now_ns) noexcept nogil:
+        """Asks the sender to return this time, which measures the round trip."""
+        cdef uint8_t frame[RTTM_LENGTH]
+        put_rttm(frame, RTTM_REPLY, self.session_id, self.stream_id, now_ns, 0, self.endpoint.receiver_id)
+        self._send_all(frame, RTTM_LENGTH, now_ns)
+        self.window.on_probe_sent(now_ns)
+
+    cdef void on_rttm(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,
+                      int64_t now_ns) noexcept nogil:
+        """The sender returns a probe."""
+        if not self._is_foreign(transport, source):
+            self.window.on_echo(ordo_get_i64(frame + 16), ordo_get_i64(frame + 24), now_ns)
 
     cdef void _send_error(self, int64_t now_ns) noexcept nogil:
         cdef uint8_t frame[ERR_LENGTH + ERROR_TEXT_MAX]
@@ -375,8 +393,8 @@ cdef class PublicationImage(Worked):
         if self.sm_due:
             return now_ns
         if self.loss.active.length > 0 and self.loss.active.deadline_ns < self.sm_sent_ns + self.sm_timeout_ns:
-            return self.loss.active.deadline_ns
-        return on_grid(self.sm_sent_ns + self.sm_timeout_ns + 1)
+            return min(self.loss.active.deadline_ns, self.window.deadline_ns())
+        return min(on_grid(self.sm_sent_ns + self.sm_timeout_ns + 1), self.window.deadline_ns())
 
     cdef bint is_settled(self) noexcept nogil:
         """All that came was read and told: only the timers are left."""
@@ -464,7 +482,7 @@ cdef class PublicationImage(Worked):
         cdef int64_t most = 0
         for i in range(self.subscribers.count):
             most = max(most, ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)))
-        return most - self.window + self.window / 4
+        return most - self.window.length_max + self.window.length_max / 4
 
     def supersede(self):
         """A younger image of the session speaks for it."""

@@ -31,4 +31,4 @@ cdef class Receiver:
     cdef void _on_setup(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,
                         int64_t now_ns) noexcept nogil
     cdef void _on_rttm(self, ReceiveTransport transport, const uint8_t* frame,
-                       const SocketAddress* source) noexcept nogil
+                       const SocketAddress* source, int64_t now_ns) noexcept nogil

@@ -123,7 +123,7 @@ cdef class Receiver:
             else:
                 count_event(self.system, COUNTER_INVALID_PACKETS, 1)
         elif frame_type == FRAME_RTTM:
-            self._on_rttm(transport, datagram, source)
+            self._on_rttm(transport, datagram, source, now_ns)
         elif frame_type == FRAME_INVALID:
             self._on_invalid(datagram, length, source)
         return 1
@@ -188,10 +188,15 @@ cdef class Receiver:
             self.setup_count = len(self.setups)
 
     cdef void _on_rttm(self, ReceiveTransport transport, const uint8_t* frame,
-                       const SocketAddress* source) noexcept nogil:
-        """A sender measures the round trip: echo its time."""
+                       const SocketAddress* source, int64_t now_ns) noexcept nogil:
+        """A sender measures the round trip: its time is returned to it. Or it returns that of an image here."""
         cdef uint8_t reply[RTTM_LENGTH]
+        cdef void* found
         if frame[5] & RTTM_REPLY == 0:
+            found = transport.endpoint.sessions.get(pair_key(ordo_get_i32(frame + 8), ordo_get_i32(frame + 12)))
+            if <size_t> found >= SESSION_MARKERS and (ordo_get_i64(frame + 32) == transport.endpoint.receiver_id
+                                                      or ordo_get_i64(frame + 32) == 0):
+                (<PublicationImage> found).on_rttm(transport, frame, source, now_ns)
             return
         put_rttm(reply, 0, ordo_get_i32(frame + 8), ordo_get_i32(frame + 12), ordo_get_i64(frame + 16), 0,
                  ordo_get_i64(frame + 32))
