@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from archive.client.settings import ArchiveClientSettings
     from archive.control.codes import RecordingSignal
     from cluster.client import (
+        Acknowledged,
         Answer,
         AsyncClusterClient,
         ClientSettings,
         ClientState,
         ClusterClient,
+        HandedOver,
         PendingQuery,
         PendingRequest,
         QueryReply,
+        Unsequenced,
         credentials_from_environment,
         credentials_from_file,
     )
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 __all__ = [
+    "Acknowledged",
     "Answer",
     "ArchiveClient",
     "ArchiveClientSettings",
@@ -64,6 +68,7 @@ __all__ = [
     "ClusteredService",
     "EntryKind",
     "EventCode",
+    "HandedOver",
     "Header",
     "LogEntry",
     "LogReader",
@@ -89,6 +94,7 @@ __all__ = [
     "SnapshotReader",
     "SnapshotWriter",
     "TimeUnit",
+    "Unsequenced",
     "__version__",
     "credentials_from_environment",
     "credentials_from_file",
@@ -96,6 +102,7 @@ __all__ = [
 
 
 _HOMES = {
+    "Acknowledged": "cluster.client",
     "Answer": "cluster.client",
     "ArchiveClient": "archive.client.client",
     "ArchiveClientSettings": "archive.client.settings",
@@ -110,6 +117,7 @@ _HOMES = {
     "ClusteredService": "service_api.service",
     "EntryKind": "sequencer.entries",
     "EventCode": "cluster.wire.codecs",
+    "HandedOver": "cluster.client",
     "Header": "service_api.native",
     "LogEntry": "sequencer.entries",
     "LogReader": "sequencer.reader",
@@ -133,6 +141,7 @@ _HOMES = {
     "SnapshotReader": "service_api.snapshot",
     "SnapshotWriter": "service_api.snapshot",
     "TimeUnit": "service_api.service",
+    "Unsequenced": "cluster.client",
     "credentials_from_environment": "cluster.client",
     "credentials_from_file": "cluster.client",
 }

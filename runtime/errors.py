@@ -31,6 +31,7 @@
     |  |- RejectedError            the service refused a request, and changed nothing (has its `log_position`)
     |  |- AnswerTooLongError       a request was executed, its answer is too long (has its `log_position`)
     |  |- IdentityError            a client's identity cannot be used: what was under way may have been executed
+    |  |- NotSequencedError        a message is not in the log, or nobody can tell (has its `is_certain`)
     |  `- NotLeaderError           this member does not lead
     `- ServiceError
        |- Reject                   raised by a service: this message is refused, and nothing was changed
@@ -234,6 +235,14 @@ class AnswerTooLongError(ClusterError):
 
 class IdentityError(ClusterError):
     """A client's identity cannot be used, or not any more: what was under way may or may not have been executed."""
+
+
+class NotSequencedError(ClusterError):
+    """A message of `send` is not in the log and never will be; with `is_certain` False nobody can tell: it may be."""
+
+    def __init__(self, message: str, *, is_certain: bool = True, category: Category | None = None) -> None:
+        super().__init__(message, category=category)
+        self.is_certain = is_certain
 
 
 class NotLeaderError(ClusterError):

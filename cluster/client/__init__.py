@@ -1,5 +1,6 @@
 """The cluster client, plain and for asyncio."""
 
+from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
 from cluster.client.async_client import AsyncClusterClient
 from cluster.client.query import PendingQuery, QueryReply
 from cluster.client.requests import Answer, PendingRequest
@@ -8,15 +9,18 @@ from cluster.client.settings import ClientSettings, credentials_from_environment
 from transport.client_transport import ClientTransport
 
 __all__ = [
+    "Acknowledged",
     "Answer",
     "AsyncClusterClient",
     "ClientSettings",
     "ClientState",
     "ClientTransport",
     "ClusterClient",
+    "HandedOver",
     "PendingQuery",
     "PendingRequest",
     "QueryReply",
+    "Unsequenced",
     "credentials_from_environment",
     "credentials_from_file",
 ]

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
 from cluster.client.query import QueryReply
 from cluster.client.requests import Answer, PendingRequest
 from cluster.client.session import ClientState, ClusterClient
@@ -52,6 +53,8 @@ class AsyncClusterClient:
         transport: ClientTransport | None = None,
         on_session_event: Callable[[EventCode, str], object] | None = None,
         on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
+        on_acknowledged: Callable[[Acknowledged], object] | None = None,
+        on_unsequenced: Callable[[Unsequenced], object] | None = None,
         waiting_messages_max: int = WAITING_MESSAGES_MAX,
     ) -> None:
         self._messages: deque[ServiceMessage] = deque()
@@ -68,6 +71,8 @@ class AsyncClusterClient:
             on_message=self._on_message,
             on_session_event=on_session_event,
             on_new_leader=on_new_leader,
+            on_acknowledged=on_acknowledged,
+            on_unsequenced=on_unsequenced,
             settings=settings,
             on_challenge=on_challenge,
             aeron_dir=aeron_dir,
@@ -99,8 +104,58 @@ class AsyncClusterClient:
             self.close()
             raise self._failure
 
-    async def send(self, payload: Payload, *, timeout_s: float | None = None) -> int:
-        """Waits until the message is taken, and returns its position. Raises as ClusterClient.send."""
+    async def send(self, payload: Payload, *, timeout_s: float | None = None, until: str = "") -> HandedOver:
+        """Waits until the message is taken, or for more with `until`. As ClusterClient.send."""
+        if not until:
+            return await self._hand_over(payload, timeout_s)
+        tracked = self._client.demand_acknowledgements(until)
+        seconds = timeout_s or self._client.settings.message_timeout_s
+        handed_over = await self._hand_over(payload, timeout_s)
+        tracked.watch(handed_over.number)
+        try:
+            await self._await(lambda: tracked.has_reached(handed_over.number, until), seconds)
+        except TimeoutError:
+            raise ClusterTimeoutError(f"message handed over, and not known to be {until} in time") from None
+        finally:
+            tracked.forget(handed_over.number)
+        return handed_over
+
+    async def _await(self, is_true: Callable[[], bool], seconds: float) -> None:
+        """Raises TimeoutError; whatever has ended the client."""
+        self._senders += 1
+        try:
+            async with asyncio.timeout(seconds):
+                while not is_true():
+                    if self._failure is not None:
+                        raise self._failure
+                    self._schedule()
+                    await self._change()
+        finally:
+            self._senders -= 1
+
+    async def await_sequenced(self, *, timeout_s: float | None = None) -> None:
+        """As ClusterClient.await_sequenced."""
+        try:
+            await self._await(lambda: self._client.is_all_known, timeout_s or self._client.settings.message_timeout_s)
+        except TimeoutError:
+            raise ClusterTimeoutError("messages handed over, and not known to be sequenced in time") from None
+
+    @property
+    def sequenced(self) -> Acknowledged | None:
+        """As ClusterClient.sequenced."""
+        return self._client.sequenced
+
+    @property
+    def executed(self) -> Acknowledged | None:
+        """As ClusterClient.executed."""
+        return self._client.executed
+
+    @property
+    def sequenced_position(self) -> int:
+        """As ClusterClient.sequenced_position."""
+        return self._client.sequenced_position
+
+    async def _hand_over(self, payload: Payload, timeout_s: float | None) -> HandedOver:
         result = self._offer(payload)
         if result < 0:
             try:
@@ -108,9 +163,10 @@ class AsyncClusterClient:
                     result = await self._send_slowly(payload)
             except TimeoutError:
                 raise ClusterTimeoutError(f"message not taken in time: state={self.state.name}") from None
+        number = self._client.last_number
         if self._client.unsent:
             self._client.flush()
-        return result
+        return HandedOver(result, number)
 
     async def _send_slowly(self, payload: Payload) -> int:
         self._senders += 1

@@ -41,8 +41,12 @@ cdef class ClientLoop:
     cdef bint _ingress_lost                        # an offer found it closed or not connected
     cdef bint _polling                             # a callback of poll_egress is running
     cdef int64_t _sent                             # messages since the last keep-alive
+    cdef object _kept                              # deque: payloads of `offer` whose fate is not known; None: not kept
+    cdef public int64_t kept_bytes                 # of them
+    cdef int64_t _kept_bytes_max
     cdef readonly int64_t unsent                   # offers since the transport ran last
 
+    cdef int64_t _offer_kept(self, bytes payload) except? -1
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
     cpdef int enter(self) except -1
     cpdef void leave(self)

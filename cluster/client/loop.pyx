@@ -22,7 +22,7 @@ from cluster.wire.layout cimport (
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
 from service_api.service import OfferResult
 from transport.image cimport Assembler, Fragment, Image
-from transport.logbuffer cimport ADMIN_ACTION, CLOSED, MESSAGE_TOO_LONG, NOT_CONNECTED
+from transport.logbuffer cimport ADMIN_ACTION, BACK_PRESSURED, CLOSED, MESSAGE_TOO_LONG, NOT_CONNECTED
 from transport.publication cimport ExclusivePublication
 from transport.subscription cimport Subscription
 
@@ -33,6 +33,7 @@ cdef extern from "<sched.h>" nogil:
 
 cdef enum:
     ADMIN_ACTION_ATTEMPTS = 3
+    KEPT_OVERHEAD_BYTES = 64           # of a message that is kept, whatever its length
     UNSENT_MAX = 32                    # offers after which the transport runs without being polled
     MESSAGE_BYTES_MAX = 1 << 30        # until the cluster has said what its log takes
     DRIVE_INTERVAL_NS = 1000000        # a client that only sends runs the whole transport so often
@@ -88,6 +89,12 @@ cdef class ClientLoop:
         """`on_answer(open_position, number, log_position, status, payload)` gets the answers to requests."""
         self._on_answer = on_answer
 
+    def keep_messages(self, kept, int64_t bytes_max):
+        """Messages of `offer` are appended to a deque, to be taken with `take_kept`; beyond so many bytes of them an
+        offer is refused as BACK_PRESSURED."""
+        self._kept = kept
+        self._kept_bytes_max = bytes_max
+
     def note_sent(self):
         """Something was sent by other means than `offer`."""
         self._sent += 1
@@ -129,14 +136,37 @@ cdef class ClientLoop:
         """
         cdef const uint8_t[::1] view
         cdef int64_t result
+        if self._kept is not None:
+            payload = bytes(payload)
         if PyBytes_CheckExact(payload):
-            result = self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+            if self._kept is None:
+                result = self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+            else:
+                result = self._offer_kept(payload)
         else:
             view = memoryview(payload).cast("B")
             result = self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
         if self.unsent >= UNSENT_MAX or result < 0:
             self._on_offered(result)
         return result if result > 0 else OfferResult(result)
+
+    cdef int64_t _offer_kept(self, bytes payload) except? -1:
+        """Offers what is kept until it is known to be in the log, or not."""
+        cdef int64_t cost = PyBytes_GET_SIZE(payload) + KEPT_OVERHEAD_BYTES
+        cdef int64_t result
+        if self.kept_bytes + cost > self._kept_bytes_max and self.kept_bytes > 0:
+            return BACK_PRESSURED
+        result = self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+        if result > 0:
+            self._kept.append(payload)
+            self.kept_bytes += cost
+        return result
+
+    def take_kept(self):
+        """The oldest message that is kept, which is kept no longer."""
+        payload = self._kept.popleft()
+        self.kept_bytes -= PyBytes_GET_SIZE(<bytes> payload) + KEPT_OVERHEAD_BYTES
+        return payload
 
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
         cdef int64_t result = ADMIN_ACTION

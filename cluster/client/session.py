@@ -10,6 +10,9 @@
 
 A client that has made requests opens a new session in place of CLOSED: they belong to its identity, not to a session.
 
+Where messages of `send` are tracked, nothing is sent in a session or term before a mark that says where they begin
+(cluster/client/acknowledgements.py).
+
 The client has no thread: everything happens in `poll`, `send` and `offer`.
 """
 
@@ -20,13 +23,16 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Self
 
+from cluster.client.acknowledgements import Acknowledged, Acknowledgements, Unsequenced
+from cluster.client.calls import TICK_INTERVAL_NS, UNHEARD_NS, ClientCalls
 from cluster.client.connect import SessionConnect
-from cluster.client.ingress import IngressPublications, parse_endpoints
-from cluster.client.journal import Journal, JournalFile
+from cluster.client.ingress import IngressPublications, endpoint_table, parse_endpoints
+from cluster.client.journal import Journal
 from cluster.client.keeper import SessionKeeper
+from cluster.client.link import SessionLink
 from cluster.client.loop import ClientLoop, MessageHandler
 from cluster.client.query import ClientQueries, PendingQuery, QueryReply
-from cluster.client.requests import Answer, ClientRequests, PendingRequest
+from cluster.client.requests import ClientRequests
 from cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
@@ -41,7 +47,6 @@ from runtime.errors import (
     SessionRejectedError,
 )
 from runtime.version import VERSION
-from service_api.service import OfferResult
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
 
@@ -51,12 +56,9 @@ if TYPE_CHECKING:
 
 POLL_LIMIT = 64
 NULL_VALUE = -1
-TICK_INTERVAL_NS = 1_000_000
 PARK_SLICE_NS = 100_000_000
-UNHEARD_NS = 1_000_000_000
 REOPEN_PAUSE_NS = 500_000_000
 """After a cluster has refused a new session to a client that has requests under way."""
-SEND_PARK_NS = 100_000
 CLIENT_INFO = "name={} version={} commit=ordo"
 OnMessage = Callable[[int, int, bytes], object] | MessageHandler
 
@@ -79,7 +81,7 @@ def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTr
     return ClientTransport.connect(aeron_dir)
 
 
-class ClusterClient:
+class ClusterClient(ClientCalls):
     """A session with a cluster.
 
     `ingress_endpoints`: every member's `host:port` by member id, or in any order; empty for an IPC ingress. Queries to
@@ -91,14 +93,19 @@ class ClusterClient:
     authenticator with credentials. Callbacks come from `poll` and `send`.
 
     `request` is executed once and answered, whatever happens. A message of `send` or `offer` that was taken may be lost
-    with a leader: the cluster acknowledges nothing by itself (cluster-client.md §6.1). docs/CLIENT.md compares them.
+    with a leader. With `on_unsequenced(message)` or `on_acknowledged(acknowledged)` the client is told which of them
+    the log has, and given back those that it has not. docs/CLIENT.md compares them.
 
     `aeron_dir`: the folder of a media driver that runs elsewhere; without it the client embeds one, which its own calls
     run. With `wait=False` the session opens while `poll` is called.
     Raises ClusterTimeoutError when no leader answers, SessionRejectedError when the cluster refuses.
     """
 
+    state: ClientState
     _keeper: SessionKeeper | None = None
+    _leader_heartbeat_timeout_ns = _reopen_ns = _longest_stop_ns = 0
+    _deadline_ns = _next_tick_ns = _next_keep_alive_ns = 0
+    _is_ending = _has_begun = False
     offer: Callable[[Payload], int]
     """`offer(payload)` sends one message (bytes or anything with a buffer) and never blocks.
 
@@ -117,38 +124,37 @@ class ClusterClient:
         on_session_event: Callable[[EventCode, str], object] | None = None,
         on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
         on_challenge: Callable[[bytes], bytes] | None = None,
+        on_acknowledged: Callable[[Acknowledged], object] | None = None,
+        on_unsequenced: Callable[[Unsequenced], object] | None = None,
         aeron_dir: str | None = None,
         transport: ClientTransport | None = None,
         journal: Journal | None = None,
         wait: bool = True,
     ) -> None:
         self._requests: ClientRequests | None = None
+        self._acknowledgements: Acknowledgements | None = None
         self.settings = settings or ClientSettings()
         if egress_channel is not None:
             self.settings = replace(self.settings, egress_channel=egress_channel)
         on_message = on_message or (lambda session_id, timestamp, payload: None)
         self._loop = ClientLoop(on_message, self._on_event, self._on_offered)
         self.offer = self._loop.offer
-        self.ingress_endpoints = _endpoint_table(ingress_endpoints, self.settings.ingress_channel)
+        self.ingress_endpoints = endpoint_table(ingress_endpoints, self.settings.ingress_channel)
         named_endpoints = dict(ingress_endpoints) if isinstance(ingress_endpoints, Mapping) else {}
         self._on_session_event = on_session_event or (lambda code, detail: None)
         self._on_new_leader = on_new_leader or (lambda leadership_term_id, member_id, endpoints: None)
         self._on_challenge = on_challenge or (lambda challenge: self.settings.read_credentials())
         self.state = ClientState.CONNECTING
-        self.session_id = NULL_VALUE
-        self.leadership_term_id = NULL_VALUE
-        self.leader_member_id = NULL_VALUE
-        self._leader_heartbeat_timeout_ns = 0
+        self.session_id = self.leadership_term_id = self.leader_member_id = NULL_VALUE
         self.close_reason = ""
         self._image: Any = None
-        self._deadline_ns = self._next_tick_ns = self._next_keep_alive_ns = 0
         self._connect: SessionConnect | None = None
-        self._reopen_ns = self._longest_stop_ns = 0
-        self._is_ending = self._has_begun = False
         self._first_endpoints = dict(self.ingress_endpoints)
         self._owns_transport = transport is None
         self._transport = transport or _open_transport(aeron_dir, self.settings)
-        self._link = _SessionLink(self, named_endpoints)
+        self._link = SessionLink(self, named_endpoints)
+        if on_acknowledged is not None or on_unsequenced is not None:
+            self._track_messages(on_acknowledged, on_unsequenced)
         try:
             self._begin(journal)
             while wait and self.state is ClientState.CONNECTING:
@@ -233,46 +239,17 @@ class ClusterClient:
             count = loop.poll_egress(limit)
             if now_ns >= self._next_tick_ns:
                 self._tick(now_ns)
+            if self._acknowledgements is not None:
+                self._acknowledgements.work(now_ns)
             if self._requests is not None:
                 self._requests.work(now_ns)
-                if loop.unsent:
-                    self._drive()
+            if loop.unsent and (self._requests is not None or self._acknowledgements is not None):
+                self._drive()
         finally:
             loop.leave()
         if self.state is ClientState.CLOSED and not count:
             raise self._closed_error()
         return count
-
-    def send(self, payload: Payload, *, timeout_s: float | None = None) -> int:
-        """Offers until the message is taken, polling meanwhile, and returns its position. Also through a change of the
-        leader.
-
-        Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s), SessionClosedError when the session
-        is over, ClusterError for a message that is too long.
-        """
-        driven_ns = self._loop.driven_ns
-        if driven_ns and self._transport.clock.now() - driven_ns > UNHEARD_NS and not self._loop.is_in_callback:
-            self.poll()  # this process was stopped for a while: what was true before may be so no more
-        result = self.offer(payload)
-        if result < 0:
-            result = self._send_slowly(payload, timeout_s)
-        self._loop.flush()
-        return result
-
-    def _send_slowly(self, payload: Payload, timeout_s: float | None) -> int:
-        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
-        while (result := self.offer(payload)) < 0:
-            if result == OfferResult.MESSAGE_TOO_LONG:
-                raise ClusterError(
-                    f"message of {len(payload)} bytes: longer than the ingress or the cluster's log takes; see the "
-                    "term-length of ingress_channel and log_term_length of the nodes"
-                )
-            if self._transport.clock.now() > deadline_ns:
-                why = f"result={OfferResult(result).name} state={self.state.name}"
-                raise ClusterTimeoutError(f"message not taken in time: {why}")
-            if self.poll() == 0:
-                self._park(SEND_PARK_NS)
-        return result
 
     def query(
         self,
@@ -333,107 +310,6 @@ class ClusterClient:
         finally:
             self._loop.leave()
 
-    # Requests
-
-    def request(self, payload: Payload, *, timeout_s: float | None = None) -> Answer:
-        """Has the service execute a message once, and returns its answer; polls until it is there.
-
-        It is sent again by itself, through changes of the leader and new sessions. Raises RejectedError with the
-        service's reason; ClusterTimeoutError after `timeout_s` (default: message_timeout_s), when the request goes on
-        and may still be executed, once; AnswerTooLongError; IdentityError when the cluster does not know the client any
-        more; ClusterError for a payload that is too long.
-        """
-        return self.submit(payload).result(timeout_s)
-
-    def request_many(self, payloads: Iterable[Payload], *, timeout_s: float | None = None) -> list[Answer]:
-        """As `request` for each, in order, with as many under way at a time as may be. Raises the first error, when all
-        are done; `submit` tells more of each. `timeout_s` is for all of them together."""
-        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
-        pending = [self.submit(payload) for payload in payloads]
-        for one in pending:
-            if not one.is_done:
-                self._await_request(one, max(deadline_ns - self._transport.clock.now(), 1) / 1e9)
-        return [one.result() for one in pending]
-
-    def submit(self, payload: Payload, *, on_done: Callable[[PendingRequest], object] | None = None) -> PendingRequest:
-        """`request` without waiting: it is sent, sent again, and done, while `poll` is called, where `on_done` is, too.
-
-        With `outstanding_requests_max` under way it polls until there is room. Raises as `request`.
-        """
-        if self._requests is None:
-            if self.state is ClientState.CLOSED:
-                raise self._closed_error()
-            self._requests = self._make_requests(None)
-        if not self._requests.has_room:
-            self._await_room()
-        return self._requests.submit(bytes(payload), on_done)
-
-    @property
-    def identity(self) -> bytes:
-        """16 bytes that name this client to the service in its requests. Empty before the first one."""
-        return b"" if self._requests is None else self._requests.identity
-
-    @property
-    def recovered_requests(self) -> list[PendingRequest]:
-        """What an earlier process left unanswered in the journal, in order. They are under way again; an answer that
-        the earlier process has seen may come once more."""
-        return [] if self._requests is None else self._requests.recovered
-
-    @property
-    def outstanding_requests(self) -> int:
-        """Requests that are not answered."""
-        return 0 if self._requests is None else len(self._requests)
-
-    @property
-    def has_unsent_requests(self) -> bool:
-        """Whether requests wait for room in the ingress, for a leader, or for the identity to be opened."""
-        return self._requests is not None and self._requests.has_unsent
-
-    @property
-    def request_trouble(self) -> str:
-        """Why requests are not being answered, as far as this client knows; empty when nothing is wrong."""
-        return "" if self._requests is None else self._requests.trouble
-
-    def _make_requests(self, journal: Journal | None) -> ClientRequests:
-        settings = self.settings
-        if journal is None and settings.journal:
-            journal = Journal(JournalFile(settings.journal), settings.identity, synced=settings.journal_sync)
-        draws = self._transport.random.stream("requests")
-        requests = ClientRequests(
-            self._link,
-            identity=settings.identity or draws.randbytes(16),
-            incarnation=draws.getrandbits(63),
-            retry_interval_ns=to_ns(settings.request_retry_interval_s),
-            outstanding_max=settings.outstanding_requests_max,
-            journal=journal,
-            wait=self._await_request,
-        )
-        self._loop.set_on_answer(requests.on_answer)
-        return requests
-
-    def _await_request(self, pending: PendingRequest, timeout_s: float | None) -> None:
-        assert self._requests is not None
-        if self._loop.is_in_callback:
-            raise ClusterError("a request waits for its answer, which no callback can: use submit there")
-        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
-        self._drive()
-        while not pending.is_done:
-            if self.poll() == 0 and not pending.is_done:
-                if self._transport.clock.now() > deadline_ns:
-                    raise self._requests.timeout(pending)
-                self._park(TICK_INTERVAL_NS)
-
-    def _await_room(self) -> None:
-        assert self._requests is not None
-        if self._loop.is_in_callback:
-            raise ClusterError(f"{len(self._requests)} requests are under way: see outstanding_requests_max")
-        deadline_ns = self._transport.clock.now() + to_ns(self.settings.message_timeout_s)
-        while not self._requests.has_room:
-            if self.poll() == 0:
-                if self._transport.clock.now() > deadline_ns:
-                    raise ClusterTimeoutError(f"no room for a request: {self._requests.trouble}")
-                self._park(SEND_PARK_NS)
-
     def park(self, timeout_s: float) -> None:
         """Waits until something may have come in, or the timeout passed."""
         clock, slice_ns = self._transport.clock, PARK_SLICE_NS
@@ -454,6 +330,10 @@ class ClusterClient:
 
         They may run without the interpreter, so from now on no other thread does anything for this client.
         """
+        if self._acknowledgements is not None:
+            raise ClusterError(
+                "a client that tracks its messages has no native half: they go through `send` and `offer`"
+            )
         self._stop_keeper()
         return self._loop
 
@@ -550,7 +430,8 @@ class ClusterClient:
         self._enter_term(opened.leadership_term_id, opened.cluster_session_id)
         if connect.member_id in (opened.leader_member_id, NULL_VALUE):
             self.leader_member_id = connect.member_id
-            self._become_connected(now_ns)
+            if not self._become_connected(now_ns):
+                self._retry_soon(now_ns)
         else:
             self.leader_member_id = opened.leader_member_id
             self._look_for_leader(now_ns)
@@ -559,10 +440,27 @@ class ClusterClient:
         self.leadership_term_id, self.session_id = leadership_term_id, session_id
         self._loop.set_session(leadership_term_id, session_id)
 
-    def _become_connected(self, now_ns: int) -> None:
+    def _become_connected(self, now_ns: int) -> bool:
+        """False when the leader's ingress has no room for the mark that must come first."""
+        publication = self._ingress_publications.get(self.leader_member_id)
+        if self._acknowledgements is not None and not self._acknowledgements.begin(publication, now_ns):
+            return False
         self.state = ClientState.CONNECTED
-        self._loop.set_ingress(self._ingress_publications.get(self.leader_member_id))
+        self._loop.set_ingress(publication)
         self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
+        return True
+
+    def _retry_soon(self, now_ns: int) -> None:
+        """The leader is there, and its ingress has no room."""
+        self._loop.set_ingress(None)
+        self.state = ClientState.AWAIT_NEW_LEADER
+        self._deadline_ns = now_ns + to_ns(self.settings.new_leader_timeout_s)
+
+    def _begin_acknowledging(self) -> None:
+        if self.state is ClientState.CONNECTED:
+            now_ns = self._transport.clock.now()
+            if not self._become_connected(now_ns):
+                self._retry_soon(now_ns)
 
     def _watch_leader(self, now_ns: int) -> None:
         if self._loop.take_ingress_lost() or self._image is None or self._image.is_closed:
@@ -632,9 +530,10 @@ class ClusterClient:
         """Waits for a leader. If the same one can be reached again, the session goes on as before."""
         self._ingress_publications.poll()
         image_is_open = self._image is not None and not self._image.is_closed
-        if image_is_open and self.leader_member_id in self._ingress_publications.connected and self._send_keep_alive():
-            self._become_connected(now_ns)
-        elif now_ns > self._deadline_ns:
+        is_there = image_is_open and self.leader_member_id in self._ingress_publications.connected
+        if is_there and self._send_keep_alive() and self._become_connected(now_ns):
+            return
+        if now_ns > self._deadline_ns:
             self._become_closed(self._describe_loss(now_ns))
 
     def _describe_loss(self, now_ns: int) -> str:
@@ -648,8 +547,8 @@ class ClusterClient:
 
     def _await_new_leader_connection(self, now_ns: int) -> None:
         self._ingress_publications.poll()
-        if self.leader_member_id in self._ingress_publications.connected and self._send_keep_alive():
-            self._become_connected(now_ns)
+        is_there = self.leader_member_id in self._ingress_publications.connected
+        if is_there and self._send_keep_alive() and self._become_connected(now_ns):
             self._on_new_leader(self.leadership_term_id, self.leader_member_id, self.ingress_endpoints)
         elif now_ns > self._deadline_ns:
             self._become_closed(f"the new leader {self.leader_member_id} does not accept a connection")
@@ -666,6 +565,8 @@ class ClusterClient:
             self.state = ClientState.CLOSED
             if self._requests is not None:
                 self._requests.close(self._closed_error())
+            if self._acknowledgements is not None:
+                self._acknowledgements.give_up()
             return
         self._requests.trouble = f"session {self.session_id} is over: {reason}"
         self.state = ClientState.CONNECTING
@@ -705,6 +606,8 @@ class ClusterClient:
             self._take_session_event(values)
         elif table is ordo_codecs.QUERY_RESPONSE:
             self._queries.on_response(values, self._transport.clock.now())
+        elif table is ordo_codecs.MESSAGES_MARKED and self._acknowledgements is not None:
+            self._acknowledgements.on_marked(values, self._transport.clock.now())
         elif table is ordo_codecs.IDENTITY_OPENED and self._requests is not None:
             self._requests.on_opened(values, self._transport.clock.now())
 
@@ -734,52 +637,3 @@ class ClusterClient:
         if code is EventCode.CLOSED:
             self._become_closed(event.detail or "closed by the cluster")
         self._on_session_event(code, event.detail)
-
-
-class _SessionLink:
-    """What queries and requests see of the session."""
-
-    def __init__(self, client: ClusterClient, named_endpoints: dict[int, str]) -> None:
-        self._client = client
-        self.named_endpoints = named_endpoints
-
-    @property
-    def session_id(self) -> int:
-        return self._client.session_id
-
-    @property
-    def leadership_term_id(self) -> int:
-        return self._client.leadership_term_id
-
-    @property
-    def leader_member_id(self) -> int:
-        return self._client.leader_member_id
-
-    @property
-    def ingress_endpoints(self) -> dict[int, str]:
-        return self._client.ingress_endpoints
-
-    @property
-    def leader_ingress(self) -> ExclusivePublication | None:
-        return self._client._leader_ingress
-
-    def note_ingress_lost(self) -> None:
-        self._client._loop.note_ingress_lost()
-
-    def note_sent(self) -> None:
-        self._client._loop.note_sent()
-
-
-def _endpoint_table(endpoints: Iterable[str] | Mapping[int, str], ingress_channel: str) -> dict[int, str]:
-    table = dict(endpoints) if isinstance(endpoints, Mapping) else dict(enumerate(endpoints))
-    if ingress_channel.startswith("aeron:ipc"):
-        if table:
-            raise ConfigurationError("ingress_endpoints must be empty for an IPC ingress")
-        return {NULL_VALUE: ""}
-    if not table and "endpoint=" not in ingress_channel:
-        raise ConfigurationError("ingress_endpoints is empty: name at least one member as host:port")
-    for member_id, endpoint in table.items():
-        host, separator, port = str(endpoint).rpartition(":")
-        if not host or not separator or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigurationError(f"ingress endpoint of member {member_id}: {endpoint!r}, must be host:port")
-    return table or {NULL_VALUE: ""}

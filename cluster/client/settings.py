@@ -77,6 +77,10 @@ class ClientSettings:
     query_retry_interval_s: float = 0.25
     request_retry_interval_s: float = 0.5
     """When no request was answered for so long, those under way are sent again."""
+    acknowledge_interval_s: float = 0.01
+    """A client that is told what becomes of its messages asks so often while it does not know."""
+    unsequenced_bytes_max: int = 16 * 1024 * 1024
+    """So much of such a client's messages may be under way; beyond it `offer` returns BACK_PRESSURED."""
     outstanding_requests_max: int = 8192
     """So many requests may be under way at a time."""
     identity: bytes = b""
@@ -112,6 +116,8 @@ class ClientSettings:
             raise ConfigurationError(
                 f"outstanding_requests_max={self.outstanding_requests_max}: must be 1 to {OUTSTANDING_REQUESTS_LIMIT}"
             )
+        if self.unsequenced_bytes_max <= 0:
+            raise ConfigurationError(f"unsequenced_bytes_max={self.unsequenced_bytes_max}: must be above 0")
         if self.egress_policy not in EGRESS_POLICIES:
             raise ConfigurationError(
                 f"egress_policy={self.egress_policy!r}: must be one of {', '.join(EGRESS_POLICIES)}"

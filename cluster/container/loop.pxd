@@ -73,6 +73,7 @@ cdef class ContainerSession(NativeSession):
     cdef public bint is_closing
     cdef readonly bint is_closed
     cdef readonly bytes identity
+    cdef public int64_t next_number                # of the session's next message; -1: its client has not marked any
     cdef uint8_t _message_header[32]
     cdef uint8_t _answer_header[60]
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil

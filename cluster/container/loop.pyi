@@ -97,6 +97,7 @@ class ContainerSession(NativeSession):
     @property
     def identity(self) -> bytes | None: ...
     is_closing: bool
+    next_number: int
     def __init__(
         self,
         loop: ContainerLoop,

@@ -253,6 +253,8 @@ cdef class ContainerLoop(Agent):
             if session is None:
                 self.on_unknown_session(session_id)
                 return 0
+            if session.next_number >= 0:
+                session.next_number += 1
         try:
             self._call_service(session, fragment)
         except Reject as why:
@@ -398,6 +400,7 @@ cdef class ContainerSession(NativeSession):
                  str response_channel not None, bytes encoded_principal not None):
         super().__init__(session_id)
         self._loop = loop
+        self.next_number = -1
         self.response_stream_id = response_stream_id
         self.response_channel = response_channel
         self.encoded_principal = encoded_principal

@@ -21,6 +21,7 @@ from cluster.container.cluster import ContainerCluster
 from cluster.container.control import ContainerControl
 from cluster.container.egress import EgressPublications
 from cluster.container.loop import ContainerLoop, ContainerSession
+from cluster.container.message_numbers import MessageNumbers
 from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT, EgressBuffers
 from cluster.container.queries import ContainerQueries
 from cluster.container.record_orders import RECORD_CALLBACKS, RecordOrders
@@ -114,6 +115,7 @@ class ServiceContainer(ContainerLoop):
     _egress_deadline_ns = 0
     _record_bytes_max = 0
     _continuation: Callable[[], None] | None = None
+    _termination: tuple[int, bool] | None = None
 
     def __init__(
         self,
@@ -136,6 +138,7 @@ class ServiceContainer(ContainerLoop):
         self.set_egress(EgressBuffers(self.encode_gap, egress_buffer_bytes, egress_buffer_total_bytes))
         self.cluster = ContainerCluster(self, member_id)
         self.records = RecordOrders(self)
+        self.numbers = MessageNumbers()
         self._started = False
         self.state = ContainerState.AWAITING
         self.member_id = member_id
@@ -160,7 +163,6 @@ class ServiceContainer(ContainerLoop):
         self._cluster_id = cluster_id
         self._egress = EgressPublications(client, self.record_error)
         self._snapshot: SnapshotWriter | None = None
-        self._termination: tuple[int, bool] | None = None
         self._requested_acks: list[int] = []
         self._log_recording: Counter | None = None
         self._positions: list[Counter] = []
@@ -172,6 +174,7 @@ class ServiceContainer(ContainerLoop):
             codecs.SESSION_OPEN_EVENT: self._on_session_open,
             codecs.SESSION_CLOSE_EVENT: self._on_session_close,
             ordo_codecs.OPEN_IDENTITY: self._on_open_identity,
+            ordo_codecs.MESSAGE_MARK: self._on_message_mark,
             codecs.TIMER_EVENT: self._on_timer,
             codecs.CLUSTER_ACTION_REQUEST: self._on_action,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
@@ -315,6 +318,7 @@ class ServiceContainer(ContainerLoop):
                 session.response_channel,
                 session.encoded_principal,
             )
+        self.numbers.restore(snapshot.numbers, self.sessions)
 
     def _follow_log(self) -> int:
         """Opens the log once the node records it: 1 when it did."""
@@ -360,6 +364,7 @@ class ServiceContainer(ContainerLoop):
         if session is None:
             self.on_unknown_session(event.cluster_session_id)
             return
+        self.numbers.close(session)
         self._egress.disconnect(session)
         self.invoke("on_session_close", True, session, event.timestamp, CloseReason(event.close_reason))
 
@@ -387,6 +392,18 @@ class ServiceContainer(ContainerLoop):
             length_bytes_max=self._record_bytes_max,
         )
         session.send_event(answer)  # where it is lost, the client asks again
+
+    def _on_message_mark(self, mark: Any, position: int) -> None:
+        session = self.sessions.get(mark.cluster_session_id)
+        if session is not None and mark.number > 0:
+            answer = ordo_codecs.MESSAGES_MARKED.encode(
+                leadership_term_id=self.leadership_term_id,
+                cluster_session_id=session.id,
+                timestamp=mark.timestamp,
+                log_position=position,
+                **self.numbers.mark(session, mark),
+            )
+            session.send_event(answer)  # where it is lost, the client marks again
 
     def on_rejected(self, session: ContainerSession | None, text: str) -> None:
         if session is not None and self.is_leading:
@@ -521,6 +538,7 @@ class ServiceContainer(ContainerLoop):
             tuple(self.cluster.client_sessions),
             tuple(self.cluster.timers.snapshot()),
             tuple(self.requests.snapshot()),
+            tuple(self.numbers.snapshot(self.sessions)),
         )
         messages = list(container_snapshot.encode(state))
         writer = service_snapshot.SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)

@@ -298,6 +298,9 @@ class ConsensusModule:
             self._on_session_control(table, values, image, cluster_time)
         return 1
 
+    def on_message_mark(self, session_id: int, number: int, position: int) -> None:
+        self.sessions.note_mark(session_id, number, position)
+
     def on_query(self, image: Image, message: bytes) -> None:
         """Takes a client's query; every member does, in any state."""
         try:
@@ -639,7 +642,7 @@ class ConsensusModule:
                 self._fire_timers()
                 self._append_service_messages()
         if self.is_leader:
-            self.sessions.send()
+            self.sessions.send(self, self.sequencer.commit_position)
             self.control.poll(now_ns)
 
     def advance_join(self, now_ns: int) -> None:

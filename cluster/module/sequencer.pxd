@@ -66,6 +66,7 @@ cdef class Sequencer:
     cdef ParkFlag _container_flag
     cdef int64_t _heartbeat_interval_ns
     cdef public uint8_t append_flags
+    cdef int64_t _appended_position       # leader: of the last message that was taken, or 0
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 
     cdef int64_t leading_term(self) noexcept nogil
@@ -75,6 +76,7 @@ cdef class Sequencer:
     cdef int update_positions(self, int64_t now_ns) except -1
     cdef int _poll_ingress_image(self, Image image, Assembler assembler, int64_t cluster_time) except -1
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
+    cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1
     cdef bint _take_positions(self, const Fragment* fragment, int32_t member_id, int64_t now_ns) noexcept nogil
     cpdef int tell_commit(self, int64_t now_ns) except -1

@@ -28,8 +28,11 @@ from cluster.wire.layout cimport (
     SESSION_HEADER_LEADERSHIP_TERM_ID,
     SESSION_MESSAGE_HEADER_BLOCK,
     SESSION_MESSAGE_HEADER_ID,
+    MESSAGE_MARK_ID,
+    MESSAGE_MARK_NUMBER,
     is_for_container,
     is_query,
+    ordo_template_id,
     put_sbe_header,
     put_stamp,
     template_id,
@@ -409,7 +412,7 @@ cdef class Sequencer:
             return self._sequence(image, data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
         if is_for_container(data, fragment.length_bytes):
             ordo_put_i64(self._header, ordo_get_i64(data))
-            return self._sequence(image, data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
+            return self._sequence_own(image, fragment, cluster_time) if self.takes_ingress else 0
         if is_query(data, fragment.length_bytes):
             self.module.on_query(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
@@ -420,6 +423,17 @@ cdef class Sequencer:
             return 1
         return self.module.on_ingress(
             image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes), cluster_time)
+
+    cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1:
+        """A message of Ordo's own for the container. Of a mark the Python half hears, to tell when it is committed."""
+        cdef const uint8_t* data = fragment.payload
+        cdef int taken
+        self._appended_position = 0
+        taken = self._sequence(image, data, fragment.length_bytes, cluster_time)
+        if self._appended_position and ordo_template_id(data, fragment.length_bytes) == MESSAGE_MARK_ID:
+            self.module.on_message_mark(ordo_get_i64(data + SESSION_HEADER_SESSION_ID),
+                                        ordo_get_i64(data + MESSAGE_MARK_NUMBER), self._appended_position)
+        return taken
 
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,
                        int64_t cluster_time) except -1:
@@ -452,6 +466,7 @@ cdef class Sequencer:
             position = self._log.append(self._header, SESSION_HEADER_LENGTH, message + SESSION_HEADER_LENGTH,
                                         length_bytes - SESSION_HEADER_LENGTH)
             if position > 0:
+                self._appended_position = position
                 self.sessions.activity[slot] = cluster_time
                 self._unsent_since_ns = 0              # the record tells the followers
                 return 1

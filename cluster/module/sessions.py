@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.authentication import EVERYTHING, Right
-from cluster.wire import codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import CloseReason, EventCode
 from cluster.wire.counter_types import CounterType
 from cluster.wire.members import host_of
@@ -86,6 +86,20 @@ def session_event(
     )
 
 
+def _sequenced(leadership_term_id: int, session_id: int, number: int, log_position: int) -> bytes:
+    return ordo_codecs.MESSAGES_MARKED.encode(
+        leadership_term_id=leadership_term_id,
+        cluster_session_id=session_id,
+        timestamp=0,
+        number=number,
+        known_number=0,
+        log_position=log_position,
+        level=ordo_codecs.AcknowledgementLevel.SEQUENCED,
+        previous=ordo_codecs.PreviousSession.NONE,
+        gaps=b"",
+    )
+
+
 class OpenSessions:
     """Every open session. `execute_*` follow the committed log on every member; the rest is for the leader.
 
@@ -112,6 +126,8 @@ class OpenSessions:
         """Those that a new leader has not reached out to yet."""
         self._closing: dict[int, ClusterSession] = {}
         """Those whose SessionCloseEvent is to be appended."""
+        self._marks: dict[int, tuple[int, int]] = {}
+        """By session: the number and position of a mark that is not committed yet."""
         self._asked: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
         self.next_session_id = 1
 
@@ -208,6 +224,7 @@ class OpenSessions:
         self._closed.clear()
         self._told.clear()
         self._closing.clear()
+        self._marks.clear()
         self._unconnected.clear()
 
     def admit(self, session: ClusterSession, publication: Publication | None, image: Image, cluster_time: int) -> None:
@@ -313,9 +330,22 @@ class OpenSessions:
         session.events.append(event)
         self._told[session.id] = session
 
-    def send(self) -> None:
+    def note_mark(self, session_id: int, number: int, position: int) -> None:
+        """A client has marked which message comes next, and hears when that is committed."""
+        self._marks[session_id] = number, position
+
+    def _tell_marks(self, leadership: Leadership, commit_position: int) -> None:
+        committed = [session_id for session_id, mark in self._marks.items() if mark[1] <= commit_position]
+        for session_id in committed:
+            number, position = self._marks.pop(session_id)
+            session = self._sessions.get(session_id)
+            if session is not None and len(session.events) < EVENTS_MAX:
+                self.tell(session, _sequenced(leadership.leadership_term_id, session_id, number, position))
+
+    def send(self, leadership: Leadership, commit_position: int) -> None:
         """Sends queued events to sessions that are open or were closed just now."""
         self._connect_some()
+        self._tell_marks(leadership, commit_position)
         for session in list(self._told.values()):
             self._send_events(session)
             if not session.events:

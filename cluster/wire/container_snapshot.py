@@ -28,6 +28,8 @@ class ServiceSnapshot(NamedTuple):
     timers: tuple[tuple[int, int], ...]
     """(correlation id, deadline)."""
     requests: tuple[IdentityState, ...] = ()
+    numbers: tuple[Any, ...] = ()
+    """SessionNumbers: encoded where they are written, decoded where they were read."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -44,6 +46,7 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
         yield codecs.TIMER.encode(correlation_id=correlation_id, deadline=deadline)
     for state in snapshot.requests:
         yield from _encode_identity(state)
+    yield from snapshot.numbers
     yield _marker(snapshot, SnapshotMark.END)
 
 
@@ -109,6 +112,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     sessions: list[Any] = []
     timers: list[tuple[int, int]] = []
     requests: list[IdentityState] = []
+    numbers: list[Any] = []
     for message in messages:
         table: Any
         values: Any
@@ -119,6 +123,8 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
             timers.append((values.correlation_id, values.deadline))
         elif table is ordo_codecs.IDENTITY and begin is not None:
             requests.append(_decode_identity(values))
+        elif table is ordo_codecs.SESSION_NUMBERS and begin is not None:
+            numbers.append(values)
         elif table is ordo_codecs.KEPT_ANSWER and requests:
             _add_answer(requests[-1], values)
         elif table is not codecs.SNAPSHOT_MARKER:
@@ -140,6 +146,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 tuple(sessions),
                 tuple(timers),
                 tuple(requests),
+                tuple(numbers),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
 

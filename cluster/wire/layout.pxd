@@ -18,6 +18,7 @@ cdef enum:
     OPEN_IDENTITY_ID = 40
     REQUEST_ID = 41
     ANSWER_ID = 43
+    MESSAGE_MARK_ID = 47
 
 cdef enum:  # template ids
     SESSION_MESSAGE_HEADER_ID = 1
@@ -64,8 +65,10 @@ cdef enum:  # SessionMessageHeader: every application message's prefix
     SESSION_HEADER_SESSION_ID = 16         # i64; negative in the log: a message from a service
     SESSION_HEADER_TIMESTAMP = 24          # i64, cluster time
 
-cdef enum:  # OpenIdentity, Request and Answer: the fields of a SessionMessageHeader come first
+cdef enum:  # OpenIdentity, Request, Answer and MessageMark: the fields of a SessionMessageHeader come first
     OPEN_IDENTITY_BLOCK = 56
+    MESSAGE_MARK_BLOCK = 48
+    MESSAGE_MARK_NUMBER = 32               # i64
     REQUEST_BLOCK = 48
     REQUEST_LENGTH = 56                    # then the payload
     REQUEST_OPEN_POSITION = 32             # i64
@@ -180,6 +183,8 @@ cdef inline bint is_for_container(const uint8_t* message, int64_t length_bytes) 
     cdef int template = ordo_template_id(message, length_bytes)
     if template == REQUEST_ID:
         return ordo_get_u16(message) >= REQUEST_BLOCK
+    if template == MESSAGE_MARK_ID:
+        return ordo_get_u16(message) >= MESSAGE_MARK_BLOCK
     return template == OPEN_IDENTITY_ID and ordo_get_u16(message) >= OPEN_IDENTITY_BLOCK
 
 cdef inline void put_ordo_header(uint8_t* message, int block_length, int template) noexcept nogil:

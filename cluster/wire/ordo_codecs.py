@@ -56,6 +56,28 @@ class AnswerStatus(IntEnum):
     """Not executed: no identity was opened at this position, it has expired, or another client has opened it since."""
 
 
+class AcknowledgementLevel(IntEnum):
+    """What has become of a message of `send`; travels as i32."""
+
+    SEQUENCED = 1
+    """It is in the log, on a quorum."""
+    EXECUTED = 2
+    """The leader's service has executed it."""
+
+
+class PreviousSession(IntEnum):
+    """What the cluster knows of the session that a MessageMark names as the one before; travels as i32."""
+
+    NONE = 0
+    """None was named."""
+    RESOLVED = 1
+    """It is closed; the gaps say what is missing of it."""
+    OPEN = 2
+    """Its messages may still come into the log: to be asked again."""
+    UNKNOWN = 3
+    """It was closed too long ago, or no mark of it is in the log."""
+
+
 class SnapshotPart(IntEnum):
     """What a SnapshotRequest asks for; travels as i32."""
 
@@ -239,6 +261,33 @@ IDENTITY = _message(
 """A service's snapshot, before its END marker."""
 KEPT_ANSWER = _message("KeptAnswer", 45, "number i64; log_position i64; status i32", "payload bytes")
 """A service's snapshot: an answer to the Identity before it. The next one of its number goes on with its payload."""
+
+# Messages of `send` and `offer`: which of them the log has (docs/CLIENT.md, What became of a message)
+MESSAGE_MARK = _message(
+    "MessageMark",
+    47,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64;number i64; confirmed i64; previous_session_id i64",
+)
+"""Ingress and log. The client numbers its messages over all its sessions; those that follow in this session are
+numbered from `number` on. `confirmed`: it knows what became of those up to this one. `previous_session_id`: a session
+of its own that is over, of whose last messages it does not know; -1: none."""
+MESSAGES_MARKED = _message(
+    "MessagesMarked",
+    48,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
+    "number i64; known_number i64; log_position i64; level i32; previous i32",
+    "gaps bytes",
+)
+"""Egress: every message below `number` is in the log, but for the gaps: rows of i64 first number and i64 number after
+the last, which are not and never will be; of those below `known_number` the cluster does not know any more. `level`: an
+AcknowledgementLevel; there are gaps with EXECUTED only. `previous`: a PreviousSession."""
+SESSION_NUMBERS = _message(
+    "SessionNumbers",
+    49,
+    "cluster_session_id i64; previous_session_id i64; first_number i64; next_number i64; known_number i64; is_open i32",
+    "gaps bytes",
+)
+"""A service's snapshot, before its END marker: the state behind MessagesMarked, of a session that has sent a mark."""
 
 
 def split_identity(identity: bytes) -> dict[str, int]:

@@ -19,6 +19,7 @@ PUBLIC = {
     *("LogEntry", "LogReader", "NativeClusteredService", "NativeSession", "NewLeadershipTermEvent", "OfferResult"),
     *("OrdoError", "Payload", "PendingQuery", "PendingRequest", "QueryReply", "RecordedMessage"),
     *("RecordingDescriptor", "RecordingSignal", "Reject", "ReplayStream", "Role", "ServiceMessage", "SignalEvent"),
+    *("Acknowledged", "HandedOver", "Unsequenced"),
     *("SnapshotReader", "SnapshotWriter", "TimeUnit", "__version__"),
     *("Authenticator", "Right", "SessionProxy", "credentials_from_environment", "credentials_from_file"),
 }
@@ -46,6 +47,8 @@ def test_a_client_shows_what_is_its_users() -> None:
         *("close", "descriptor", "flush", "has_unsent_requests", "identity", "is_closed", "is_connected", "native"),
         *("outstanding_requests", "park", "poll", "query", "recovered_requests", "request", "request_many"),
         *("request_trouble", "send", "start_query", "submit", "unsent"),
+        *("await_sequenced", "demand_acknowledgements", "executed", "is_all_known", "last_number", "sequenced"),
+        "sequenced_position",
     }
 
 

@@ -15,6 +15,7 @@ from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request, decode
 from tests.simulation.queries import Asking, QueryWorld
 from tests.simulation.requests import Requesting
 from tests.simulation.timeline import NEVER_NS, Actor
+from tests.simulation.tracking import Tracking
 from transport.client import TransportClient
 from transport.client_transport import ClientTransport
 from transport.driver.config import MediaDriverConfig
@@ -62,6 +63,7 @@ class SimulatedClient(Actor):
         self.answered_last = 0
         self.asking = Asking(self)
         self.requesting = Requesting(self) if world.options.requests else None
+        self.tracking = Tracking(self) if world.options.tracks else None
         self._driver: MediaDriver | None = None
         self._transport: ClientTransport | None = None
         self._next_operation_ns = 0
@@ -106,10 +108,15 @@ class SimulatedClient(Actor):
         options = self.world.options
         assert self._transport is not None
         self._unanswered.clear()
+        tracking = self.tracking
+        if tracking is not None:
+            tracking.begin()
         self.session = ClusterClient(
             [f"{node_address(i)}:{PORT}" for i in range(options.nodes + options.spares)],
             f"aeron:udp?endpoint={self.address}:0",
             on_message=self._on_message,
+            on_acknowledged=None if tracking is None else tracking.on_acknowledged,
+            on_unsequenced=None if tracking is None else tracking.on_unsequenced,
             transport=self._transport,
             wait=False,
             journal=self.requesting.make_journal() if self.requesting else None,
@@ -249,6 +256,8 @@ class SimulatedClient(Actor):
         if result <= 0:
             return False
         self.number = request.number
+        if self.tracking is not None:
+            self.tracking.offered(self.session.last_number, request)
         self._unanswered.add(request.number)
         self.world.clients_history.offered(request, self.world.now_ns)
         if request.kind is Kind.WRITE:

@@ -85,6 +85,8 @@ class Options:
     messages: bool = True
     requests: str = ""
     """How clients ask: "" by offers, "requests", or "journal": by requests that outlive their process."""
+    tracks: bool = False
+    """Clients that ask by offers are told which of them the log has."""
     poison_chance: float = 0.0
     """The chance that a request makes every service raise."""
     own_error_mean_ns: int = 0
@@ -126,6 +128,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
     if with_links:
         _draw_links(options, rng)
         _draw_errors(options, rng)
+        _draw_tracking(options, rng)
     return options
 
 
@@ -241,6 +244,12 @@ def _draw_links(options: Options, rng: Random) -> None:
         options.registers = 1
     can_do_without = options.nodes >= 3 and not (options.loss_mean_ns or options.membership_mean_ns)
     options.faulty_minority = rng.random() < 0.5 and can_do_without
+
+
+def _draw_tracking(options: Options, rng: Random) -> None:
+    """What is left out is in the log and was not executed: nothing to check here."""
+    leaves_out = options.poison_chance or options.own_error_mean_ns
+    options.tracks = rng.random() < 0.5 and not options.requests and not leaves_out
 
 
 def _draw_errors(options: Options, rng: Random) -> None:

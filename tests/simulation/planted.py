@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from cluster.client.acknowledgements import Acknowledgements
 from cluster.client.journal import Journal
 from cluster.client.requests import ClientRequests
 from cluster.container.queries import ContainerQueries
@@ -496,6 +497,27 @@ def snapshots_forget_answers(patch: Patch) -> None:
     patch(container_snapshot, "decode", decode)
 
 
+def snapshots_forget_how_many_messages_came(patch: Patch) -> None:
+    """A member that starts from a snapshot counts the messages of a session from the session's beginning."""
+    original = container_snapshot.decode
+
+    def decode(messages: Any) -> Any:
+        snapshot = original(messages)
+        return snapshot._replace(numbers=tuple(row._replace(next_number=row.first_number) for row in snapshot.numbers))
+
+    patch(container_snapshot, "decode", decode)
+
+
+def a_new_term_begins_without_a_mark(patch: Patch) -> None:
+    """What was lost with a leader is not told apart from what follows."""
+    original = Acknowledgements.begin
+
+    def begin(self: Acknowledgements, publication: Any, now_ns: int) -> bool:
+        return self._session.session_id == self._session_id or original(self, publication, now_ns)
+
+    patch(Acknowledgements, "begin", begin)
+
+
 def identities_expire_too_early(patch: Patch) -> None:
     """An identity is forgotten while its client lives."""
     original = ServiceContainer.__init__
@@ -579,6 +601,8 @@ PLANTED: tuple[Plant, ...] = (
     a_fetched_snapshot_keeps_the_old_log,
     snapshots_forget_requests,
     snapshots_forget_answers,
+    snapshots_forget_how_many_messages_came,
+    a_new_term_begins_without_a_mark,
     identities_expire_too_early,
     requests_are_sent_before_they_are_in_the_journal,
     a_closed_client_confirms_what_it_has_not_seen,

@@ -104,6 +104,10 @@ def check_answers(world: World) -> None:
         unanswered = client.requesting.unanswered() if client.requesting is not None else []
         if unanswered:
             raise Violation(f"{client.name}: requests {unanswered} were executed and never answered")
+        if client.tracking is not None:
+            client.tracking.check()
+    if world.violation is not None:
+        raise world.violation
 
 
 class Probes:

@@ -53,6 +53,8 @@ SEEDS_NEEDED: dict[str, int] = {
     "a_fetched_snapshot_keeps_the_old_log": 8,
     "snapshots_forget_requests": 1,
     "snapshots_forget_answers": 1,
+    "snapshots_forget_how_many_messages_came": 5,
+    "a_new_term_begins_without_a_mark": 4,
     "identities_expire_too_early": 1,
     "requests_are_sent_before_they_are_in_the_journal": 1,
     "a_closed_client_confirms_what_it_has_not_seen": 1,
@@ -105,6 +107,10 @@ OPTIONS = {
     ),
     "snapshots_forget_requests": ASKING,
     "snapshots_forget_answers": ASKING,
+    "snapshots_forget_how_many_messages_came": replace(
+        ASKING, requests="", tracks=True, client_mean_ns=0, nodes=1, kill_mean_ns=200 * MS, snapshot_mean_ns=30 * MS
+    ),
+    "a_new_term_begins_without_a_mark": replace(ASKING, requests="", tracks=True, client_mean_ns=0),
     "identities_expire_too_early": ASKING,
     "requests_are_sent_before_they_are_in_the_journal": ASKING,
     "a_closed_client_confirms_what_it_has_not_seen": ASKING,

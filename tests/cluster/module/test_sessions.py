@@ -93,11 +93,11 @@ def test_a_new_leader_reaches_thousands_of_sessions_a_few_at_a_time() -> None:
     sessions.lead(Term(SECOND_NS), 0)
     asked = [client.asked]
     while asked[-1] < 100:
-        sessions.send()
+        sessions.send(Term(SECOND_NS), 0)
         asked.append(client.asked)
     assert asked == [32, 64, 96, 100]
     sessions.lead(Term(SECOND_NS), 0)
     sessions.lose_leadership()
     before = client.asked
-    sessions.send()
+    sessions.send(Term(SECOND_NS), 0)
     assert client.asked == before

@@ -1,0 +1,283 @@
+"""What became of the messages of `send` and `offer`: in the log, executed, or neither (docs/CLIENT.md).
+
+Messages are numbered 1, 2, 3 over all sessions, and kept until their fate is known. A MessageMark goes before the first
+message of every session, of every term and of every new publication to the leader, and from time to time behind
+messages that nothing is known of. The answers say up to which number everything is in the log, and which numbers never
+will be.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import AcknowledgementLevel, PreviousSession
+from runtime.errors import NotSequencedError
+
+if TYPE_CHECKING:
+    from transport.publication import ExclusivePublication
+
+NULL_VALUE = -1
+RETRY_NS = 250_000_000
+"""When a mark was not answered for so long, the next one is sent; then it doubles."""
+RETRY_NS_MAX = 4_000_000_000
+LEVELS = ("sequenced", "executed")
+_GAP_BYTES = 16
+
+
+class HandedOver(int):
+    """The position of a message in the client's own stream to the leader: it is on its way, and may still be lost.
+
+    `number`: of the message, where the client is told what becomes of its messages; otherwise 0.
+    """
+
+    number: int
+
+    def __new__(cls, position: int, number: int) -> HandedOver:
+        made = super().__new__(cls, position)
+        made.number = number
+        return made
+
+
+class Acknowledged(NamedTuple):
+    """Every message up to `number` has come to this level, at `log_position` or below, but for those given back."""
+
+    level: str
+    """"sequenced": in the log, on a quorum; "executed": by the leader's service."""
+    number: int
+    log_position: int
+
+
+class Unsequenced(NamedTuple):
+    """A message that is not in the log, and never will be. With `is_certain` False nobody can tell: it may be."""
+
+    number: int
+    payload: bytes
+    is_certain: bool
+
+
+class MarkedSession(Protocol):
+    """What acknowledgements need of the session they go with; the session may be another one each time."""
+
+    @property
+    def session_id(self) -> int: ...
+    @property
+    def leadership_term_id(self) -> int: ...
+    @property
+    def leader_ingress(self) -> ExclusivePublication | None:
+        """None while there is no leader to send to."""
+
+    def note_sent(self) -> None:
+        """Something was sent."""
+
+
+class KeptMessages(Protocol):
+    """The native half of the client, which keeps messages."""
+
+    def keep_messages(self, kept: deque[bytes] | None, bytes_max: int) -> None: ...
+    def take_kept(self) -> bytes: ...
+
+
+class Acknowledgements:
+    """The messages of one client. `begin` goes before the first message of a session, term or publication; `work` once
+    a duty cycle sends marks."""
+
+    def __init__(
+        self,
+        session: MarkedSession,
+        loop: KeptMessages,
+        *,
+        interval_ns: int,
+        patience_ns: int,
+        kept_bytes_max: int,
+        on_acknowledged: Callable[[Acknowledged], object] | None,
+        on_unsequenced: Callable[[Unsequenced], object] | None,
+    ) -> None:
+        """Marks are sent every `interval_ns` while there is something to know; what became of a session that was lost
+        is asked for `patience_ns`."""
+        self._session = session
+        self._loop = loop
+        self._interval_ns = interval_ns
+        self._patience_ns = patience_ns
+        self._on_acknowledged = on_acknowledged or (lambda acknowledged: None)
+        self._on_unsequenced = on_unsequenced or (lambda message: None)
+        self.sequenced = Acknowledged("sequenced", 0, NULL_VALUE)
+        self.executed = Acknowledged("executed", 0, NULL_VALUE)
+        self._kept: deque[bytes] = deque()
+        self._first = 1
+        """Number of the oldest that is kept."""
+        self._confirmed = 0
+        self._session_id = NULL_VALUE
+        self._session_first = self._epoch_first = 1
+        """Numbers of the first message of this session, and of this term and publication."""
+        self._previous_id = NULL_VALUE
+        self._previous_deadline_ns = 0
+        self._marked = 0
+        """Number of the mark that is not answered, or 0."""
+        self._retry_ns = self._due_ns = 0
+        self._retry_interval_ns = RETRY_NS
+        self._watched: dict[int, Unsequenced | None] = {}
+        loop.keep_messages(self._kept, kept_bytes_max)
+
+    @property
+    def next_number(self) -> int:
+        return self._first + len(self._kept)
+
+    # Marks
+
+    def begin(self, publication: ExclusivePublication | None, now_ns: int) -> bool:
+        """Says where the messages of this session, term and publication begin. False: nothing may be sent yet."""
+        if publication is None:
+            return False
+        if self._session.session_id != self._session_id:
+            self._change_session(now_ns)
+        self._retry_interval_ns = RETRY_NS
+        if self._send_mark(publication, now_ns):
+            self._epoch_first = self._marked
+            return True
+        return False
+
+    def _change_session(self, now_ns: int) -> None:
+        """What is kept went with a session that is over: the cluster may still know what has come of it."""
+        if self._kept and self._session_first < self.next_number:
+            self._give_back_before(self._session_first)
+            self._previous_id = self._session_id
+            self._previous_deadline_ns = now_ns + self._patience_ns
+        self._session_id = self._session.session_id
+        self._session_first = self.next_number
+
+    def _send_mark(self, publication: ExclusivePublication, now_ns: int) -> bool:
+        session, number = self._session, self.next_number
+        message = ordo_codecs.MESSAGE_MARK.encode(
+            leadership_term_id=session.leadership_term_id,
+            cluster_session_id=session.session_id,
+            timestamp=0,
+            number=number,
+            confirmed=self._confirmed,
+            previous_session_id=self._previous_id,
+        )
+        if publication.offer(message) <= 0:
+            return False
+        session.note_sent()
+        self._marked = number
+        self._retry_ns = now_ns + self._retry_interval_ns
+        self._retry_interval_ns = min(2 * self._retry_interval_ns, RETRY_NS_MAX)
+        return True
+
+    @property
+    def is_complete(self) -> bool:
+        """Of everything that was handed over it is known whether the log has it."""
+        return not self._kept
+
+    def _wants_mark(self) -> bool:
+        return bool(self._kept) or any(number > self.executed.number for number in self._watched)
+
+    def work(self, now_ns: int) -> None:
+        publication = self._session.leader_ingress
+        if publication is None:
+            return
+        if self._marked:
+            if now_ns >= self._retry_ns:
+                self._send_mark(publication, now_ns)
+        elif now_ns >= self._due_ns and self._wants_mark():
+            self._send_mark(publication, now_ns)
+
+    # Answers
+
+    def on_marked(self, values: Any, now_ns: int) -> None:
+        """A MessagesMarked of this session."""
+        if values.level == AcknowledgementLevel.SEQUENCED:
+            self._on_sequenced(values)
+        elif self._takes_previous(values, now_ns):
+            if values.number >= self._marked:
+                self._marked = 0
+                self._due_ns = 0 if self._watched else now_ns + self._interval_ns
+                self._retry_interval_ns = RETRY_NS
+            self._previous_id = NULL_VALUE
+            gaps = memoryview(values.gaps).cast("B")
+            rows = [gaps[start : start + _GAP_BYTES] for start in range(0, len(gaps) - _GAP_BYTES + 1, _GAP_BYTES)]
+            pairs = [(int.from_bytes(row[:8], "little"), int.from_bytes(row[8:], "little")) for row in rows]
+            self._confirmed = max(self._confirmed, values.number - 1)
+            self._resolve(values.number, values.known_number, pairs)
+            self._advance(values.number - 1, values.log_position, is_executed=True)
+
+    def _on_sequenced(self, values: Any) -> None:
+        """Says something only of what went the same way as the mark: of anything before, the service must tell."""
+        if self._first >= self._epoch_first and self._previous_id == NULL_VALUE:
+            self._resolve(values.number, 0, [])
+            self._advance(values.number - 1, values.log_position, is_executed=False)
+
+    def _takes_previous(self, values: Any, now_ns: int) -> bool:
+        """Whether the answer can be used: not while the session before may still get messages into the log."""
+        if self._previous_id == NULL_VALUE or values.previous == PreviousSession.RESOLVED:
+            return True
+        if values.previous == PreviousSession.OPEN and now_ns < self._previous_deadline_ns:
+            self._retry_interval_ns = RETRY_NS
+            self._retry_ns = min(self._retry_ns, now_ns + RETRY_NS)
+            return False
+        self._give_back_before(self._session_first)
+        return True
+
+    def _resolve(self, number: int, known_number: int, gaps: list[tuple[int, int]]) -> None:
+        """Everything below `number` has a fate."""
+        lost: list[Unsequenced] = []
+        while self._kept and self._first < number:
+            payload, one = self._loop.take_kept(), self._first
+            self._first += 1
+            if one < known_number:
+                lost.append(Unsequenced(one, payload, False))
+            elif gaps and any(begin <= one < end for begin, end in gaps):
+                lost.append(Unsequenced(one, payload, True))
+        self._give_back(lost)
+
+    def _advance(self, number: int, log_position: int, *, is_executed: bool) -> None:
+        changed = []
+        if number > self.sequenced.number:
+            self.sequenced = Acknowledged("sequenced", number, log_position)
+            changed.append(self.sequenced)
+        if is_executed and number > self.executed.number:
+            self.executed = Acknowledged("executed", number, log_position)
+            changed.append(self.executed)
+        for acknowledged in changed:
+            self._on_acknowledged(acknowledged)
+
+    def _give_back_before(self, number: int) -> None:
+        """Of these nothing can be known any more."""
+        lost = []
+        while self._kept and self._first < number:
+            lost.append(Unsequenced(self._first, self._loop.take_kept(), False))
+            self._first += 1
+        self._give_back(lost)
+
+    def _give_back(self, lost: list[Unsequenced]) -> None:
+        for message in lost:
+            if message.number in self._watched:
+                self._watched[message.number] = message
+            else:
+                self._on_unsequenced(message)
+
+    def give_up(self) -> None:
+        """The client is closed, and hears nothing more."""
+        self._give_back_before(self.next_number)
+
+    # One message
+
+    def watch(self, number: int) -> None:
+        """`has_reached` will be asked for this message."""
+        self._watched[number] = None
+        self._due_ns = 0
+
+    def has_reached(self, number: int, level: str) -> bool:
+        """Whether a message that is watched has come so far. Raises NotSequencedError when it never will."""
+        lost = self._watched[number]
+        if lost is not None and lost.is_certain:
+            raise NotSequencedError("the message is not in the log, and never will be: it can be sent again")
+        if lost is not None:
+            raise NotSequencedError("nobody can tell whether the message is in the log", is_certain=False)
+        return number <= (self.sequenced if level == LEVELS[0] else self.executed).number
+
+    def forget(self, number: int) -> None:
+        """It is not asked for any more."""
+        del self._watched[number]

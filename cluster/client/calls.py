@@ -1,0 +1,277 @@
+"""The calls of a cluster client that send messages and make requests (docs/CLIENT.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgements, HandedOver, Unsequenced
+from cluster.client.journal import Journal, JournalFile
+from cluster.client.requests import Answer, ClientRequests, PendingRequest
+from cluster.client.settings import ClientSettings, to_ns
+from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, SessionClosedError
+from service_api.service import OfferResult
+
+if TYPE_CHECKING:
+    from cluster.client.link import SessionLink
+    from cluster.client.loop import ClientLoop
+    from service_api.service import Payload
+    from transport.client_transport import ClientTransport
+
+TICK_INTERVAL_NS = 1_000_000
+UNHEARD_NS = 1_000_000_000
+SEND_PARK_NS = 100_000
+
+
+class ClientCalls:
+    """What an application asks of its client; the client itself keeps the session."""
+
+    settings: ClientSettings
+    state: Any
+    _loop: ClientLoop
+    _link: SessionLink
+    _transport: ClientTransport
+    _requests: ClientRequests | None
+    _acknowledgements: Acknowledgements | None
+    offer: Callable[[Payload], int]
+
+    # The client's
+
+    def poll(self, limit: int = ...) -> int:
+        raise NotImplementedError
+
+    @property
+    def is_closed(self) -> bool:
+        raise NotImplementedError
+
+    def _park(self, timeout_ns: int) -> None:
+        raise NotImplementedError
+
+    def _drive(self) -> int:
+        raise NotImplementedError
+
+    def _closed_error(self) -> SessionClosedError:
+        raise NotImplementedError
+
+    def _begin_acknowledging(self) -> None:
+        """Messages are about to be tracked."""
+        raise NotImplementedError
+
+    # Messages
+
+    def send(self, payload: Payload, *, timeout_s: float | None = None, until: str = "") -> HandedOver:
+        """Offers until the message is taken, polling meanwhile, and returns its position. Also through a change of the
+        leader.
+
+        That the message was taken does not say that the log has it. With `until` "sequenced" this waits until it is in
+        the log, on a quorum; with "executed", until the leader's service has executed it.
+        Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s), SessionClosedError when the session
+        is over, ClusterError for a message that is too long; with `until` NotSequencedError when the message is lost.
+        """
+        if until:
+            return self._send_until(payload, until, timeout_s)
+        driven_ns = self._loop.driven_ns
+        if driven_ns and self._transport.clock.now() - driven_ns > UNHEARD_NS and not self._loop.is_in_callback:
+            self.poll()  # this process was stopped for a while: what was true before may be so no more
+        result = self.offer(payload)
+        if result < 0:
+            result = self._send_slowly(payload, timeout_s)
+        number = self.last_number
+        self._loop.flush()
+        return HandedOver(result, number)
+
+    def _send_slowly(self, payload: Payload, timeout_s: float | None) -> int:
+        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        while (result := self.offer(payload)) < 0:
+            if result == OfferResult.MESSAGE_TOO_LONG:
+                raise ClusterError(
+                    f"message of {len(payload)} bytes: longer than the ingress or the cluster's log takes; see the "
+                    "term-length of ingress_channel and log_term_length of the nodes"
+                )
+            if self._transport.clock.now() > deadline_ns:
+                why = f"result={OfferResult(result).name} state={self.state.name}"
+                raise ClusterTimeoutError(f"message not taken in time: {why}")
+            if self.poll() == 0:
+                self._park(SEND_PARK_NS)
+        return result
+
+    def _send_until(self, payload: Payload, level: str, timeout_s: float | None) -> HandedOver:
+        if self._loop.is_in_callback:
+            raise ClusterError("a message is waited for, which no callback can do: use send without `until` there")
+        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        tracked = self.demand_acknowledgements(level)
+        handed_over = self.send(payload, timeout_s=timeout_s)
+        tracked.watch(handed_over.number)
+        try:
+            while not tracked.has_reached(handed_over.number, level):
+                if self.poll() == 0:
+                    if self._transport.clock.now() > deadline_ns:
+                        raise ClusterTimeoutError(f"message handed over, and not known to be {level} in time")
+                    self._park(TICK_INTERVAL_NS)
+        finally:
+            tracked.forget(handed_over.number)
+        return handed_over
+
+    def demand_acknowledgements(self, level: str) -> Acknowledgements:
+        """Has the client track its messages from now on; for a call that waits for a level."""
+        if level not in LEVELS:
+            raise ConfigurationError(f"until={level!r}: must be one of {', '.join(LEVELS)}")
+        if self._acknowledgements is None:
+            self._track_messages(None, None)
+            self._begin_acknowledging()
+        assert self._acknowledgements is not None
+        return self._acknowledgements
+
+    def _track_messages(
+        self,
+        on_acknowledged: Callable[[Acknowledged], object] | None,
+        on_unsequenced: Callable[[Unsequenced], object] | None,
+    ) -> None:
+        settings = self.settings
+        self._acknowledgements = Acknowledgements(
+            self._link,
+            self._loop,
+            interval_ns=to_ns(settings.acknowledge_interval_s),
+            patience_ns=to_ns(settings.connect_timeout_s),
+            kept_bytes_max=settings.unsequenced_bytes_max,
+            on_acknowledged=on_acknowledged,
+            on_unsequenced=on_unsequenced,
+        )
+
+    def await_sequenced(self, *, timeout_s: float | None = None) -> None:
+        """Polls until it is known of everything that was handed over whether the log has it: the rest was given back.
+
+        For a client that tracks its messages; before it is closed, for example. Raises ClusterTimeoutError.
+        """
+        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        while not self.is_all_known:
+            if self.poll() == 0:
+                if self._transport.clock.now() > deadline_ns:
+                    raise ClusterTimeoutError("messages handed over, and not known to be sequenced in time")
+                self._park(TICK_INTERVAL_NS)
+
+    @property
+    def is_all_known(self) -> bool:
+        """Of everything that was handed over it is known whether the log has it."""
+        return self._acknowledgements is None or self._acknowledgements.is_complete
+
+    @property
+    def last_number(self) -> int:
+        """Of the message that was handed over last; 0 while the client does not track them."""
+        return 0 if self._acknowledgements is None else self._acknowledgements.next_number - 1
+
+    @property
+    def sequenced(self) -> Acknowledged | None:
+        """How far messages are in the log; None while the client does not track them."""
+        return None if self._acknowledgements is None else self._acknowledgements.sequenced
+
+    @property
+    def executed(self) -> Acknowledged | None:
+        """How far messages are executed by the leader's service; None while the client does not track them."""
+        return None if self._acknowledgements is None else self._acknowledgements.executed
+
+    @property
+    def sequenced_position(self) -> int:
+        """A log position that has every message up to `sequenced.number` below it; -1 before the first."""
+        return -1 if self._acknowledgements is None else self._acknowledgements.sequenced.log_position
+
+    # Requests
+
+    def request(self, payload: Payload, *, timeout_s: float | None = None) -> Answer:
+        """Has the service execute a message once, and returns its answer; polls until it is there.
+
+        It is sent again by itself, through changes of the leader and new sessions. Raises RejectedError with the
+        service's reason; ClusterTimeoutError after `timeout_s` (default: message_timeout_s), when the request goes on
+        and may still be executed, once; AnswerTooLongError; IdentityError when the cluster does not know the client any
+        more; ClusterError for a payload that is too long.
+        """
+        return self.submit(payload).result(timeout_s)
+
+    def request_many(self, payloads: Iterable[Payload], *, timeout_s: float | None = None) -> list[Answer]:
+        """As `request` for each, in order, with as many under way at a time as may be. Raises the first error, when all
+        are done; `submit` tells more of each. `timeout_s` is for all of them together."""
+        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        pending = [self.submit(payload) for payload in payloads]
+        for one in pending:
+            if not one.is_done:
+                self._await_request(one, max(deadline_ns - self._transport.clock.now(), 1) / 1e9)
+        return [one.result() for one in pending]
+
+    def submit(self, payload: Payload, *, on_done: Callable[[PendingRequest], object] | None = None) -> PendingRequest:
+        """`request` without waiting: it is sent, sent again, and done, while `poll` is called, where `on_done` is, too.
+
+        With `outstanding_requests_max` under way it polls until there is room. Raises as `request`.
+        """
+        if self._requests is None:
+            if self.is_closed:
+                raise self._closed_error()
+            self._requests = self._make_requests(None)
+        if not self._requests.has_room:
+            self._await_room()
+        return self._requests.submit(bytes(payload), on_done)
+
+    @property
+    def identity(self) -> bytes:
+        """16 bytes that name this client to the service in its requests. Empty before the first one."""
+        return b"" if self._requests is None else self._requests.identity
+
+    @property
+    def recovered_requests(self) -> list[PendingRequest]:
+        """What an earlier process left unanswered in the journal, in order. They are under way again; an answer that
+        the earlier process has seen may come once more."""
+        return [] if self._requests is None else self._requests.recovered
+
+    @property
+    def outstanding_requests(self) -> int:
+        """Requests that are not answered."""
+        return 0 if self._requests is None else len(self._requests)
+
+    @property
+    def has_unsent_requests(self) -> bool:
+        """Whether requests wait for room in the ingress, for a leader, or for the identity to be opened."""
+        return self._requests is not None and self._requests.has_unsent
+
+    @property
+    def request_trouble(self) -> str:
+        """Why requests are not being answered, as far as this client knows; empty when nothing is wrong."""
+        return "" if self._requests is None else self._requests.trouble
+
+    def _make_requests(self, journal: Journal | None) -> ClientRequests:
+        settings = self.settings
+        if journal is None and settings.journal:
+            journal = Journal(JournalFile(settings.journal), settings.identity, synced=settings.journal_sync)
+        draws = self._transport.random.stream("requests")
+        requests = ClientRequests(
+            self._link,
+            identity=settings.identity or draws.randbytes(16),
+            incarnation=draws.getrandbits(63),
+            retry_interval_ns=to_ns(settings.request_retry_interval_s),
+            outstanding_max=settings.outstanding_requests_max,
+            journal=journal,
+            wait=self._await_request,
+        )
+        self._loop.set_on_answer(requests.on_answer)
+        return requests
+
+    def _await_request(self, pending: PendingRequest, timeout_s: float | None) -> None:
+        assert self._requests is not None
+        if self._loop.is_in_callback:
+            raise ClusterError("a request waits for its answer, which no callback can: use submit there")
+        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        self._drive()
+        while not pending.is_done:
+            if self.poll() == 0 and not pending.is_done:
+                if self._transport.clock.now() > deadline_ns:
+                    raise self._requests.timeout(pending)
+                self._park(TICK_INTERVAL_NS)
+
+    def _await_room(self) -> None:
+        assert self._requests is not None
+        if self._loop.is_in_callback:
+            raise ClusterError(f"{len(self._requests)} requests are under way: see outstanding_requests_max")
+        deadline_ns = self._transport.clock.now() + to_ns(self.settings.message_timeout_s)
+        while not self._requests.has_room:
+            if self.poll() == 0:
+                if self._transport.clock.now() > deadline_ns:
+                    raise ClusterTimeoutError(f"no room for a request: {self._requests.trouble}")
+                self._park(SEND_PARK_NS)

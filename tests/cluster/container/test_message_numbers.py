@@ -1,0 +1,96 @@
+"""Which messages of a client the log has, as a container counts them (cluster/container/message_numbers.py)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cluster.container.message_numbers import CLOSED_MAX, GAPS_MAX, MessageNumbers, decode_gaps
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import PreviousSession
+
+
+class Session:
+    def __init__(self, session_id: int) -> None:
+        self.id = session_id
+        self.next_number = -1
+
+    def messages(self, count: int) -> None:
+        """As the container's loop counts them."""
+        if self.next_number >= 0:
+            self.next_number += count
+
+
+class Mark(NamedTuple):
+    number: int
+    confirmed: int = 0
+    previous_session_id: int = -1
+
+
+def gaps_of(answer: dict[str, Any]) -> list[tuple[int, int]]:
+    return decode_gaps(answer["gaps"])
+
+
+def test_what_is_missing_before_a_mark_is_a_gap_until_the_client_has_confirmed_it() -> None:
+    numbers, session = MessageNumbers(), Session(5)
+    session.messages(3)  # before the first mark nothing is counted
+    assert gaps_of(numbers.mark(session, Mark(1))) == []
+    session.messages(4)
+    assert gaps_of(numbers.mark(session, Mark(5))) == []
+    session.messages(2)  # of 10: the leader was lost with eight of them
+    assert gaps_of(numbers.mark(session, Mark(15, confirmed=4))) == [(7, 15)]
+    session.messages(1)
+    assert gaps_of(numbers.mark(session, Mark(20, confirmed=4))) == [(7, 15), (16, 20)]
+    assert gaps_of(numbers.mark(session, Mark(20, confirmed=19))) == []
+
+
+def test_a_session_goes_on_where_the_clients_last_one_was_closed() -> None:
+    numbers, old, new = MessageNumbers(), Session(5), Session(6)
+    numbers.mark(old, Mark(1))
+    old.messages(3)
+    answer = numbers.mark(new, Mark(11, 0, 5))
+    assert answer["previous"] == PreviousSession.OPEN and gaps_of(answer) == []
+    old.messages(2)
+    numbers.close(old)
+    new.messages(1)
+    for _ in range(2):  # the first answer may be lost
+        answer = numbers.mark(new, Mark(12, 0, 5))
+        assert answer["previous"] == PreviousSession.RESOLVED and gaps_of(answer) == [(6, 11)]
+    assert numbers.mark(Session(7), Mark(1, 0, 99))["previous"] == PreviousSession.UNKNOWN
+
+
+def test_what_is_kept_is_bounded_and_says_what_it_has_forgotten() -> None:
+    numbers, session = MessageNumbers(), Session(5)
+    for number in range(1, 2 * GAPS_MAX + 2):
+        answer = numbers.mark(session, Mark(10 * number))
+    assert len(gaps_of(answer)) == GAPS_MAX
+    assert answer["known_number"] == gaps_of(answer)[0][0] == 10 * (GAPS_MAX + 1)
+    for session_id in range(100, 100 + CLOSED_MAX + 1):
+        one = Session(session_id)
+        numbers.mark(one, Mark(1))
+        numbers.close(one)
+    assert numbers.mark(session, Mark(10**6, 0, 100))["previous"] == PreviousSession.UNKNOWN
+    assert numbers.mark(session, Mark(10**6, 0, 101))["previous"] == PreviousSession.RESOLVED
+
+
+def test_a_client_that_counts_backwards_is_told_nothing() -> None:
+    numbers, session = MessageNumbers(), Session(5)
+    numbers.mark(session, Mark(100))
+    session.messages(5)
+    answer = numbers.mark(session, Mark(3))
+    assert (answer["known_number"], gaps_of(answer)) == (3, [])
+
+
+def test_a_snapshot_has_it_all() -> None:
+    numbers, old, new = MessageNumbers(), Session(5), Session(6)
+    numbers.mark(old, Mark(1))
+    old.messages(3)
+    numbers.close(old)
+    numbers.mark(new, Mark(11))
+    new.messages(4)
+    numbers.mark(new, Mark(17))
+    restored, session = MessageNumbers(), Session(6)
+    rows = [ordo_codecs.decode(row) for row in numbers.snapshot({6: new})]
+    restored.restore([row[1] for row in rows if row is not None], {6: session})
+    assert session.next_number == 17
+    assert list(restored.snapshot({6: session})) == list(numbers.snapshot({6: new}))
+    assert restored.mark(session, Mark(18, 0, 5)) == numbers.mark(new, Mark(18, 0, 5))
