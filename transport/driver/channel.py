@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from runtime.clock import Clock
 from runtime.errors import ChannelError, TransportError
+from transport.driver.timestamps import FrameStamper
 from transport.udp import pack_address
 from transport.uri import Address, ChannelUri
 
@@ -16,8 +18,6 @@ _UNIQUE = count(1)
 _UNSUPPORTED_KEYS = (
     "response-correlation-id",
     "media-rcv-ts-offset",
-    "channel-rcv-ts-offset",
-    "channel-snd-ts-offset",
     "ats",
 )
 
@@ -84,6 +84,12 @@ def refuse_unsupported(uri: ChannelUri) -> None:
         raise ChannelError(
             f"channel {str(uri)!r} has control-mode=response, which this driver does not support; use two channels"
         )
+
+
+def stamper_of(uri: ChannelUri, key: str, clock: Clock) -> FrameStamper | None:
+    """What stamps the frames of a channel, where the key asks for it."""
+    offset = uri.value(key)
+    return FrameStamper(offset, clock) if isinstance(offset, int) else None
 
 
 def parse_udp(uri: ChannelUri, network: Any, text: str = "") -> UdpChannelSpec:

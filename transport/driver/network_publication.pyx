@@ -182,6 +182,8 @@ cdef class NetworkPublication(Worked):
             block = self._block(position, limit, &padding)
             if block <= 0:
                 return -1 if block < 0 and count == 0 else count
+            if self.endpoint.stamper is not None:
+                self.endpoint.stamper.stamp(self.log.at(position), self.log.at(position), <uint32_t> block)
             if (last != NULL and <uint32_t> block <= last.segment_length_bytes
                     and last.length_bytes % last.segment_length_bytes == 0
                     and last.length_bytes + block <= ITEM_LENGTH_MAX

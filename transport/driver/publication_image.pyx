@@ -184,6 +184,8 @@ cdef class PublicationImage(Worked):
             return
         target = self.log.at(position)
         memcpy(target + 8, datagram + 8, length - 8)
+        if self.endpoint.stamper is not None:
+            self.endpoint.stamper.stamp_all(datagram, target, length)
         ordo_store_release_i64(target, ordo_get_i64(datagram))
         self.rebuild_position = self.claims.whole
         if position + covered > self.high_water:

@@ -17,7 +17,7 @@ from transport.commands import (
     OnPublicationError,
     OnPublicationReady,
 )
-from transport.driver.channel import UdpChannelSpec, is_name, packed, parse_udp, refuse_unsupported
+from transport.driver.channel import UdpChannelSpec, is_name, packed, parse_udp, refuse_unsupported, stamper_of
 from transport.driver.config import ENCRYPTED_MTU_MAX
 from transport.driver.context import (
     OWNER_NONE,
@@ -381,10 +381,11 @@ class Publications:
 
     @staticmethod
     def _check_buffers(uri: ChannelUri, existing: ChannelUri) -> None:
-        for key in ("so-sndbuf", "so-rcvbuf"):
-            if uri.has(key) and uri.value(key) != existing.value(key):
+        for key in ("so-sndbuf", "so-rcvbuf", "channel-snd-ts-offset"):
+            is_asked = uri.has(key) or key.endswith("ts-offset")  # times would be written into any channel's messages
+            if is_asked and uri.value(key) != existing.value(key):
                 raise ChannelError(
-                    f"channel {str(uri)!r} has {key}={uri.get(key)}, its socket exists with "
+                    f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
                     f"{key}={existing.get(key, 'default')}: ask for the same"
                 )
 
@@ -421,6 +422,7 @@ class Publications:
             group_semantics=spec.has_group_semantics,
             destination_timeout_ns=config.destination_timeout_ns,
             ttl=ttl,
+            stamper=stamper_of(spec.uri, "channel-snd-ts-offset", self.context.clock),
         )
 
     def _add_endpoint_counters(self, endpoint: SendEndpoint, spec: UdpChannelSpec, registration_id: int) -> None:

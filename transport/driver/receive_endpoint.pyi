@@ -3,6 +3,7 @@ from runtime.datagram import DatagramChannel
 from transport.driver.channel import UdpChannelSpec
 from transport.driver.pointers import Worked
 from transport.driver.system_counters import SystemCounters
+from transport.driver.timestamps import FrameStamper
 from transport.udp import UdpChannel
 
 class ReceiveTransport:
@@ -34,12 +35,21 @@ class ReceiveEndpoint:
     receiver_id: int
     has_tag: bool
     tag: int
+    stamper: FrameStamper | None
     images: dict[tuple[int, int], Worked]
     interests: dict[int, list[int | None]]
     pending: dict[tuple[int, int], int]
     reference_count: int
     status: Counter
-    def __init__(self, spec: UdpChannelSpec, system: SystemCounters, *, receiver_id: int, tag: int | None) -> None: ...
+    def __init__(
+        self,
+        spec: UdpChannelSpec,
+        system: SystemCounters,
+        *,
+        receiver_id: int,
+        tag: int | None,
+        stamper: FrameStamper | None = None,
+    ) -> None: ...
     def retain(self) -> None: ...
     def release(self) -> bool: ...
     def add_transport(self, transport: ReceiveTransport) -> None: ...

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from runtime.datagram cimport DatagramChannel, SendItem, SocketAddress
 from runtime.native_vector cimport NativeVector
 from transport.driver.pointers cimport PointerMap
+from transport.driver.timestamps cimport FrameStamper
 
 cdef struct Destination:
     SocketAddress address              # length 0: not resolved, counts as sent
@@ -27,6 +28,7 @@ cdef class SendEndpoint:
     cdef int64_t last_heard_ns
     cdef int mode
     cdef readonly int ttl                      # multicast TTL told in SETUP
+    cdef readonly FrameStamper stamper         # of datagrams that leave, or None
     cdef bint has_group_semantics              # multicast or multi-destination
     cdef NativeVector destinations             # of Destination
     cdef int64_t next_start                        # destination that goes first, moves round

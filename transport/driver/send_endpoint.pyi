@@ -1,6 +1,7 @@
 from runtime.counters import Counter
 from runtime.datagram import DatagramChannel
 from transport.driver.channel import UdpChannelSpec
+from transport.driver.timestamps import FrameStamper
 from transport.udp import UdpChannel
 
 class SendEndpoint:
@@ -9,6 +10,7 @@ class SendEndpoint:
     control: UdpChannel
     connected_to: tuple[str, int] | None
     ttl: int
+    stamper: FrameStamper | None
     reference_count: int
     status: Counter
     local_address_counter: Counter
@@ -23,6 +25,7 @@ class SendEndpoint:
         group_semantics: bool,
         destination_timeout_ns: int,
         ttl: int = 0,
+        stamper: FrameStamper | None = None,
     ) -> None: ...
     def retain(self) -> None: ...
     def release(self) -> bool: ...

@@ -16,7 +16,7 @@ cdef class SendEndpoint:
     """`channel` sends, `control` receives status messages and NAKs; the same one but for multicast."""
 
     def __init__(self, spec, DatagramChannel channel not None, DatagramChannel control not None, *, str mode,
-                 bint group_semantics, int64_t destination_timeout_ns, int ttl=0):
+                 bint group_semantics, int64_t destination_timeout_ns, int ttl=0, FrameStamper stamper=None):
         self.spec = spec
         self.connected_to = spec.endpoint
         self.channel = channel
@@ -25,6 +25,7 @@ cdef class SendEndpoint:
         self.has_group_semantics = group_semantics
         self.destination_timeout_ns = destination_timeout_ns
         self.ttl = ttl
+        self.stamper = stamper
         self.publications = PointerMap()
         self.destinations = NativeVector(sizeof(Destination), DESTINATIONS_MAX)
 

@@ -7,7 +7,7 @@ from typing import Any
 from runtime.counters import Counter
 from runtime.errors import ChannelError, RegistrationError
 from transport.commands import ErrorCode, OnAvailableImage, OnSubscriptionReady, OnUnavailableImage
-from transport.driver.channel import UdpChannelSpec, is_name, packed, parse_udp, refuse_unsupported
+from transport.driver.channel import UdpChannelSpec, is_name, packed, parse_udp, refuse_unsupported, stamper_of
 from transport.driver.context import (
     STATUS_ACTIVE,
     STATUS_CLOSING,
@@ -200,7 +200,11 @@ class Subscriptions:
         if spec.endpoint is None and spec.control is None and spec.mode != "manual":
             raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
         endpoint = ReceiveEndpoint(
-            spec, self.context.system, receiver_id=self._take_receiver_id(), tag=parameters.group_tag
+            spec,
+            self.context.system,
+            receiver_id=self._take_receiver_id(),
+            tag=parameters.group_tag,
+            stamper=stamper_of(uri, "channel-rcv-ts-offset", self.context.clock),
         )
         address = ""
         transport = None
@@ -464,9 +468,10 @@ def _kind(uri: ChannelUri) -> str:
 
 def _check_shared(uri: ChannelUri, endpoint: ReceiveEndpoint, parameters: SubscriptionParameters) -> None:
     existing = endpoint.spec.uri
-    for key in ("so-sndbuf", "so-rcvbuf"):
-        if uri.has(key) and uri.value(key) != existing.value(key):
+    for key in ("so-sndbuf", "so-rcvbuf", "channel-rcv-ts-offset"):
+        is_asked = uri.has(key) or key.endswith("ts-offset")  # times would be written into any channel's messages
+        if is_asked and uri.value(key) != existing.value(key):
             raise ChannelError(
-                f"channel {str(uri)!r} has {key}={uri.get(key)}, its socket exists with "
+                f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
                 f"{key}={existing.get(key, 'default')}: ask for the same"
             )

@@ -1,0 +1,99 @@
+"""Times that drivers write into frames, as they leave and as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from runtime.errors import RegistrationError
+from tests.simulation.network import Faults
+from tests.transport.driver_world import MS, World
+
+A, B = "10.0.0.1", "10.0.0.2"
+DELAY_NS = 3 * MS
+STEP_NS = 50_000
+CHANNEL = f"aeron:udp?endpoint={B}:4000"
+EMPTY = b"." * 8
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(3, Faults(delay_min_ns=DELAY_NS, delay_max_ns=DELAY_NS), step_ns=STEP_NS)
+    yield made
+    made.close()
+
+
+def send(world: World, payloads: list[bytes], sent: str = "", received: str = "") -> list[tuple[bytes, int]]:
+    """What arrives of these: payload and reserved value of each fragment."""
+    found: list[tuple[bytes, int]] = []
+
+    def on_fragment(payload: Any, header: Any) -> None:
+        found.append((bytes(payload), header.reserved_value))
+
+    subscription = world.node(B).client.add_subscription(f"{CHANNEL}{received}", 10)
+    publication = world.node(A).client.add_exclusive_publication(f"{CHANNEL}{sent}", 10)
+    world.until(lambda: publication.is_connected)
+    for payload in payloads:
+        assert publication.offer(payload) > 0
+    world.until(lambda: subscription.poll(on_fragment, 10) < 0 or len(found) >= len(payloads))
+    return found
+
+
+def time_in(payload: bytes, offset: int) -> int:
+    return int.from_bytes(payload[offset : offset + 8], "little")
+
+
+def is_now(world: World, time_ns: int, ago_ns: int = 0) -> bool:
+    return abs(world.clock.epoch_ns() - ago_ns - time_ns) <= 4 * STEP_NS
+
+
+def test_times_of_leaving_and_arriving_stand_where_the_channels_say(world: World) -> None:
+    [(payload, reserved)] = send(
+        world, [b"head" + EMPTY + EMPTY + b"tail"], "|channel-snd-ts-offset=4", "|channel-rcv-ts-offset=12"
+    )
+    assert payload[:4] == b"head" and payload[20:] == b"tail"
+    assert reserved == 0
+    assert is_now(world, time_in(payload, 4), DELAY_NS)
+    assert is_now(world, time_in(payload, 12))
+
+
+def test_times_in_the_reserved_value_leave_the_payload_alone(world: World) -> None:
+    [(payload, reserved)] = send(world, [b"x"], "|channel-snd-ts-offset=reserved")
+    assert payload == b"x"
+    assert is_now(world, reserved, DELAY_NS)
+
+
+def test_every_message_that_arrives_is_stamped_and_only_the_first_of_a_datagram_that_leaves(world: World) -> None:
+    found = send(world, [EMPTY * 2] * 3, "|channel-snd-ts-offset=0", "|channel-rcv-ts-offset=8")
+    assert [payload[:8] == EMPTY for payload, _ in found] == [False, True, True]
+    assert all(is_now(world, time_in(payload, 8)) for payload, _ in found)
+
+
+def test_a_message_without_room_and_later_fragments_stay_as_they_are(world: World) -> None:
+    long = bytes(3_000)
+    found = send(world, [b"short", long], received="|channel-rcv-ts-offset=0")
+    world.run(10 * MS)
+    assert found[0][0] == b"short"
+    assert time_in(found[1][0], 0) > 0 and found[1][0][8:].count(0) == len(found[1][0]) - 8
+
+
+def test_channels_of_one_socket_must_agree_about_times(world: World) -> None:
+    sender, receiver = world.node(A), world.node(B)
+    receiver.client.add_subscription(f"{CHANNEL}|channel-rcv-ts-offset=8", 10)
+    sender.client.add_publication(f"{CHANNEL}|channel-snd-ts-offset=8", 10)
+    for add, said in (
+        (receiver.client.add_subscription, "channel-rcv-ts-offset=default, its socket exists with channel-rcv-ts-off"),
+        (
+            sender.client.add_publication,
+            "channel-snd-ts-offset=default, its socket exists with channel-snd-ts-offset=8",
+        ),
+    ):
+        with pytest.raises(RegistrationError, match=said):
+            add(CHANNEL, 11)
+
+
+def test_times_by_network_hardware_are_refused(world: World) -> None:
+    with pytest.raises(RegistrationError, match="has media-rcv-ts-offset, which this driver does not support"):
+        world.node(B).client.add_subscription(f"{CHANNEL}|media-rcv-ts-offset=8", 10)
