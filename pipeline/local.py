@@ -21,8 +21,7 @@ import pyarrow as pa
 from pipeline.batches import arrow_schema
 from pipeline.errors import PipelineError
 from pipeline.options import STREAM_OPTIONS, ReadOptions
-from pipeline.planner import Run, plan, read_runs
-from pipeline.recordings import open_recordings
+from pipeline.reading import Task, plan_read, read_task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,10 +35,7 @@ class LocalLog:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        recordings = open_recordings(options.directories, options.recording, options.commit, options.node_names)
-        self._tasks: list[tuple[Run, ...]] = plan(
-            recordings, options.predicates, options.partition_bytes, options.partitions, options.time_unit
-        )
+        self._tasks = plan_read(options, options.predicates)
 
     @property
     def schema(self) -> pa.Schema:
@@ -59,6 +55,8 @@ class LocalLog:
 
     def to_arrow(self, threads: int | None = None) -> pa.Table:
         """All of it in memory, in the order of the log; decoding does not hold the interpreter, so threads help."""
+        if self._options.network is not None:  # one replay at a time: a node serves few, and others need them
+            threads = 1
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
             parts = list(pool.map(lambda task: list(self._read(task)), self._tasks))
         return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
@@ -87,13 +85,13 @@ class LocalLog:
             except duckdb.Error as error:
                 raise PipelineError(f"query: {str(error).strip()}") from error
 
-    def _read(self, task: tuple[Run, ...]) -> Iterator[pa.RecordBatch]:
-        options = self._options
-        return read_runs(task, options.predicates, options.columns, options.batch_rows, options.verify)
+    def _read(self, task: Task) -> Iterator[pa.RecordBatch]:
+        return read_task(task, self._options, self._options.predicates, self._options.columns)
 
 
 def read(folders: Folders, **options: Any) -> LocalLog:
-    """The log in one archive folder, several, or a pattern such as `/data/*/archive`.
+    """The log in one archive folder, several, or a pattern such as `/data/*/archive`; or of a cluster's nodes, over the
+    network: `ordo://node0:9014,node1:9014,node2:9014`, with their archive endpoints.
 
     `options` are those of the Spark source, also in small letters with underscores (`start_time` for `startTime`);
     lists may be lists, times datetimes. Raises PipelineError for what is not allowed, and when there is no archive.

@@ -12,12 +12,15 @@ from typing import TypeVar
 
 from pipeline.batches import COLUMN_NAMES, KIND_NAMES
 from pipeline.errors import PipelineError
+from pipeline.network import SCHEME, NetworkLog, parse_addresses
 from pipeline.predicates import INT64_MAX, Predicates, micros
+from sequencer.ranges import Access
 
 TIME_UNITS = {"millis": 0, "micros": 1, "nanos": 2}
 T = TypeVar("T")
 DESCRIPTIONS = {
-    "path": "archive folders: one, several separated by commas, or a pattern such as /data/*/archive",
+    "path": "archive folders: one, several separated by commas, or a pattern such as /data/*/archive; or a cluster's "
+    "nodes, ordo://host:port,host:port (their archive endpoints)",
     "paths": "as Spark passes several folders of load([...])",
     "recording": "log (default), all, or recording ids separated by commas",
     "columns": "columns to build, separated by commas; default all",
@@ -33,15 +36,19 @@ DESCRIPTIONS = {
     "partitions": "how many partitions to aim at; default by partitionBytes",
     "partitionbytes": "bytes of log a partition covers, default 64 MiB",
     "batchrows": "rows of one Arrow batch at most, default 32768",
-    "failondataloss": "streams: true (default) ends a query that cannot go on where its checkpoint ended",
+    "failondataloss": "true (default) ends a query whose checkpoint or startPosition is not there any more",
     "verify": "true (default) checks every frame's checksum",
     "commit": "auto (default), recorded, a position, or a node's aeron_dir",
     "timeunit": "auto (default), millis, micros or nanos: the unit of the cluster's clock",
-    "nodes": "names of the nodes, separated by commas, one for each folder",
+    "nodes": "names of the nodes, separated by commas, one for each folder; over the network one for the cluster",
+    "timeout": "over the network: seconds without any progress after which a read fails, default 60",
+    "keyfile": "over the network: key file of the reader, where the cluster encrypts; default ORDO_KEY_FILE",
+    "trustedfile": "over the network: keys that the reader trusts; default ORDO_TRUSTED_FILE",
 }
 
 
-STREAM_OPTIONS = frozenset(("startingposition", "maxbytespertrigger", "maxrecordspertrigger", "failondataloss"))
+STREAM_OPTIONS = frozenset(("startingposition", "maxbytespertrigger", "maxrecordspertrigger"))
+NETWORK_OPTIONS = ("timeout", "keyfile", "trustedfile")
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,9 @@ class ReadOptions:
     commit: str = "auto"
     time_unit: int | None = None
     node_names: dict[str, str] | None = None
+    start_position: int | None = None
+    network: NetworkLog | None = None
+    """Set instead of `directories` when the nodes are asked."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
@@ -71,9 +81,10 @@ class ReadOptions:
         for name in values:
             if name not in DESCRIPTIONS:
                 raise PipelineError(f"unknown option {name!r}; allowed are {', '.join(sorted(DESCRIPTIONS))}")
-        directories = _directories(values)
+        network = _network(values)
+        directories = [] if network is not None else _directories(values)
         nodes = _names(values, "nodes")
-        if nodes and len(nodes) != len(directories):
+        if network is None and nodes and len(nodes) != len(directories):
             raise PipelineError(f"option nodes names {len(nodes)} nodes for {len(directories)} folders; one each")
         options = cls(
             directories=directories,
@@ -90,11 +101,41 @@ class ReadOptions:
             fail_on_data_loss=_choice(values, "failondataloss", {"true": True, "false": False}, True),
             commit=values.get("commit", "auto"),
             time_unit=_choice(values, "timeunit", {"auto": None, **TIME_UNITS}, None),
-            node_names=dict(zip(directories, nodes, strict=True)) if nodes else None,
+            node_names=dict(zip(directories, nodes, strict=True)) if nodes and network is None else None,
+            start_position=_integer(values, "startposition", 0),
+            network=network,
         )
         if options.bytes_per_trigger_max and options.records_per_trigger_max:
             raise PipelineError("options maxBytesPerTrigger and maxRecordsPerTrigger exclude each other; give one")
         return options
+
+
+def _network(values: dict[str, str]) -> NetworkLog | None:
+    """Where the nodes are, if the path says so. Raises PipelineError for what does not fit it, or fits only it."""
+    paths: list[str] = json.loads(values["paths"]) if "paths" in values else [values.get("path", "")]
+    if not any(path.strip().startswith(SCHEME) for path in paths):
+        for name in NETWORK_OPTIONS:
+            if name in values:
+                raise PipelineError(f"option {name!r} is for reading over the network: load('ordo://host:port,...')")
+        return None
+    if not all(path.strip().startswith(SCHEME) for path in paths):
+        raise PipelineError(f"{','.join(paths)!r}: give addresses or folders, not both")
+    addresses = parse_addresses(",".join(path.strip() for path in paths))
+    if values.get("recording", "log") != "log":
+        raise PipelineError(f"option recording={values['recording']!r}: nodes give the log only; leave it out")
+    if "verify" in values:
+        raise PipelineError("option verify is for folders: nodes check every frame that they send")
+    commit = values.get("commit", "auto")
+    if commit != "auto" and not commit.isdigit():
+        raise PipelineError(f"option commit={commit!r}: of nodes only auto or a position; they know what is committed")
+    nodes = _names(values, "nodes")
+    if len(nodes) > 1:
+        raise PipelineError(f"option nodes names {len(nodes)} nodes; over the network it names the cluster, once")
+    access = Access(
+        values.get("keyfile", ""), values.get("trustedfile", ""), float(_integer(values, "timeout", 1) or 60)
+    )
+    lenient = not _choice(values, "failondataloss", {"true": True, "false": False}, True)
+    return NetworkLog(addresses, nodes[0] if nodes else "cluster", access, lenient)
 
 
 def _directories(values: dict[str, str]) -> list[str]:

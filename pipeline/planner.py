@@ -9,7 +9,6 @@ beginning of a segment builds the segment's index on the way, for the next read.
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,18 +20,16 @@ import pyarrow as pa
 from archive.catalog import RecordingDescriptor
 from pipeline.batches import BatchBuilder
 from pipeline.cursor import MessageCursor
-from pipeline.decoder import RecordDecoder, RowSelection
+from pipeline.decoder import RecordDecoder
 from pipeline.index import BLOCK_BYTES, Blocks, index_of, kept_index, scan_range, segment_index, unknown_block
 from pipeline.predicates import INT64_MAX, Predicates
 from pipeline.recordings import Recording, Segment
 from pipeline.scanner import walk
+from pipeline.time_unit import time_unit_of
 
-_PROBE_BYTES = 4 << 20
 DRIVER_BYTES_MAX = 32 << 20
 """Segments without an index are looked into where the read is planned, up to this much in all."""
 NO_WALK = NO_INDEX = -1
-_TIME_UNIT_OFFSET = 8 + 40
-_MICROS_FROM, _NANOS_FROM = 10**14, 10**17
 
 
 @dataclass(frozen=True)
@@ -57,40 +54,6 @@ class Run:
     @property
     def length_bytes(self) -> int:
         return self.end - self.start
-
-
-def time_unit_of(recording: Recording) -> int:
-    """Unit of the cluster's clock: 0 ms, 1 us, 2 ns.
-
-    From the first new-term record (cluster-consensus.md §11) near the start; where that was purged, from the size of
-    the first timestamp, which tells epoch milliseconds, microseconds and nanoseconds apart.
-    """
-    for segment in recording.segments():
-        if not segment.present:
-            continue
-        end = min(segment.end, segment.start + _PROBE_BYTES)
-        for columns, kinds in ((("payload",), ("new_term",)), (("cluster_time",), None)):
-            row = _first_row(recording, segment, end, columns, kinds)
-            if row is None:
-                continue
-            if kinds:
-                return int(struct.unpack_from("<i", row["payload"], _TIME_UNIT_OFFSET)[0])
-            if row["cluster_time"] is not None:
-                time = abs(row["cluster_time"])
-                return 2 if time >= _NANOS_FROM else 1 if time >= _MICROS_FROM else 0
-        break
-    return 0
-
-
-def _first_row(
-    recording: Recording, segment: Segment, end: int, columns: tuple[str, ...], kinds: tuple[str, ...] | None
-) -> dict[str, Any] | None:
-    cursor = MessageCursor(segment.path, recording.descriptor, segment.base, segment.start, end, False, False)
-    decoder = RecordDecoder(cursor, RowSelection(kinds=kinds), BatchBuilder(columns, 0, "", 0, 1), recording.is_log)
-    if cursor.fault:
-        return None
-    batch = decoder.next_batch()
-    return batch.slice(0, 1).to_pylist()[0] if batch is not None else None
 
 
 def plan(

@@ -131,6 +131,9 @@ def open_recordings(
     (whatever is on disk), a position, or the folder or file of the node's counters (cnc.dat); for several folders also
     one of these for each, with commas.
     """
+    for directory in directories:
+        if directory.startswith("ordo://"):
+            raise PipelineError(f"{directory}: this reads archive folders, not nodes over the network; give folders")
     names = names or node_names(directories)
     commits = commit.split(",")
     if len(commits) == 1:

@@ -46,13 +46,15 @@ from pyspark.sql.types import (
 
 from pipeline.errors import CommitUnknownError, DataLossError, PipelineError
 from pipeline.index import index_of, scan_range
+from pipeline.network import ANYWAY
+from pipeline.network_stream import NetworkStreamReader
 from pipeline.options import ReadOptions
 from pipeline.planner import Run, plan, read_runs
-from pipeline.predicates import INT64_MAX, Predicates
+from pipeline.predicates import INT64_MAX
 from pipeline.pushdown import push
+from pipeline.reading import Task, plan_read, read_task
 from pipeline.recordings import Recording, open_recordings
 
-ANYWAY = "; failOnDataLoss=false goes on with what is there"
 PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
 OPTIONS_KEY = "ordo.options"
 """Metadata of a schema's first column. Spark (4.3) shows a Python source a table's options when the table is made, and
@@ -120,7 +122,10 @@ class OrdoLog(DataSource):
         return LogReader(self._options(schema), _columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return LogStreamReader(self._options(schema), _columns_of(schema))
+        options, columns = self._options(schema), _columns_of(schema)
+        if options.network is not None:
+            return NetworkStreamReader(options.network, options, columns)
+        return LogStreamReader(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from pipeline.sink import ClusterWriter, WriteOptions
@@ -150,17 +155,10 @@ def _columns_of(schema: StructType) -> tuple[str, ...]:
 
 
 @dataclass
-class RunsPartition(InputPartition):
+class TaskPartition(InputPartition):
     """What one task reads."""
 
-    runs: tuple[Run, ...]
-
-
-def _read(
-    partition: InputPartition, predicates: Predicates, columns: tuple[str, ...], options: ReadOptions
-) -> Iterator[pa.RecordBatch]:
-    assert isinstance(partition, RunsPartition)
-    return read_runs(partition.runs, predicates, columns, options.batch_rows, options.verify)
+    task: Task
 
 
 class _OptionalPushdown:
@@ -198,13 +196,11 @@ class LogReader(DataSourceReader):
                 self._predicates = narrowed
 
     def partitions(self) -> Sequence[InputPartition]:
-        options = self._options
-        recordings = open_recordings(options.directories, options.recording, options.commit, options.node_names)
-        tasks = plan(recordings, self._predicates, options.partition_bytes, options.partitions, options.time_unit)
-        return [RunsPartition(runs) for runs in tasks] or [RunsPartition(())]
+        return [TaskPartition(task) for task in plan_read(self._options, self._predicates)] or [TaskPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(partition, self._predicates, self._columns, self._options)
+        assert isinstance(partition, TaskPartition)
+        return read_task(partition.task, self._options, self._predicates, self._columns)
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -226,7 +222,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {
             recording.key: {"earliest": recording.start, "latest": max(recording.start, recording.limit)}[start]
             if not start.isdigit()
-            else max(recording.start, int(start))
+            else int(start)
             for recording in self._recordings()
         }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from archive.catalog import RecordingDescriptor
 from archive.client import calls
 from archive.client.calls import Call
 from archive.client.session import ArchiveSession, Reply
@@ -49,6 +50,10 @@ class LogSource:
         self.state = SourceState.CONNECTING
         self.reason = ""
         self.is_too_old = False
+        self.is_between_frames = True
+        """False when no frame begins at the position that was asked for."""
+        self.descriptor: RecordingDescriptor | None = None
+        """The recording of the log, once it was found."""
         self.start_position = -1
         self.end_position = -1
         self.position = -1
@@ -56,6 +61,7 @@ class LogSource:
         self._settings = settings
         self._driver = DriverRequests(client)
         self._session = ArchiveSession(client, settings, now_ns)
+        self._length: int | None = None
         self._recording_id = -1
         self._reply: Reply | None = None
         self._on_reply: Callable[[Reply], None] = lambda _: None
@@ -111,6 +117,7 @@ class LogSource:
             self._end(str(reply.error or "has no log yet"))
             return
         newest = calls.descriptor_of(reply.items[-1])
+        self.descriptor = newest
         self._recording_id, self.start_position = newest.recording_id, newest.start_position
         self.state = SourceState.MEASURING
         self._ask(calls.max_recorded_position(self._recording_id), self._on_measured)
@@ -122,14 +129,16 @@ class LogSource:
         self.end_position = reply.relevant_id
         self.state = SourceState.READY
 
-    def begin(self, position: int) -> None:
-        """Replays from a position on, where an entry begins; call once, when READY."""
+    def begin(self, position: int, length_bytes: int | None = None) -> None:
+        """Replays from a position on, where an entry begins; call once, when READY. The log is followed for ever, or
+        for `length_bytes`."""
         assert self.state is SourceState.READY
         if position < self.start_position:
             self.is_too_old = True
             self._end(f"has the log from position={self.start_position} on only")
             return
         self.position = position
+        self._length = length_bytes
         self.state = SourceState.SUBSCRIBING
         response = ChannelUri.parse(self._settings.response_channel).endpoint
         assert response is not None
@@ -160,7 +169,7 @@ class LogSource:
                 channel,
                 REPLAY_STREAM_ID,
                 position=self.position,
-                length=None,
+                length=self._length,
                 limit_counter_id=None,
             ),
             self._on_started,
@@ -170,7 +179,11 @@ class LogSource:
         """A node that is behind the position refuses it until it has caught up."""
         error = reply.error
         if isinstance(error, ArchiveError) and error.code == ErrorCode.INVALID_POSITION:
-            self.state = SourceState.SUBSCRIBING
+            if self.position > self.end_position:
+                self.state = SourceState.SUBSCRIBING
+            else:
+                self.is_between_frames = False
+                self._end(str(error))
         elif error is not None:
             self._end(str(error))
         else:
@@ -202,6 +215,22 @@ class LogSource:
 
         has_ended = image.is_closed or image.is_end_of_stream
         count = image.poll_messages(on_record, limit)
+        if count == 0 and has_ended:
+            self._end("its replay ended")
+        return count
+
+    def poll_block(self, handler: Callable[[int, memoryview], object], limit_bytes: int) -> int:
+        """Calls `handler(position, frames)` once for whole frames as they stand in the log; returns their bytes.
+
+        `position` is that of the first frame, and the view is readable inside the call only.
+        """
+        image = self._image
+        if self.state is not SourceState.REPLAYING or image is None:
+            return 0
+        begin = self.position
+        has_ended = image.is_closed or image.is_end_of_stream
+        count = image.block_poll(lambda frames, _session_id, _term_id: handler(begin, frames), limit_bytes)
+        self.position += count
         if count == 0 and has_ended:
             self._end("its replay ended")
         return count

@@ -18,7 +18,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "service_api": ("runtime",),
     "cluster": ("runtime", "transport", "archive", "consensus", "service_api"),
     "sequencer": ("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire"),
-    "pipeline": ("runtime", "archive", "service_api", "cluster.client", "cluster.wire"),
+    "pipeline": ("runtime", "archive", "service_api", "cluster.client", "cluster.wire", "sequencer"),
     "deploy": ("runtime.errors", "cluster.node.counters", "cluster.wire.counter_types"),
     "ordo": (
         *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "pipeline", "deploy"),

@@ -8,11 +8,12 @@ from itertools import islice, pairwise
 from typing import Any
 
 from pipeline.errors import CorruptRecordingError, PipelineError
-from pipeline.planner import Run, read_runs, time_unit_of, whole_runs
+from pipeline.planner import Run, read_runs, whole_runs
 from pipeline.predicates import Predicates
 from pipeline.recordings import Recording, open_recordings
 from pipeline.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
 from pipeline.skips import find_skips
+from pipeline.time_unit import time_unit_of
 
 SERVICE_SNAPSHOT_STREAM = 106
 LAST_SNAPSHOT = "snapshot"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.node.config import load_config
 from deploy.launcher import LocalCluster
 from pipeline.errors import PipelineError
 from pipeline.planner import plan, read_runs
@@ -27,6 +29,7 @@ from pipeline.session import local_session
 spark = local_session("machines", 2, sys.argv[3], memory="512m", master=sys.argv[1])
 numbers = spark.range(0, int(sys.argv[4]), 1, 4).selectExpr("unhex(lpad(hex(id), 16, '0')) as payload")
 numbers.write.format("ordo").mode("append").options(endpoints=sys.argv[2], writer="machines").save()
+print("read", spark.read.format("ordo").option("kinds", "message").option("partitions", 4).load(sys.argv[5]).count())
 status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()
 print("executors", status.size() - 1, status.keySet().mkString(" "))
 spark.stop()
@@ -57,7 +60,7 @@ def service_messages(archive: str, commit: str) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.timeout(300)
-def test_workers_on_other_machines_write_into_a_node_on_another(tmp_path: Path) -> None:
+def test_workers_on_other_machines_write_into_a_node_on_another_and_read_it(tmp_path: Path) -> None:
     """The driver was once only found on loopback, and answers went to the loopback of the node."""
     network = Network(5)
     master_class, worker_class = (f"org.apache.spark.deploy.{name}" for name in ("master.Master", "worker.Worker"))
@@ -80,9 +83,10 @@ def test_workers_on_other_machines_write_into_a_node_on_another(tmp_path: Path) 
             script = tmp_path / "client.py"
             script.write_text(CLIENT)
             endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in cluster.ingress_endpoints.items())
+            source = f"ordo://{load_config(cluster.config_path(0)).own_member.archive}"
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
             environment.pop("SPARK_LOCAL_IP", None)
-            command = [sys.executable, str(script), url, endpoints, str(tmp_path / "scratch"), str(ROWS)]
+            command = [sys.executable, str(script), url, endpoints, str(tmp_path / "scratch"), str(ROWS), source]
             done = subprocess.run(
                 [*network.prefix(DRIVER), *command], env=environment, capture_output=True, text=True, timeout=240,
                 check=False,
@@ -91,7 +95,9 @@ def test_workers_on_other_machines_write_into_a_node_on_another(tmp_path: Path) 
             assert "executors 2" in done.stdout
             for host in (WORKER_A, WORKER_B):
                 assert network.address(host) in done.stdout
+            read = re.search(r"read (\d+)", done.stdout)
             found = service_messages(str(cluster.data_dir(0) / "archive"), str(cluster.aeron_dir(0)))
     finally:
         network.close()
     assert sorted(found) == list(range(ROWS))
+    assert read is not None and int(read[1]) >= 2 * ROWS, "what was written, and what the service made of it"
