@@ -1,6 +1,7 @@
 """The `ordo` command.
 
-Exit status: 0 done; 1 it failed; 2 the command line or the configuration is wrong. Errors are one line on stderr.
+Exit status: 0 done; 1 it failed; 2 the command line or the configuration is wrong; 3 no member leads; 4 the credentials
+do not suffice; 5 no answer in time, so that an order may have been carried out or not. Errors are one line on stderr.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import typer
 from typer.core import TyperGroup
 
 from runtime import children
-from runtime.errors import ConfigurationError, OrdoError
+from runtime.errors import ConfigurationError, NoQuorumError, NotPermittedError, OrdoError, OutcomeUnknownError
 from runtime.version import VERSION
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_NO_QUORUM = 3
+EXIT_NOT_PERMITTED = 4
+EXIT_UNKNOWN = 5
 EXIT_INTERRUPTED = 130
 
 ELSEWHERE = {
@@ -159,13 +163,21 @@ def run(arguments: list[str]) -> int:
     except ConfigurationError as error:
         return _fail(error.message, EXIT_USAGE)
     except OrdoError as error:
-        return _fail(error.message, EXIT_FAILED)
+        return _fail(error.message, _exit_status(error))
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return EXIT_FAILED
     return status if isinstance(status, int) else 0
+
+
+def _exit_status(error: OrdoError) -> int:
+    if isinstance(error, NoQuorumError):
+        return EXIT_NO_QUORUM
+    if isinstance(error, NotPermittedError):
+        return EXIT_NOT_PERMITTED
+    return EXIT_UNKNOWN if isinstance(error, OutcomeUnknownError) else EXIT_FAILED
 
 
 def _fail(message: str, status: int) -> int:

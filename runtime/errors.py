@@ -25,6 +25,9 @@
     |- ConsensusError              a Raft rule or the recovery plan is violated
     |- ClusterError
     |  |- ClusterTimeoutError      no leader or no answer in time
+    |  |  |- NoQuorumError         no member leads
+    |  |  `- OutcomeUnknownError   an order was given, and whether it is carried out is not known
+    |  |- NotPermittedError        the credentials do not suffice for what was asked
     |  |- SessionClosedError       the session is closed
     |  |- SessionRejectedError     the cluster refused the session
     |  |- QueryFailedError         the service answers no such query, or failed at it
@@ -203,6 +206,18 @@ class ClusterError(OrdoError):
 
 class ClusterTimeoutError(ClusterError):
     """The cluster had no leader, or did not answer, in time."""
+
+
+class NoQuorumError(ClusterTimeoutError):
+    """No member led within the time: nothing is committed, and nobody takes orders."""
+
+
+class OutcomeUnknownError(ClusterTimeoutError):
+    """An order was given and its end was not seen: it may have been carried out, or may be yet."""
+
+
+class NotPermittedError(ClusterError):
+    """The credentials do not suffice for what was asked."""
 
 
 class SessionClosedError(ClusterError):

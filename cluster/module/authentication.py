@@ -17,9 +17,12 @@ class Right(Flag):
     """Ask the service what takes no log entry."""
     ADMINISTRATION = auto()
     """Ask for a snapshot (AdminRequest), where `admin_requests` allows it at all."""
+    OPERATOR = auto()
+    """Look into members and give them orders, as `ordo cluster ... --endpoints` does: also to end the cluster."""
 
 
 EVERYTHING = Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION
+"""All that a client needs. The operator's right is given by name only."""
 
 
 class SessionProxy(Protocol):
@@ -40,7 +43,8 @@ class SessionProxy(Protocol):
 
 
 class Authenticator(Protocol):
-    """Called on the leader, once a slow tick for each session that waits, until it decides.
+    """Called on the leader, once a slow tick for each session that waits, until it decides; for operators on any
+    member, where a challenge is a refusal.
 
     It runs on the node's own thread, where nothing may take long: a slow check delays heartbeats.
     """

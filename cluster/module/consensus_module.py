@@ -18,12 +18,13 @@ from cluster.module.counters import ModuleCounters
 from cluster.module.draws import UniformDraws
 from cluster.module.log_executor import LogExecutor, LogRecord
 from cluster.module.log_keeper import LogKeeper
-from cluster.module.member_proofs import MemberProofs
-from cluster.module.members_query import extended_members_response, members_response
+from cluster.module.member_proofs import MemberProofs, find_disbelief
 from cluster.module.membership import Membership
+from cluster.module.operators import Operators
 from cluster.module.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
 from cluster.module.query_gate import QueryGate
 from cluster.module.recovery import Recovery
+from cluster.module.self_look import SelfLook
 from cluster.module.sequencer import ConsensusSource, Sequencer
 from cluster.module.service_link import ServiceLink
 from cluster.module.service_messages import PendingServiceMessages
@@ -33,6 +34,7 @@ from cluster.module.snapshot_taker import SnapshotTaker
 from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint, capture
 from cluster.module.termination import Termination
 from cluster.module.timers import TimerService
+from cluster.module.tool_questions import ToolQuestions
 from cluster.module.transfer import LeadershipTransfer
 from cluster.module.trust_watch import TrustWatch
 from cluster.module.upkeep import Upkeep
@@ -59,8 +61,6 @@ if TYPE_CHECKING:
 
 MILLISECOND_NS = 1_000_000
 SESSION_ID_MAX = 2**62
-TERM_LEAP_MAX = 2**32
-"""Elections that a member can have missed; more than there can be in the life of a cluster."""
 SESSION_REQUESTS = (codecs.SESSION_KEEP_ALIVE, codecs.SESSION_CLOSE_REQUEST, codecs.ADMIN_REQUEST)
 """What a client asks of its session; each names it, and the term of the leader that it was sent to."""
 
@@ -79,6 +79,8 @@ class ModuleSeams:
     """Takes one canonical event: its name, and its context by keyword."""
     lost_state: str | None = None
     """How an earlier store was lost; `store` is empty then."""
+    look: Callable[[], dict[str, Any]] = dict
+    """What the node knows of itself beyond its module, for operators."""
 
 
 class ConsensusModule:
@@ -130,6 +132,18 @@ class ConsensusModule:
             seams.client, seams.archive, self.upkeep.shelf, self, core, sequencer, counters, config.cluster_id
         )
         self.trust = TrustWatch(core, self.record_error)
+        self._make_operators(authenticator)
+
+    def _make_operators(self, authenticator: Authenticator | None) -> None:
+        client, counters, seams = self._seams.client, self.counters, self._seams
+        found = SelfLook(
+            self.member_id, self.core, counters, self.sequencer, self.sessions, self.upkeep, client.counters, seams.look
+        )
+        self.look, self.list_skipped = found.look, found.list_skipped
+        self.answer_question = ToolQuestions(self, self.core, self.membership, self.upkeep.skips, seams.clock).answer
+        ids = seams.random.secret("operators")
+        draw_id = lambda: ids.randint(1, SESSION_ID_MAX)  # noqa: E731
+        self.operators = Operators(self, client, counters.control_toggle, authenticator, draw_id)
 
     def _make_log(self) -> LogKeeper:
         seams = self._seams
@@ -274,7 +288,9 @@ class ConsensusModule:
             return True
         if self.upkeep.fetch.is_under_way:
             return True
-        return len(self.requests) > 0 or self.transfer.is_under_way or self.transfer.is_stopping
+        if self.transfer.is_under_way or self.transfer.is_stopping:
+            return True
+        return len(self.requests) > 0 or self.operators.has_work
 
     @property
     def has_timers(self) -> bool:
@@ -308,6 +324,13 @@ class ConsensusModule:
         except DecodeError as error:
             self.on_invalid_request(f"ingress: {error.message}")
 
+    def on_operator(self, image: Image, message: bytes) -> None:
+        """What an operator asks; at any member, and in any state of it."""
+        try:
+            self.operators.on_message(message, image, self.cluster_time)
+        except DecodeError as error:
+            self.on_invalid_request(f"ingress: {error.message}")
+
     def _on_session_control(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
         if table is codecs.CHALLENGE_RESPONSE:
             self.requests.on_challenge_response(values, cluster_time)
@@ -331,6 +354,7 @@ class ConsensusModule:
     def _on_ingress_gone(self, image: Image) -> None:
         self.sequencer.remove_ingress_image(image)
         self.requests.image_gone(image)
+        self.operators.image_gone(image)
         if self.is_leader:
             self.sessions.image_gone(image)
 
@@ -401,18 +425,11 @@ class ConsensusModule:
             self.contacts.learn(member)
 
     def _is_believable(self, message: messages.Message) -> bool:
-        """False when it names a member that this one has never heard of, or a term that no election could have reached:
-        a member that is not known yet may introduce itself while there is no leader, and must not use up the terms."""
-        names = ("follower_member_id", "candidate_member_id", "leader_member_id", "member_id")
-        if any(getattr(message, name) not in self.contacts for name in names if hasattr(message, name)):
-            return False
         latest = max(self.core.candidate_term_id, self.core.leadership_term_id, 0)
-        terms = ("leadership_term_id", "candidate_term_id", "log_leadership_term_id")
-        highest = max((getattr(message, name) for name in terms if hasattr(message, name)), default=latest)
-        if highest > latest + TERM_LEAP_MAX:
-            self.on_invalid_request(f"consensus: term {highest} is too far beyond {latest}")
-            return False
-        return True
+        disbelief = find_disbelief(message, self.contacts, latest)
+        if disbelief:
+            self.on_invalid_request(disbelief)
+        return disbelief is None
 
     def _check_catchup(self, message: messages.AppendPosition) -> None:
         stop = self.log.on_append_position(message, self.leadership_term_id)
@@ -491,20 +508,10 @@ class ConsensusModule:
     def on_service_failure(self, failure: Any) -> None:
         self.upkeep.skips.on_service_failure(failure, self._seams.clock.now())
 
-    def on_skip_request(self, request: Any) -> bytes:
-        return self.upkeep.skips.on_skip_request(request)
-
-    def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
-        voters, learners = self.membership.voters, self.membership.learners
-        if extended:
-            return extended_members_response(
-                voters, learners, self.member_id, self.core, self.cluster_time, correlation_id
-            )
-        return members_response(voters, learners, self.core.leader_member_id, correlation_id)
-
-    def on_membership_request(self, request: Any) -> None:
-        assert self._link is not None
-        self._link.answer(self.membership.on_request(request, self._seams.clock.now()))
+    def _answer_tool(self, answer: bytes | None) -> None:
+        """To an operator, or to a tool of this machine."""
+        if answer is not None and not self.operators.take_answer(answer) and self._link is not None:
+            self._link.answer(answer)
 
     # -- the committed log -----------------------------------------------------------------------------------------
 
@@ -525,8 +532,7 @@ class ConsensusModule:
             self.requests.on_opened(session, self, self.cluster_time)
 
     def _execute_configuration(self, record: LogRecord) -> None:
-        if self._link is not None:
-            self._link.answer(self.membership.execute(record.position))
+        self._answer_tool(self.membership.execute(record.position))
 
     def _execute_close(self, record: LogRecord) -> None:
         self.sessions.execute_close(record.values.cluster_session_id)
@@ -594,8 +600,7 @@ class ConsensusModule:
     def _lose_leadership(self) -> None:
         self.control.lose_leadership()
         self.transfer.lose_leadership()
-        if self._link is not None:
-            self._link.answer(self.membership.lose_leadership())
+        self._answer_tool(self.membership.lose_leadership())
         self.requests.lose_leadership(self)
         self._serving_term = NULL_VALUE
         self.sessions.lose_leadership()
@@ -634,6 +639,7 @@ class ConsensusModule:
         self.log.is_held = self.upkeep.fetch.is_under_way
         self.queries.work(now_ns)
         cluster_time = self.cluster_time
+        self.operators.work(cluster_time)
         leader_id = self.core.leader_member_id
         if not self.control.is_suspended:
             self.counters.client_timeouts.increment(self.requests.work(self, leader_id, cluster_time))

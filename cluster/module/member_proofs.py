@@ -21,6 +21,7 @@ from consensus import messages
 if TYPE_CHECKING:
     from random import Random
 
+    from cluster.module.contacts import Contacts
     from cluster.module.sequencer import ConsensusSource
 
 NULL_MEMBER = -1
@@ -28,6 +29,8 @@ HELD_MAX = 16
 """Messages held of one stream; older ones go first, and are sent again by whoever meant them."""
 CHALLENGE_INTERVAL_NS = 10_000_000
 NONCE_BITS = 63
+TERM_LEAP_MAX = 2**32
+"""Elections that a member can have missed; more than there can be in the life of a cluster."""
 
 SENDER_FIELDS: dict[type[Any], str] = {
     messages.CanvassPosition: "follower_member_id",
@@ -112,3 +115,17 @@ class MemberProofs:
         if source.member_id == NULL_MEMBER:
             source.member_id = values.member_id
             yield from self._held.pop(source, [])
+
+
+def find_disbelief(message: messages.Message, contacts: Contacts, latest_term_id: int) -> str | None:
+    """Why a message is not believed, whoever sent it: it names a member that this one has never heard of (empty), or a
+    term that no election could have reached. A member that is not known yet may introduce itself while there is no
+    leader, and must not use up the terms."""
+    names = ("follower_member_id", "candidate_member_id", "leader_member_id", "member_id")
+    if any(getattr(message, name) not in contacts for name in names if hasattr(message, name)):
+        return ""
+    terms = ("leadership_term_id", "candidate_term_id", "log_leadership_term_id")
+    highest = max((getattr(message, name) for name in terms if hasattr(message, name)), default=latest_term_id)
+    if highest > latest_term_id + TERM_LEAP_MAX:
+        return f"consensus: term {highest} is too far beyond {latest_term_id}"
+    return None

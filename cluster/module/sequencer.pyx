@@ -31,6 +31,7 @@ from cluster.wire.layout cimport (
     MESSAGE_MARK_ID,
     MESSAGE_MARK_NUMBER,
     is_for_container,
+    is_of_operator,
     is_query,
     ordo_template_id,
     put_sbe_header,
@@ -403,7 +404,7 @@ cdef class Sequencer:
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1:
         """1: done with this message; 0: it stays in ingress, the log has no room for it or none is taken now.
 
-        Queries are taken at any time, as far as nothing else is before them.
+        Queries and what operators ask are taken at any time, as far as nothing else is before them.
         """
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
@@ -415,6 +416,9 @@ cdef class Sequencer:
             return self._sequence_own(image, fragment, cluster_time) if self.takes_ingress else 0
         if is_query(data, fragment.length_bytes):
             self.module.on_query(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+            return 1
+        if is_of_operator(data, fragment.length_bytes):
+            self.module.on_operator(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
         if not self.takes_ingress:
             return 0

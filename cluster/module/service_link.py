@@ -13,6 +13,7 @@ from runtime.errors import ClusterError
 
 if TYPE_CHECKING:
     from cluster.module.sequencer import Sequencer
+    from runtime.sbe import Message
     from transport.client import TransportClient
 
 
@@ -39,14 +40,8 @@ class ServiceHandler(Protocol):
     def on_service_failure(self, failure: Any) -> None:
         """Called when the service has stopped at a record."""
 
-    def on_skip_request(self, request: Any) -> bytes:
-        """A tool asks for a record to be left out; returns the answer."""
-
-    def on_members_query(self, correlation_id: int, extended: bool) -> bytes:
-        """The answer to a ClusterMembersQuery of a tool."""
-
-    def on_membership_request(self, request: Any) -> None:
-        """A tool asks for a change of the members; `ServiceLink.answer` sends the answer."""
+    def answer_question(self, table: Message, values: Any) -> bytes | None:
+        """The answer to what a tool asks; None: it comes later through `ServiceLink.answer`, or not at all."""
 
 
 class ServiceLink:
@@ -90,12 +85,8 @@ class ServiceLink:
             self._handler.on_snapshot_digest(values.log_position, values.digest)
         elif table is ordo_codecs.SERVICE_FAILURE:
             self._handler.on_service_failure(values)
-        elif table is ordo_codecs.SKIP_REQUEST:
-            self.answer(self._handler.on_skip_request(values))
-        elif table is codecs.CLUSTER_MEMBERS_QUERY:
-            self.answer(self._handler.on_members_query(values.correlation_id, values.extended == 1))
-        elif table is ordo_codecs.MEMBERSHIP_REQUEST:
-            self._handler.on_membership_request(values)
+        else:
+            self.answer(self._handler.answer_question(table, values))
 
     def send(self, message: bytes) -> bool:
         """Sends to the service. Returns False when it cannot be sent now."""

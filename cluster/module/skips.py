@@ -130,6 +130,11 @@ class Skips:
         self._counters.record_orders.set(len(self._unsent))
         self._counters.skipped_records.set(len(self.known))
 
+    @property
+    def wishes(self) -> frozenset[int]:
+        """What this member was told to leave out while it did not run."""
+        return self._wishes
+
     def below(self, log_position: int) -> list[Skip]:
         """The skipped records that a state at this position leaves out."""
         return [skip for position, skip in sorted(self.known.items()) if position <= log_position]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import astuple
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from cluster.module import tokens
-from cluster.node import tools
-from cluster.node.config import load_config, new_member
+from cluster.node import orders, tools
+from cluster.node.cli_reach import Target, reaching
+from cluster.node.config import Role, load_config, new_member
+from cluster.wire.members import ENDPOINT_NAMES
 from cluster.wire.ordo_codecs import MembershipChange
 from runtime.errors import ConfigurationError
 
 cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
-TIMEOUT_S = tools.MEMBERSHIP_TIMEOUT_S
 TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait")]
 MembershipTimeout = Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait for the commit")]
 MemberIdArgument = Annotated[int, typer.Argument(metavar="ID")]
@@ -27,37 +28,33 @@ MemberArgument = Annotated[
 ]
 ConfigOption = Annotated[Path, typer.Option(help="node.toml of a member that runs on this machine")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON; what is not known is null")]
+DoneOption = Annotated[bool, typer.Option("--json", help="print JSON: what was done, and by which member")]
 EXIT_NO_QUORUM = 3
 
 
 @cluster_app.command()
+@reaching
 def status(
-    config: Annotated[Path | None, typer.Option(help="node.toml of a member that runs on this machine")] = None,
-    endpoints: Annotated[
-        str | None, typer.Option(help="ask the cluster from any machine: HOST:PORT,... of members' ingress")
-    ] = None,
-    egress: Annotated[
-        str, typer.Option(help="with --endpoints, HOST:PORT that members answer to; by default found out")
-    ] = "",
+    target: Target,
     timeout: Annotated[float, typer.Option(min=0.1, help="with --endpoints, seconds to look for a leader")] = 5.0,
     as_json: JsonOption = False,
 ) -> None:
     """State, role, term and positions of one node, and whether a quorum stands behind what it is part of.
 
-    With --endpoints, from any machine: which member leads, and whether a quorum is behind it. Opens a session for that.
+    With --endpoints, from any machine: of every member that answers, and which of them leads.
 
     Exit status: 0 the node leads with a quorum or follows a leader; 1 it does not run here; 2 the command line or the
-    configuration is wrong; 3 the node runs, or members are asked, but there is no quorum, or an election has not ended.
+    configuration is wrong; 3 the node runs, or members are asked, but there is no quorum, or an election has not ended;
+    4 the members refuse the credentials.
     """
-    if (config is None) == (endpoints is None):
-        raise ConfigurationError("give either --config node.toml of a member on this machine, or --endpoints")
-    if endpoints is not None:
-        _remote_status(endpoints, egress, timeout, as_json)
+    if target.is_remote:
+        from cluster.node.cli_status import remote_status
+
+        remote_status(target, timeout, as_json)
         return
-    assert config is not None
-    found = tools.node_status(load_config(config))
+    found = tools.node_status(target.load_config())
     if as_json:
-        _print_json({name: _or_null(value) for name, value in found._asdict().items()})
+        print_json({name: or_null(value) for name, value in found._asdict().items()})
     else:
         _print_values(found._asdict())
     if not found.has_quorum:
@@ -69,76 +66,73 @@ def status(
         raise typer.Exit(EXIT_NO_QUORUM)
 
 
-def _remote_status(endpoints: str, egress: str, timeout_s: float, as_json: bool) -> None:
-    from cluster.node.remote import cluster_status
-
-    found = cluster_status(endpoints, egress=egress, timeout_s=timeout_s)
-    shown = found._asdict()
-    reason = shown.pop("reason")
-    if as_json:
-        _print_json({name: None if value == "" else _or_null(value) for name, value in shown.items()})
-    elif found.has_quorum:
-        _print_values(shown)
-    if not found.has_quorum:
-        print(f"ordo: no quorum: {reason}", file=sys.stderr)
-        raise typer.Exit(EXIT_NO_QUORUM)
-
-
 @cluster_app.command()
-def members(config: ConfigOption, as_json: JsonOption = False) -> None:
-    """The members of the cluster and their endpoints, from the configuration."""
-    loaded = load_config(config)
-    if as_json:
+@reaching
+def members(target: Target, as_json: JsonOption = False) -> None:
+    """The members of the cluster and their endpoints: from the configuration, with --endpoints from the log."""
+    if target.is_remote:
+        with target.member() as member:
+            found = orders.ask_members(member)
+        rows = [
+            (one.member_id, *(getattr(one, f"{name}_endpoint") for name in ENDPOINT_NAMES), False)
+            for one in sorted((*found.active_members, *found.passive_members), key=lambda one: int(one.member_id))
+        ]
+    else:
+        loaded = target.load_config()
         own_id = loaded.node.member_id
-        _print_json([{**asdict(member), "is_this_node": member.id == own_id} for member in loaded.member_list])
+        rows = [(*astuple(member), member.id == own_id) for member in loaded.member_list]
+    if as_json:
+        names = ("id", *ENDPOINT_NAMES, "is_this_node")
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    table = _table("id", "ingress", "consensus", "log", "catchup", "archive", "this node")
-    for member in loaded.member_list:
-        endpoints = (member.ingress, member.consensus, member.log, member.catchup, member.archive)
-        table.add_row(str(member.id), *endpoints, "*" if member.id == loaded.node.member_id else "")
-    _show(table)
+    table = make_table("id", *ENDPOINT_NAMES, "this node")
+    for *values, is_this_node in rows:
+        table.add_row(*(str(value) for value in values), "*" if is_this_node else "")
+    show(table)
 
 
 @cluster_app.command("list")
-def list_members(config: ConfigOption, as_json: JsonOption = False) -> None:
+@reaching
+def list_members(target: Target, as_json: JsonOption = False) -> None:
     """Voters and learners, as the log of a running node says."""
-    found = tools.list_members(load_config(config))
+    with target.member() as asked:
+        found = orders.list_members(asked)
     if as_json:
-        _print_json([{name: _or_null(value) for name, value in member._asdict().items()} for member in found])
+        print_json([{name: or_null(value) for name, value in member._asdict().items()} for member in found])
         return
-    table = _table("id", "role", "log position", "ingress", "consensus")
+    table = make_table("id", "role", "log position", "ingress", "consensus")
     for member in found:
         position = "-" if member.log_position == tools.NOT_THERE else f"{member.log_position:,}"
         role = member.role + (", leads" if member.is_leader else "")
         table.add_row(str(member.member_id), role, position, member.ingress, member.consensus)
-    _show(table)
+    show(table)
 
 
-def _table(*columns: str, **options: Any) -> Any:
+def make_table(*columns: str, **options: Any) -> Any:
     """A table of rich, which is imported when one is shown: most commands show none."""
     from rich.table import Table
 
     return Table(*columns, **options)
 
 
-def _show(shown: Any) -> None:
+def show(shown: Any) -> None:
     from runtime.console import output_console
 
     output_console().print(shown)
 
 
 def _print_values(values: dict[str, Any]) -> None:
-    table = _table(show_header=False, box=None)
+    table = make_table(show_header=False, box=None)
     for name, value in values.items():
         table.add_row(name.replace("_", " "), _cell(value))
-    _show(table)
+    show(table)
 
 
-def _print_json(value: object) -> None:
+def print_json(value: object) -> None:
     print(json.dumps(value, indent=2))
 
 
-def _or_null(value: Any) -> Any:
+def or_null(value: Any) -> Any:
     """What a counter that is not there shows, as JSON."""
     is_missing = value == "-" or (value == tools.NOT_THERE and not isinstance(value, bool))
     return None if is_missing else value
@@ -150,69 +144,119 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def _tell(text: str, as_json: bool, member: orders.MemberAccess, **more: object) -> None:
+    """What was done, for a person or a program."""
+    if as_json:
+        print_json({"done": text, "by_member_id": member.member_id, **more})
+    else:
+        show(text)
+
+
 @cluster_app.command()
-def add_learner(config: ConfigOption, member: MemberArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
-    """Add a member that follows without a vote; with the configuration of the leader. Start its node after this."""
+@reaching
+def add_learner(
+    target: Target,
+    member: MemberArgument,
+    timeout: MembershipTimeout = orders.MEMBERSHIP_TIMEOUT_S,
+    as_json: DoneOption = False,
+) -> None:
+    """Add a member that follows without a vote. Start its node after this."""
     added = new_member(member)
-    _change(config, MembershipChange.ADD_LEARNER, added.id, timeout, "is a learner now", added.encode())
+    _change(target, MembershipChange.ADD_LEARNER, added.id, timeout, as_json, added.encode())
 
 
 @cluster_app.command()
-def promote(config: ConfigOption, member_id: MemberIdArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
-    """Give a learner that has caught up its vote; with the configuration of the leader."""
-    _change(config, MembershipChange.PROMOTE, member_id, timeout, "is a voter now")
+@reaching
+def promote(
+    target: Target,
+    member_id: MemberIdArgument,
+    timeout: MembershipTimeout = orders.MEMBERSHIP_TIMEOUT_S,
+    as_json: DoneOption = False,
+) -> None:
+    """Give a learner that has caught up its vote."""
+    _change(target, MembershipChange.PROMOTE, member_id, timeout, as_json)
 
 
 @cluster_app.command()
-def demote(config: ConfigOption, member_id: MemberIdArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
-    """Make a voter a learner; with the configuration of the leader."""
-    _change(config, MembershipChange.DEMOTE, member_id, timeout, "is a learner now")
+@reaching
+def demote(
+    target: Target,
+    member_id: MemberIdArgument,
+    timeout: MembershipTimeout = orders.MEMBERSHIP_TIMEOUT_S,
+    as_json: DoneOption = False,
+) -> None:
+    """Make a voter a learner."""
+    _change(target, MembershipChange.DEMOTE, member_id, timeout, as_json)
 
 
 @cluster_app.command()
-def remove(config: ConfigOption, member_id: MemberIdArgument, timeout: MembershipTimeout = TIMEOUT_S) -> None:
-    """Take a member out of the cluster, its node ends by itself; with the configuration of the leader."""
-    _change(config, MembershipChange.REMOVE, member_id, timeout, "is in the cluster no longer")
+@reaching
+def remove(
+    target: Target,
+    member_id: MemberIdArgument,
+    timeout: MembershipTimeout = orders.MEMBERSHIP_TIMEOUT_S,
+    as_json: DoneOption = False,
+) -> None:
+    """Take a member out of the cluster, its node ends by itself."""
+    _change(target, MembershipChange.REMOVE, member_id, timeout, as_json)
+
+
+_OUTCOMES = {
+    MembershipChange.ADD_LEARNER: "is a learner now",
+    MembershipChange.PROMOTE: "is a voter now",
+    MembershipChange.DEMOTE: "is a learner now",
+    MembershipChange.REMOVE: "is in the cluster no longer",
+}
 
 
 def _change(
-    config: Path, change: MembershipChange, member_id: int, timeout_s: float, outcome: str, member: str = ""
+    target: Target, change: MembershipChange, member_id: int, timeout_s: float, as_json: bool, text: str = ""
 ) -> None:
-    position = tools.request_membership(load_config(config), change, member_id, member, timeout_s)
-    _show(f"member {member_id} {outcome} (committed at position {position:,})")
+    with target.leader(timeout_s) as leader:
+        position = orders.change_membership(leader, change, member_id, text, timeout_s)
+    done = f"member {member_id} {_OUTCOMES[change]} (committed at position {position:,})"
+    _tell(done, as_json, leader, log_position=position)
 
 
 @cluster_app.command()
-def snapshot(config: ConfigOption, timeout: TimeoutOption = tools.SNAPSHOT_TIMEOUT_S) -> None:
-    """Take a snapshot on every node; with the configuration of the leader."""
-    tools.request_snapshot(load_config(config), timeout)
-    _show("snapshot taken")
+@reaching
+def snapshot(target: Target, timeout: TimeoutOption = orders.SNAPSHOT_TIMEOUT_S, as_json: DoneOption = False) -> None:
+    """Take a snapshot on every node."""
+    with target.leader(timeout) as leader:
+        orders.take_snapshot(leader, timeout)
+    _tell("snapshot taken", as_json, leader)
 
 
 @cluster_app.command()
-def suspend(config: ConfigOption, timeout: TimeoutOption = tools.SUSPEND_TIMEOUT_S) -> None:
-    """Take no messages and fire no timers until `resume`; sessions stay open. With the configuration of the leader."""
-    tools.request_suspend(load_config(config), timeout)
-    _show("cluster suspended")
+@reaching
+def suspend(target: Target, timeout: TimeoutOption = orders.SUSPEND_TIMEOUT_S, as_json: DoneOption = False) -> None:
+    """Take no messages and fire no timers until `resume`; sessions stay open."""
+    with target.leader(timeout) as leader:
+        orders.suspend(leader, timeout)
+    _tell("cluster suspended", as_json, leader)
 
 
 @cluster_app.command()
-def resume(config: ConfigOption, timeout: TimeoutOption = tools.SUSPEND_TIMEOUT_S) -> None:
-    """Go on after `suspend`; with the configuration of the leader."""
-    tools.request_resume(load_config(config), timeout)
-    _show("cluster goes on")
+@reaching
+def resume(target: Target, timeout: TimeoutOption = orders.SUSPEND_TIMEOUT_S, as_json: DoneOption = False) -> None:
+    """Go on after `suspend`."""
+    with target.leader(timeout) as leader:
+        orders.resume(leader, timeout)
+    _tell("cluster goes on", as_json, leader)
 
 
 @cluster_app.command()
+@reaching
 def transfer(
-    config: ConfigOption,
+    target: Target,
     to: Annotated[int | None, typer.Option("--to", help="id of the member that is to lead next")] = None,
-    timeout: TimeoutOption = tools.TRANSFER_TIMEOUT_S,
+    timeout: TimeoutOption = orders.TRANSFER_TIMEOUT_S,
+    as_json: DoneOption = False,
 ) -> None:
-    """Hand the leadership over to another member; with the configuration of the leader."""
-    loaded = load_config(config)
-    tools.request_transfer(loaded, to, timeout)
-    _show(f"member {loaded.node.member_id} handed over")
+    """Hand the leadership over to another member."""
+    with target.leader(timeout) as leader:
+        orders.transfer(leader, to, timeout)
+    _tell(f"member {leader.member_id} handed over", as_json, leader)
 
 
 @cluster_app.command()
@@ -231,52 +275,63 @@ def trust(
         raise ConfigurationError("trust: may lose acknowledged messages; say --accept-loss to do it all the same")
     from cluster.node import accept_loss
 
-    _show(accept_loss.accept_loss(load_config(config)))
+    show(accept_loss.accept_loss(load_config(config)))
 
 
 @cluster_app.command()
+@reaching
 def skip(
-    config: ConfigOption,
+    target: Target,
     position: Annotated[int, typer.Argument(min=1, help="where the record ends, as the error log says")],
-    timeout: TimeoutOption = tools.SKIP_TIMEOUT_S,
+    timeout: TimeoutOption = orders.SKIP_TIMEOUT_S,
+    as_json: DoneOption = False,
 ) -> None:
     """Leave a record of the log out, on all members, at which services fail; also while nothing runs.
 
-    With the configuration of the leader, whose service stands still at the record. Where no node runs: with those of
-    all members, one after the other; then start them.
+    By the leader, whose service stands still at the record. Where no node runs: with the configurations of all members,
+    one after the other; then start them.
     """
-    from cluster.node import skipping
+    if target.is_remote:
+        with target.leader(timeout) as leader:
+            done = orders.skip(leader, position, timeout)
+    else:
+        from cluster.node import skipping
 
-    _show(skipping.skip(load_config(config), position, timeout))
+        loaded = target.load_config()
+        done, leader = skipping.skip(loaded, position, timeout), tools.LocalMember(loaded)
+    _tell(done, as_json, leader, log_position=position)
 
 
 @cluster_app.command()
-def skipped(config: ConfigOption, as_json: JsonOption = False) -> None:
+@reaching
+def skipped(target: Target, as_json: JsonOption = False) -> None:
     """Records of the log that are left out, as one node knows them, running or not."""
-    from cluster.node import skipping
-
-    found, wishes = skipping.list_skipped(load_config(config))
+    with target.member() as member:
+        found, wishes = member.list_skipped()
     if as_json:
         rows = [{**one._asdict(), "text": one.text.decode("utf-8", "replace")} for one in found]
-        _print_json({"skipped": rows, "asked_for": wishes})
+        print_json({"skipped": rows, "asked_for": wishes})
         return
-    table = _table("position", "left out by the record at", "why")
+    table = make_table("position", "left out by the record at", "why")
     for one in found:
         table.add_row(f"{one.log_position:,}", f"{one.skip_position:,}", one.text.decode("utf-8", "replace"))
     for position in wishes:
         table.add_row(f"{position:,}", "-", "asked for, with `ordo cluster skip`")
-    _show(table)
+    show(table)
 
 
 @cluster_app.command()
+@reaching
 def shutdown(
-    config: ConfigOption,
+    target: Target,
     no_snapshot: Annotated[bool, typer.Option("--no-snapshot", help="end without taking a snapshot first")] = False,
-    timeout: TimeoutOption = tools.SNAPSHOT_TIMEOUT_S,
+    timeout: TimeoutOption = orders.SNAPSHOT_TIMEOUT_S,
+    as_json: DoneOption = False,
 ) -> None:
-    """End every node in good order, after a snapshot; with the configuration of the leader."""
-    tools.request_shutdown(load_config(config), with_snapshot=not no_snapshot, timeout_s=timeout)
-    _show("cluster ended")
+    """End every node in good order, after a snapshot."""
+    with target.leader(timeout) as leader:
+        orders.shut_down(leader, with_snapshot=not no_snapshot, timeout_s=timeout)
+    _tell("cluster ended", as_json, leader)
 
 
 @cluster_app.command()
@@ -285,11 +340,18 @@ def new_token(
     from_stdin: Annotated[
         bool, typer.Option("--from-stdin", help="hash the first line of the standard input instead of a new token")
     ] = False,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(help="what it is for, once for each role: ingress, queries, administration, operator"),
+    ] = None,
 ) -> None:
     """Make a token for clients: its table for every member's node.toml on the standard output, the token itself, which
     is kept nowhere, on the standard error output."""
+    roles, allowed = role or ["ingress", "queries"], get_args(Role)
+    if wrong := [one for one in roles if one not in allowed]:
+        raise ConfigurationError(f"--role {wrong[0]}: must be one of {', '.join(allowed)}")
     token = sys.stdin.readline().rstrip("\r\n") if from_stdin else tokens.new_token()
     hashed = tokens.hash_token(token)
-    print(f'[[tokens]]\nprincipal = {json.dumps(principal)}\nhash = "{hashed}"\nroles = ["ingress", "queries"]')
+    print(f'[[tokens]]\nprincipal = {json.dumps(principal)}\nhash = "{hashed}"\nroles = {json.dumps(roles)}')
     if not from_stdin:
         print(f"token: {token}", file=sys.stderr)

@@ -174,7 +174,7 @@ class MetricsSection(Settings):
     )
 
 
-Role = Literal["ingress", "queries", "administration"]
+Role = Literal["ingress", "queries", "administration", "operator"]
 
 
 class TokenSection(Settings):
@@ -189,7 +189,8 @@ class TokenSection(Settings):
     )
     roles: list[Role] = Field(
         default=["ingress", "queries"],
-        description="What its sessions may do: ingress (messages, requests), queries, administration (AdminRequest).",
+        description="What its holder may do: ingress (messages, requests), queries, administration (AdminRequest),"
+        " operator (every `ordo cluster` command with --endpoints).",
     )
 
     @field_validator("hash")

@@ -26,6 +26,7 @@ from cluster.node.cycle import NodeCycle
 from cluster.node.driver_bounds import driver_bounds
 from cluster.node.life_log import log_start, log_stop
 from cluster.node.metrics_process import MetricsProcess
+from cluster.node.observation import free_bytes
 from cluster.node.shared_driver import connect_shared_driver
 from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.counter_types import CounterType
@@ -45,6 +46,7 @@ from runtime.logging import get_logger
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from runtime.random import RandomSource
 from runtime.storage import FileStorage, Storage, SyncQueue
+from runtime.version import VERSION
 from runtime.wake import ParkFlag
 from transport.client import TransportClient
 from transport.driver.config import MediaDriverConfig
@@ -54,6 +56,7 @@ from transport.udp import UdpNetwork
 
 if TYPE_CHECKING:
     from archive.control.conductor import ControlConductor
+    from cluster.module.state_store import StateStore
     from runtime.datagram import DatagramNetwork
     from service_api.service import Service
 
@@ -140,12 +143,7 @@ class Node:
             sync_queue=sync_queue,
         )
         self._closers.append(self.archive.close)
-        module_seams = ModuleSeams(
-            seams.clock, self.client, self.archive, store, seams.random, self.errors, seams.events, lost_state
-        )
-        self.module = ConsensusModule(
-            config.module_config(), config.member_list, module_seams, make_authenticator(config)
-        )
+        self.module = self._make_module(store, lost_state)
         self.control = self._serve_archive() if config.node.max_replays else None
         container = None if service is None else self._inline_container(service)
         self.cycle = NodeCycle(
@@ -161,6 +159,21 @@ class Node:
         )
         self.container = container
         self._watch = on_tick
+
+    def _make_module(self, store: StateStore, lost_state: str | None) -> ConsensusModule:
+        config, seams = self.config, self._seams
+        module_seams = ModuleSeams(
+            seams.clock,
+            self.client,
+            self.archive,
+            store,
+            seams.random,
+            self.errors,
+            seams.events,
+            lost_state,
+            self._look,
+        )
+        return ConsensusModule(config.module_config(), config.member_list, module_seams, make_authenticator(config))
 
     def _serve_archive(self) -> ControlConductor:
         invalid_requests = self.module.counters.invalid_requests
@@ -181,6 +194,15 @@ class Node:
             replays_max=self.config.node.max_replays,
             on_error=on_error,
         )
+
+    def _look(self) -> dict[str, Any]:
+        """What operators are shown of a node beside its module."""
+        node = self.config.node
+        return {
+            "version": VERSION,
+            "data_free_bytes": free_bytes(node.data_dir),
+            "memory_free_bytes": free_bytes(self.config.aeron_dir),
+        }
 
     def _on_tick(self, now_ns: int) -> None:
         self.errors.work(now_ns)

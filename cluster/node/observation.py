@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 
 from cluster.node.counters import open_cnc
@@ -72,6 +73,14 @@ class Observation:
         if self.data_free_bytes < disk_free_bytes_min:
             return f"{self.data_free_bytes} bytes are free on the disk of data_dir, disk_free_min={disk_free_bytes_min}"
         return ""
+
+
+def counter_name(values: type[IntEnum], value: int) -> str:
+    """What the value of a counter means; "-" where there is no counter."""
+    try:
+        return values(value).name
+    except ValueError:
+        return "-" if value == NOT_THERE else str(value)
 
 
 def has_quorum(election_state: int, module_state: int) -> bool:

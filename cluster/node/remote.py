@@ -1,68 +1,222 @@
-"""What a machine that reaches the members can know of a cluster: by opening a session, as any client does."""
+"""A running cluster from any machine that reaches its members, which are known by their ingress endpoints."""
 
 from __future__ import annotations
 
 import re
 import socket
-from typing import NamedTuple
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from runtime.clock import SystemClock
-from runtime.errors import ClusterTimeoutError, ConfigurationError
+from cluster.client.operator import MemberLook, OperatorClient, parse_look, parse_object
+from cluster.node import orders
+from cluster.node.observation import counter_name, has_quorum
+from cluster.wire import ordo_codecs
+from cluster.wire.counter_types import CounterType, NodeRole
+from cluster.wire.ordo_codecs import OperatorOrder
+from consensus.states import ElectionState
+from runtime.errors import (
+    ClusterTimeoutError,
+    ConfigurationError,
+    DecodeError,
+    NoQuorumError,
+    NotPermittedError,
+    OrdoError,
+)
+
+if TYPE_CHECKING:
+    from cluster.module.state_store import Skip
+    from runtime.sbe import Message
 
 ATTEMPT_TIMEOUT_S = 0.5
+LOOK_TIMEOUT_S = 1.0
+ANSWER_TIMEOUT_S = 5.0
+GONE_TIMEOUT_S = 3.0
 STATUS_TIMEOUT_S = 5.0
+POLL_INTERVAL_S = 0.05
+ENDPOINTS_MAX = 16
 _ENDPOINT = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
 
 
-class ClusterStatus(NamedTuple):
-    """A cluster as a client finds it. Without a leader all but `has_quorum` and `reason` is unknown: -1 or empty."""
+class RemoteCluster:
+    """The members of a cluster, of which some endpoints are known. A context: closing it leaves the members.
 
-    has_quorum: bool
-    """Whether a leader took a session, which it does once a quorum has it in the log."""
-    leader_member_id: int
-    leader_ingress: str
-    leadership_term_id: int
-    session_ms: float
-    """How long it took to find the leader and open the session."""
-    reason: str
-
-
-def cluster_status(endpoints: str, *, egress: str = "", timeout_s: float = STATUS_TIMEOUT_S) -> ClusterStatus:
-    """Opens a session and closes it again: two records of the log.
-
-    `egress` is the host:port that the members answer to, by default a free port of the address that this machine uses
-    towards the first member. Raises ConfigurationError, or SessionRejectedError when the cluster refuses.
+    Raises ConfigurationError for endpoints that are none, or not to be reached; besides, what OperatorClient raises.
     """
-    members = parse_list(endpoints)
-    clock = SystemClock()
-    begin_ns = clock.now()
-    settings = ClientSettings(
-        egress_channel=f"aeron:udp?endpoint={egress or f'{_own_address(members[0])}:0'}",
-        connect_timeout_s=timeout_s,
-        connect_attempt_timeout_s=min(ATTEMPT_TIMEOUT_S, timeout_s),
-        client_name="ordo cluster status",
-    )
-    try:
-        with ClusterClient(members, settings=settings) as client:
-            leader = client.leader_member_id
-            elapsed_ms = (clock.now() - begin_ns) / 1e6
-            ingress = client.ingress_endpoints.get(leader, "")
-            return ClusterStatus(True, leader, ingress, client.leadership_term_id, round(elapsed_ms, 1), "")
-    except ClusterTimeoutError as error:
-        return ClusterStatus(False, -1, "", -1, -1, error.message)
+
+    def __init__(self, endpoints: str, *, credentials: bytes = b"", egress: str = "") -> None:
+        """`egress` is the host:port that members answer to, by default a free port of the address that this machine
+        uses towards the first of them."""
+        members = parse_list(endpoints)
+        if egress:
+            parse_list(egress, "--egress")
+        self._client = OperatorClient(
+            members, egress=egress or f"{_own_address(members[0])}:0", credentials=credentials
+        )
+
+    def look(self, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, MemberLook | OrdoError]:
+        """What every member knows of itself, by its ingress, or why it could not be asked; learns of those that no
+        endpoint was given for."""
+        found = self._client.look(timeout_s)
+        if self._learn(found, timeout_s):
+            found = self._client.look(timeout_s)
+        return found
+
+    def _learn(self, found: dict[str, MemberLook | OrdoError], timeout_s: float) -> bool:
+        """Asks one member who the others are. Returns whether there are more than were known."""
+        known = len(self._client.endpoints)
+        looks = [(endpoint, look) for endpoint, look in found.items() if isinstance(look, MemberLook)]
+        for endpoint, look in looks[:1]:
+            with suppress(OrdoError):
+                members = orders.ask_members(RemoteMember(self._client, endpoint, look.get("member_id")), timeout_s)
+                for one in (*members.active_members, *members.passive_members):
+                    self._add(one.ingress_endpoint, found, one.member_id)
+        return len(self._client.endpoints) > known
+
+    def _add(self, endpoint: str, found: dict[str, MemberLook | OrdoError], member_id: int) -> None:
+        """One that the cluster names, unless it has answered under another name."""
+        answered = {look.get("member_id") for look in found.values() if isinstance(look, MemberLook)}
+        if member_id not in answered and _ENDPOINT.fullmatch(endpoint):
+            self._client.add(endpoint)
+
+    def find_leader(self, timeout_s: float = STATUS_TIMEOUT_S) -> RemoteMember:
+        """The member that leads. Raises NoQuorumError when none does within the time, NotPermittedError when all that
+        could be asked refuse the credentials."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            left_s = deadline_s - time.monotonic()
+            found = self._client.look(
+                max(ATTEMPT_TIMEOUT_S, min(LOOK_TIMEOUT_S, left_s)), lambda looks: leader_of(looks) is not None
+            )
+            leader = leader_of(found)
+            if leader is not None:
+                look = found[leader]
+                assert isinstance(look, MemberLook)
+                return RemoteMember(self._client, leader, look.get("member_id"))
+            _check_permission(found)
+            if time.monotonic() >= deadline_s:
+                raise NoQuorumError(f"no quorum: {describe_trouble(found)}")
+            self._learn(found, ATTEMPT_TIMEOUT_S)
+            time.sleep(POLL_INTERVAL_S)
+
+    def any_member(self, timeout_s: float = STATUS_TIMEOUT_S) -> RemoteMember:
+        """The leader, or where there is none a member that answers; for what each of them knows."""
+        try:
+            return self.find_leader(timeout_s)
+        except NoQuorumError:
+            for endpoint, look in self._client.look(ATTEMPT_TIMEOUT_S).items():
+                if isinstance(look, MemberLook):
+                    return RemoteMember(self._client, endpoint, look.get("member_id"))
+            raise
+
+    def close(self) -> None:
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
 
-def parse_list(endpoints: str) -> list[str]:
+class RemoteMember:
+    """One member over the network; a MemberAccess."""
+
+    elsewhere = "try again"
+
+    def __init__(self, client: OperatorClient, endpoint: str, member_id: int) -> None:
+        self._client = client
+        self.endpoint = endpoint
+        self.member_id = member_id
+
+    def find_others(self) -> list[int]:
+        return [one.member_id for one in orders.list_members(self) if one.member_id != self.member_id]
+
+    def counter(self, counter_type: CounterType) -> int:
+        found = self._client.request(self.endpoint, OperatorOrder.LOOK, timeout_s=ANSWER_TIMEOUT_S)
+        return parse_look(found.payload).counter(counter_type)
+
+    def set_toggle(self, wanted: int, expected: int) -> int:
+        order = OperatorOrder.TOGGLE
+        found = self._client.request(self.endpoint, order, value=wanted, expected=expected, timeout_s=ANSWER_TIMEOUT_S)
+        return found.value
+
+    def ask(self, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
+        encoded = question.encode(correlation_id=0, **values)
+        response = self._client.request(self.endpoint, OperatorOrder.ASK, question=encoded, timeout_s=timeout_s)
+        found = ordo_codecs.decode_any(response.payload)
+        if found is None or found[0] is not answer:
+            raise DecodeError(f"{self.endpoint} answered something else than {answer.name}")
+        return found[1]
+
+    def is_running(self) -> bool:
+        """Whether it answers: one that does not is taken for ended after some seconds."""
+        try:
+            self._client.request(self.endpoint, OperatorOrder.LOOK, timeout_s=GONE_TIMEOUT_S)
+        except ClusterTimeoutError:
+            return False
+        return True
+
+    def list_skipped(self) -> tuple[list[Skip], list[int]]:
+        found = self._client.request(self.endpoint, OperatorOrder.SKIPPED, timeout_s=ANSWER_TIMEOUT_S)
+        try:
+            return _skips_of(parse_object(found.payload))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DecodeError(f"{self.endpoint} answered no list of records: {error}") from None
+
+
+def _skips_of(found: dict[str, Any]) -> tuple[list[Skip], list[int]]:
+    from cluster.module.state_store import Skip
+
+    rows = [
+        Skip(int(one["log_position"]), int(one["skip_position"]), int(one["timestamp"]), str(one["text"]).encode())
+        for one in found["skipped"]
+    ]
+    return rows, [int(one) for one in found["asked_for"]]
+
+
+def leader_of(found: dict[str, MemberLook | OrdoError]) -> str | None:
+    """The endpoint of the member that leads in the latest term, with a quorum behind it; None: there is none."""
+    terms = {
+        look.counter(CounterType.LEADER_TERM): endpoint
+        for endpoint, look in found.items()
+        if isinstance(look, MemberLook)
+        and look.counter(CounterType.NODE_ROLE) == NodeRole.LEADER
+        and look.counter(CounterType.LEADER_TERM) >= 0
+        and has_quorum(look.counter(CounterType.ELECTION_STATE), look.counter(CounterType.MODULE_STATE))
+    }
+    return terms[max(terms)] if terms else None
+
+
+def describe_trouble(found: dict[str, MemberLook | OrdoError]) -> str:
+    """Where each member stands when none leads, in a line."""
+    told = []
+    for endpoint, look in found.items():
+        if isinstance(look, MemberLook):
+            election = counter_name(ElectionState, look.counter(CounterType.ELECTION_STATE))
+            told.append(f"{endpoint}: member {look.get('member_id')} does not lead (election {election})")
+        else:
+            told.append(look.message)
+    return "; ".join(told)
+
+
+def _check_permission(found: dict[str, MemberLook | OrdoError]) -> None:
+    refusals = [look for look in found.values() if isinstance(look, NotPermittedError)]
+    if refusals and not any(isinstance(look, MemberLook) for look in found.values()):
+        raise refusals[0]
+
+
+def parse_list(endpoints: str, option: str = "--endpoints") -> list[str]:
     """The members of `host:port,host:port`. Raises ConfigurationError."""
     found = [one.strip() for one in endpoints.split(",")]
     for one in found:
         match = _ENDPOINT.fullmatch(one)
         if match is None or not 0 < int(match[2]) < 65_536:
-            raise ConfigurationError(
-                f"--endpoints {endpoints}: must be the ingress of members, as 10.0.0.1:20000,10.0.0.2:20000"
-            )
+            meaning = "the ingress of members, as 10.0.0.1:20000,10.0.0.2:20000"
+            wanted = meaning if option == "--endpoints" else "an address of this machine, as 10.0.0.9:20099"
+            raise ConfigurationError(f"{option} {endpoints}: must be {wanted}")
+    if len(found) > ENDPOINTS_MAX:
+        raise ConfigurationError(f"{option}: {len(found)} endpoints, at most {ENDPOINTS_MAX}")
     return found
 
 

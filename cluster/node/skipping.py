@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 from archive.lmdb_store import open_lmdb
 from cluster.module.state_store import Skip, StateStore, StoredState
-from cluster.node import tools
+from cluster.node import orders, tools
 from cluster.node.config import NodeConfig
-from cluster.wire import ordo_codecs
-from runtime.errors import ClusterError, StorageMissingError
+from runtime.errors import StorageMissingError
 from runtime.storage import FileStorage
 
 
@@ -23,7 +22,7 @@ def list_skipped(config: NodeConfig) -> tuple[list[Skip], list[int]]:
         return sorted(state.skips.values()), sorted(state.skip_wishes)
 
 
-def skip(config: NodeConfig, log_position: int, timeout_s: float = tools.SKIP_TIMEOUT_S) -> str:
+def skip(config: NodeConfig, log_position: int, timeout_s: float = orders.SKIP_TIMEOUT_S) -> str:
     """Has the record that ends at a position left out, and returns what was done, as one line.
 
     A running node must lead, and its service stand still at the record. A node that does not run takes note, waits
@@ -38,20 +37,7 @@ def skip(config: NodeConfig, log_position: int, timeout_s: float = tools.SKIP_TI
             f"member {member_id} will wait before position {log_position} when it starts, until the record is left "
             "out: say so with the configuration of each member that does not run, of a majority at least"
         )
-    answer = tools.ask(
-        config, ordo_codecs.SKIP_REQUEST, {"log_position": log_position}, ordo_codecs.SKIP_RESPONSE, timeout_s
-    )
-    leader_id = answer.leader_member_id
-    if answer.refusal and leader_id not in (tools.NOT_THERE, member_id):
-        raise ClusterError(f"{answer.refusal}; member {leader_id} does: use its configuration")
-    if answer.refusal:
-        raise ClusterError(answer.refusal)
-    tools.await_done(
-        lambda: log_position in {one.log_position for one in list_skipped(config)[0]},
-        f"the skip of position {log_position} was not committed",
-        timeout_s,
-    )
-    return f"the record at position {log_position} is left out"
+    return orders.skip(tools.LocalMember(config), log_position, timeout_s)
 
 
 def _wish(config: NodeConfig, log_position: int) -> None:

@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cluster.node import orders
 from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive, open_cnc, read_counters
 from cluster.node.observation import NOT_THERE as NOT_THERE
-from cluster.node.observation import has_quorum
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.counter_types import (
-    ControlToggle,
-    CounterType,
-    ModuleState,
-    NodeRole,
-    find_counter,
-    is_of_cluster,
-    is_transfer,
-    transfer_value,
-)
-from cluster.wire.ordo_codecs import MembershipChange
+from cluster.node.observation import counter_name, has_quorum
+from cluster.node.orders import MemberStatus
+from cluster.wire import ordo_codecs
+from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, find_counter, is_of_cluster
 from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 from consensus.distrust import Distrust
 from consensus.states import ElectionState
 from runtime.clock import SystemClock
 from runtime.counters import CounterDescriptor, CountersReader
-from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, StorageMissingError
+from runtime.errors import StorageMissingError
 from runtime.memory import FileMemoryProvider
 from runtime.sbe import Message
 from transport.client import TransportClient
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cluster.module.state_store import Skip
+
 ALIVE_TIMEOUT_MS = 2_000
-POLL_INTERVAL_S = 0.02
-SNAPSHOT_TIMEOUT_S = 60.0
-TRANSFER_TIMEOUT_S = 10.0
-SUSPEND_TIMEOUT_S = 10.0
-MEMBERSHIP_TIMEOUT_S = 10.0
-QUERY_TIMEOUT_S = 5.0
-SKIP_TIMEOUT_S = 30.0
 _NODE_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
 
 
@@ -69,25 +58,32 @@ def node_status(config: NodeConfig) -> NodeStatus:
     """Of the node of this configuration on this machine. Raises StorageMissingError when it does not run."""
     counters = running_counters(config)
 
-    def value(counter_type: CounterType) -> int:
+    def value(counter_type: int) -> int:
         return next((counter.value for counter in counters if counter.type_id == counter_type), NOT_THERE)
 
-    state = value(CounterType.MODULE_STATE)
+    sessions = sum(counter.type_id == CounterType.SESSION for counter in counters)
+    return status_of(config.node.member_id, value, sessions)
+
+
+def status_of(member_id: int, value: Callable[[int], int], sessions: int) -> NodeStatus:
+    """A node's status from the values of its counters by type, NOT_THERE for those that are not there."""
+    state, election = value(CounterType.MODULE_STATE), value(CounterType.ELECTION_STATE)
+    lost = value(CounterType.DISTRUST)
     return NodeStatus(
-        config.node.member_id,
-        has_quorum(value(CounterType.ELECTION_STATE), state),
-        _name(ModuleState, state),
-        _name(NodeRole, value(CounterType.NODE_ROLE)),
-        _name(ElectionState, value(CounterType.ELECTION_STATE)),
+        member_id,
+        has_quorum(election, state),
+        counter_name(ModuleState, state),
+        counter_name(NodeRole, value(CounterType.NODE_ROLE)),
+        counter_name(ElectionState, election),
         value(CounterType.LEADERSHIP_TERM_ID),
         value(CounterType.COMMIT_POSITION),
         value(CounterType.SERVICE_POSITION),
         value(CounterType.ELECTION_COUNT),
         value(CounterType.SNAPSHOT_COUNT),
-        sum(counter.type_id == CounterType.SESSION for counter in counters),
+        sessions,
         value(CounterType.MODULE_ERRORS),
         value(CounterType.SKIPPED_RECORDS),
-        _lost(value(CounterType.DISTRUST)),
+        "-" if lost == NOT_THERE else Distrust(lost).name or "NONE",
     )
 
 
@@ -97,138 +93,66 @@ def running_counters(config: NodeConfig) -> list[CounterDescriptor]:
     return _counters_of(config)
 
 
-def request_snapshot(config: NodeConfig, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
-    """Has the cluster take a snapshot, and returns once this node, its leader, holds it.
+class LocalMember:
+    """A node of this machine, by its shared memory; a MemberAccess."""
 
-    Raises ClusterError when this node does not lead, is busy, or stops leading before it holds the snapshot,
-    ClusterTimeoutError when it takes too long.
-    """
-    member_id = config.node.member_id
-    taken_before = _counter(config, CounterType.SNAPSHOT_COUNT)
-    _toggle(config, ControlToggle.SNAPSHOT)
+    elsewhere = "use the configuration of the leader"
 
-    def done() -> bool:
-        return _counter(config, CounterType.CONTROL_TOGGLE) != ControlToggle.SNAPSHOT
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
 
-    await_done(done, f"the snapshot of member {member_id} did not end", timeout_s)
-    is_out_of_office = _counter(config, CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE)
-    if is_out_of_office and _counter(config, CounterType.SNAPSHOT_COUNT) <= taken_before:
-        raise ClusterError(
-            f"member {member_id} stopped leading before it held the snapshot; see which members hold one, and ask the"
-            " new leader if none does (`ordo cluster status`)"
-        )
+    @property
+    def member_id(self) -> int:
+        return self._config.node.member_id
 
+    def find_others(self) -> list[int]:
+        return [member.id for member in self._config.member_list if member.id != self.member_id]
 
-def request_suspend(config: NodeConfig, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
-    """Has the cluster stand still: returns once this node, its leader, sequences nothing more. Sessions stay open.
+    def counter(self, counter_type: CounterType) -> int:
+        return _counter(self._config, counter_type)
 
-    Errors as for `request_snapshot`.
-    """
-    _toggle(config, ControlToggle.SUSPEND)
-    _await_state(config, ModuleState.SUSPENDED, timeout_s)
+    def set_toggle(self, wanted: int, expected: int) -> int:
+        return _set_toggle(self._config, wanted, expected)
 
+    def ask(self, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
+        return ask(self._config, question, values, answer, timeout_s)
 
-def request_resume(config: NodeConfig, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
-    """Has a suspended cluster go on: returns once that is committed.
+    def is_running(self) -> bool:
+        return is_running(self._config)
 
-    Raises ClusterError when this node does not lead or is not suspended, ClusterTimeoutError when it takes too long.
-    """
-    _toggle(config, ControlToggle.RESUME, expected=ControlToggle.SUSPEND)
-    _await_state(config, ModuleState.ACTIVE, timeout_s)
+    def list_skipped(self) -> tuple[list[Skip], list[int]]:
+        from cluster.node.skipping import list_skipped
+
+        return list_skipped(self._config)
 
 
-def request_shutdown(config: NodeConfig, *, with_snapshot: bool = True, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
-    """Has the whole cluster end in good order, with a snapshot first unless told otherwise; returns when this node did.
+def request_snapshot(config: NodeConfig, timeout_s: float = orders.SNAPSHOT_TIMEOUT_S) -> None:
+    """`orders.take_snapshot` of the node of this configuration; so are the following."""
+    orders.take_snapshot(LocalMember(config), timeout_s)
 
-    Errors as for `request_snapshot`.
-    """
-    _toggle(config, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
 
-    def gone() -> bool:
-        return not is_running(config)
+def request_suspend(config: NodeConfig, timeout_s: float = orders.SUSPEND_TIMEOUT_S) -> None:
+    orders.suspend(LocalMember(config), timeout_s)
 
-    await_done(gone, f"member {config.node.member_id} did not end", timeout_s)
+
+def request_resume(config: NodeConfig, timeout_s: float = orders.SUSPEND_TIMEOUT_S) -> None:
+    orders.resume(LocalMember(config), timeout_s)
+
+
+def request_shutdown(
+    config: NodeConfig, *, with_snapshot: bool = True, timeout_s: float = orders.SNAPSHOT_TIMEOUT_S
+) -> None:
+    orders.shut_down(LocalMember(config), with_snapshot=with_snapshot, timeout_s=timeout_s)
 
 
 def request_transfer(
-    config: NodeConfig, target_member_id: int | None = None, timeout_s: float = TRANSFER_TIMEOUT_S
+    config: NodeConfig, target_member_id: int | None = None, timeout_s: float = orders.TRANSFER_TIMEOUT_S
 ) -> None:
-    """Has this node, the leader, hand over to a member, or to the one with most of the log; returns when it did.
-
-    Raises ConfigurationError for a member that is not in the configuration, ClusterError when this node does not lead,
-    is busy, or leads still because the target could not take over; ClusterTimeoutError when it takes too long.
-    """
-    own_id = config.node.member_id
-    others = [member.id for member in config.member_list if member.id != own_id]
-    if target_member_id is not None and target_member_id not in others:
-        raise ConfigurationError(f"--to {target_member_id}: must be another member than {own_id}: {others}")
-    _toggle(config, transfer_value(target_member_id))
-
-    def done() -> bool:
-        return not is_transfer(_counter(config, CounterType.CONTROL_TOGGLE))
-
-    await_done(done, f"member {own_id} did not hand over", timeout_s)
-    if _counter(config, CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL:
-        raise ClusterError(
-            f"member {own_id} still leads: no member that was asked could take over; see whether they are running and"
-            " have caught up (`ordo cluster status`)"
-        )
+    orders.transfer(LocalMember(config), target_member_id, timeout_s)
 
 
-class MemberStatus(NamedTuple):
-    """One member, as a running node's log says. Its position is -1 where the node does not know it."""
-
-    member_id: int
-    role: str
-    log_position: int
-    ingress: str
-    consensus: str
-    is_leader: bool
-
-
-def list_members(config: NodeConfig, timeout_s: float = QUERY_TIMEOUT_S) -> list[MemberStatus]:
-    """Who is in the cluster and votes, by the log of this running node; only a leader knows the others' positions.
-
-    Raises StorageMissingError when the node does not run, ClusterTimeoutError when it does not answer.
-    """
-    query: dict[str, Any] = {"extended": 1}
-    found = ask(config, codecs.CLUSTER_MEMBERS_QUERY, query, codecs.CLUSTER_MEMBERS_EXTENDED_RESPONSE, timeout_s)
-    roles = (("voter", found.active_members), ("learner", found.passive_members))
-    return sorted(
-        MemberStatus(
-            one.member_id,
-            role,
-            one.log_position,
-            one.ingress_endpoint,
-            one.consensus_endpoint,
-            one.member_id == found.leader_member_id,
-        )
-        for role, members in roles
-        for one in members
-    )
-
-
-def request_membership(
-    config: NodeConfig,
-    change: MembershipChange,
-    member_id: int,
-    member: str = "",
-    timeout_s: float = MEMBERSHIP_TIMEOUT_S,
-) -> int:
-    """Has this node, the leader, change one member, and returns the log position of the change once it is committed.
-
-    `member` is the text of a new learner, as in `cluster.wire.members`. Raises ClusterError with the reason when the
-    leader refuses, ClusterTimeoutError when it does not come about in time: it may then still do.
-    """
-    request = {"member_id": member_id, "change": change, "member": member}
-    response = ordo_codecs.MEMBERSHIP_RESPONSE
-    answer = ask(config, ordo_codecs.MEMBERSHIP_REQUEST, request, response, timeout_s)
-    leader_id = answer.leader_member_id
-    if answer.refusal and leader_id not in (NOT_THERE, config.node.member_id):
-        raise ClusterError(f"{answer.refusal}; member {leader_id} does: use its configuration")
-    if answer.refusal:
-        raise ClusterError(answer.refusal)
-    return int(answer.log_position)
+def list_members(config: NodeConfig, timeout_s: float = orders.QUERY_TIMEOUT_S) -> list[MemberStatus]:
+    return orders.list_members(LocalMember(config), timeout_s)
 
 
 def ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
@@ -262,40 +186,21 @@ def ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: M
             subscription.poll_messages(on_message)
             return bool(answers)
 
-        await_done(is_sent, f"member {member_id} did not take the request", timeout_s)
-        await_done(is_answered, f"member {member_id} did not answer", timeout_s)
+        orders.await_done(is_sent, f"member {member_id} did not take the request", timeout_s)
+        orders.await_done(is_answered, f"member {member_id} did not answer", timeout_s)
     return answers[0]
 
 
-def _toggle(config: NodeConfig, wanted: int, expected: ControlToggle = ControlToggle.NEUTRAL) -> None:
-    """Sets counter 202, which the leader reads (cluster-consensus.md §19)."""
-    member_id = config.node.member_id
+def _set_toggle(config: NodeConfig, wanted: int, expected: int) -> int:
+    """Sets counter 202 if it is as expected; returns what it was, NOT_THERE where there is none yet."""
     _require_alive(config)
     with open_cnc(config.aeron_dir, writable=True) as cnc:
         counters = CountersReader(cnc.counters_metadata, cnc.counters_values)
         counter_id = find_counter(counters, CounterType.CONTROL_TOGGLE, config.cluster.cluster_id)
         if counter_id < 0:
-            raise ClusterError(f"member {member_id} is still starting; try again")
+            return NOT_THERE
         toggle = counters.counter(counter_id)
-        if toggle.compare_and_set(expected, wanted):
-            return
-        found = "TRANSFER" if is_transfer(toggle.value) else _name(ControlToggle, toggle.value)
-    if found == ControlToggle.INACTIVE.name:
-        raise ClusterError(
-            f"member {member_id} does not lead; use the configuration of the leader (`ordo cluster status`)"
-        )
-    if found == ControlToggle.NEUTRAL.name:
-        raise ClusterError(f"member {member_id} is not suspended")
-    if found == ControlToggle.SUSPEND.name:
-        raise ClusterError(f"member {member_id} is suspended; have it go on first (`ordo cluster resume`)")
-    raise ClusterError(f"member {member_id} is busy with {found}; try again when it is done")
-
-
-def _await_state(config: NodeConfig, state: ModuleState, timeout_s: float) -> None:
-    def reached() -> bool:
-        return _counter(config, CounterType.MODULE_STATE) == state
-
-    await_done(reached, f"member {config.node.member_id} did not become {state.name}", timeout_s)
+        return expected if toggle.compare_and_set(expected, wanted) else int(toggle.value)
 
 
 def _counter(config: NodeConfig, counter_type: CounterType) -> int:
@@ -325,25 +230,5 @@ def is_running(config: NodeConfig) -> bool:
     return config.node.own_driver or _counter(config, CounterType.MODULE_STATE) != NOT_THERE
 
 
-def await_done(done: Callable[[], bool], what: str, timeout_s: float) -> None:
-    """Waits for something. Raises ClusterTimeoutError, which says what did not happen."""
-    deadline_s = time.monotonic() + timeout_s
-    while not done():
-        if time.monotonic() > deadline_s:
-            raise ClusterTimeoutError(f"{what} within {timeout_s:g} s; look at its log")
-        time.sleep(POLL_INTERVAL_S)
-
-
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _lost(value: int) -> str:
-    return "-" if value == NOT_THERE else Distrust(value).name or "NONE"
-
-
-def _name(values: type[ModuleState] | type[NodeRole] | type[ElectionState] | type[ControlToggle], value: int) -> str:
-    try:
-        return values(value).name
-    except ValueError:
-        return "-" if value == NOT_THERE else str(value)

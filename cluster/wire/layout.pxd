@@ -19,6 +19,8 @@ cdef enum:
     REQUEST_ID = 41
     ANSWER_ID = 43
     MESSAGE_MARK_ID = 47
+    OPERATOR_CONNECT_ID = 70
+    OPERATOR_REQUEST_ID = 72
 
 cdef enum:  # template ids
     SESSION_MESSAGE_HEADER_ID = 1
@@ -165,6 +167,11 @@ cdef inline bint is_query(const uint8_t* message, int64_t length_bytes) noexcept
     """Whether a message says that it is a Query; no more of it than its header is known to be there."""
     return (length_bytes >= SBE_HEADER_LENGTH and ordo_get_u16(message + 4) == ORDO_SCHEMA_ID
             and ordo_get_u16(message + 2) == QUERY_ID)
+
+cdef inline bint is_of_operator(const uint8_t* message, int64_t length_bytes) noexcept nogil:
+    """Whether a message says that it is an OperatorConnect or an OperatorRequest; as `is_query`."""
+    return (length_bytes >= SBE_HEADER_LENGTH and ordo_get_u16(message + 4) == ORDO_SCHEMA_ID
+            and (ordo_get_u16(message + 2) == OPERATOR_CONNECT_ID or ordo_get_u16(message + 2) == OPERATOR_REQUEST_ID))
 
 cdef inline int ordo_template_id(const uint8_t* message, int64_t length_bytes) noexcept nogil:
     """As `template_id`, for a message of Ordo's own schema."""

@@ -112,6 +112,29 @@ class FailureVerdict(IntEnum):
     """The log says that it is left out, and that is committed."""
 
 
+class OperatorOrder(IntEnum):
+    """What an operator asks of one member; travels as i32."""
+
+    LOOK = 0
+    """What the member knows of itself: a JSON object."""
+    TOGGLE = 1
+    """To set its control toggle (counter 202) to `value` if it is `expected`. The answer's value is what it was."""
+    ASK = 2
+    """To answer `question`, an encoded message that tools of its own machine send over its control stream."""
+    SKIPPED = 3
+    """Which records of the log it leaves out: a JSON object."""
+
+
+class OperatorStatus(IntEnum):
+    """What became of an operator's order or connection; travels as i32. The payload of any but OK is a line of text."""
+
+    OK = 0
+    REFUSED = 1
+    """Not as things are now."""
+    NOT_ALLOWED = 2
+    """The credentials do not suffice."""
+
+
 class MembershipChange(IntEnum):
     ADD_LEARNER = 0
     PROMOTE = 1
@@ -221,6 +244,23 @@ SKIPPED_RECORD = _message("SkippedRecord", 95, "log_position i64; skip_position 
 SKIP_REQUEST = _message("SkipRequest", 96, "correlation_id i64; log_position i64")
 SKIP_RESPONSE = _message(
     "SkipResponse", 97, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
+)
+
+# Operators (docs/ARCHITECTURE.md, Operators)
+OPERATOR_CONNECT = _message("OperatorConnect", 70, "correlation_id i64; response_port i32", "credentials bytes")
+"""Ingress, to any member. Answered on stream 110 of that port of the host that it comes from."""
+OPERATOR_CONNECTED = _message(
+    "OperatorConnected", 71, "correlation_id i64; connection_id i64; member_id i32; status i32", "text bytes"
+)
+OPERATOR_REQUEST = _message(
+    "OperatorRequest",
+    72,
+    "connection_id i64; correlation_id i64; order i32; value i64; expected i64",
+    "question bytes",
+)
+"""Ingress, on the image of the connection."""
+OPERATOR_RESPONSE = _message(
+    "OperatorResponse", 73, "correlation_id i64; value i64; member_id i32; status i32", "payload bytes"
 )
 
 # Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.

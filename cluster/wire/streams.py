@@ -12,6 +12,8 @@ MODULE_SNAPSHOT_STREAM_ID = 107
 CONSENSUS_STREAM_ID = 108
 QUERY_STREAM_ID = 109
 """Ordo's own: queries from the consensus module to its service container."""
+OPERATOR_STREAM_ID = 110
+"""Ordo's own: from a member to an operator."""
 
 LOCAL_STREAMS_STEP = 16
 

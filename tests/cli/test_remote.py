@@ -16,7 +16,7 @@ HEAVY = ("pyspark", "pyarrow", "lmdb", "pydantic", "structlog", "rich.table", "r
 
 
 @pytest.mark.slow
-def test_status_finds_the_leader_and_says_when_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_finds_the_leader_from_any_member(capsys: pytest.CaptureFixture[str]) -> None:
     with LocalCluster("ordo.bench.echo:Echo", sync="none") as cluster:
         leader = cluster.await_leader()
         endpoints = ",".join(cluster.ingress_endpoints.values())
@@ -27,25 +27,9 @@ def test_status_finds_the_leader_and_says_when_there_is_none(capsys: pytest.Capt
         assert shown["leadership_term_id"] == cluster.leader_term(leader)
         follower = next(one for one in cluster.member_ids if one != leader)
         assert run(["cluster", "status", "--endpoints", cluster.ingress_endpoints[follower]]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert next(line.split()[-1] for line in lines if "leader member id" in line) == str(leader), (
-            "it was redirected"
-        )
-
-        for member_id in cluster.member_ids[1:]:
-            cluster.kill(member_id)
-        survivor = cluster.ingress_endpoints[0]
-        assert run(["cluster", "status", "--endpoints", survivor, "--timeout", "2", "--json"]) == 3
-        printed = capsys.readouterr()
-        assert json.loads(printed.out) == {
-            "has_quorum": False,
-            "leader_member_id": None,
-            "leader_ingress": None,
-            "leadership_term_id": None,
-            "session_ms": None,
-        }
-        assert printed.err.startswith("ordo: no quorum: no session was opened in time")
-        assert printed.err.count("\n") == 1
+        rows = [line.split() for line in capsys.readouterr().out.splitlines() if "127.0.0.1" in line]
+        assert [row[1] for row in rows] == [str(one) for one in cluster.member_ids], "the others were found, too"
+        assert [row[1] for row in rows if "LEADER" in row] == [str(leader)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,242 @@
+"""Orders to a running cluster, and how it is seen that they were carried out; the same however a member is reached."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from cluster.node.observation import NOT_THERE
+from cluster.wire import codecs, ordo_codecs
+from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, is_transfer, transfer_value
+from cluster.wire.ordo_codecs import MembershipChange
+from runtime.errors import ClusterError, ConfigurationError, OutcomeUnknownError
+
+if TYPE_CHECKING:
+    from cluster.module.state_store import Skip
+    from runtime.sbe import Message
+
+POLL_INTERVAL_S = 0.02
+SNAPSHOT_TIMEOUT_S = 60.0
+TRANSFER_TIMEOUT_S = 10.0
+SUSPEND_TIMEOUT_S = 10.0
+MEMBERSHIP_TIMEOUT_S = 10.0
+QUERY_TIMEOUT_S = 5.0
+SKIP_TIMEOUT_S = 30.0
+
+
+class MemberAccess(Protocol):
+    """A running member, by its shared memory (cluster.node.tools) or over the network (cluster.node.remote)."""
+
+    @property
+    def member_id(self) -> int: ...
+    @property
+    def elsewhere(self) -> str:
+        """What to do when another member leads, for messages."""
+
+    def find_others(self) -> list[int]:
+        """The ids of the other members."""
+
+    def counter(self, counter_type: CounterType) -> int:
+        """The value of a counter, NOT_THERE where there is none."""
+
+    def set_toggle(self, wanted: int, expected: int) -> int:
+        """Sets the control toggle if it is as expected; returns what it was. NOT_THERE: there is none yet."""
+
+    def ask(self, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
+        """The values of the answer to a question of the control stream."""
+
+    def is_running(self) -> bool: ...
+    def list_skipped(self) -> tuple[list[Skip], list[int]]:
+        """Which records it leaves out, and the positions that it was told to leave out and does not yet."""
+
+
+class MemberStatus(NamedTuple):
+    """One member, as a running node's log says. Its position is -1 where the node does not know it."""
+
+    member_id: int
+    role: str
+    log_position: int
+    ingress: str
+    consensus: str
+    is_leader: bool
+
+
+def take_snapshot(member: MemberAccess, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
+    """Has the cluster take a snapshot, and returns once this member, its leader, holds it.
+
+    Raises ClusterError when the member does not lead, is busy, or stops leading before it holds the snapshot,
+    OutcomeUnknownError when it takes too long.
+    """
+    taken_before = member.counter(CounterType.SNAPSHOT_COUNT)
+    _set_toggle(member, ControlToggle.SNAPSHOT)
+
+    def done() -> bool:
+        return member.counter(CounterType.CONTROL_TOGGLE) != ControlToggle.SNAPSHOT
+
+    await_done(done, f"the snapshot of member {member.member_id} did not end", timeout_s)
+    is_out_of_office = member.counter(CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE)
+    if is_out_of_office and member.counter(CounterType.SNAPSHOT_COUNT) <= taken_before:
+        raise ClusterError(
+            f"member {member.member_id} stopped leading before it held the snapshot; see which members hold one, and"
+            " ask the new leader if none does (`ordo cluster status`)"
+        )
+
+
+def suspend(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
+    """Has the cluster stand still: returns once this member, its leader, sequences nothing more. Sessions stay open.
+
+    Errors as for `take_snapshot`.
+    """
+    _set_toggle(member, ControlToggle.SUSPEND)
+    _await_state(member, ModuleState.SUSPENDED, timeout_s)
+
+
+def resume(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
+    """Has a suspended cluster go on: returns once that is committed.
+
+    Raises ClusterError when the member does not lead or is not suspended, OutcomeUnknownError when it takes too long.
+    """
+    _set_toggle(member, ControlToggle.RESUME, expected=ControlToggle.SUSPEND)
+    _await_state(member, ModuleState.ACTIVE, timeout_s)
+
+
+def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
+    """Has the whole cluster end in good order, with a snapshot first unless told otherwise; returns when this member,
+    which ends last, did. Errors as for `take_snapshot`.
+    """
+    _set_toggle(member, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
+
+    def gone() -> bool:
+        return not member.is_running()
+
+    await_done(gone, f"member {member.member_id} did not end", timeout_s)
+
+
+def transfer(member: MemberAccess, target_member_id: int | None = None, timeout_s: float = TRANSFER_TIMEOUT_S) -> None:
+    """Has this member, the leader, hand over to a member, or to the one with most of the log; returns when it did.
+
+    Raises ConfigurationError for a target that is no other member, ClusterError when the member does not lead, is busy,
+    or leads still because the target could not take over; OutcomeUnknownError when it takes too long.
+    """
+    own_id = member.member_id
+    if target_member_id is not None:
+        others = member.find_others()
+        if target_member_id not in others:
+            raise ConfigurationError(f"--to {target_member_id}: must be another member than {own_id}: {others}")
+    _set_toggle(member, transfer_value(target_member_id))
+
+    def done() -> bool:
+        return not is_transfer(member.counter(CounterType.CONTROL_TOGGLE))
+
+    await_done(done, f"member {own_id} did not hand over", timeout_s)
+    if member.counter(CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL:
+        raise ClusterError(
+            f"member {own_id} still leads: no member that was asked could take over; see whether they are running and"
+            " have caught up (`ordo cluster status`)"
+        )
+
+
+def ask_members(member: MemberAccess, timeout_s: float = QUERY_TIMEOUT_S) -> Any:
+    """The ClusterMembersExtendedResponse of a member: who is in the cluster and votes, by its log."""
+    query: dict[str, Any] = {"extended": 1}
+    return member.ask(codecs.CLUSTER_MEMBERS_QUERY, query, codecs.CLUSTER_MEMBERS_EXTENDED_RESPONSE, timeout_s)
+
+
+def list_members(member: MemberAccess, timeout_s: float = QUERY_TIMEOUT_S) -> list[MemberStatus]:
+    """Who is in the cluster and votes; only a leader knows the others' positions."""
+    found = ask_members(member, timeout_s)
+    roles = (("voter", found.active_members), ("learner", found.passive_members))
+    return sorted(
+        MemberStatus(
+            one.member_id,
+            role,
+            one.log_position,
+            one.ingress_endpoint,
+            one.consensus_endpoint,
+            one.member_id == found.leader_member_id,
+        )
+        for role, members in roles
+        for one in members
+    )
+
+
+def change_membership(
+    member: MemberAccess,
+    change: MembershipChange,
+    member_id: int,
+    text: str = "",
+    timeout_s: float = MEMBERSHIP_TIMEOUT_S,
+) -> int:
+    """Has the leader change one member, and returns the log position of the change once it is committed.
+
+    `text` is that of a new learner, as in `cluster.wire.members`. Raises ClusterError with the reason when the leader
+    refuses, OutcomeUnknownError when it does not come about in time: it may then still do.
+    """
+    request = {"member_id": member_id, "change": change, "member": text}
+    answer = member.ask(ordo_codecs.MEMBERSHIP_REQUEST, request, ordo_codecs.MEMBERSHIP_RESPONSE, timeout_s)
+    _check_refusal(member, answer)
+    return int(answer.log_position)
+
+
+def skip(member: MemberAccess, log_position: int, timeout_s: float = SKIP_TIMEOUT_S) -> str:
+    """Has the record that ends at a position left out, and returns what was done, as one line.
+
+    The member must lead, and its service stand still at the record.
+    """
+
+    def is_left_out() -> bool:
+        return log_position in {one.log_position for one in member.list_skipped()[0]}
+
+    if is_left_out():
+        return f"member {member.member_id} leaves out the record at position {log_position} already"
+    request = {"log_position": log_position}
+    answer = member.ask(ordo_codecs.SKIP_REQUEST, request, ordo_codecs.SKIP_RESPONSE, timeout_s)
+    _check_refusal(member, answer)
+    await_done(is_left_out, f"the skip of position {log_position} was not committed", timeout_s)
+    return f"the record at position {log_position} is left out"
+
+
+def _check_refusal(member: MemberAccess, answer: Any) -> None:
+    leader_id = answer.leader_member_id
+    if answer.refusal and leader_id not in (NOT_THERE, member.member_id):
+        raise ClusterError(f"{answer.refusal}; member {leader_id} does: {member.elsewhere}")
+    if answer.refusal:
+        raise ClusterError(answer.refusal)
+
+
+def _set_toggle(member: MemberAccess, wanted: int, expected: ControlToggle = ControlToggle.NEUTRAL) -> None:
+    """Sets counter 202, which the leader reads (cluster-consensus.md §19)."""
+    found, name = member.set_toggle(wanted, expected), f"member {member.member_id}"
+    if found == expected:
+        return
+    if found == NOT_THERE:
+        raise ClusterError(f"{name} is still starting; try again")
+    if found == ControlToggle.INACTIVE:
+        raise ClusterError(f"{name} does not lead; {member.elsewhere} (`ordo cluster status`)")
+    if found == ControlToggle.NEUTRAL:
+        raise ClusterError(f"{name} is not suspended")
+    if found == ControlToggle.SUSPEND:
+        raise ClusterError(f"{name} is suspended; have it go on first (`ordo cluster resume`)")
+    busy = "TRANSFER" if is_transfer(found) else _toggle_name(found)
+    raise ClusterError(f"{name} is busy with {busy}; try again when it is done")
+
+
+def _toggle_name(value: int) -> str:
+    return ControlToggle(value).name if value in set(ControlToggle) else str(value)
+
+
+def _await_state(member: MemberAccess, state: ModuleState, timeout_s: float) -> None:
+    def reached() -> bool:
+        return member.counter(CounterType.MODULE_STATE) == state
+
+    await_done(reached, f"member {member.member_id} did not become {state.name}", timeout_s)
+
+
+def await_done(done: Callable[[], bool], what: str, timeout_s: float) -> None:
+    """Waits for something. Raises OutcomeUnknownError, which says what did not happen."""
+    deadline_s = time.monotonic() + timeout_s
+    while not done():
+        if time.monotonic() > deadline_s:
+            raise OutcomeUnknownError(f"{what} within {timeout_s:g} s; look at its log")
+        time.sleep(POLL_INTERVAL_S)

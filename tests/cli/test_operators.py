@@ -1,0 +1,221 @@
+"""A real cluster of three, ordered about by a process that knows endpoints only: with authentication and without."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from cluster.module.tokens import hash_token, new_token
+from cluster.node.remote import RemoteCluster
+from cluster.wire import ordo_codecs
+from cluster.wire.counter_types import ControlToggle, CounterType
+from deploy.launcher import LocalCluster
+from runtime.errors import NotPermittedError, OutcomeUnknownError
+from tests.cluster.integration.agreement import counter_of
+from tests.cluster.integration.command import demand_one_line, ordo
+
+pytestmark = pytest.mark.slow
+OPERATOR, CLIENT = new_token(), new_token()
+TOKENS: list[dict[str, object]] = [
+    {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator"]},
+    {"principal": "desk", "hash": hash_token(CLIENT), "roles": ["ingress", "queries", "administration"]},
+]
+SERVICE = "ordo.bench.echo:Echo"
+
+
+class Desk:
+    """Runs `ordo cluster` as a process of its own, from endpoints."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.tokens = {"operator": folder / "operator.token", "client": folder / "client.token"}
+        self.tokens["operator"].write_text(OPERATOR + "\n")
+        self.tokens["client"].write_text(CLIENT + "\n")
+
+    def run(
+        self, *words: str, who: str | None = "operator", members: tuple[int, ...] | None = None
+    ) -> CompletedProcess[str]:
+        known = self.cluster.ingress_endpoints
+        endpoints = ",".join(known[one] for one in members or tuple(known))
+        token = [] if who is None else ["--token-file", str(self.tokens[who])]
+        return ordo("cluster", *words, "--endpoints", endpoints, *token)
+
+    def json(self, *words: str, **more: Any) -> Any:
+        done = self.run(*words, "--json", **more)
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Desk]:
+    """With [[tokens]]."""
+    with LocalCluster(SERVICE, sync="none", root=tmp_path / "cluster", tables={"tokens": TOKENS}) as cluster:  # type: ignore[dict-item]
+        cluster.await_leader()
+        yield Desk(cluster, tmp_path)
+
+
+@pytest.fixture
+def open_to_all(tmp_path: Path) -> Iterator[Desk]:
+    """Without authentication."""
+    with LocalCluster(SERVICE, sync="none", root=tmp_path / "cluster") as cluster:
+        cluster.await_leader()
+        yield Desk(cluster, tmp_path)
+
+
+def test_every_order_from_elsewhere(guarded: Desk) -> None:
+    cluster = guarded.cluster
+    leader = cluster.await_leader()
+    follower = next(one for one in cluster.member_ids if one != leader)
+    found = guarded.json("status", members=(follower,))
+    assert (found["leader_member_id"], found["leader_ingress"]) == (leader, cluster.ingress_endpoints[leader])
+    assert {one["member_id"]: one["role"] for one in found["members"]} == {
+        one: "LEADER" if one == leader else "FOLLOWER" for one in cluster.member_ids
+    }, "the others were found, too"
+    assert {one["id"]: one["ingress"] for one in guarded.json("members")} == cluster.ingress_endpoints
+    assert [one["role"] for one in guarded.json("list")] == ["voter"] * 3
+
+    done = guarded.json("snapshot", members=(follower,))
+    assert done == {"done": "snapshot taken", "by_member_id": leader}
+    assert counter_of(cluster, leader, CounterType.SNAPSHOT_COUNT) == 1
+    assert guarded.run("suspend").returncode == 0
+    demand_one_line(guarded.run("snapshot"), 1, "is suspended", "resume")
+    assert guarded.run("resume").returncode == 0
+    demand_one_line(guarded.run("resume"), 1, "not suspended")
+
+    demand_one_line(guarded.run("transfer", "--to", str(leader)), 2, "another member")
+    assert guarded.run("transfer", "--to", str(follower)).returncode == 0
+    cluster.await_value(lambda: cluster.await_leader() == follower or None, "the new leader")
+    demand_one_line(guarded.run("skip", "4096"), 1, "does not stand still")
+    assert guarded.json("skipped") == {"skipped": [], "asked_for": []}
+
+    lines = [str(one["text"]) for one in cluster.log_events(leader, "cluster.order")]
+    assert lines[0] == "operator 'root' at 127.0.0.1: SNAPSHOT"
+    assert guarded.run("shutdown").returncode == 0
+    assert [cluster.wait(one) for one in cluster.member_ids] == [0, 0, 0]
+
+
+def test_members_change_from_elsewhere(guarded: Desk) -> None:
+    cluster = guarded.cluster
+    learner = cluster.add_member()
+    old = tuple(one for one in cluster.member_ids if one != learner)
+    demand_one_line(guarded.run("promote", "9", members=old), 1, "member 9 is not in the cluster")
+    added = guarded.json("add-learner", cluster.new_member(learner), members=old)
+    assert added["log_position"] > 0
+    cluster.start_member(learner)
+
+    def promoted() -> bool | None:
+        return guarded.run("promote", str(learner), members=old).returncode == 0 or None
+
+    cluster.await_value(promoted, "a learner that has caught up")
+    assert [one["role"] for one in guarded.json("list", members=(0,))] == ["voter"] * 4
+    assert guarded.run("demote", str(learner), members=(0,)).returncode == 0
+    assert guarded.run("remove", str(learner), members=(0,)).returncode == 0
+    assert cluster.wait(learner) == 0
+
+
+def test_whose_credentials_do_not_suffice_is_told_so(guarded: Desk) -> None:
+    cluster = guarded.cluster
+    for order in ("status", "list", "snapshot", "shutdown"):
+        demand_one_line(guarded.run(order, who=None), 4, "rejected the credentials")
+        demand_one_line(guarded.run(order, who="client"), 4, "role operator")
+    assert all(counter_of(cluster, one, CounterType.INVALID_REQUESTS) > 0 for one in cluster.member_ids)
+    assert counter_of(cluster, cluster.await_leader(), CounterType.SNAPSHOT_COUNT) == 0
+
+
+def test_without_authentication_members_are_looked_at_and_not_ordered_about(open_to_all: Desk) -> None:
+    cluster = open_to_all.cluster
+    leader = cluster.await_leader()
+    assert open_to_all.json("status", who=None)["leader_member_id"] == leader
+    assert len(open_to_all.json("list", who=None)) == 3
+    for words in (["snapshot"], ["suspend"], ["shutdown"], ["transfer"], ["remove", "0"], ["skip", "96"]):
+        demand_one_line(open_to_all.run(*words, who=None), 4, "authenticates nobody")
+    assert counter_of(cluster, leader, CounterType.SNAPSHOT_COUNT) == 0
+    assert [one["role"] for one in open_to_all.json("list", who=None)] == ["voter"] * 3
+
+
+def test_without_a_quorum_members_say_where_they_stand(open_to_all: Desk) -> None:
+    cluster = open_to_all.cluster
+    first, *others = cluster.member_ids
+    for other in others:
+        cluster.kill(other)
+
+    def alone() -> bool | None:
+        return open_to_all.run("status", "--timeout", "0.5", who=None).returncode == 3 or None
+
+    cluster.await_value(alone, "a member that knows that it is alone")
+    done = open_to_all.run("status", "--timeout", "0.5", "--json", who=None)
+    shown = json.loads(done.stdout)
+    assert (shown["has_quorum"], shown["leader_member_id"]) == (False, None)
+    assert [one["member_id"] for one in shown["members"] if one["error"] is None] == [first]
+    begin_s = time.monotonic()
+    demand_one_line(open_to_all.run("snapshot", "--timeout", "1", who=None), 3, "no quorum", "does not lead")
+    assert time.monotonic() - begin_s < 30
+    assert len(open_to_all.json("list", who=None)) == 3, "who is in the cluster is known without a leader"
+    cluster.kill(first)
+    demand_one_line(open_to_all.run("status", "--timeout", "1", who=None), 3, "does not accept a connection")
+
+
+def test_an_answer_that_does_not_come_leaves_the_outcome_open(guarded: Desk) -> None:
+    cluster = guarded.cluster
+    with RemoteCluster(cluster.ingress_endpoints[0], credentials=OPERATOR.encode()) as remote:
+        leader = remote.find_leader()
+        assert leader.member_id == cluster.await_leader()
+        os.kill(cluster.pid(leader.member_id), signal.SIGSTOP)
+        try:
+            with pytest.raises(OutcomeUnknownError, match="did not answer within"):
+                leader.ask(ordo_codecs.SKIP_REQUEST, {"log_position": 32}, ordo_codecs.SKIP_RESPONSE, 0.5)
+        finally:
+            os.kill(cluster.pid(leader.member_id), signal.SIGCONT)
+
+
+def test_a_stranger_who_speaks_the_protocol_gets_no_further(open_to_all: Desk) -> None:
+    """The refusal is the member's, not the command's."""
+    with RemoteCluster(",".join(open_to_all.cluster.ingress_endpoints.values())) as remote:
+        leader = remote.find_leader()
+        with pytest.raises(NotPermittedError):
+            leader.set_toggle(ControlToggle.ABORT, ControlToggle.NEUTRAL)
+        with pytest.raises(NotPermittedError):
+            leader.ask(ordo_codecs.SKIP_REQUEST, {"log_position": 32}, ordo_codecs.SKIP_RESPONSE, 5.0)
+
+
+def test_a_cluster_that_encrypts(tmp_path: Path) -> None:
+    with LocalCluster(SERVICE, sync="none", root=tmp_path / "cluster", encrypted=True) as cluster:
+        leader = cluster.await_leader()
+        keys = {f"ORDO_{name.upper()}": path for name, path in cluster.client_keys.items()}
+        endpoints = ",".join(cluster.ingress_endpoints.values())
+        with pytest.MonkeyPatch.context() as patch:
+            done = ordo("cluster", "status", "--endpoints", endpoints, "--timeout", "1")
+            assert done.returncode == 3
+            assert "sends encrypted datagrams" in done.stderr
+            for name, path in keys.items():
+                patch.setenv(name, path)
+            done = ordo("cluster", "status", "--endpoints", endpoints, "--json")
+            assert json.loads(done.stdout)["leader_member_id"] == leader
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["snapshot"], ["--config", "--endpoints"]),
+        (["snapshot", "--endpoints", "10.0.0.1"], ["10.0.0.1:20000,10.0.0.2:20000"]),
+        (["shutdown", "--endpoints", ",".join(["10.0.0.1:1"] * 17)], ["17 endpoints", "at most 16"]),
+        (
+            ["transfer", "--endpoints", "127.0.0.1:9", "--token-file", "/nowhere/token"],
+            ["/nowhere/token", "cannot be read"],
+        ),
+        (["transfer", "--endpoints", "127.0.0.1:9", "--egress", "here"], ["--egress here", "10.0.0.9:20099"]),
+        (["suspend", "--config", "x", "--token-file", "y"], ["--token-file", "--endpoints only"]),
+        (["suspend", "--config", "x", "--endpoints", "127.0.0.1:9"], ["either"]),
+        (["new-token", "a", "--role", "king"], ["--role king", "operator"]),
+    ],
+)
+def test_misuse_is_one_line(words: list[str], expected: list[str]) -> None:
+    demand_one_line(ordo("cluster", *words), 2, *expected)
