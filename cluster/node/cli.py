@@ -6,12 +6,13 @@ import json
 import sys
 from dataclasses import astuple
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from cluster.module import tokens
 from cluster.node import orders, tools
+from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, print_values, show
 from cluster.node.cli_reach import Target, reaching
 from cluster.node.config import Role, load_config, new_member
 from cluster.wire.members import ENDPOINT_NAMES
@@ -29,7 +30,6 @@ MemberArgument = Annotated[
 ConfigOption = Annotated[Path, typer.Option(help="node.toml of a member that runs on this machine")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON; what is not known is null")]
 DoneOption = Annotated[bool, typer.Option("--json", help="print JSON: what was done, and by which member")]
-EXIT_NO_QUORUM = 3
 
 
 @cluster_app.command()
@@ -56,7 +56,7 @@ def status(
     if as_json:
         print_json({name: or_null(value) for name, value in found._asdict().items()})
     else:
-        _print_values(found._asdict())
+        print_values(found._asdict())
     if not found.has_quorum:
         print(
             f"ordo: no quorum: member {found.member_id} neither leads nor follows (election {found.election}) and"
@@ -106,42 +106,6 @@ def list_members(target: Target, as_json: JsonOption = False) -> None:
         role = member.role + (", leads" if member.is_leader else "")
         table.add_row(str(member.member_id), role, position, member.ingress, member.consensus)
     show(table)
-
-
-def make_table(*columns: str, **options: Any) -> Any:
-    """A table of rich, which is imported when one is shown: most commands show none."""
-    from rich.table import Table
-
-    return Table(*columns, **options)
-
-
-def show(shown: Any) -> None:
-    from runtime.console import output_console
-
-    output_console().print(shown)
-
-
-def _print_values(values: dict[str, Any]) -> None:
-    table = make_table(show_header=False, box=None)
-    for name, value in values.items():
-        table.add_row(name.replace("_", " "), _cell(value))
-    show(table)
-
-
-def print_json(value: object) -> None:
-    print(json.dumps(value, indent=2))
-
-
-def or_null(value: Any) -> Any:
-    """What a counter that is not there shows, as JSON."""
-    is_missing = value == "-" or (value == tools.NOT_THERE and not isinstance(value, bool))
-    return None if is_missing else value
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "NO"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _tell(text: str, as_json: bool, member: orders.MemberAccess, **more: object) -> None:

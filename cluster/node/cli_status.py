@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cluster.client.operator import MemberLook
-from cluster.node.cli import EXIT_NO_QUORUM, make_table, or_null, print_json, show
+from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, show
 from cluster.node.remote import describe_trouble, leader_of
 from cluster.node.tools import NodeStatus, status_of
 from cluster.wire.counter_types import CounterType

@@ -235,8 +235,29 @@ def _await_state(member: MemberAccess, state: ModuleState, timeout_s: float) -> 
 
 def await_done(done: Callable[[], bool], what: str, timeout_s: float) -> None:
     """Waits for something. Raises OutcomeUnknownError, which says what did not happen."""
-    deadline_s = time.monotonic() + timeout_s
+    deadline = Deadline(timeout_s)
     while not done():
-        if time.monotonic() > deadline_s:
+        if deadline.is_over:
             raise OutcomeUnknownError(f"{what} within {timeout_s:g} s; look at its log")
-        time.sleep(POLL_INTERVAL_S)
+        pause()
+
+
+class Deadline:
+    """So many seconds from now on."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._end_s = time.monotonic() + timeout_s
+
+    @property
+    def left_s(self) -> float:
+        """Negative once it is over."""
+        return self._end_s - time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return self.left_s <= 0
+
+
+def pause() -> None:
+    """A moment between two looks."""
+    time.sleep(POLL_INTERVAL_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,7 +32,6 @@ LOOK_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 5.0
 GONE_TIMEOUT_S = 3.0
 STATUS_TIMEOUT_S = 5.0
-POLL_INTERVAL_S = 0.05
 ENDPOINTS_MAX = 16
 _ENDPOINT = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
 
@@ -82,9 +80,9 @@ class RemoteCluster:
     def find_leader(self, timeout_s: float = STATUS_TIMEOUT_S) -> RemoteMember:
         """The member that leads. Raises NoQuorumError when none does within the time, NotPermittedError when all that
         could be asked refuse the credentials."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline = orders.Deadline(timeout_s)
         while True:
-            left_s = deadline_s - time.monotonic()
+            left_s = deadline.left_s
             found = self._client.look(
                 max(ATTEMPT_TIMEOUT_S, min(LOOK_TIMEOUT_S, left_s)), lambda looks: leader_of(looks) is not None
             )
@@ -94,10 +92,10 @@ class RemoteCluster:
                 assert isinstance(look, MemberLook)
                 return RemoteMember(self._client, leader, look.get("member_id"))
             _check_permission(found)
-            if time.monotonic() >= deadline_s:
+            if deadline.is_over:
                 raise NoQuorumError(f"no quorum: {describe_trouble(found)}")
             self._learn(found, ATTEMPT_TIMEOUT_S)
-            time.sleep(POLL_INTERVAL_S)
+            orders.pause()
 
     def any_member(self, timeout_s: float = STATUS_TIMEOUT_S) -> RemoteMember:
         """The leader, or where there is none a member that answers; for what each of them knows."""

@@ -1,25 +1,13 @@
-"""`ordo cluster skip` and `skipped`: records of the log that services do not execute."""
+"""`ordo cluster skip` on a member's machine: records of the log that services do not execute."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from archive.lmdb_store import open_lmdb
-from cluster.module.state_store import Skip, StateStore, StoredState
+from cluster.module.state_store import StateStore
 from cluster.node import orders, tools
 from cluster.node.config import NodeConfig
-from runtime.errors import StorageMissingError
+from cluster.node.stored_skips import list_skipped, store_path
 from runtime.storage import FileStorage
-
-
-def list_skipped(config: NodeConfig) -> tuple[list[Skip], list[int]]:
-    """What this node leaves out, by position, and the positions that it was told to leave out and does not yet.
-
-    Also while it runs. Raises StorageMissingError when it has never run.
-    """
-    with _stored(config) as state:
-        return sorted(state.skips.values()), sorted(state.skip_wishes)
 
 
 def skip(config: NodeConfig, log_position: int, timeout_s: float = orders.SKIP_TIMEOUT_S) -> str:
@@ -43,24 +31,8 @@ def skip(config: NodeConfig, log_position: int, timeout_s: float = orders.SKIP_T
 def _wish(config: NodeConfig, log_position: int) -> None:
     storage = FileStorage(open_lmdb)
     with storage.lock_directory(str(config.node.data_dir)):
-        store = StateStore(storage.open_metadata(_path(config)))
+        store = StateStore(storage.open_metadata(store_path(config)))
         try:
             store.put_skip_wish(log_position)
         finally:
             store.close()
-
-
-def _path(config: NodeConfig) -> str:
-    return str(config.cluster_dir / "state.mdb")
-
-
-@contextmanager
-def _stored(config: NodeConfig) -> Iterator[StoredState]:
-    storage, path = FileStorage(open_lmdb), _path(config)
-    if not storage.exists(path):
-        raise StorageMissingError(f"member {config.node.member_id} has no store of votes and terms: no {path}")
-    store = StateStore(storage.open_metadata(path, read_only=True))
-    try:
-        yield store.load()
-    finally:
-        store.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster.node import orders
@@ -109,7 +108,11 @@ class LocalMember:
         return [member.id for member in self._config.member_list if member.id != self.member_id]
 
     def counter(self, counter_type: CounterType) -> int:
-        return _counter(self._config, counter_type)
+        try:
+            return _counter(self._config, counter_type)
+        except StorageMissingError:
+            _require_alive(self._config)
+            raise
 
     def set_toggle(self, wanted: int, expected: int) -> int:
         return _set_toggle(self._config, wanted, expected)
@@ -121,7 +124,7 @@ class LocalMember:
         return is_running(self._config)
 
     def list_skipped(self) -> tuple[list[Skip], list[int]]:
-        from cluster.node.skipping import list_skipped
+        from cluster.node.stored_skips import list_skipped
 
         return list_skipped(self._config)
 
@@ -231,4 +234,4 @@ def is_running(config: NodeConfig) -> bool:
 
 
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return SystemClock().epoch_ms()

@@ -1,0 +1,46 @@
+"""What `ordo cluster` prints: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cluster.node.observation import NOT_THERE
+
+EXIT_NO_QUORUM = 3
+
+
+def make_table(*columns: str, **options: Any) -> Any:
+    """A table of rich, which is imported when one is shown: most commands show none."""
+    from rich.table import Table
+
+    return Table(*columns, **options)
+
+
+def show(shown: Any) -> None:
+    from runtime.console import output_console
+
+    output_console().print(shown)
+
+
+def print_values(values: dict[str, Any]) -> None:
+    table = make_table(show_header=False, box=None)
+    for name, value in values.items():
+        table.add_row(name.replace("_", " "), show_cell(value))
+    show(table)
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def or_null(value: Any) -> Any:
+    """What a counter that is not there shows, as JSON."""
+    is_missing = value == "-" or (value == NOT_THERE and not isinstance(value, bool))
+    return None if is_missing else value
+
+
+def show_cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:,}" if isinstance(value, int) else str(value)
