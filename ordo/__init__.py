@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Acknowledged,
         Answer,
         AsyncClusterClient,
+        ClientEvent,
         ClientSettings,
         ClientState,
         ClusterClient,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
         Unsequenced,
         credentials_from_environment,
         credentials_from_file,
+        endpoints_from_dns,
+        endpoints_from_file,
     )
     from cluster.client.async_client import ServiceMessage
     from cluster.module.authentication import Authenticator, Right, SessionProxy
@@ -59,6 +62,7 @@ __all__ = [
     "ArchiveClientSettings",
     "Authenticator",
     "AsyncClusterClient",
+    "ClientEvent",
     "ClientSession",
     "ClientSettings",
     "ClientState",
@@ -98,6 +102,8 @@ __all__ = [
     "__version__",
     "credentials_from_environment",
     "credentials_from_file",
+    "endpoints_from_dns",
+    "endpoints_from_file",
 ]  # and `read`, below: not here, so that `from ordo import *` works without pyarrow
 
 
@@ -108,6 +114,7 @@ _HOMES = {
     "ArchiveClientSettings": "archive.client.settings",
     "AsyncClusterClient": "cluster.client",
     "Authenticator": "cluster.module.authentication",
+    "ClientEvent": "cluster.client",
     "ClientSession": "service_api.service",
     "ClientSettings": "cluster.client",
     "ClientState": "cluster.client",
@@ -144,6 +151,8 @@ _HOMES = {
     "Unsequenced": "cluster.client",
     "credentials_from_environment": "cluster.client",
     "credentials_from_file": "cluster.client",
+    "endpoints_from_dns": "cluster.client",
+    "endpoints_from_file": "cluster.client",
 }
 """Where the public names are written. A module is imported when a name of it is first used, so that a program which
 needs one of them, such as the command line, starts without the others."""

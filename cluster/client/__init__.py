@@ -2,9 +2,10 @@
 
 from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
 from cluster.client.async_client import AsyncClusterClient
+from cluster.client.endpoints import endpoints_from_dns, endpoints_from_file
 from cluster.client.query import PendingQuery, QueryReply
 from cluster.client.requests import Answer, PendingRequest
-from cluster.client.session import ClientState, ClusterClient
+from cluster.client.session import ClientEvent, ClientState, ClusterClient
 from cluster.client.settings import ClientSettings, credentials_from_environment, credentials_from_file
 from transport.client_transport import ClientTransport
 
@@ -12,6 +13,7 @@ __all__ = [
     "Acknowledged",
     "Answer",
     "AsyncClusterClient",
+    "ClientEvent",
     "ClientSettings",
     "ClientState",
     "ClientTransport",
@@ -23,4 +25,6 @@ __all__ = [
     "Unsequenced",
     "credentials_from_environment",
     "credentials_from_file",
+    "endpoints_from_dns",
+    "endpoints_from_file",
 ]

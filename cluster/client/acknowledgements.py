@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from cluster.wire import ordo_codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.ordo_codecs import AcknowledgementLevel, PreviousSession
 from runtime.errors import NotSequencedError
 
@@ -114,6 +114,7 @@ class Acknowledgements:
         """Numbers of the first message of this session, and of this term and publication."""
         self._previous_id = NULL_VALUE
         self._previous_deadline_ns = 0
+        self._closes_previous = False
         self._marked = 0
         """Number of the mark that is not answered, or 0."""
         self._retry_ns = self._due_ns = 0
@@ -134,6 +135,8 @@ class Acknowledgements:
         if self._session.session_id != self._session_id:
             self._change_session(now_ns)
         self._retry_interval_ns = RETRY_NS
+        if self._closes_previous:
+            self._close_previous(publication)
         if self._send_mark(publication, now_ns):
             self._epoch_first = self._marked
             return True
@@ -145,8 +148,16 @@ class Acknowledgements:
             self._give_back_before(self._session_first)
             self._previous_id = self._session_id
             self._previous_deadline_ns = now_ns + self._patience_ns
+            self._closes_previous = True
         self._session_id = self._session.session_id
         self._session_first = self.next_number
+
+    def _close_previous(self, publication: ExclusivePublication) -> None:
+        """The cluster may not have noticed yet that the session is over."""
+        message = codecs.SESSION_CLOSE_REQUEST.encode(
+            leadership_term_id=self._session.leadership_term_id, cluster_session_id=self._previous_id
+        )
+        self._closes_previous = publication.offer(message) <= 0
 
     def _send_mark(self, publication: ExclusivePublication, now_ns: int) -> bool:
         session, number = self._session, self.next_number

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
+from cluster.client.endpoints import Endpoints, EndpointSource
 from cluster.client.query import QueryReply
 from cluster.client.requests import Answer, PendingRequest
-from cluster.client.session import ClientState, ClusterClient
+from cluster.client.session import ClientEvent, ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.wire.codecs import EventCode
 from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, SessionClosedError
@@ -44,7 +45,7 @@ class AsyncClusterClient:
 
     def __init__(
         self,
-        ingress_endpoints: Iterable[str] | Mapping[int, str] = (),
+        ingress_endpoints: Endpoints | EndpointSource = (),
         egress_channel: str | None = None,
         *,
         settings: ClientSettings | None = None,
@@ -53,6 +54,7 @@ class AsyncClusterClient:
         transport: ClientTransport | None = None,
         on_session_event: Callable[[EventCode, str], object] | None = None,
         on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
+        on_event: Callable[[ClientEvent], object] | None = None,
         on_acknowledged: Callable[[Acknowledged], object] | None = None,
         on_unsequenced: Callable[[Unsequenced], object] | None = None,
         waiting_messages_max: int = WAITING_MESSAGES_MAX,
@@ -71,6 +73,7 @@ class AsyncClusterClient:
             on_message=self._on_message,
             on_session_event=on_session_event,
             on_new_leader=on_new_leader,
+            on_event=on_event,
             on_acknowledged=on_acknowledged,
             on_unsequenced=on_unsequenced,
             settings=settings,

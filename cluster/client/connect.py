@@ -47,8 +47,10 @@ class SessionConnect:
         client_info: str,
         attempt_timeout_ns: int,
         deadline_ns: int,
+        renew: Callable[[], Mapping[int, str] | None] = lambda: None,
     ) -> None:
-        """`response_channel(endpoint)` is the channel a member answers on, given the bound egress endpoint."""
+        """`response_channel(endpoint)` is the channel a member answers on, given the bound egress endpoint; `renew()`
+        the endpoints where they are others than before."""
         self.state = ConnectState.AWAIT_EGRESS
         self.opened: Any = None
         self.image: Any = None
@@ -64,6 +66,7 @@ class SessionConnect:
         self._client_info = client_info
         self._attempt_timeout_ns = attempt_timeout_ns
         self._deadline_ns = deadline_ns
+        self._renew = renew
         self._attempt_deadline_ns = 0
         self._correlation_id = -1
         self._challenge_session_id = -1
@@ -94,6 +97,11 @@ class SessionConnect:
 
     def _try_all(self, now_ns: int) -> None:
         self._redirected = False
+        renewed = self._renew()
+        if renewed is not None:
+            self.endpoints = dict(renewed)
+            self._are_ids_known = False
+            self._tried.clear()
         self._ingress.open(self.endpoints)
         self._become_awaiting_ingress(now_ns)
 
@@ -108,8 +116,9 @@ class SessionConnect:
             self._tried.clear()
             fresh = connected
         if not fresh:
-            if self._redirected and now_ns > self._attempt_deadline_ns:
-                self._last = f"leader {self.member_id} does not accept a connection"
+            if now_ns > self._attempt_deadline_ns:
+                if self._redirected:
+                    self._last = f"leader {self.member_id} does not accept a connection"
                 self._try_all(now_ns)
             return
         self.member_id = fresh[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,22 +24,6 @@ def parse_endpoints(text: str) -> dict[int, str]:
             raise ConfigurationError(f"ingress endpoints {text!r}: must be id=host:port,id=host:port,...")
         endpoints[int(member_id)] = endpoint.strip()
     return endpoints
-
-
-def endpoint_table(endpoints: Iterable[str] | Mapping[int, str], ingress_channel: str) -> dict[int, str]:
-    """What a user has named, by member id. Raises ConfigurationError."""
-    table = dict(endpoints) if isinstance(endpoints, Mapping) else dict(enumerate(endpoints))
-    if ingress_channel.startswith("aeron:ipc"):
-        if table:
-            raise ConfigurationError("ingress_endpoints must be empty for an IPC ingress")
-        return {NULL_MEMBER_ID: ""}
-    if not table and "endpoint=" not in ingress_channel:
-        raise ConfigurationError("ingress_endpoints is empty: name at least one member as host:port")
-    for member_id, endpoint in table.items():
-        host, separator, port = str(endpoint).rpartition(":")
-        if not host or not separator or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigurationError(f"ingress endpoint of member {member_id}: {endpoint!r}, must be host:port")
-    return table or {NULL_MEMBER_ID: ""}
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@
 
     CONNECTING -> CONNECTED <-> AWAIT_NEW_LEADER -> AWAIT_NEW_LEADER_CONNECTION -> CONNECTED; any -> CLOSED
 
-A client that has made requests opens a new session in place of CLOSED: they belong to its identity, not to a session.
+A client that stays (`ClientSettings.reconnect`) opens a new session in place of CLOSED, with the same identity.
 
 Where messages of `send` are tracked, nothing is sent in a session or term before a mark that says where they begin
 (cluster/client/acknowledgements.py).
@@ -18,15 +18,16 @@ The client has no thread: everything happens in `poll`, `send` and `offer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from cluster.client.acknowledgements import Acknowledged, Acknowledgements, Unsequenced
 from cluster.client.calls import TICK_INTERVAL_NS, UNHEARD_NS, ClientCalls
 from cluster.client.connect import SessionConnect
-from cluster.client.ingress import IngressPublications, endpoint_table, parse_endpoints
+from cluster.client.endpoints import Endpoints, EndpointSource, NamedEndpoints
+from cluster.client.ingress import IngressPublications, parse_endpoints
 from cluster.client.journal import Journal
 from cluster.client.keeper import SessionKeeper
 from cluster.client.link import SessionLink
@@ -58,7 +59,7 @@ POLL_LIMIT = 64
 NULL_VALUE = -1
 PARK_SLICE_NS = 100_000_000
 REOPEN_PAUSE_NS = 500_000_000
-"""After a cluster has refused a new session to a client that has requests under way."""
+"""After a cluster has refused a new session to a client that stays, or has ended one so soon."""
 CLIENT_INFO = "name={} version={} commit=ordo"
 OnMessage = Callable[[int, int, bytes], object] | MessageHandler
 
@@ -81,11 +82,24 @@ def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTr
     return ClientTransport.connect(aeron_dir)
 
 
+class ClientEvent(NamedTuple):
+    """What has happened to a client's session, for `on_event`.
+
+    "opened" and "lost": a session, with its id; "leader": another member leads, and takes offers; "refused": no new
+    session could be opened, and it will be tried again; "endpoints": the members have other endpoints than before.
+    `detail` is for people to read.
+    """
+
+    kind: str
+    session_id: int
+    detail: str
+
+
 class ClusterClient(ClientCalls):
     """A session with a cluster.
 
-    `ingress_endpoints`: every member's `host:port` by member id, or in any order; empty for an IPC ingress. Queries to
-    learners need theirs by id.
+    `ingress_endpoints`: every member's `host:port` by member id, or in any order; or what returns them, such as
+    `endpoints_from_dns` and `endpoints_from_file`; empty for an IPC ingress. Queries to learners need theirs by id.
     `egress_channel` is short for the setting of that name.
     `on_message(session_id, timestamp, payload)` gets what the service sends, timestamp in cluster time;
     `on_session_event(code, detail)` what the cluster says of the session; `on_new_leader(leadership_term_id,
@@ -103,7 +117,7 @@ class ClusterClient(ClientCalls):
 
     state: ClientState
     _keeper: SessionKeeper | None = None
-    _leader_heartbeat_timeout_ns = _reopen_ns = _longest_stop_ns = 0
+    _leader_heartbeat_timeout_ns = _opened_ns = _reopen_ns = _longest_stop_ns = 0
     _deadline_ns = _next_tick_ns = _next_keep_alive_ns = 0
     _is_ending = _has_begun = False
     offer: Callable[[Payload], int]
@@ -116,7 +130,7 @@ class ClusterClient(ClientCalls):
 
     def __init__(
         self,
-        ingress_endpoints: Iterable[str] | Mapping[int, str] = (),
+        ingress_endpoints: Endpoints | EndpointSource = (),
         egress_channel: str | None = None,
         *,
         settings: ClientSettings | None = None,
@@ -124,6 +138,7 @@ class ClusterClient(ClientCalls):
         on_session_event: Callable[[EventCode, str], object] | None = None,
         on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
         on_challenge: Callable[[bytes], bytes] | None = None,
+        on_event: Callable[[ClientEvent], object] | None = None,
         on_acknowledged: Callable[[Acknowledged], object] | None = None,
         on_unsequenced: Callable[[Unsequenced], object] | None = None,
         aeron_dir: str | None = None,
@@ -139,8 +154,9 @@ class ClusterClient(ClientCalls):
         on_message = on_message or (lambda session_id, timestamp, payload: None)
         self._loop = ClientLoop(on_message, self._on_event, self._on_offered)
         self.offer = self._loop.offer
-        self.ingress_endpoints = endpoint_table(ingress_endpoints, self.settings.ingress_channel)
-        named_endpoints = dict(ingress_endpoints) if isinstance(ingress_endpoints, Mapping) else {}
+        self._named = NamedEndpoints(ingress_endpoints, self.settings.ingress_channel)
+        self.ingress_endpoints = dict(self._named.table)
+        self._on_client_event = on_event or (lambda event: None)
         self._on_session_event = on_session_event or (lambda code, detail: None)
         self._on_new_leader = on_new_leader or (lambda leadership_term_id, member_id, endpoints: None)
         self._on_challenge = on_challenge or (lambda challenge: self.settings.read_credentials())
@@ -149,10 +165,9 @@ class ClusterClient(ClientCalls):
         self.close_reason = ""
         self._image: Any = None
         self._connect: SessionConnect | None = None
-        self._first_endpoints = dict(self.ingress_endpoints)
         self._owns_transport = transport is None
         self._transport = transport or _open_transport(aeron_dir, self.settings)
-        self._link = SessionLink(self, named_endpoints)
+        self._link = SessionLink(self, self._named.by_id)
         if on_acknowledged is not None or on_unsequenced is not None:
             self._track_messages(on_acknowledged, on_unsequenced)
         try:
@@ -195,7 +210,15 @@ class ClusterClient(ClientCalls):
             client_info=CLIENT_INFO.format(settings.client_name, VERSION),
             attempt_timeout_ns=to_ns(settings.connect_attempt_timeout_s),
             deadline_ns=now_ns + to_ns(settings.connect_timeout_s),
+            renew=self._renew_endpoints,
         )
+
+    def _renew_endpoints(self) -> dict[int, str] | None:
+        renewed = self._named.renew()
+        if renewed is not None:
+            text = ", ".join(renewed[member_id] for member_id in sorted(renewed))
+            self._on_client_event(ClientEvent("endpoints", self.session_id, text))
+        return renewed
 
     def _response_channel(self, endpoint: str) -> str:
         channel = "aeron:ipc?" if not endpoint else f"aeron:udp?endpoint={endpoint}|rejoin=false|"
@@ -400,7 +423,7 @@ class ClusterClient(ClientCalls):
     def _work_connect(self, now_ns: int) -> None:
         if self._connect is None:
             if now_ns >= self._reopen_ns:
-                self._begin_connect(self._first_endpoints)
+                self._begin_connect(self.ingress_endpoints)
             return
         self._next_tick_ns = 0
         try:
@@ -410,9 +433,12 @@ class ClusterClient(ClientCalls):
 
     def _retry_connect(self, error: ClusterError, now_ns: int) -> None:
         """Called when no session could be opened. A client that had one and makes requests goes on trying."""
-        if self._requests is None or self._is_ending or self.leadership_term_id == NULL_VALUE:
+        if not self._stays or self.leadership_term_id == NULL_VALUE:
             raise error
-        self._requests.trouble = error.message
+        if self._requests is not None:
+            self._requests.trouble = error.message
+        self.ingress_endpoints = dict(self._named.table)
+        self._on_client_event(ClientEvent("refused", NULL_VALUE, error.message))
         self._connect = None
         self._ingress_publications.close()
         self._reopen_ns = now_ns + REOPEN_PAUSE_NS
@@ -427,7 +453,9 @@ class ClusterClient(ClientCalls):
         message_bytes_max = decode_message_limit(opened.detail)
         if message_bytes_max is not None:
             self._loop.set_message_bytes_max(message_bytes_max)
+        self._opened_ns = now_ns
         self._enter_term(opened.leadership_term_id, opened.cluster_session_id)
+        self._on_client_event(ClientEvent("opened", self.session_id, f"leader {opened.leader_member_id}"))
         if connect.member_id in (opened.leader_member_id, NULL_VALUE):
             self.leader_member_id = connect.member_id
             if not self._become_connected(now_ns):
@@ -550,6 +578,7 @@ class ClusterClient(ClientCalls):
         is_there = self.leader_member_id in self._ingress_publications.connected
         if is_there and self._send_keep_alive() and self._become_connected(now_ns):
             self._on_new_leader(self.leadership_term_id, self.leader_member_id, self.ingress_endpoints)
+            self._on_client_event(ClientEvent("leader", self.session_id, f"leader {self.leader_member_id}"))
         elif now_ns > self._deadline_ns:
             self._become_closed(f"the new leader {self.leader_member_id} does not accept a connection")
         else:
@@ -561,19 +590,32 @@ class ClusterClient(ClientCalls):
         self.close_reason = reason
         self._loop.set_ingress(None)
         self._queries.fail_all(self._closed_error)
-        if self._requests is None or self._is_ending:
+        if not self._is_ending:
+            self._on_client_event(ClientEvent("lost", self.session_id, reason))
+        if not self._stays:
             self.state = ClientState.CLOSED
             if self._requests is not None:
                 self._requests.close(self._closed_error())
             if self._acknowledgements is not None:
                 self._acknowledgements.give_up()
             return
-        self._requests.trouble = f"session {self.session_id} is over: {reason}"
+        if self._requests is not None:
+            self._requests.trouble = f"session {self.session_id} is over: {reason}"
         self.state = ClientState.CONNECTING
         self.session_id = NULL_VALUE
         self._ingress_publications.close()
-        self._begin_connect(self.ingress_endpoints)
+        self._reopen_ns = self._opened_ns + REOPEN_PAUSE_NS
+        if self._transport.clock.now() >= self._reopen_ns:
+            self._begin_connect(self.ingress_endpoints)
         self._next_tick_ns = 0
+
+    @property
+    def _stays(self) -> bool:
+        """Whether a session that is lost is followed by a new one."""
+        wanted = self.settings.reconnect
+        if wanted is None:
+            wanted = self._requests is not None or self._acknowledgements is not None
+        return wanted and not self._is_ending
 
     def _closed_error(self) -> SessionClosedError:
         return SessionClosedError(f"session {self.session_id} is over: {self.close_reason}")

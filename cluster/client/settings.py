@@ -63,6 +63,9 @@ class ClientSettings:
     egress_stream_id: int = EGRESS_STREAM_ID
     message_timeout_s: float = 5.0
     """How long `send` and `query` go on, where the call says nothing else."""
+    reconnect: bool | None = None
+    """Whether a session that is lost is followed by a new one. None: in a client that makes requests, or is told what
+    became of its messages; for others the loss is an error."""
     connect_timeout_s: float = 15.0
     """How long a new session may take, over all members."""
     connect_attempt_timeout_s: float = 1.0

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.client.acknowledgements import Acknowledged, Acknowledgements, HandedOver, Unsequenced
 from cluster.container.message_numbers import MessageNumbers
-from cluster.wire import ordo_codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.ordo_codecs import AcknowledgementLevel
 from runtime.errors import NotSequencedError
 
@@ -32,6 +32,7 @@ class Cluster:
         self.leadership_term_id = 1
         self.kept: deque[bytes] = deque()
         self.marks: list[Any] = []
+        self.close_requests: list[int] = []
         self.position = 0
         self.has_room = True
         self.given_back: list[Unsequenced] = []
@@ -67,9 +68,11 @@ class Cluster:
         return self.kept.popleft()
 
     def offer(self, message: bytes) -> int:
-        found = ordo_codecs.decode(message)
+        found = ordo_codecs.decode_any(message)
         assert found is not None
-        if self.has_room:
+        if found[0] is codecs.SESSION_CLOSE_REQUEST:
+            self.close_requests.append(found[1].cluster_session_id)
+        elif self.has_room:
             self.marks.append(found[1])
         return 1 if self.has_room else -2
 
@@ -171,6 +174,7 @@ def test_a_new_session_asks_what_became_of_the_last_one(cluster: Cluster) -> Non
     cluster.open(2)
     cluster.client.begin(cluster, 0)  # type: ignore[arg-type]
     cluster.send(1)
+    assert cluster.close_requests == [1]
     lost.next_number += 3
     cluster.arrive()
     assert not cluster.given_back and not cluster.client.is_complete  # the last one is not closed yet

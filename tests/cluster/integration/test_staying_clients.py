@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ordo import AsyncClusterClient, ClientSettings, ClusterClient
+from ordo import AsyncClusterClient, ClientEvent, ClientSettings, ClusterClient, Unsequenced
 from ordo.errors import ClusterError, ClusterTimeoutError, SessionClosedError
 from service_api.service import OfferResult
 from tests.cluster.integration.conftest import StartCluster
@@ -88,3 +88,23 @@ def test_a_message_that_the_log_does_not_take_is_refused_by_send(start_cluster: 
             client.poll()
             client.park(0.01)
         assert received == [longest]
+
+
+def test_a_client_that_stays_has_a_new_session_and_knows_what_was_lost_with_the_old_one(
+    start_cluster: StartCluster,
+) -> None:
+    cluster = start_cluster(ECHO, cluster={"session_timeout": "1s"})
+    settings = replace(SETTINGS, keep_alive_thread=False)
+    events: list[ClientEvent] = []
+    given_back: list[Unsequenced] = []
+    with ClusterClient(
+        cluster.ingress_endpoints, settings=settings, on_event=events.append, on_unsequenced=given_back.append
+    ) as client:
+        client.send(b"before", until="executed")
+        time.sleep(4)
+        client.offer(b"into a session that is gone")
+        client.send(b"after", until="executed")
+        client.await_sequenced()
+        assert [event.kind for event in events] == ["opened", "lost", "opened"]
+        assert events[2].session_id == client.session_id != events[0].session_id
+        assert [(lost.payload, lost.is_certain) for lost in given_back] == [(b"into a session that is gone", True)]
