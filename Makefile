@@ -68,6 +68,7 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/ruff format .
 	$(BIN)/python -m tools.configuration
 	$(BIN)/python -m tools.metrics_page
+	$(BIN)/python -m tools.top_picture
 
 test: build .venv/.all ## pass all tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel' $(ARGS)

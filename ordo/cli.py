@@ -36,6 +36,7 @@ ELSEWHERE = {
     "init": "ordo.new_cli:init",
     "dev": "ordo.new_cli:dev",
     "doctor": "cluster.node.cli_look:doctor",
+    "top": "cluster.node.cli_top:top",
     "stat": "cluster.node.cli_look:stat",
     "errors": "cluster.node.cli_look:errors",
     "streams": "transport.cli:streams",

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.markup import escape
 
 from cluster.client.operator import MemberLook
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, show
@@ -70,11 +71,11 @@ def _print(found: dict[str, MemberLook | OrdoError], statuses: dict[str, NodeSta
         status = statuses.get(endpoint)
         if status is None:
             assert not isinstance(one, MemberLook)
-            table.add_row("?", endpoint, one.message.removeprefix(f"{endpoint}: "))
+            table.add_row("?", escape(endpoint), escape(one.message.removeprefix(f"{endpoint}: ")))
             continue
         values = [getattr(status, name) for name in COLUMNS]
         cells = [f"{value:,}" if isinstance(value, int) else str(value) for value in values]
-        table.add_row(str(status.member_id), endpoint, str(status.leadership_term_id), *cells)
+        table.add_row(str(status.member_id), escape(endpoint), str(status.leadership_term_id), *cells)
     show(table)
 
 

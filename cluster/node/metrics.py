@@ -21,7 +21,14 @@ from cluster.node.metric_names import (
     Kind,
     Metric,
 )
-from cluster.node.observation import NOT_THERE, READY_HEARTBEAT_MS, Observation, Subject, free_bytes, observe
+from cluster.node.observation import (
+    READY_HEARTBEAT_MS,
+    Observation,
+    Subject,
+    free_bytes,
+    log_position,
+    observe,
+)
 from cluster.wire.counter_types import CounterType, ModuleState, NodeRole
 from runtime.clock import SystemClock
 from runtime.version import VERSION
@@ -29,7 +36,6 @@ from runtime.version import VERSION
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LABELS = ("cluster", "member")
 _KEY = struct.Struct("<i")
-_RECORDING_ID = struct.Struct("<q")
 
 
 class NodeCollector(Collector):
@@ -77,7 +83,7 @@ class NodeCollector(Collector):
         yield self._one(OWN_METRICS["sessions"], sessions)
         committed = values.get(CounterType.COMMIT_POSITION, 0)
         yield self._one(OWN_METRICS["service_lag"], max(0, committed - values.get(CounterType.SERVICE_POSITION, 0)))
-        yield self._one(OWN_METRICS["log_position"], _log_position(found))
+        yield self._one(OWN_METRICS["log_position"], log_position(found))
 
     def _of_driver(self, found: Observation) -> Iterator[Family]:
         refused = CounterMetricFamily(REFUSED_METRIC.name, REFUSED_METRIC.help, labels=[*LABELS, "reason"])
@@ -104,18 +110,6 @@ class NodeCollector(Collector):
         family = make(metric.name, metric.help, labels=LABELS)
         family.add_metric(self._labels, value * metric.scale)
         return family
-
-
-def _log_position(found: Observation) -> int:
-    """Of the recording that the consensus module names as its log; -1 when there is none yet."""
-    recording_id = found.values.get(CounterType.LOG_RECORDING, NOT_THERE)
-    for counter in found.counters:
-        if (
-            counter.type_id == CounterType.RECORDING_POSITION
-            and _RECORDING_ID.unpack_from(counter.key)[0] == recording_id
-        ):
-            return counter.value
-    return NOT_THERE
 
 
 def exposition(subject: Subject) -> bytes:

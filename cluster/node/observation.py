@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -19,6 +20,7 @@ READY_HEARTBEAT_MS = 2_000
 LIVE_HEARTBEAT_MS = 10_000
 """A stall of a few seconds is no reason to have a node killed and started again."""
 NOT_THERE = -1
+_RECORDING_ID = struct.Struct("<q")
 CLUSTER_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
 _TYPES_FOR_PROBES = (CounterType.MODULE_STATE, CounterType.ELECTION_STATE, CounterType.DISTRUST)
 
@@ -100,6 +102,18 @@ def observe(subject: Subject, now_ms: int, *, wants_all: bool = False) -> Observ
             return Observation(age_ms, free_bytes(subject.data_dir), _probe(reader, subject.cluster_id))
     except StorageError:
         return Observation(None, free_bytes(subject.data_dir))
+
+
+def log_position(found: Observation) -> int:
+    """Of the recording that the consensus module names as its log; -1 when there is none yet."""
+    recording_id = found.values.get(CounterType.LOG_RECORDING, NOT_THERE)
+    for counter in found.counters:
+        if (
+            counter.type_id == CounterType.RECORDING_POSITION
+            and _RECORDING_ID.unpack_from(counter.key)[0] == recording_id
+        ):
+            return counter.value
+    return NOT_THERE
 
 
 def free_bytes(folder: Path) -> int:

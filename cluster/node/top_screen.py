@@ -1,0 +1,125 @@
+"""The screen of `ordo top`, drawn with rich, and its keys."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cluster.node.top import COLUMNS, Looks, Row, Top, View, number
+from runtime.clock import SystemClock
+
+STYLES = {"LEADER": "bold green", "CANDIDATE": "bold yellow"}
+KEYS = "s S sort   r reverse   j k choose   Enter look into   q quit"
+KEY_BYTES_MAX = 16
+
+
+def draw(rows: list[Row], view: View, *, has_keys: bool = True) -> Group:
+    """The whole screen."""
+    ordered = view.sort(rows)
+    chosen = ordered[view.chosen] if view.chosen < len(ordered) else None
+    parts: list[Table | Text] = [_summary(rows)]
+    parts.append(_details(chosen) if view.is_inside and chosen is not None else _table(ordered, view, has_keys))
+    if has_keys:
+        parts.append(Text(KEYS, style="dim"))
+    return Group(*parts)
+
+
+def _summary(rows: list[Row]) -> Text:
+    leader = next((row for row in rows if row.role == "LEADER" and not row.state.startswith("election")), None)
+    silent = sum(bool(row.trouble) for row in rows)
+    text = Text("ordo top  ")
+    if leader is not None:
+        text.append(f"member {leader.member} leads term {leader.term}", style="green")
+    elif len(rows) > 1 or silent:
+        text.append("no leader was found", style="bold red")
+    if silent:
+        text.append(f"   {silent} of {len(rows)} members do not answer", style="bold red")
+    return text
+
+
+def _table(rows: list[Row], view: View, has_keys: bool) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for index, column in enumerate(COLUMNS):
+        mark = (" v" if view.is_reversed else " ^") if index == view.column and has_keys else ""
+        table.add_column(f"{column.title}{mark}", justify="left" if index in (1, 2, 14) else "right")
+    for index, row in enumerate(rows):
+        style = (
+            "red" if row.trouble else "yellow" if row.lost or row.state.startswith("election") else STYLES.get(row.role)
+        )
+        is_chosen = has_keys and index == view.chosen
+        table.add_row(*_cells(row), style=f"{style or ''} reverse".strip() if is_chosen else style)
+    return table
+
+
+def _cells(row: Row) -> list[str]:
+    if row.trouble:
+        return ["?", "-", "no answer", *["-"] * (len(COLUMNS) - 4), ""]
+    return [column.show(row) for column in COLUMNS]
+
+
+def _details(row: Row) -> Table:
+    table = Table(show_header=False, box=None)
+    for name, value in row._asdict().items():
+        if isinstance(value, float):
+            shown = f"{number(value)}/s" if value >= 0 else "-"
+        else:
+            shown = f"{value:,}" if isinstance(value, int) and value >= 0 else str(value)
+        table.add_row(name.replace("_", " "), Text(shown))
+    return table
+
+
+def look_twice(look: Callable[[], Looks], interval_s: float) -> list[Row]:
+    """The rows of the second of two looks, so that there are rates."""
+    top, clock = Top(), SystemClock()
+    top.rows(look(), clock.now())
+    select.select([], [], [], interval_s)
+    return top.rows(look(), clock.now())
+
+
+def run_screen(look: Callable[[], Looks], console: Console, interval_s: float) -> None:
+    """Draws until somebody quits. Standard input must be a terminal."""
+    top, view, clock = Top(), View(), SystemClock()
+    with _keys() as read_keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        while not view.has_ended:
+            rows = top.rows(look(), clock.now())
+            due_ns = clock.now() + int(interval_s * 1e9)
+            while not view.has_ended:
+                live.update(draw(rows, view), refresh=True)
+                pressed = read_keys(max(0.0, (due_ns - clock.now()) / 1e9))
+                for key in pressed:
+                    view.press(key, len(rows))
+                if not pressed:
+                    break
+
+
+def split_keys(text: str) -> list[str]:
+    """The keys of what was read at once; a terminal that is gone counts as the key that ends."""
+    return re.findall(r"\x1b\[[A-Z]|[\s\S]", text) or ["q"]
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], list[str]]]:
+    """Reads keys without waiting for a line; the terminal is as before afterwards."""
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+
+    def read(timeout_s: float) -> list[str]:
+        readable, _, _ = select.select([descriptor], [], [], timeout_s)
+        return split_keys(os.read(descriptor, KEY_BYTES_MAX).decode("utf-8", "replace")) if readable else []
+
+    tty.setcbreak(descriptor)
+    try:
+        yield read
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
