@@ -365,6 +365,38 @@ def diff(
     raise typer.Exit(EXIT_FOUND if facts["differing"] else 0)
 
 
+StorageOption = Annotated[str, typer.Option("--storage", help="options of the fsspec file system, as JSON")]
+
+
+@app.command()
+def copy(
+    folder: Folder,
+    to: Annotated[str, typer.Option(help="where, such as s3://bucket/node0")],
+    commit: Commit = "auto",
+    storage: StorageOption = "{}",
+) -> None:
+    """Copy what is closed and new, log and snapshots, to object storage; may be run again at any time."""
+    with needing("local"):
+        from pipeline.object_store import Store, copy_archive, parse_storage
+    count = length_bytes = 0
+    for segment in copy_archive(folder, Store(to.rstrip("/"), parse_storage(storage)), commit):
+        count, length_bytes = count + 1, length_bytes + segment.length_bytes
+    typer.echo(f"{count} segments copied, {length_bytes:,} bytes")
+
+
+@app.command()
+def fetch(
+    source: Annotated[str, typer.Argument(help="where a copy is, such as s3://bucket/node0")],
+    folder: Annotated[str, typer.Argument(help="a new archive folder")],
+    storage: StorageOption = "{}",
+) -> None:
+    """Make an archive folder of a copy in object storage, checked, for what reads folders."""
+    with needing("local"):
+        from pipeline.object_store import Store, fetch_archive, parse_storage
+    segments = list(fetch_archive(Store(source.rstrip("/"), parse_storage(storage)), folder))
+    typer.echo(f"{len(segments)} segments fetched, {sum(segment.length_bytes for segment in segments):,} bytes")
+
+
 @app.command()
 def index(folders: Folders, recording: RecordingOption = "all", commit: Commit = "recorded") -> None:
     """Build the indexes that let reads skip; reads do so by themselves otherwise."""

@@ -9,8 +9,9 @@ The same options, columns and rules as the Spark source (docs/PIPELINE.md); for 
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from importlib import import_module
@@ -91,7 +92,7 @@ class LocalLog:
 
 def read(folders: Folders, **options: Any) -> LocalLog:
     """The log in one archive folder, several, or a pattern such as `/data/*/archive`; or of a cluster's nodes, over the
-    network: `ordo://node0:9014,node1:9014,node2:9014`, with their archive endpoints.
+    network: `ordo://node0:9014,node1:9014,node2:9014`, with their archive endpoints; or in a copy in object storage (`s3://bucket/node0`).
 
     `options` are those of the Spark source, also in small letters with underscores (`start_time` for `startTime`);
     lists may be lists, times datetimes. Raises PipelineError for what is not allowed, and when there is no archive.
@@ -107,6 +108,8 @@ def read(folders: Folders, **options: Any) -> LocalLog:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping):
+        return json.dumps(value)
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, str | int):

@@ -17,7 +17,7 @@ import pyarrow as pa
 from archive.catalog import RecordingDescriptor
 from pipeline.batches import BatchBuilder
 from pipeline.cursor import MessageCursor
-from pipeline.decoder import RecordDecoder
+from pipeline.decoder import RecordDecoder, RowSelection
 from pipeline.errors import DataLossError, PipelineError
 from pipeline.predicates import Predicates
 from pipeline.scanner import scan_blocks
@@ -137,8 +137,9 @@ def plan_network(
 class Frames:
     """Frames as a file in memory, for the decoder of segment files."""
 
-    def __init__(self, descriptor: RecordingDescriptor) -> None:
+    def __init__(self, descriptor: RecordingDescriptor, verify: bool = False) -> None:
         self._descriptor = descriptor
+        self._verify = verify
         self._file = os.memfd_create("ordo-frames")
         self.base = 0
         self._parts: list[bytes] = []
@@ -163,7 +164,17 @@ class Frames:
             os.pwrite(self._file, self._rest, 0)
             self._is_written = True
         path = f"/proc/self/fd/{self._file}"
-        return MessageCursor(path, self._descriptor, self.base, self.base, self.base + len(self._rest), False, False)
+        end = self.base + len(self._rest)
+        return MessageCursor(path, self._descriptor, self.base, self.base, end, self._verify, False)
+
+    @staticmethod
+    def decode(
+        cursor: MessageCursor, selection: RowSelection, batches: BatchBuilder, is_log: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows up to the last whole message; raises CorruptRecordingError."""
+        decoder = RecordDecoder(cursor, selection, batches, is_log)
+        while (batch := decoder.next_batch()) is not None:
+            yield batch
 
     def forget(self, position: int) -> None:
         """Keeps only what begins at the position or behind it."""
@@ -224,9 +235,7 @@ def read_network(
     batches = BatchBuilder(columns, RECORDING_ID, run.log.name, run.time_unit, batch_rows)
     for frames in chunks(run):
         cursor = frames.cursor()
-        decoder = RecordDecoder(cursor, selection, batches, True)
-        while (batch := decoder.next_batch()) is not None:
-            yield batch
+        yield from frames.decode(cursor, selection, batches, True)
         frames.forget(cursor.position)
 
 

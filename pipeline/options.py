@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from archive.catalog import CATALOG_NAME
 from pipeline.batches import COLUMN_NAMES, KIND_NAMES
 from pipeline.errors import PipelineError
 from pipeline.network import SCHEME, NetworkLog, parse_addresses
+from pipeline.object_read import ObjectCopy
+from pipeline.object_store import parse_storage
 from pipeline.predicates import INT64_MAX, Predicates, micros
 from sequencer.ranges import Access
 
@@ -41,6 +44,7 @@ DESCRIPTIONS = {
     "commit": "auto (default), recorded, a position, or a node's aeron_dir",
     "timeunit": "auto (default), millis, micros or nanos: the unit of the cluster's clock",
     "nodes": "names of the nodes, separated by commas, one for each folder; over the network one for the cluster",
+    "storageoptions": 'object storage: options of its fsspec file system as JSON, such as {"anon": true}',
     "timeout": "over the network: seconds without any progress after which a read fails, default 60",
     "keyfile": "over the network: key file of the reader, where the cluster encrypts; default ORDO_KEY_FILE",
     "trustedfile": "over the network: keys that the reader trusts; default ORDO_TRUSTED_FILE",
@@ -73,6 +77,8 @@ class ReadOptions:
     start_position: int | None = None
     network: NetworkLog | None = None
     """Set instead of `directories` when the nodes are asked."""
+    copy: ObjectCopy | None = None
+    """Set instead of `directories` when a copy in object storage is read."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
@@ -82,8 +88,11 @@ class ReadOptions:
             if name not in DESCRIPTIONS:
                 raise PipelineError(f"unknown option {name!r}; allowed are {', '.join(sorted(DESCRIPTIONS))}")
         network = _network(values)
-        directories = [] if network is not None else _directories(values)
+        copy = _copy(values) if network is None else None
+        directories = [] if network is not None or copy is not None else _directories(values)
         nodes = _names(values, "nodes")
+        if copy is not None and (nodes or "commit" in values or "partitions" in values):
+            raise PipelineError("options nodes, commit and partitions do not fit a copy in object storage")
         if network is None and nodes and len(nodes) != len(directories):
             raise PipelineError(f"option nodes names {len(nodes)} nodes for {len(directories)} folders; one each")
         options = cls(
@@ -104,6 +113,7 @@ class ReadOptions:
             node_names=dict(zip(directories, nodes, strict=True)) if nodes and network is None else None,
             start_position=_integer(values, "startposition", 0),
             network=network,
+            copy=copy,
         )
         if options.bytes_per_trigger_max and options.records_per_trigger_max:
             raise PipelineError("options maxBytesPerTrigger and maxRecordsPerTrigger exclude each other; give one")
@@ -136,6 +146,24 @@ def _network(values: dict[str, str]) -> NetworkLog | None:
     )
     lenient = not _choice(values, "failondataloss", {"true": True, "false": False}, True)
     return NetworkLog(addresses, nodes[0] if nodes else "cluster", access, lenient)
+
+
+def _copy(values: dict[str, str]) -> ObjectCopy | None:
+    """The copy in object storage, if the path is the address of one."""
+    paths: list[str] = json.loads(values["paths"]) if "paths" in values else [values.get("path", "")]
+    if not any("://" in path for path in paths) or _is_archive_folder(paths[0]):
+        if "storageoptions" in values:
+            raise PipelineError("option storageOptions is for object storage: load('s3://bucket/node0')")
+        return None
+    if len(paths) > 1 or "," in paths[0]:
+        raise PipelineError(f"{','.join(paths)!r}: one copy in object storage can be read at a time; union the frames")
+    return ObjectCopy(paths[0].rstrip("/"), parse_storage(values.get("storageoptions", "{}")))
+
+
+def _is_archive_folder(path: str) -> bool:
+    """Spark's way to name a folder of this machine is a URL too."""
+    folder = path.strip().removeprefix("file:")
+    return folder != path.strip() and os.path.exists(os.path.join(folder, CATALOG_NAME))
 
 
 def _directories(values: dict[str, str]) -> list[str]:

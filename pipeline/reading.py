@@ -1,4 +1,4 @@
-"""Plans a read by its options, and reads its tasks: segment files in folders, or nodes over the network."""
+"""Plans a read by its options, and reads its tasks: from folders, from nodes over the network, from object storage."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import pyarrow as pa
 
 from pipeline.errors import DataLossError
 from pipeline.network import ANYWAY, NetworkLog, NetworkRun, check_not_lost, find_time_unit, plan_network, read_network
+from pipeline.object_read import ObjectRun, plan_objects, read_objects
 from pipeline.options import ReadOptions
 from pipeline.planner import Run, plan, read_runs
 from pipeline.predicates import Predicates
 from pipeline.recordings import Recording, open_recordings
 
-Task = tuple[Run, ...] | NetworkRun
+Task = tuple[Run, ...] | NetworkRun | ObjectRun
 
 
 def plan_read(options: ReadOptions, predicates: Predicates) -> list[Task]:
@@ -23,6 +24,8 @@ def plan_read(options: ReadOptions, predicates: Predicates) -> list[Task]:
     """
     if options.network is not None:
         return [*_plan_network(options, options.network, predicates)]
+    if options.copy is not None:
+        return [*plan_objects(options.copy, options.recording, predicates, options.partition_bytes, options.time_unit)]
     recordings = open_recordings(options.directories, options.recording, options.commit, options.node_names)
     _check_start(options, recordings)
     return [*plan(recordings, predicates, options.partition_bytes, options.partitions, options.time_unit)]
@@ -34,6 +37,8 @@ def read_task(
     """Record batches of one task."""
     if isinstance(task, NetworkRun):
         return read_network(task, predicates, columns, options.batch_rows)
+    if isinstance(task, ObjectRun):
+        return read_objects(task, predicates, columns, options.batch_rows, options.verify)
     return read_runs(task, predicates, columns, options.batch_rows, options.verify)
 
 

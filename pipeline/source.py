@@ -125,6 +125,8 @@ class OrdoLog(DataSource):
         options, columns = self._options(schema), _columns_of(schema)
         if options.network is not None:
             return NetworkStreamReader(options.network, options, columns)
+        if options.copy is not None:
+            raise PipelineError("a copy in object storage is read in batches; streams read folders or ordo:// nodes")
         return LogStreamReader(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -1,0 +1,260 @@
+"""Copies of archives in object storage: any file system that fsspec reaches, such as `s3://bucket/node0`.
+
+    <url>/manifest.json          what there is: recordings, and of each segment its length and SHA-256; written last
+    <url>/<id>-<start>-<end>.rec the bytes of a recording between two positions, at most one segment file
+
+An object is never written again, so the manifest is right whenever a copy is interrupted.
+
+A copy takes what is closed: whole segments of the committed log, and stopped recordings, among them snapshots. It only
+adds: what the node has purged since stays in the copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+from archive.catalog import Catalog, RecordingDescriptor
+from archive.lmdb_store import open_lmdb
+from archive.segments import segment_name
+from pipeline.cursor import MessageCursor
+from pipeline.errors import PipelineError
+from pipeline.predicates import INT64_MAX
+from pipeline.recordings import LOG_STREAM_ID, Recording, Segment, open_recordings
+from pipeline.scanner import walk
+from runtime.storage import FileStorage
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+_IDENTITY = ("start_timestamp", "initial_term_id", "segment_length", "term_length", "mtu", "session_id", "stream_id")
+
+
+@dataclass(frozen=True)
+class StoredSegment:
+    """One object: positions [start, start + length_bytes) of its recording; `base` is that of the segment file."""
+
+    name: str
+    base: int
+    start: int
+    length_bytes: int
+    sha256: str
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length_bytes
+
+
+@dataclass(frozen=True)
+class StoredRecording:
+    """One recording of a copy; its segments follow one another without a gap."""
+
+    node: str
+    descriptor: RecordingDescriptor
+    segments: tuple[StoredSegment, ...] = ()
+
+    @property
+    def end(self) -> int:
+        return self.segments[-1].end if self.segments else self.descriptor.start_position
+
+    @property
+    def is_log(self) -> bool:
+        return self.descriptor.stream_id == LOG_STREAM_ID
+
+
+@dataclass
+class Store:
+    """A place that fsspec reaches; `options` are those of its file system."""
+
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            core = import_module("fsspec.core")
+        except ModuleNotFoundError as error:
+            raise PipelineError("fsspec is not installed; run: pip install 'ordo[s3]'") from error
+        try:
+            self._files, self._root = core.url_to_fs(self.url, **self.options)
+        except (ImportError, ValueError) as error:
+            raise PipelineError(f"{self.url}: {error}; s3:// needs pip install 'ordo[s3]'") from error
+
+    def put(self, name: str, data: bytes) -> None:
+        """Raises PipelineError."""
+        try:
+            if "file" not in self._files.protocol:
+                self._files.pipe_file(f"{self._root}/{name}", data)
+                return
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.pipe_file(f"{self._root}/{name}.part", data)
+            self._files.mv(f"{self._root}/{name}.part", f"{self._root}/{name}")
+        except Exception as error:  # whatever the libraries of many providers raise
+            raise self._failure(name, "written", error) from error
+
+    def get(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
+        """The bytes [start, end) of an object. Raises PipelineError."""
+        found = self._find(name, start, end)
+        if found is None:
+            raise PipelineError(f"{self.url}/{name} is gone; the manifest names it")
+        return found
+
+    def _find(self, name: str, start: int | None = None, end: int | None = None) -> bytes | None:
+        try:
+            return bytes(self._files.cat_file(f"{self._root}/{name}", start=start, end=end))
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # whatever the libraries of many providers raise
+            raise self._failure(name, "read", error) from error
+
+    def _failure(self, name: str, what: str, error: Exception) -> PipelineError:
+        return PipelineError(f"{self.url}/{name} could not be {what}: {type(error).__name__}: {error}")
+
+    def manifest(self) -> list[StoredRecording]:
+        """What the copy has; nothing where there is none. Raises PipelineError for one that cannot be understood."""
+        text = self._find(MANIFEST)
+        if text is None:
+            return []
+        try:
+            content = json.loads(text)
+            if content["format"] != FORMAT:
+                raise PipelineError(f"{self.url}: the copy has format {content['format']}, this reads {FORMAT}")
+            return [
+                StoredRecording(
+                    entry["node"],
+                    RecordingDescriptor(**entry["descriptor"]),
+                    tuple(StoredSegment(**segment) for segment in entry["segments"]),
+                )
+                for entry in content["recordings"]
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise PipelineError(f"{self.url}/{MANIFEST} is no manifest of a copy: {error}") from error
+
+    def write_manifest(self, recordings: list[StoredRecording]) -> None:
+        entries = [
+            {
+                "node": entry.node,
+                "descriptor": entry.descriptor._asdict(),
+                "segments": [asdict(segment) for segment in entry.segments],
+            }
+            for entry in recordings
+        ]
+        self.put(MANIFEST, json.dumps({"format": FORMAT, "recordings": entries}, indent=1).encode())
+
+
+def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[StoredSegment]:
+    """Copies what is new, checked, and gives each segment when the manifest has it.
+
+    Raises CorruptRecordingError, and PipelineError when the place has the copy of another archive, or log was purged
+    before it was copied.
+    """
+    known = {entry.descriptor.recording_id: entry for entry in store.manifest()}
+    for recording in open_recordings([folder], "all", commit):
+        entry = known.get(recording.recording_id) or StoredRecording(recording.node, recording.descriptor)
+        _check_same(entry, recording, store)
+        for segment in _closed_segments(recording):
+            is_whole = segment.end == segment.base + recording.descriptor.segment_length
+            if is_whole and any(old.base == segment.base and old.end == segment.end for old in entry.segments):
+                continue
+            data = _checked_segment(recording, segment)
+            name = f"{recording.recording_id}-{segment.start}-{segment.end}.rec"
+            stored = StoredSegment(name, segment.base, segment.start, len(data), hashlib.sha256(data).hexdigest())
+            if stored in entry.segments:
+                continue
+            entry = known[recording.recording_id] = _with_segment(entry, stored, store)
+            store.put(name, data)
+            store.write_manifest([known[recording_id] for recording_id in sorted(known)])
+            yield stored
+
+
+def _closed_segments(recording: Recording) -> Iterator[Segment]:
+    """Segments that change no more: whole ones below the limit, and the last of a stopped recording."""
+    stopped = not recording.descriptor.is_active
+    for segment in recording.segments(recording.start):
+        if segment.end == segment.base + recording.descriptor.segment_length or stopped:
+            yield segment
+
+
+def _check_same(entry: StoredRecording, recording: Recording, store: Store) -> None:
+    for name in _IDENTITY:
+        there, here = getattr(entry.descriptor, name), getattr(recording.descriptor, name)
+        if there != here:
+            raise PipelineError(
+                f"{store.url} has the copy of another archive: recording {recording.recording_id} has {name}={there} "
+                f"there and {here} in {recording.directory}; copy to another place"
+            )
+
+
+def _checked_segment(recording: Recording, segment: Segment) -> bytes:
+    """The bytes of a segment. Raises CorruptRecordingError."""
+    cursor = MessageCursor(
+        segment.path, recording.descriptor, segment.base, segment.start, segment.end, True, recording.exact
+    )
+    walk(cursor, INT64_MAX)
+    cursor.raise_fault()
+    with open(segment.path, "rb") as file:
+        file.seek(segment.start - segment.base)
+        return file.read(segment.end - segment.start)
+
+
+def _with_segment(entry: StoredRecording, stored: StoredSegment, store: Store) -> StoredRecording:
+    """With one more segment, or with more of its last one."""
+    before = tuple(old for old in entry.segments if old.base < stored.base)
+    if before and before[-1].end != stored.start:
+        raise PipelineError(
+            f"{store.url}: positions {before[-1].end} to {stored.start} of recording {entry.descriptor.recording_id} "
+            f"were purged before they were copied; copy to another place, or from a node that has them"
+        )
+    descriptor = entry.descriptor if before else entry.descriptor._replace(start_position=stored.start)
+    return replace(entry, descriptor=descriptor, segments=(*before, stored))
+
+
+def checked_bytes(store: Store, segment: StoredSegment) -> bytes:
+    """A whole segment. Raises PipelineError when it is not what was copied."""
+    data = store.get(segment.name)
+    if hashlib.sha256(data).hexdigest() != segment.sha256:
+        raise PipelineError(
+            f"{store.url}/{segment.name} is damaged: its SHA-256 is not the manifest's; copy the archive again to "
+            f"another place"
+        )
+    return data
+
+
+def fetch_archive(store: Store, folder: str) -> Iterator[StoredSegment]:
+    """Makes an archive folder of a copy, for whatever reads folders; gives each segment as it comes.
+
+    Checks what it fetches. Recordings get ids in the order of the copy. Raises PipelineError.
+    """
+    recordings = [entry for entry in store.manifest() if entry.segments]
+    if not recordings:
+        raise PipelineError(f"{store.url}: no copy of an archive is there ({MANIFEST})")
+    if os.path.exists(folder) and os.listdir(folder):
+        raise PipelineError(f"{folder} is not empty; give a new folder")
+    os.makedirs(folder, exist_ok=True)
+    catalog = Catalog.open(FileStorage(open_lmdb), folder)
+    try:
+        for entry in recordings:
+            added = catalog.add(entry.descriptor._replace(recording_id=-1, stop_position=entry.end))
+            for segment in entry.segments:
+                data = checked_bytes(store, segment)
+                with open(os.path.join(folder, segment_name(added.recording_id, segment.base)), "wb") as file:
+                    file.truncate(entry.descriptor.segment_length)
+                    file.seek(segment.start - segment.base)
+                    file.write(data)
+                yield segment
+    finally:
+        catalog.close()
+
+
+def parse_storage(text: str) -> dict[str, Any]:
+    """Options of a file system, from JSON. Raises PipelineError."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise PipelineError(f"options of the file system, {text!r}: must be a JSON object")
+    return found
