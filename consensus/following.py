@@ -25,7 +25,6 @@ def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
     leadership_term_id = message.leadership_term_id
     if leadership_term_id < ctx.candidate_term_id or Distrust.VOTE in ctx.distrust:
         return
-    check_app_version(ctx, message)
     if ctx.state in ELECTING_STATES:
         accept_leader(ctx, message)
     elif leadership_term_id > ctx.leadership_term_id:
@@ -38,16 +37,6 @@ def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
         )
     else:
         ctx.progress.commit_notified(leadership_term_id, message.commit_position, message.leader_member_id, ctx.now_ns)
-
-
-def check_app_version(ctx: Context, message: NewLeadershipTerm) -> None:
-    """Members of different major application versions must not share a log."""
-    own_major, leader_major = (version >> 16 & 0xFF for version in (ctx.config.app_version, message.app_version))
-    if own_major != leader_major:
-        raise ConsensusError(
-            f"app_version major={own_major}, but leader member {message.leader_member_id} has major={leader_major}:"
-            " run the same major version on all members"
-        )
 
 
 def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:

@@ -200,7 +200,8 @@ class LocalCluster:
             "node",
             "--die-with-parent",
         ]
-        command += ["--config", str(self.config_path(member_id)), "--service", self.service]
+        command += ["--config", str(self.config_path(member_id))]
+        command += ["--service", self.service] if self.service else []
         with self.log_path(member_id).open("ab") as log:
             self._processes[member_id] = subprocess.Popen(
                 command,

@@ -120,12 +120,9 @@ def node(
     loaded = load_config(config)
     asked = {name: True for name, is_asked in (("rejoin", rejoin), ("check_log", check_log)) if is_asked}
     loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update=asked)})
-    name = service or loaded.service.class_
-    if name is None:
-        raise ConfigurationError("service: missing; give --service module:Class, or class in the [service] table")
     from cluster.node.node import run_node
 
-    raise typer.Exit(run_node(loaded, name))
+    raise typer.Exit(run_node(loaded, service))
 
 
 @app.command()

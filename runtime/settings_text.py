@@ -65,7 +65,7 @@ def _tables(model: type[Settings]) -> Iterator[Table]:
 def _key(name: str, field: FieldInfo) -> Key:
     required = field.is_required()
     default = None if required or field.default is PydanticUndefined else field.default
-    text = "" if default is None else toml_value(default, unit_of(field))
+    text = "" if default is None or default == {} else toml_value(default, unit_of(field))
     example = "".join(toml_value(one) for one in (field.examples or ())[:1])
     return Key(field.alias or name, _kind(field), text, example, required, field.description or "")
 
@@ -86,6 +86,8 @@ def toml_value(value: Any, unit: str = "") -> str:
         return "true" if value else "false"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(toml_value(one, unit) for one in value) + "]"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{toml_value(key)} = {toml_value(one)}" for key, one in value.items()) + " }"
     if unit and isinstance(value, int):
         return _with_unit(value, _DURATION_UNITS if unit == "duration" else _SIZE_UNITS)
     if isinstance(value, int):
@@ -115,6 +117,8 @@ def _kind(field: FieldInfo) -> str:
     if get_origin(annotation) is list:
         (one,) = get_args(annotation)
         return "list of " + ", ".join(f'"{choice}"' for choice in get_args(one))
+    if get_origin(annotation) is dict:
+        return "table of texts"
     if get_origin(annotation) is Literal:
         return " or ".join(f'"{choice}"' for choice in get_args(annotation))
     if annotation is bool:

@@ -29,6 +29,8 @@ class EntryKind(Enum):
     CONFIGURATION = "configuration"
     SKIP = "skip"
     """The entry at `values.skipped_position` is left out: no service's state has anything of it."""
+    VERSION = "version"
+    """Services execute what follows with their code of `values.app_version`."""
 
 
 _KINDS: dict[Message, EntryKind] = {
@@ -40,6 +42,7 @@ _KINDS: dict[Message, EntryKind] = {
     codecs.CLUSTER_ACTION_REQUEST: EntryKind.ACTION,
     ordo_codecs.CONFIGURATION_EVENT: EntryKind.CONFIGURATION,
     ordo_codecs.SKIP_EVENT: EntryKind.SKIP,
+    ordo_codecs.VERSION_EVENT: EntryKind.VERSION,
 }
 
 

@@ -53,12 +53,7 @@ NO_QUERY = INT64_MAX
 
 cdef class ContainerLoop(Agent):
     def __init__(self, service):
-        self.service = service
-        if isinstance(service, NativeClusteredService):
-            self._native = service
-        else:
-            self._on_message = service.on_session_message
-        self._background = service.do_background_work if overrides_background_work(service) else None
+        self.set_service(service)
         self._header = Header()
         self._sessions = {}
         self.egress = EgressBuffers(self.encode_gap)
@@ -68,6 +63,13 @@ cdef class ContainerLoop(Agent):
         self.next_query_position = INT64_MAX
 
     # For the Python half
+
+    def set_service(self, service):
+        """What executes records from the next one on."""
+        self.service = service
+        self._native = service if isinstance(service, NativeClusteredService) else None
+        self._on_message = None if self._native is not None else service.on_session_message
+        self._background = service.do_background_work if overrides_background_work(service) else None
 
     def follow(self, RecordingReader reader not None, Counter commit not None, Counter leader_term not None,
                Counter service_position not None):

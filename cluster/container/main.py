@@ -14,14 +14,19 @@ from functools import partial
 
 from archive.lmdb_store import open_lmdb
 from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT
-from cluster.container.service_container import QUERIES_MAX_DEFAULT, ServiceContainer, open_recording_in
-from cluster.container.service_loader import load_service
+from cluster.container.service_container import (
+    APP_VERSION_DEFAULT,
+    QUERIES_MAX_DEFAULT,
+    ServiceContainer,
+    open_recording_in,
+)
+from cluster.container.service_loader import load_versions
+from cluster.wire.app_version import format_version, parse_version
 from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
 from runtime.children import die_with_parent
 from runtime.clock import SystemClock
 from runtime.errors import (
-    Category,
     ClusterTimeoutError,
     ConfigurationError,
     DriverTimeoutError,
@@ -34,7 +39,6 @@ from runtime.logging import configure_logging
 from runtime.memory import FileMemoryProvider
 from runtime.storage import FileStorage
 from runtime.wake import ParkFlag
-from service_api.service import Service
 from transport.client import TransportClient
 from transport.cnc import FILE_NAME as CNC_FILE_NAME
 
@@ -101,7 +105,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cluster-dir", required=True, help="the node's cluster folder, for the mark file")
     parser.add_argument("--archive-dir", required=True, help="the node's archive folder, read only")
     parser.add_argument("--aeron-dir", required=True, help="folder of the node's media driver")
-    parser.add_argument("--service", required=True, help="module:Class")
+    parser.add_argument(
+        "--service",
+        required=True,
+        action="append",
+        metavar="[VERSION=]MODULE:CLASS",
+        help="once for each version of the service; without one: version 1",
+    )
     parser.add_argument("--member-id", type=int, default=0)
     parser.add_argument("--cluster-id", type=int, default=0)
     parser.add_argument("--service-id", type=int, default=0)
@@ -112,14 +122,16 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def make_service(name: str) -> Service:
-    """An instance of `module:Class`. Raises ConfigurationError, or ServiceError when its constructor raised."""
-    service_class = load_service(name)
-    try:
-        return service_class()
-    except Exception as error:
-        text = f"{service_class.__qualname__}() raised {type(error).__name__}: {error}"
-        raise ServiceError(text, category=Category.FATAL) from error
+def find_versions(names: Sequence[str]) -> dict[int, str]:
+    """`module:Class` by version, from the arguments of --service. Raises ConfigurationError."""
+    found: dict[int, str] = {}
+    for name in names:
+        version, separator, service = name.rpartition("=")
+        app_version = parse_version(version) if separator else APP_VERSION_DEFAULT
+        if app_version in found:
+            raise ConfigurationError(f"--service {name}: version {format_version(app_version)} is given twice")
+        found[app_version] = service
+    return found
 
 
 def await_driver(aeron_dir: str, clock: SystemClock) -> None:
@@ -151,7 +163,8 @@ def run_container(options: argparse.Namespace) -> None:
     # Nothing less than SIGKILL: a container in a long callback would go on beside the one that a new node starts.
     if not die_with_parent(options.parent_pid, signal.SIGKILL):
         raise ClusterTimeoutError("the node that started this container is gone")
-    service = make_service(options.service)
+    service = load_versions(find_versions(options.service))
+    service.prepare()
     clock, memory = SystemClock(), FileMemoryProvider()
     await_driver(options.aeron_dir, clock)
     with TransportClient(

@@ -23,9 +23,12 @@ HOLD_MARK = 16
 HOLD_FAILURE = 32
 """The service failed at a record."""
 RECORD_CALLBACKS = frozenset(
-    ("on_session_message", "on_session_open", "on_session_close", "on_timer_event", "on_new_leadership_term")
+    (
+        *("on_session_message", "on_session_open", "on_session_close", "on_timer_event", "on_new_leadership_term"),
+        "upgrade",
+    )
 )
-"""Callbacks that belong to a record, which the cluster can leave out."""
+"""Callbacks that belong to a record, which the cluster can leave out; "upgrade" is the hand-over at a VersionEvent."""
 LATE = "Late"
 
 

@@ -25,6 +25,8 @@ from cluster.container.message_numbers import MessageNumbers
 from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT, EgressBuffers
 from cluster.container.queries import ContainerQueries
 from cluster.container.record_orders import RECORD_CALLBACKS, RecordOrders
+from cluster.container.snapshot_demand import demand_snapshots
+from cluster.container.versions import HOLD_VERSION, ServiceVersions, VersionSwitch
 from cluster.wire import codecs, container_snapshot, ordo_codecs
 from cluster.wire.codecs import ClusterAction
 from cluster.wire.component_errors import ComponentErrors
@@ -37,8 +39,7 @@ from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, TO_MODULE_STREAM_ID
 from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
-from service_api.native import NativeClusteredService
-from service_api.service import CloseReason, ClusteredService, NewLeadershipTermEvent, Role, Service, TimeUnit
+from service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
 from service_api.timers import ServiceTimers
 from transport.publication import MAX_MESSAGE_LENGTH
 
@@ -70,7 +71,6 @@ NODE_COUNTERS = (
 _RECOVERY_KEY = struct.Struct("<qqqii")
 
 QUICK_TICK_NS = 1_000_000
-_NO_SNAPSHOTS = (ClusteredService.on_take_snapshot, NativeClusteredService.on_take_snapshot)
 
 OpenRecording = Callable[[int, int | None], "RecordingReader"]
 """A reader of a recording id from a position, or from its start (None)."""
@@ -90,16 +90,6 @@ def open_recording_in(storage: Any, archive_dir: str) -> OpenRecording:
     return lambda recording_id, position: RecordingReader.open(storage, archive_dir, recording_id, position)
 
 
-def demand_snapshots(service: Service) -> None:
-    """Raises ServiceError for a service that does not say how to save its state: without it, a snapshot that is empty
-    would take the place of the log."""
-    if getattr(type(service), "on_take_snapshot", None) in _NO_SNAPSHOTS:
-        raise ServiceError(
-            f"{type(service).__name__} does not implement on_take_snapshot: no snapshot is taken; implement it, with "
-            "an empty body where there is no state to keep"
-        )
-
-
 class ServiceContainer(ContainerLoop):
     """One service of one node.
 
@@ -116,10 +106,11 @@ class ServiceContainer(ContainerLoop):
     _record_bytes_max = 0
     _continuation: Callable[[], None] | None = None
     _termination: tuple[int, bool] | None = None
+    _log_recording: Counter | None = None
 
     def __init__(
         self,
-        service: Service,
+        service: Service | ServiceVersions,
         *,
         cluster_dir: str,
         client: TransportClient,
@@ -134,11 +125,13 @@ class ServiceContainer(ContainerLoop):
         egress_buffer_total_bytes: int = TOTAL_BYTES_MAX_DEFAULT,
         cluster_id: int = 0,
     ) -> None:
-        super().__init__(service)
+        versions = ServiceVersions.of(service, app_version)
+        super().__init__(versions.make(versions.lowest))
         self.set_egress(EgressBuffers(self.encode_gap, egress_buffer_bytes, egress_buffer_total_bytes))
         self.cluster = ContainerCluster(self, member_id)
         self.records = RecordOrders(self)
         self.numbers = MessageNumbers()
+        self.versions = VersionSwitch(self, versions, service_id)
         self._started = False
         self.state = ContainerState.AWAITING
         self.member_id = member_id
@@ -156,15 +149,13 @@ class ServiceContainer(ContainerLoop):
             member_id=member_id,
             service_id=service_id,
             cluster_id=cluster_id,
-            service_name=type(service).__qualname__,
+            service_name=type(self.service).__qualname__,
         )
-        self._app_version = app_version
         self._queries_max = queries_max
         self._cluster_id = cluster_id
         self._egress = EgressPublications(client, self.record_error)
         self._snapshot: SnapshotWriter | None = None
         self._requested_acks: list[int] = []
-        self._log_recording: Counter | None = None
         self._positions: list[Counter] = []
         self._handlers = self._record_handlers()
 
@@ -178,6 +169,7 @@ class ServiceContainer(ContainerLoop):
             codecs.TIMER_EVENT: self._on_timer,
             codecs.CLUSTER_ACTION_REQUEST: self._on_action,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
+            ordo_codecs.VERSION_EVENT: self._on_version,
         }
 
     # Agent
@@ -276,38 +268,43 @@ class ServiceContainer(ContainerLoop):
         self._log_recording = counters.counter(ids[1])
         self._positions = [counters.counter(counter_id) for counter_id in ids[2:]]
         leadership_term_id, log_position, timestamp, _, service_count = _RECOVERY_KEY.unpack_from(key)
-        if leadership_term_id < 0 or service_count == 0:
-            self._start(None)
-        else:
+        recording_id = None
+        if leadership_term_id >= 0 and service_count > 0:
             (recording_id,) = struct.unpack_from("<q", key, _RECOVERY_KEY.size + 8 * self.service_id)
             self.set_log_state(log_position, timestamp, leadership_term_id)
-            self._start(recording_id)
+        self.versions.announce()
+        if not self._start(recording_id):
+            return 1
         self.state = ContainerState.RUNNING
         self.executes = True
         self.records.start(counters, self._cluster_id)
         self._follow_log()
         return 1
 
-    def _start(self, snapshot_recording_id: int | None) -> None:
+    def _start(self, snapshot_recording_id: int | None) -> bool:
+        """False where there is no code of the version that the snapshot is of."""
         reader = None
         try:
             if snapshot_recording_id is not None:
                 recording = self._open_recording(snapshot_recording_id, None)
                 messages = container_snapshot.payloads(recording.messages())
-                self._load(container_snapshot.decode(messages))
+                state = container_snapshot.decode(messages)
+                if not self.versions.choose(state.app_version):
+                    return False
+                self._load(state)
                 reader = service_snapshot.SnapshotReader(messages)
             self.invoke("on_start", False, self.cluster, reader)
         except Exception:
             self.control.send_ack(self.log_position, self.time, codecs.NULL_VALUE)
             raise
         self.control.send_ack(self.log_position, self.time, self._client.client_id)
+        return True
 
     def _load(self, snapshot: ServiceSnapshot) -> None:
         if snapshot.log_position != self.log_position:
             raise SnapshotError(
                 f"snapshot at position {snapshot.log_position}, the node recovers from {self.log_position}"
             )
-        self._check_app_version(snapshot.app_version)
         self.cluster.time_unit = snapshot.time_unit
         self.cluster.timers = ServiceTimers(snapshot.timers)
         self.requests.restore(snapshot.requests)
@@ -424,8 +421,13 @@ class ServiceContainer(ContainerLoop):
         if self.cluster.fire_timer(event.correlation_id, event.timestamp):
             self.invoke("on_timer_event", True, event.correlation_id, event.timestamp)
 
+    def _on_version(self, event: Any, position: int) -> None:
+        if self.marks is None or position not in self.marks:
+            self.versions.change(event.app_version)
+
     def _on_new_term(self, event: Any, position: int) -> None:
-        self._check_app_version(event.app_version)
+        if event.term_base_log_position == 0 and not self.versions.begin_log(event.app_version):
+            return
         time_unit = TimeUnit(event.time_unit)
         if self.cluster.time_unit not in (None, time_unit):
             raise ClusterError(f"log: time unit {time_unit.name} at {position=}, was {self.cluster.time_unit}")
@@ -450,13 +452,6 @@ class ServiceContainer(ContainerLoop):
     def _on_action(self, event: Any, position: int) -> None:
         if event.action == ClusterAction.SNAPSHOT and event.flags in (0, -(2**31)):
             self._take_snapshot(position)
-
-    def _check_app_version(self, app_version: int) -> None:
-        if app_version >> 16 != self._app_version >> 16:
-            raise ClusterError(
-                f"log: application version {app_version:#08x}, this service is {self._app_version:#08x}: "
-                "their major parts must be equal"
-            )
 
     # Role and egress
 
@@ -534,7 +529,7 @@ class ServiceContainer(ContainerLoop):
             position,
             self.leadership_term_id,
             self.cluster.time_unit or TimeUnit.MILLIS,
-            self._app_version,
+            self.versions.in_force,
             tuple(self.cluster.client_sessions),
             tuple(self.cluster.timers.snapshot()),
             tuple(self.requests.snapshot()),
@@ -575,7 +570,10 @@ class ServiceContainer(ContainerLoop):
     # What the consensus module asks for
 
     def on_termination_position(self, log_position: int, ack_required: bool) -> None:
-        self._termination = log_position, ack_required
+        if self.hold & HOLD_VERSION and ack_required:
+            self.control.send_ack(log_position, self.time)  # it will never come there, and must not be waited for
+        else:
+            self._termination = log_position, ack_required
 
     def on_record_order(self, log_position: int, order: int, text: bytes) -> None:
         self.records.on_order(log_position, order, text)
@@ -618,13 +616,20 @@ class ServiceContainer(ContainerLoop):
         container or, where the callback is that of a record, has it stand still."""
         if may_call and self.marks is not None and self.log_position in self.marks:
             return
-        self.callback, self.may_call = callback, may_call
+        self.may_call = may_call
+        self.attempt(callback, lambda: getattr(self.service, callback)(*arguments))
+
+    def attempt(self, callback: str, action: Callable[[], object]) -> bool:
+        """Does something of the service's, under the name of a callback. False when it raised."""
+        self.callback = callback
         try:
-            getattr(self.service, callback)(*arguments)
+            action()
         except Exception as error:
             self.on_failure(error, self.log_position)
+            return False
         finally:
             self.may_call = False
+        return True
 
     def on_failure(self, error: Exception, position: int) -> bool:
         self.executes = False

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cluster.container.versions import ServiceVersions
 from runtime.errors import ConfigurationError
 from service_api.native import NativeClusteredService
 from service_api.service import ClusteredService, Service
@@ -53,6 +55,11 @@ def load_service(name: str) -> type[Service]:
             f"service={name!r}: {module_name} has no class {class_name!r} derived from ClusteredService"
         )
     return service
+
+
+def load_versions(names: Mapping[int, str]) -> ServiceVersions:
+    """The code of each version, from `module:Class`. Raises ConfigurationError, as `load_service`."""
+    return ServiceVersions({app_version: load_service(name) for app_version, name in names.items()})
 
 
 def load_class(name: str, key: str) -> type[Any]:

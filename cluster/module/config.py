@@ -122,8 +122,8 @@ class ClusterSettings(Settings):
     )
     app_version: Annotated[int, Field(ge=1)] = Field(
         default=ConsensusConfig.app_version,
-        description="Version of the service's code: major * 65536 + minor * 256 + patch. A member does not follow a"
-        " leader, nor load a snapshot, of another major version.",
+        description="Version of the code that [service] class names, as a number; 65536 and more is major * 65536 +"
+        " minor * 256 + patch. Not used with [service] versions.",
     )
 
     @model_validator(mode="after")

@@ -140,7 +140,7 @@ class ConsensusModule:
             self.member_id, self.core, counters, self.sequencer, self.sessions, self.upkeep, client.counters, seams.look
         )
         self.look, self.list_skipped = found.look, found.list_skipped
-        self.answer_question = ToolQuestions(self, self.core, self.membership, self.upkeep.skips, seams.clock).answer
+        self.answer_question = ToolQuestions(self, self.core, self.membership, self.upkeep, seams.clock).answer
         ids = seams.random.secret("operators")
         draw_id = lambda: ids.randint(1, SESSION_ID_MAX)  # noqa: E731
         self.operators = Operators(self, client, counters.control_toggle, authenticator, draw_id)
@@ -175,6 +175,7 @@ class ConsensusModule:
             order_snapshot=self.control.ask_snapshot,
             counters=self.counters,
             order_record=lambda order: self._link is not None and self._link.send(order),
+            answer_tool=self._answer_tool,
         )
 
     def _make_queries(self) -> Queries:
@@ -442,8 +443,7 @@ class ConsensusModule:
         self.sequencer.next_record_position = self.executor.next_position
         if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
             self.membership.on_record(position, log_record.values)
-        elif log_record.table is ordo_codecs.SKIP_EVENT:
-            self.upkeep.skips.on_record(position, log_record.values)
+        self.upkeep.on_record(log_record)
         is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT
         if is_new_term and position > self._terms_known_to:
             self.core.on_new_term(log_record.values.leadership_term_id, log_record.values.term_base_log_position)
@@ -505,8 +505,8 @@ class ConsensusModule:
     def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
         self.snapshots.on_service_digest(log_position, digest)
 
-    def on_service_failure(self, failure: Any) -> None:
-        self.upkeep.skips.on_service_failure(failure, self._seams.clock.now())
+    def on_service_report(self, table: Message, values: Any) -> None:
+        self.upkeep.on_service_report(table, values, self._seams.clock.now())
 
     def _answer_tool(self, answer: bytes | None) -> None:
         """To an operator, or to a tool of this machine."""
@@ -520,10 +520,11 @@ class ConsensusModule:
             codecs.SESSION_OPEN_EVENT: self._execute_open,
             codecs.SESSION_CLOSE_EVENT: self._execute_close,
             codecs.SESSION_MESSAGE_HEADER: self._execute_service_message,
-            codecs.TIMER_EVENT: self._execute_timer,
+            codecs.TIMER_EVENT: lambda record: self.timers.execute(record.values.correlation_id),
             codecs.CLUSTER_ACTION_REQUEST: self.control.execute,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._execute_new_term,
             ordo_codecs.CONFIGURATION_EVENT: self._execute_configuration,
+            ordo_codecs.VERSION_EVENT: lambda record: self.upkeep.versions.execute(record),
         }
 
     def _execute_open(self, record: LogRecord) -> None:
@@ -539,9 +540,6 @@ class ConsensusModule:
 
     def _execute_service_message(self, record: LogRecord) -> None:
         self.service_messages.execute(record.values.cluster_session_id)
-
-    def _execute_timer(self, record: LogRecord) -> None:
-        self.timers.execute(record.values.correlation_id)
 
     def update_ingress(self) -> None:
         """Ingress is taken with a known leader, unless the cluster is suspended or the leader hands over."""
@@ -568,7 +566,7 @@ class ConsensusModule:
         self.upkeep.schedule.note(record.position, values.timestamp)
         self.executor.pause()
         self.counters.set_state(ModuleState.SNAPSHOT)
-        point = SnapshotPoint(record.position, values.leadership_term_id, self.config.app_version)
+        point = SnapshotPoint(record.position, values.leadership_term_id, self.upkeep.versions.at(record.position))
         self.snapshots.begin(point, values.timestamp)
 
     def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
@@ -731,7 +729,7 @@ class ConsensusModule:
                 self.log.truncate(position)
                 self._terms_known_to = min(self._terms_known_to, position)
                 self.executor.truncate(position)
-                self.upkeep.skips.truncate(position)
+                self.upkeep.truncate(position)
                 self.sequencer.next_record_position = self.executor.next_position
                 self.core.on_truncated(position, now_ns)
                 self.membership.apply()
@@ -755,7 +753,8 @@ class ConsensusModule:
         self.leadership_term_id = leadership_term_id
         try:
             session_id = self.log.lead(leadership_term_id, base_position, self.membership.others, now_ns)
-            end = self.log.append_first_record(leadership_term_id, base_position, self.cluster_time)
+            app_version = self.upkeep.versions.newest
+            end = self.log.append_first_record(leadership_term_id, base_position, self.cluster_time, app_version)
         except StorageError:
             raise
         except OrdoError as error:

@@ -107,7 +107,9 @@ class LogKeeper:
         self._sequencer.lead(leadership_term_id, self._leader_log.publication)
         return int(self._leader_log.publication.session_id)
 
-    def append_first_record(self, leadership_term_id: int, base_position: int, cluster_time: int) -> int:
+    def append_first_record(
+        self, leadership_term_id: int, base_position: int, cluster_time: int, app_version: int
+    ) -> int:
         """Appends the NewLeadershipTermEvent; the position after it."""
         assert self._leader_log is not None
         end = self._sequencer.position_after(codecs.NEW_LEADERSHIP_TERM_EVENT.block_length + codecs.HEADER_LENGTH_BYTES)
@@ -119,7 +121,7 @@ class LogKeeper:
             leader_member_id=self._own.id,
             log_session_id=self._leader_log.publication.session_id,
             time_unit=codecs.ClusterTimeUnit.MILLIS,
-            app_version=self._config.app_version,
+            app_version=app_version,
         )
         for _ in range(FIRST_RECORD_ATTEMPTS):
             position = int(self._sequencer.append(record))

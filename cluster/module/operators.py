@@ -51,9 +51,9 @@ TOGGLES_WANTED = (
     ControlToggle.SHUTDOWN,
     ControlToggle.ABORT,
 )
-QUESTIONS = (codecs.CLUSTER_MEMBERS_QUERY, ordo_codecs.MEMBERSHIP_REQUEST, ordo_codecs.SKIP_REQUEST)
-LOOKS = (codecs.CLUSTER_MEMBERS_QUERY,)
+LOOKS = (codecs.CLUSTER_MEMBERS_QUERY, ordo_codecs.VERSIONS_QUERY)
 """Questions that change nothing."""
+QUESTIONS = (*LOOKS, ordo_codecs.MEMBERSHIP_REQUEST, ordo_codecs.SKIP_REQUEST, ordo_codecs.UPGRADE_REQUEST)
 _NO_QUESTION: tuple[Any, Any] = (None, None)
 UNAUTHENTICATED = (
     "this cluster authenticates nobody, so from elsewhere its members may be looked at and not be given orders: use"

@@ -208,13 +208,9 @@ class Recovery:
         return contents
 
     def _check(self, contents: snapshots.ModuleSnapshot, entry: SnapshotEntry) -> None:
-        point, app_version = contents.point, self._config.app_version
-        if point.log_position != entry.log_position:
-            raise ClusterError(f"snapshot: log_position={point.log_position}, the store says {entry.log_position}")
-        if point.app_version >> 16 != app_version >> 16:
+        if contents.point.log_position != entry.log_position:
             raise ClusterError(
-                f"snapshot: app_version={point.app_version >> 16}.x is not compatible with this node's "
-                f"{app_version >> 16}.x: the major parts must be equal"
+                f"snapshot: log_position={contents.point.log_position}, the store says {entry.log_position}"
             )
 
     # -- terms ---------------------------------------------------------------------------------------------------------
@@ -273,6 +269,10 @@ def _check_parts(module: snapshots.ModuleSnapshot, service: container_snapshot.S
     position = module.point.log_position
     if service.log_position != position:
         raise SnapshotError(f"the service's part is of log_position={service.log_position}, the module's of {position}")
+    if service.app_version != module.point.app_version:
+        raise SnapshotError(
+            f"the service's part is of app_version={service.app_version}, the module's of {module.point.app_version}"
+        )
     if list(service.timers) != module.timers:
         raise SnapshotError(f"the service's part has timers={list(service.timers)}, the module's {module.timers}")
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from runtime.sbe import Message
     from transport.client import TransportClient
 
+SERVICE_REPORTS = (ordo_codecs.SERVICE_FAILURE, ordo_codecs.SERVICE_VERSIONS, ordo_codecs.SERVICE_LACK)
+
 
 class ServiceHandler(Protocol):
     """What the service asks of its consensus module."""
@@ -37,8 +39,8 @@ class ServiceHandler(Protocol):
     def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
         """Receives the digest of the snapshot that the next ack refers to."""
 
-    def on_service_failure(self, failure: Any) -> None:
-        """Called when the service has stopped at a record."""
+    def on_service_report(self, table: Message, values: Any) -> None:
+        """Called with what the service's container reports of itself: one of SERVICE_REPORTS."""
 
     def answer_question(self, table: Message, values: Any) -> bytes | None:
         """The answer to what a tool asks; None: it comes later through `ServiceLink.answer`, or not at all."""
@@ -83,8 +85,8 @@ class ServiceLink:
             self._on_ack(values)
         elif table is ordo_codecs.SNAPSHOT_DIGEST:
             self._handler.on_snapshot_digest(values.log_position, values.digest)
-        elif table is ordo_codecs.SERVICE_FAILURE:
-            self._handler.on_service_failure(values)
+        elif table in SERVICE_REPORTS:
+            self._handler.on_service_report(table, values)
         else:
             self.answer(self._handler.answer_question(table, values))
 

@@ -9,7 +9,7 @@ from cluster.wire import codecs, ordo_codecs
 
 if TYPE_CHECKING:
     from cluster.module.membership import Membership
-    from cluster.module.skips import Skips
+    from cluster.module.upkeep import Upkeep
     from consensus.core import ConsensusCore
     from runtime.clock import Clock
     from runtime.sbe import Message
@@ -28,22 +28,26 @@ class ToolQuestions:
     """Of one member."""
 
     def __init__(
-        self, host: QuestionsHost, core: ConsensusCore, membership: Membership, skips: Skips, clock: Clock
+        self, host: QuestionsHost, core: ConsensusCore, membership: Membership, upkeep: Upkeep, clock: Clock
     ) -> None:
         self._host = host
         self._core = core
         self._membership = membership
-        self._skips = skips
+        self._skips, self._versions = upkeep.skips, upkeep.versions
         self._clock = clock
 
     def answer(self, table: Message, values: Any) -> bytes | None:
-        """The answer to a question; None to a MembershipRequest that is under way, and to what is no question."""
+        """The answer to a question; None where it comes later, and to what is no question."""
         if table is ordo_codecs.SKIP_REQUEST:
             return self._skips.on_skip_request(values)
         if table is codecs.CLUSTER_MEMBERS_QUERY:
             return self._list_members(values.correlation_id, values.extended == 1)
         if table is ordo_codecs.MEMBERSHIP_REQUEST:
             return self._membership.on_request(values, self._clock.now())
+        if table is ordo_codecs.UPGRADE_REQUEST:
+            self._versions.on_upgrade_request(values, self._clock.now())
+        elif table is ordo_codecs.VERSIONS_QUERY:
+            self._versions.on_query(values, self._clock.now())
         return None
 
     def _list_members(self, correlation_id: int, is_extended: bool) -> bytes:

@@ -16,7 +16,9 @@ from cluster.module.snapshot_schedule import SnapshotSchedule
 from cluster.module.snapshot_shelf import SnapshotShelf
 from cluster.module.snapshot_source import SnapshotSource
 from cluster.module.state_doubt import StateDoubt
+from cluster.module.versions import VersionHost, Versions
 from cluster.wire import ordo_codecs
+from cluster.wire.app_version import NO_VERSION
 from cluster.wire.members import parse_member
 from consensus.states import ElectionState
 from runtime.errors import DecodeError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from cluster.module.config import ModuleConfig
     from cluster.module.contacts import Contacts
     from cluster.module.counters import ModuleCounters
+    from cluster.module.log_executor import LogRecord
     from cluster.module.log_keeper import LogKeeper
     from cluster.module.sequencer import Sequencer
     from cluster.module.snapshots import ModuleSnapshot
@@ -42,11 +45,8 @@ INTERVAL_NS = SECOND_NS
 REFUSAL_INTERVAL_NS = 100_000_000
 
 
-class UpkeepHost(SkipHost, Protocol):
+class UpkeepHost(SkipHost, VersionHost, Protocol):
     """What upkeep needs of its member."""
-
-    @property
-    def is_leader(self) -> bool: ...
 
 
 class Upkeep:
@@ -68,6 +68,7 @@ class Upkeep:
         order_snapshot: Callable[[], bool],
         counters: ModuleCounters,
         order_record: Callable[[bytes], bool],
+        answer_tool: Callable[[bytes], None],
     ) -> None:
         """`order_record` sends a RecordOrder to the service; False: not now."""
         self._host = host
@@ -88,6 +89,7 @@ class Upkeep:
         self.source = SnapshotSource(archive, self.shelf, own_id, contacts.send, host.record_error)
         self.fetch = self._make_fetch(config, client, random)
         self.skips = self._make_skips(config, counters, order_record)
+        self.versions = self._make_versions(config, counters, answer_tool, order_snapshot)
         self._agreement = Agreement(HeldSnapshot(*store.load().agreed))
         self._due_ns = 0
         self._reported: dict[int, bytes] = {}
@@ -104,7 +106,29 @@ class Upkeep:
             ordo_codecs.SNAPSHOT_REQUEST: self._on_request,
             ordo_codecs.SNAPSHOT_OFFER: self._on_offer,
             **self.skips.handlers,
+            **self.versions.handlers,
         }
+
+    def _make_versions(
+        self,
+        config: ModuleConfig,
+        counters: ModuleCounters,
+        answer_tool: Callable[[bytes], None],
+        ask_snapshot: Callable[[], bool],
+    ) -> Versions:
+        return Versions(
+            self._host,
+            self._core,
+            self._sequencer,
+            self._contacts,
+            self._store,
+            self.skips,
+            counters,
+            self._own_id,
+            config.app_version,
+            answer_tool=answer_tool,
+            ask_snapshot=ask_snapshot,
+        )
 
     def _make_skips(self, config: ModuleConfig, counters: ModuleCounters, order: Callable[[bytes], bool]) -> Skips:
         return Skips(
@@ -136,8 +160,32 @@ class Upkeep:
         """Begins with the snapshot that the member starts from, or none."""
         self.shelf.clear_snapshots()
         self.skips.start(contents.skips if contents else [], snapshot.log_position if snapshot else 0)
+        self.versions.start(contents.point.app_version if contents else NO_VERSION)
         if snapshot is not None:
             self.schedule.note(snapshot.log_position, snapshot.timestamp)
+
+    # -- the log and the own service -----------------------------------------------------------------------------------
+
+    def on_record(self, record: LogRecord) -> None:
+        """A record is in the own durable log; it need not be committed."""
+        self.versions.on_record(*record)
+        if record.table is ordo_codecs.SKIP_EVENT:
+            self.skips.on_record(record.position, record.values)
+
+    def truncate(self, position: int) -> None:
+        """The log was cut at `position`."""
+        self.versions.truncate(position)
+        self.skips.truncate(position)
+
+    def on_service_report(self, table: Message, values: Any, now_ns: int) -> None:
+        """What the service container says of itself. Raises DecodeError."""
+        if table is ordo_codecs.SERVICE_FAILURE:
+            self.versions.on_service_failure(values)
+            self.skips.on_service_failure(values, now_ns)
+        elif table is ordo_codecs.SERVICE_VERSIONS:
+            self.versions.on_service_versions(values)
+        elif table is ordo_codecs.SERVICE_LACK:
+            self.versions.on_service_lack(values)
 
     # -- what members say ----------------------------------------------------------------------------------------------
 
@@ -238,6 +286,7 @@ class Upkeep:
         if host.is_leader:
             self.schedule.work(self._sequencer.commit_position, host.cluster_time)
         digests = self.shelf.digests()
+        self.versions.work(now_ns, max(digests, default=NULL_VALUE))
         if now_ns < self._due_ns and digests.keys() == self._reported.keys():
             return
         self._due_ns = now_ns + INTERVAL_NS
@@ -245,7 +294,9 @@ class Upkeep:
         self._contacts.broadcast(self.reports.encode_own(digests, self._needed_position, now_ns))
         self._remove_old(now_ns)
         if self._is_in_step:
-            self.doubt.work(self.fetch, self._quorum_snapshot, self._sequencer.append_position, now_ns)
+            newest = self._quorum_snapshot
+            self.doubt.work(self.fetch, newest, self._sequencer.append_position, now_ns)
+            self.versions.work_on_lack(self.fetch, newest, now_ns, self.reports.holders(newest) if newest else [])
 
     @property
     def _is_in_step(self) -> bool:
@@ -281,9 +332,11 @@ class Upkeep:
     def _install(self, fetched: FetchedSnapshot) -> None:
         """Replaces everything this member had with the snapshot, in one transaction, and starts again from it."""
         position = fetched.entry.log_position
-        if self.doubt.position != NULL_VALUE and position <= self._sequencer.append_position:
-            self.doubt.install(fetched)
         if position <= self._sequencer.append_position:
+            if self.doubt.position != NULL_VALUE:
+                self.doubt.install(fetched)
+            else:
+                self.versions.install(fetched)
             return
         self._store.install(fetched.entry, fetched.digest, fetched.terms)
         self._host.start_again(f"starts again from the snapshot at log position {position} of another member")

@@ -11,7 +11,7 @@ from typing import Annotated, get_args
 import typer
 
 from cluster.module import tokens
-from cluster.node import orders, tools
+from cluster.node import cli_versions, orders, tools
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, print_values, show
 from cluster.node.cli_reach import Target, reaching
 from cluster.node.config import Role, load_config, new_member
@@ -285,6 +285,10 @@ def skipped(target: Target, as_json: JsonOption = False) -> None:
     for position in wishes:
         table.add_row(f"{position:,}", "-", "asked for, with `ordo cluster skip`")
     show(table)
+
+
+cluster_app.command()(cli_versions.upgrade)
+cluster_app.command()(cli_versions.versions)
 
 
 @cluster_app.command()

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from cluster.module.authentication import Right
 from cluster.module.config import ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
 from cluster.module.tokens import Token, check_hash
+from cluster.wire.app_version import parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
 from runtime.config import DurationNs, Settings, SizeBytes
 from runtime.errors import ConfigurationError
@@ -153,11 +154,29 @@ class ServiceSection(Settings):
         description="The ClusteredService, as module:Class; `ordo node --service` overrides it.",
         examples=["mypackage.counter:Counter"],
     )
+    versions: dict[str, str] = Field(
+        default={},
+        description="module:Class of each version that this member has, instead of class; a version is written as 1 or"
+        " 1.4.0. The log says which one is in force, and `ordo cluster upgrade` changes it (docs/UPGRADES.md).",
+        examples=[{"1": "bank.v1:Bank", "2": "bank.v2:Bank"}],
+    )
     on_error: Literal["stop", "restore"] = Field(
         default="stop",
         description="What becomes of the member when its service raises anything but Reject: it stops, or it goes back "
         "to a snapshot and leaves the record out, when a quorum failed at it alike. The same on all members.",
     )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> ServiceSection:
+        if self.class_ is not None and self.versions:
+            raise ValueError("give class or versions, not both: class is the code of the one version app_version")
+        try:
+            numbers = [parse_version(text) for text in self.versions]
+        except ConfigurationError as error:
+            raise ValueError(error.message) from None
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"versions={sorted(self.versions)}: two of them are the same")
+        return self
 
 
 class MetricsSection(Settings):
@@ -315,10 +334,23 @@ class NodeConfig(Settings):
         digest = hashlib.sha256(str(self.node.data_dir.resolve()).encode()).hexdigest()[:8]
         return Path(f"/dev/shm/ordo-{getpass.getuser()}-{self.cluster.cluster_id}-{self.node.member_id}-{digest}")
 
+    def service_names(self, service_name: str | None = None) -> dict[int, str]:
+        """module:Class by version; `service_name` takes the place of class. Raises ConfigurationError."""
+        versions = {parse_version(text): name for text, name in self.service.versions.items()}
+        name = service_name or self.service.class_
+        if versions and service_name:
+            raise ConfigurationError(f"--service {service_name}: the [service] table has versions; give one of both")
+        if not versions and name is None:
+            raise ConfigurationError(
+                "service: missing; give --service module:Class, or class or versions in the [service] table"
+            )
+        return versions or {self.cluster.app_version: str(name)}
+
     def module_config(self) -> ModuleConfig:
         """What the consensus module of this node is told."""
+        versions = [parse_version(text) for text in self.service.versions]
         return ModuleConfig(
-            **dict(self.cluster),
+            **{**dict(self.cluster), "app_version": min(versions, default=self.cluster.app_version)},
             member_id=self.node.member_id,
             is_learner=self.node.learner,
             snapshot=self.snapshot,

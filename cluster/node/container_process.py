@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from cluster.wire.app_version import format_version
 from cluster.wire.component_errors import read_component_errors
 from cluster.wire.mark_file import container_mark_file_name
 from runtime.children import end_child
@@ -22,7 +24,8 @@ HASH_SEED = "0"
 class ContainerProcess:
     """Starts, watches and ends `python -m cluster.container.main`; the child also dies with its parent by itself."""
 
-    def __init__(self, config: NodeConfig, service_name: str) -> None:
+    def __init__(self, config: NodeConfig, service_names: Mapping[int, str]) -> None:
+        """`service_names`: module:Class by version."""
         self._command = [
             sys.executable,
             "-P",  # a file of the user's must not be taken for a package of Ordo's
@@ -44,8 +47,7 @@ class ContainerProcess:
             str(config.cluster.egress_buffer_bytes),
             "--egress-buffer-total-bytes",
             str(config.cluster.egress_buffer_total_bytes),
-            "--service",
-            service_name,
+            *(f"--service={format_version(one)}={name}" for one, name in sorted(service_names.items())),
             "--parent-pid",
             str(os.getpid()),
         ]

@@ -14,7 +14,7 @@ from archive.archive import Archive
 from archive.catalog import CATALOG_NAME
 from archive.lmdb_store import open_lmdb
 from cluster.container.service_container import ServiceContainer
-from cluster.container.service_loader import load_service
+from cluster.container.service_loader import load_versions
 from cluster.module.consensus_module import ConsensusModule, ModuleSeams
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.state_store import open_state_store
@@ -56,6 +56,7 @@ from transport.udp import UdpNetwork
 
 if TYPE_CHECKING:
     from archive.control.conductor import ControlConductor
+    from cluster.container.versions import ServiceVersions
     from cluster.module.state_store import StateStore
     from runtime.datagram import DatagramNetwork
     from service_api.service import Service
@@ -103,7 +104,7 @@ class Node:
         self,
         config: NodeConfig,
         seams: NodeSeams,
-        service: Service | None = None,
+        service: Service | ServiceVersions | None = None,
         on_tick: Callable[[int], None] | None = None,
     ) -> None:
         self.config = config
@@ -115,7 +116,7 @@ class Node:
             self.close()
             raise
 
-    def _build(self, service: Service | None, on_tick: Callable[[int], None] | None) -> None:
+    def _build(self, service: Service | ServiceVersions | None, on_tick: Callable[[int], None] | None) -> None:
         config, seams = self.config, self._seams
         for directory in (config.node.data_dir, config.archive_dir, config.cluster_dir):
             seams.storage.make_directory(str(directory))
@@ -278,7 +279,7 @@ class Node:
         self._closers.append(waker.close)
         return self._seams.storage.sync_queue(self._park_flag, waker.fileno())
 
-    def _inline_container(self, service: Service) -> ServiceContainer:
+    def _inline_container(self, service: Service | ServiceVersions) -> ServiceContainer:
         config = self.config
         return ServiceContainer(
             service,
@@ -292,6 +293,7 @@ class Node:
             egress_buffer_bytes=config.cluster.egress_buffer_bytes,
             egress_buffer_total_bytes=config.cluster.egress_buffer_total_bytes,
             cluster_id=config.cluster.cluster_id,
+            app_version=config.cluster.app_version,
         )
 
     def start(self) -> None:
@@ -334,19 +336,21 @@ class Node:
             raise failures[0]
 
 
-def run_node(config: NodeConfig, service_name: str) -> int:
+def run_node(config: NodeConfig, service_name: str | None = None) -> int:
     """Runs a node until it is told to end (SIGTERM, SIGINT, shutdown of the cluster); the exit status.
 
+    `service_name`, module:Class, takes the place of the class that the configuration names.
     `python -O` would remove the assertions that guard the log, and is refused.
     """
     if not __debug__:
         raise ConfigurationError("python -O removes the assertions that guard the log: run without it")
     choose_file_access(config.node.file_access)
-    service_class = load_service(service_name)
+    names = config.service_names(service_name)
+    versions = load_versions(names)
     metrics = MetricsProcess(config)
     try:
         while True:
-            status, starts_again = _run_once(config, service_name, service_class, metrics)
+            status, starts_again = _run_once(config, names, versions, metrics)
             if not starts_again or status != 0:
                 return status
     finally:
@@ -354,7 +358,7 @@ def run_node(config: NodeConfig, service_name: str) -> int:
 
 
 def _run_once(
-    config: NodeConfig, service_name: str, service_class: type[Service], metrics: MetricsProcess
+    config: NodeConfig, service_names: dict[int, str], versions: ServiceVersions, metrics: MetricsProcess
 ) -> tuple[int, bool]:
     """One life of a node: the exit status, and whether it is to be started again at once."""
     inline = config.node.service_mode == "inline"
@@ -372,7 +376,7 @@ def _run_once(
         causes.append(signal.Signals(number).name)
         node.module.end()
 
-    node = Node(config, real_seams(), service_class() if inline else None, on_tick)
+    node = Node(config, real_seams(), versions if inline else None, on_tick)
     has_started, failure = False, ""
     try:
         signal.signal(signal.SIGTERM, on_signal)
@@ -381,7 +385,7 @@ def _run_once(
         log_start(config, log)
         has_started = True
         if not inline:
-            child = ContainerProcess(config, service_name)
+            child = ContainerProcess(config, service_names)
             child.start()
         node.cycle.run()
         node.leave()

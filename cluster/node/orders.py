@@ -175,7 +175,7 @@ def change_membership(
     """
     request = {"member_id": member_id, "change": change, "member": text}
     answer = member.ask(ordo_codecs.MEMBERSHIP_REQUEST, request, ordo_codecs.MEMBERSHIP_RESPONSE, timeout_s)
-    _check_refusal(member, answer)
+    check_refusal(member, answer)
     return int(answer.log_position)
 
 
@@ -192,12 +192,13 @@ def skip(member: MemberAccess, log_position: int, timeout_s: float = SKIP_TIMEOU
         return f"member {member.member_id} leaves out the record at position {log_position} already"
     request = {"log_position": log_position}
     answer = member.ask(ordo_codecs.SKIP_REQUEST, request, ordo_codecs.SKIP_RESPONSE, timeout_s)
-    _check_refusal(member, answer)
+    check_refusal(member, answer)
     await_done(is_left_out, f"the skip of position {log_position} was not committed", timeout_s)
     return f"the record at position {log_position} is left out"
 
 
-def _check_refusal(member: MemberAccess, answer: Any) -> None:
+def check_refusal(member: MemberAccess, answer: Any) -> None:
+    """Raises ClusterError with the reason where a member has refused."""
     leader_id = answer.leader_member_id
     if answer.refusal and leader_id not in (NOT_THERE, member.member_id):
         raise ClusterError(f"{answer.refusal}; member {leader_id} does: {member.elsewhere}")

@@ -263,6 +263,37 @@ OPERATOR_RESPONSE = _message(
     "OperatorResponse", 73, "correlation_id i64; value i64; member_id i32; status i32", "payload bytes"
 )
 
+# Versions of the service (docs/UPGRADES.md)
+VERSION_EVENT = _message(
+    "VersionEvent", 110, "leadership_term_id i64; timestamp i64; app_version version_t; member_id i32"
+)
+"""A record of the log: what follows is executed by the service's code of this version. `member_id`: the leader."""
+SERVICE_VERSIONS = _message("ServiceVersions", 111, "service_id i32", "versions bytes")
+"""From a service container to its module, when it starts: what code it has, as rows of `cluster.wire.version_rows`."""
+SERVICE_LACK = _message("ServiceLack", 112, "log_position i64; app_version version_t")
+"""From a service container to its module: it stands still, having no code of the version that is in force there."""
+VERSIONS_QUESTION = _message("VersionsQuestion", 113, "request_id i64; member_id i32")
+VERSIONS_REPORT = _message(
+    "VersionsReport",
+    114,
+    "request_id i64; lack_position i64; member_id i32; follower_member_id i32; lack_version version_t",
+    "versions bytes",
+)
+"""To the member that asked. `lack_version`: the service stands still for want of it, 0: it does not."""
+UPGRADE_REQUEST = _message("UpgradeRequest", 115, "correlation_id i64; app_version version_t")
+UPGRADE_RESPONSE = _message(
+    "UpgradeResponse", 116, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
+)
+VERSIONS_QUERY = _message("VersionsQuery", 117, "correlation_id i64")
+VERSIONS_RESPONSE = _message(
+    "VersionsResponse",
+    118,
+    "correlation_id i64; leader_member_id i32; app_version version_t; since_position i64",
+    "members bytes",
+)
+"""`app_version`: in force since `since_position`, -1: since before the snapshot that the member started from; 0: the
+log is empty."""
+
 # Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.
 OPEN_IDENTITY = _message(
     "OpenIdentity",

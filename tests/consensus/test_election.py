@@ -372,12 +372,6 @@ def test_announcement_keeps_a_follower_alive() -> None:
     node.expect(ElectionState.CLOSED)
 
 
-def test_other_major_application_version_stops_the_node() -> None:
-    node = Harness(app_version=0x010000).canvassing()
-    with pytest.raises(ConsensusError, match="major=1, but leader member 1 has major=2"):
-        node.announce(1, 0, 0, app_version=0x020100)
-
-
 def test_leader_whose_known_terms_begin_too_late_stops_the_node() -> None:
     node = Harness(terms=LOG, append_position=800).canvassing()
     with pytest.raises(ConsensusError, match="restore this member from a peer"):

@@ -119,6 +119,7 @@ class ServiceNode:
         self.service_position = self._counter(CounterType.SERVICE_POSITION, 0)
         self.commit_position = self._counter(CounterType.COMMIT_POSITION, 0)
         self.recovery: Any = None
+        self.announced: list[Any] = []
 
     def _counter(self, kind: CounterType, value: int, key: bytes = b"") -> Counter:
         counter = self.client.counters.allocate(int(kind), kind.name, key)
@@ -260,12 +261,16 @@ class ServiceNode:
         )
 
     def asked(self) -> list[tuple[str, Any]]:
-        """What the container sent to the consensus module: (message name, values), payload for service messages."""
+        """What the container sent to the consensus module: (message name, values), payload for service messages; what
+        code it has is in `announced`."""
         found = []
         for message in self.client.received(self.client.by_stream[105]):
             decoded = ordo_codecs.decode_any(message)
             assert decoded is not None
             table, values = decoded
+            if table is ordo_codecs.SERVICE_VERSIONS:
+                self.announced.append(values)
+                continue
             found.append((table.name, message[32:] if table is codecs.SESSION_MESSAGE_HEADER else values))
         return found
 

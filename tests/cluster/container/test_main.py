@@ -15,7 +15,7 @@ import pytest
 from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
 from cluster.container.main import SERVICE_FAILED_STATUS
-from cluster.wire import codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import CounterType
 from cluster.wire.mark_file import HEADER_LENGTH_BYTES, read_mark_file
 from runtime.clock import SystemClock
@@ -135,7 +135,7 @@ class Node:
                 self.driver.park(self.clock.now(), 1_000_000)
 
     def _on_control(self, message: bytes, _header: Header) -> None:
-        found = codecs.decode(message)
+        found = ordo_codecs.decode_any(message)
         assert found is not None
         table, values = found
         if table is codecs.SERVICE_ACK:

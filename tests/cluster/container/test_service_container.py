@@ -642,14 +642,6 @@ def test_a_service_that_raises_ends_the_container_and_says_where(node: ServiceNo
     assert node.service_position.value < position
 
 
-def test_a_log_of_another_application_version_is_refused(node: ServiceNode, start: Start) -> None:
-    container = start()
-    node.begin_term(0, leads=False, app_version=0x020000)
-    node.commit()
-    with pytest.raises(ClusterError, match="application version 0x020000"):
-        node.run(container)
-
-
 def test_a_change_of_the_time_unit_is_refused(node: ServiceNode, start: Start) -> None:
     container = start()
     node.begin_term(0, leads=False)

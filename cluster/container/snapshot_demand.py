@@ -1,0 +1,24 @@
+"""Whether a service can save its state."""
+
+from __future__ import annotations
+
+from runtime.errors import ServiceError
+from service_api.native import NativeClusteredService
+from service_api.service import ClusteredService, Service
+
+_NO_SNAPSHOTS = (ClusteredService.on_take_snapshot, NativeClusteredService.on_take_snapshot)
+
+
+def implements_snapshots(service_class: type) -> bool:
+    """Whether the class says how to save its state."""
+    return getattr(service_class, "on_take_snapshot", None) not in _NO_SNAPSHOTS
+
+
+def demand_snapshots(service: Service) -> None:
+    """Raises ServiceError for a service that does not say how to save its state: without it, a snapshot that is empty
+    would take the place of the log."""
+    if not implements_snapshots(type(service)):
+        raise ServiceError(
+            f"{type(service).__name__} does not implement on_take_snapshot: no snapshot is taken; implement it, with "
+            "an empty body where there is no state to keep"
+        )
