@@ -44,6 +44,7 @@ ELSEWHERE = {
     "loss": "transport.cli:loss",
     "log-inspect": "transport.cli:log_inspect",
     "log": "sequencer.cli:log",
+    "app": "ordo.app_cli:app",
 }
 """Commands of other modules, which are imported when the command is used: a start brings in no more than it needs."""
 

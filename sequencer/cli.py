@@ -29,9 +29,11 @@ def log(
 def describe_entry(entry: LogEntry) -> str:
     """Returns one stable line for an entry."""
     head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
-    if entry.kind is EntryKind.REQUEST:
+    if entry.kind in (EntryKind.REQUEST, EntryKind.OUTPUT):
         head += f" number={entry.values.number}"
-    if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST):
+    if entry.kind is EntryKind.OUTPUT:
+        head += f" input={entry.values.input_position}/{entry.values.output_index}"
+    if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT):
         more = "" if len(entry.payload) <= PAYLOAD_LENGTH_MAX else "..."
         head += f" session={entry.session_id} length={len(entry.payload)}"
         return f"{head} {entry.payload[:PAYLOAD_LENGTH_MAX]!r}{more}"

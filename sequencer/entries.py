@@ -11,6 +11,7 @@ from runtime.errors import DecodeError
 from runtime.sbe import Message
 
 _SESSION_MESSAGE = struct.Struct("<HHHHqqq")
+_BLOCK_LENGTH = struct.Struct("<H")
 NULL_VALUE = -1
 
 
@@ -21,6 +22,10 @@ class EntryKind(Enum):
     REQUEST = "request"
     """What a client asked for with `request`. Sent again after a failover it stands in the log twice and is executed
     once: a repetition has the `values.number` of the first, of the identity opened at `values.open_position`."""
+    OUTPUT = "output"
+    """A request of an application: `values` also say which input it answers, and whom it is for."""
+    IDENTITY = "identity"
+    """An identity is opened: its requests name this entry's position, or an earlier one of the same identity."""
     SESSION_OPEN = "session-open"
     SESSION_CLOSE = "session-close"
     TIMER = "timer"
@@ -35,6 +40,7 @@ class EntryKind(Enum):
 
 _KINDS: dict[Message, EntryKind] = {
     ordo_codecs.REQUEST: EntryKind.REQUEST,
+    ordo_codecs.OPEN_IDENTITY: EntryKind.IDENTITY,
     codecs.SESSION_OPEN_EVENT: EntryKind.SESSION_OPEN,
     codecs.SESSION_CLOSE_EVENT: EntryKind.SESSION_CLOSE,
     codecs.TIMER_EVENT: EntryKind.TIMER,
@@ -79,6 +85,11 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
     if found is None or found[0] not in _KINDS:
         return None
     message, values = found
+    kind, payload = _KINDS[message], b""
+    if message is ordo_codecs.REQUEST:
+        block_length = _BLOCK_LENGTH.unpack_from(record)[0]
+        payload = record[codecs.HEADER_LENGTH_BYTES + block_length :]
+        if block_length >= ordo_codecs.OUTPUT.block_length:
+            kind, values = EntryKind.OUTPUT, ordo_codecs.OUTPUT.decode(record)
     session_id = getattr(values, "cluster_session_id", NULL_VALUE)
-    payload = record[codecs.HEADER_LENGTH_BYTES + message.block_length :] if message is ordo_codecs.REQUEST else b""
-    return LogEntry(position, _KINDS[message], values.timestamp, values.leadership_term_id, session_id, payload, values)
+    return LogEntry(position, kind, values.timestamp, values.leadership_term_id, session_id, payload, values)

@@ -273,15 +273,17 @@ class ClientRequests:
         if self._journal is not None:
             self._journal.sync()
         session = self._session
-        pending, confirmed, position = self._pending, self._confirmed, self._open_position
-        session_id, term_id = session.session_id, session.leadership_term_id
+        pending = self._pending
+        stamp = session.leadership_term_id, session.session_id, 0, self._open_position
         for one in range(number, self._number + 1):
             request = pending.get(one)
-            if request is not None:
-                head = _REQUEST.pack(*_REQUEST_HEADER, term_id, session_id, 0, position, one, confirmed)
-                if not self._offer(head + request.payload):
-                    return
+            if request is not None and not self._offer(self._encode(request, stamp)):
+                return
             self._sent = one
+
+    def _encode(self, request: PendingRequest, stamp: tuple[int, int, int, int]) -> bytes:
+        """The record; `stamp` has its first fields."""
+        return _REQUEST.pack(*_REQUEST_HEADER, *stamp, request.number, self._confirmed) + request.payload
 
     def _offer(self, message: bytes) -> bool:
         ingress = self._session.leader_ingress

@@ -409,6 +409,14 @@ LEADERSHIP_TERMS = _message("LeadershipTerms", 65, "count i32", "terms bytes")
 """In the consensus module's snapshot: every leadership term below it, as rows of i64 term id and i64 base position."""
 
 MESSAGES = by_template_id(list(globals().values()))
+OUTPUT = _message(
+    "Output",
+    REQUEST.template_id,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64; open_position i64; number i64; confirmed i64;"
+    "input_position i64; target_session_id i64; output_index i32; filler pad4",
+)
+"""A Request with a longer block, which is an application's output. Not among MESSAGES, where it is a Request like any.
+The input's position and an index say what it answers; the target is the client it is meant for, or -1."""
 _OWN_SCHEMA = {SCHEMA_ID: MESSAGES}
 _BOTH_SCHEMAS = {codecs.SCHEMA_ID: codecs.MESSAGES, SCHEMA_ID: MESSAGES}
 

@@ -50,6 +50,7 @@ class FaultSchedule:
             (options.tangle_mean_ns, links.tangle),
             (options.strand_mean_ns, links.strand),
             (options.echo_mean_ns, links.echo),
+            (options.application_mean_ns, self.trouble_application),
         ]
         for node in world.nodes:
             rate = options.clock_rate_ppm_max
@@ -105,6 +106,10 @@ class FaultSchedule:
             client.resume(world.now_ns)
             if client.session is None and client.host is None:
                 client.boot()
+        for application in world.applications:
+            application.resume(world.now_ns)
+            if not application.is_alive:
+                application.boot()
         if world.options.orders_mean_ns:
             self._resume_always()
 
@@ -351,6 +356,20 @@ class FaultSchedule:
             client.pause(self.world.now_ns + duration_ns)
             self._count("client pause")
             self.world.note(f"{client.name} paused for {duration_ns // MS} ms")
+
+    def trouble_application(self) -> None:
+        """An instance is stopped, or killed; then its machine may lose power, and its disk."""
+        one = self.random.choice(self.world.applications)
+        if not one.is_alive:
+            return
+        draw = self.random.random()
+        if draw < 0.4:
+            one.pause(self.world.now_ns + self.random.choice((100 * MS, 1 * S, 4 * S)))
+            self._count("application pause")
+            return
+        one.kill(wipes=draw > 0.9, loses_power=draw > 0.7)
+        self._count("application kill")
+        self._later(lambda: one.boot() if not one.is_alive else None)
 
     def snapshot(self) -> None:
         """Asks the leader for a snapshot, as `ordo cluster snapshot` does."""

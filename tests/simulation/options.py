@@ -94,6 +94,10 @@ class Options:
     on_error: str = "stop"
     difference_mean_ns: int = 0
     """Until the state of one member becomes another one than the others'."""
+    applications: int = 0
+    """Instances of one application beside the cluster."""
+    application_mean_ns: int = 0
+    """Until an instance is killed or stopped."""
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 

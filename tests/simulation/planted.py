@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from cluster.client.acknowledgements import Acknowledgements
 from cluster.client.journal import Journal
 from cluster.client.requests import ClientRequests
+from cluster.container import service_container
 from cluster.container.queries import ContainerQueries
 from cluster.container.record_orders import RECORD_CALLBACKS
 from cluster.container.service_container import ServiceContainer
@@ -31,6 +33,7 @@ from cluster.module.state_store import Skip, StateStore
 from cluster.module.timers import TimerService
 from cluster.module.upkeep import Upkeep
 from cluster.node import node
+from cluster.node.archive_service import CommittedLogAccess
 from cluster.wire import container_snapshot
 from cluster.wire.counter_types import ControlToggle
 from consensus import context, core, dispatch, election, following, leading, membership, quorum, transfer, trust
@@ -42,6 +45,9 @@ from consensus.messages import NewLeadershipTerm, ReadHeartbeatAck
 from consensus.read_index import ReadIndex
 from consensus.states import ELECTING_STATES
 from consensus.verification import Comparison, Verdict
+from sequencer.app_executor import AppExecutor
+from sequencer.outputs import GroupRequests
+from sequencer.source import LogSource
 from service_api.requests import RequestLimits, RequestTable
 from service_api.timers import ServiceTimers
 from tests.simulation import world
@@ -561,6 +567,57 @@ def members_in_doubt_serve(patch: Patch) -> None:
     patch(Context, "stands_back", property(lambda self: False))
 
 
+def outputs_are_executed_again_after_a_snapshot(patch: Patch) -> None:
+    """A member that was restored takes the second copy of an application's output for the first."""
+    original = container_snapshot.decode
+
+    def decode(messages: Any) -> Any:
+        snapshot = original(messages)
+        states = [state._replace(number=state.confirmed, answers=[]) for state in snapshot.requests]
+        return snapshot._replace(requests=tuple(states))
+
+    left = {name: getattr(container_snapshot, name) for name in ("encode", "payloads")}
+    patch(service_container, "container_snapshot", SimpleNamespace(decode=decode, **left))
+
+
+def readers_are_given_what_is_not_committed(patch: Patch) -> None:
+    """A node's archive replays its log to strangers as far as it is recorded."""
+    patch(CommittedLogAccess, "replay_limit", lambda self, recording_id: None)
+
+
+def a_change_of_nodes_leaves_a_gap(patch: Patch) -> None:
+    """Whoever reads the log goes on, at the next node, at the end of what that node has."""
+    original = LogSource.begin
+
+    def begin(self: LogSource, position: int) -> None:
+        original(self, max(position, self.end_position) if position > 0 else position)
+
+    patch(LogSource, "begin", begin)
+
+
+def checkpoints_forget_outputs_under_way(patch: Patch) -> None:
+    """What an instance had made, and nobody had executed when it died, is not made again."""
+    original = AppExecutor._restore
+
+    def restore(self: AppExecutor, messages: Any) -> None:
+        original(self, messages)
+        self.cluster.pending.clear()
+
+    patch(AppExecutor, "_restore", restore)
+
+
+def instances_do_not_know_what_the_others_wrote(patch: Patch) -> None:
+    """An instance takes its outputs for executed as soon as it has sent them."""
+    original = GroupRequests.push
+
+    def push(self: GroupRequests, output: Any) -> None:
+        original(self, output)
+        self.work(0)
+        self.note_executed(self.next_number - 1)
+
+    patch(GroupRequests, "push", push)
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -614,6 +671,11 @@ PLANTED: tuple[Plant, ...] = (
     different_members_are_told_and_trusted,
     a_different_state_is_taken_up_again,
     members_in_doubt_serve,
+    outputs_are_executed_again_after_a_snapshot,
+    readers_are_given_what_is_not_committed,
+    a_change_of_nodes_leaves_a_gap,
+    checkpoints_forget_outputs_under_way,
+    instances_do_not_know_what_the_others_wrote,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

@@ -12,6 +12,7 @@ from cluster.wire.counter_types import ControlToggle
 from runtime.random import RandomSource
 from tests.linearizability.checker import Verdict, check
 from tests.linearizability.models import Register
+from tests.simulation.app_service import check_outputs
 from tests.simulation.faults import FaultSchedule
 from tests.simulation.history import Violation
 from tests.simulation.minority import FaultyMinority
@@ -154,10 +155,27 @@ def recover(world: World) -> None:
         raise Violation(f"queries are not answered {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     if not world.run(RECOVERY_NS_MAX + world.timers_ahead_ns(), lambda: not world.pending_work() and world.is_steady()):
         raise Violation(f"timers or messages are left over: {world.pending_work()}: {world.describe()}")
+    finish_applications(world)
     notice_differences(world)
     executed = [node.executed_position for node in world.members()]
     if min(executed) < world.executed.end_position:
         raise Violation(f"executed up to {world.executed.end_position}, the members end at {executed}")
+
+
+def finish_applications(world: World) -> None:
+    """Each request of a client has its output, once, and every instance knows it."""
+    if not world.applications:
+        return
+
+    def are_done() -> bool:
+        return all(one.is_idle for one in world.applications) and not wrong() and world.is_steady()
+
+    def wrong() -> str:
+        return check_outputs([record.text for record in world.executed.records])
+
+    if not world.run(RECOVERY_NS_MAX, are_done):
+        why = wrong() or "instances wait for outputs or timers"
+        raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
 
 
 def notice_differences(world: World) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from runtime.errors import Reject
 from service_api.service import Cluster, ClusteredService
+from tests.simulation.app_service import GROUP_IDENTITY, AppOutput
 from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply
 from tests.simulation.questions import Answer, decode_question
 
@@ -124,6 +125,9 @@ class RegisterService(ClusteredService):
         if session is None:
             self._on_own_message(payload, header.position)
             return None
+        if session.identity == GROUP_IDENTITY:
+            self._on_output(payload, header.position)
+            return None
         request = decode_request(payload)
         if request is None:
             self._done(header.position, f"message session={session.id}", "a payload that no client sent", payload)
@@ -144,6 +148,14 @@ class RegisterService(ClusteredService):
         if request.kind is Kind.CAS and not decode_reply(reply).ok:
             raise Reject(reply.hex())
         return reply
+
+    def _on_output(self, payload: bytes, position: int) -> None:
+        """An application's: each of them once, in order."""
+        output, identity = AppOutput.decode(payload), GROUP_IDENTITY.hex()
+        last = self.state.identities.get(identity, 0)
+        wrong = "" if output.count == last + 1 else f"output {output.count} of the application after {last}"
+        self.state.identities[identity] = output.count
+        self._done(position, output.describe(), wrong, payload)
 
     def _check_once(self, identity: str, number: int) -> str:
         last = self.state.identities.get(identity, 0)

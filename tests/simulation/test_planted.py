@@ -66,6 +66,11 @@ SEEDS_NEEDED: dict[str, int] = {
     "different_members_are_told_and_trusted": 1,
     "a_different_state_is_taken_up_again": 1,
     "members_in_doubt_serve": 3,
+    "outputs_are_executed_again_after_a_snapshot": 1,
+    "readers_are_given_what_is_not_committed": 1,
+    "a_change_of_nodes_leaves_a_gap": 1,
+    "checkpoints_forget_outputs_under_way": 1,
+    "instances_do_not_know_what_the_others_wrote": 21,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60
@@ -92,7 +97,17 @@ DIFFERENT = Options(
     kill_mean_ns=2 * S, partition_mean_ns=2 * S, outage_mean_ns=500 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+WRITTEN = Options(
+    duration_ns=4 * S, applications=3, application_mean_ns=200 * MS, operation_mean_ns=8 * MS, padding_max=200,
+    snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S, client_mean_ns=S,
+    outage_mean_ns=300 * MS,
+)  # fmt: skip
 OPTIONS = {
+    "outputs_are_executed_again_after_a_snapshot": WRITTEN,
+    "readers_are_given_what_is_not_committed": WRITTEN,
+    "a_change_of_nodes_leaves_a_gap": WRITTEN,
+    "checkpoints_forget_outputs_under_way": WRITTEN,
+    "instances_do_not_know_what_the_others_wrote": WRITTEN,
     "different_members_are_told_and_trusted": DIFFERENT,
     "a_different_state_is_taken_up_again": DIFFERENT,
     "members_in_doubt_serve": replace(DIFFERENT, transfer_mean_ns=S),

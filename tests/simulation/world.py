@@ -7,6 +7,7 @@ from collections.abc import Callable
 from consensus.states import ElectionState
 from runtime.clock import VirtualClock
 from runtime.random import RandomSource
+from tests.simulation.applications import SimulatedApplication
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
 from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, all_invariants
@@ -53,6 +54,7 @@ class World(Timeline):
         self.violation: Violation | None = None
         self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes + options.spares)]
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
+        self.applications = [SimulatedApplication(self, index) for index in range(options.applications)]
         self.invariants: list[Invariant] = all_invariants(self)
         self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
         self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]
@@ -171,11 +173,13 @@ class World(Timeline):
             node.boot()
         for client in self.clients:
             client.boot()
+        for application in self.applications:
+            application.boot()
 
     @property
-    def participants(self) -> list[SimulatedNode | SimulatedClient]:
-        """All members and clients."""
-        return [*self.nodes, *self.clients]
+    def participants(self) -> list[SimulatedNode | SimulatedClient | SimulatedApplication]:
+        """All members, clients, and instances of applications."""
+        return [*self.nodes, *self.clients, *self.applications]
 
     def quorum(self) -> int:
         """Of the voters of the beginning: damage and changes of the members do not come together."""
@@ -223,6 +227,9 @@ class World(Timeline):
         for client in self.clients:
             state = client.session.state.name if client.session is not None else "none"
             parts.append(f"{client.name} {state} asked={client.number} answered={client.answered_last}")
+        for one in self.applications:
+            app = one.application
+            parts.append(f"{one.name} {'dead' if app is None else f'{app.position} waiting={app.outputs_waiting}'}")
         return "; ".join(parts)
 
     def forget(self) -> None:
@@ -231,6 +238,8 @@ class World(Timeline):
             node.release()
         for client in self.clients:
             client.release()
+        for application in self.applications:
+            application.release()
         self.actors.clear()
         self.invariants.clear()
         self._on_step.clear()

@@ -1,0 +1,255 @@
+"""One instance of an application: follows the committed log, runs a service over it, and writes its outputs back.
+
+Instances of one group run side by side and all write; the cluster takes the first copy of each output. Nothing of this
+needs to know the others: what is done follows from the log (docs/APPLICATIONS.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from archive.client.settings import ArchiveClientSettings
+from cluster.client.settings import ClientSettings
+from runtime.errors import (
+    ArchiveError,
+    ClusterTimeoutError,
+    ConfigurationError,
+    OrdoError,
+    SessionClosedError,
+    SessionRejectedError,
+)
+from runtime.storage import Storage
+from sequencer.app_executor import AppExecutor
+from sequencer.checkpoints import Checkpoints
+from sequencer.entries import LogEntry
+from sequencer.follower import LogFollower
+from sequencer.outputs import GroupRequests, OutputClient, group_identity
+from service_api.service import Service, TimeUnit
+from transport.client_transport import ClientTransport
+
+SECOND_NS = 1_000_000_000
+FRAGMENTS_PER_CYCLE = 256
+SESSION_PAUSE_NS = SECOND_NS // 2
+OUTPUTS_WAITING_MAX = 8192
+"""So many outputs may wait to be executed before the instance reads no further."""
+ARCHIVE_PORT_OFFSET = 4
+UNIT_NS = {TimeUnit.MILLIS: 1_000_000, TimeUnit.MICROS: 1_000, TimeUnit.NANOS: 1}
+_TRANSIENT = (ClusterTimeoutError, SessionClosedError, SessionRejectedError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplicationSettings:
+    """Where the cluster is, and where this instance keeps its state. Raises ConfigurationError."""
+
+    group: str
+    endpoints: Sequence[str]
+    """Every member's `host:port`, its first port."""
+    folder: str
+    """Of this instance alone."""
+    archives: Sequence[ArchiveClientSettings] = ()
+    """Where the log is read; by default the members' last ports, at this host's addresses."""
+    client: ClientSettings = field(default_factory=ClientSettings)
+    silence_s: float = 2.0
+    """After so long without an entry the other members are asked whether they have more."""
+    checkpoint_interval_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.group or len(self.group.encode()) > 64:
+            raise ConfigurationError(f"group={self.group!r}: must be 1 to 64 bytes long")
+        if not self.endpoints:
+            raise ConfigurationError("endpoints: name the members of the cluster as host:port")
+        if not 0 < self.checkpoint_interval_s < float("inf"):
+            raise ConfigurationError(f"checkpoint_interval_s={self.checkpoint_interval_s}: must be above 0")
+
+    def archive_settings(self) -> list[ArchiveClientSettings]:
+        """Where the log is read."""
+        return list(self.archives) or [ArchiveClientSettings.at(archive_endpoint(one)) for one in self.endpoints]
+
+
+def archive_endpoint(endpoint: str) -> str:
+    """Where the member with this first port serves the log. Raises ConfigurationError."""
+    host, _, port = endpoint.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ConfigurationError(f"endpoint {endpoint!r}: must be host:port")
+    return f"{host}:{int(port) + ARCHIVE_PORT_OFFSET}"
+
+
+class Application:
+    """An instance. `work` once a duty cycle; it never waits, and reads no clock but that of its transport."""
+
+    def __init__(
+        self,
+        make_service: Callable[[], Service],
+        settings: ApplicationSettings,
+        *,
+        transport: ClientTransport,
+        storage: Storage,
+        on_entry: Callable[[LogEntry], object] | None = None,
+    ) -> None:
+        """`on_entry` hears of each entry after it was executed. The transport stays the caller's.
+
+        Raises StorageError, SnapshotError, ConfigurationError, and what the service raises.
+        """
+        self._settings = settings
+        self._transport = transport
+        self._on_entry = on_entry
+        self._checkpoints = Checkpoints(storage, settings.folder)
+        try:
+            self.executor = AppExecutor(make_service(), settings.group, self._checkpoints.load())
+            position = self.executor.position
+            self._follower = LogFollower(transport.client, settings.archive_settings(), position, settings.silence_s)
+        except BaseException:
+            self._checkpoints.close()
+            raise
+        self._session: OutputClient | None = None
+        self._session_due_ns = 0
+        self._saved_position = position
+        self._checkpoint_due_ns = transport.clock.now() + round(settings.checkpoint_interval_s * SECOND_NS)
+        self._now_ns = self._heard_ns = transport.clock.now()
+        self._is_closed = False
+        self.trouble = ""
+        """Why the last session was lost."""
+
+    # State
+
+    @property
+    def position(self) -> int:
+        """After the last record that was executed, in bytes."""
+        return self.executor.position
+
+    @property
+    def outputs_executed(self) -> int:
+        """Outputs of the group that the cluster has executed, as far as this instance knows."""
+        outputs = self._outputs
+        executed = self.executor.outputs_accepted
+        if outputs is not None and self._counts_alike(outputs):
+            executed = max(executed, self.executor.outputs_before_identity + outputs.executed)
+        return executed
+
+    @property
+    def outputs_waiting(self) -> int:
+        """Outputs that this instance has made, and the cluster has not executed yet."""
+        return max(0, self.executor.cluster.outputs_made - self.outputs_executed)
+
+    @property
+    def _outputs(self) -> GroupRequests | None:
+        return self._session.outputs if self._session is not None else None
+
+    # Duty cycle
+
+    def work(self) -> int:
+        """Runs one duty cycle and returns the number of things done. Raises what the service raised, and OrdoError when
+        the instance cannot go on: its position is deleted everywhere, or its outputs differ from those in the log."""
+        now_ns = self._now_ns = self._transport.drive()
+        count = self._work_session(now_ns)
+        count += self._follower.work(now_ns)
+        if self._follower.oldest_position is not None:
+            raise ArchiveError(
+                f"group {self._settings.group}: position={self.position} of the log was deleted everywhere; the oldest "
+                f"that is left is position={self._follower.oldest_position}: copy the folder of another instance",
+                code=16,
+            )
+        if self.outputs_waiting < OUTPUTS_WAITING_MAX or not self._may_send:
+            count += self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)
+        self._push_outputs()
+        self._attend_timers(now_ns)
+        if now_ns >= self._checkpoint_due_ns:
+            self.save_checkpoint()
+        return count
+
+    def _execute(self, entry: LogEntry) -> None:
+        self.executor.execute(entry)
+        self._heard_ns = self._now_ns
+        if self._on_entry is not None:
+            self._on_entry(entry)
+
+    def _work_session(self, now_ns: int) -> int:
+        """Keeps a session open; the outputs need none of them in particular."""
+        if self._session is None:
+            if now_ns < self._session_due_ns:
+                return 0
+            self._session = self._open_session()
+        try:
+            count = self._session.poll()
+        except _TRANSIENT as error:
+            self._lose_session(error, now_ns)
+            return 1
+        failure = self._session.outputs.failure
+        if failure is not None:
+            raise failure
+        return count
+
+    def _open_session(self) -> OutputClient:
+        settings = self._settings
+        return OutputClient(
+            list(settings.endpoints),
+            settings=_with_identity(settings.client, settings.group),
+            transport=self._transport,
+        )
+
+    def _lose_session(self, error: OrdoError, now_ns: int) -> None:
+        self.trouble = error.message
+        assert self._session is not None
+        self._session.close()
+        self._session = None
+        self._session_due_ns = now_ns + SESSION_PAUSE_NS
+
+    # Outputs
+
+    def _counts_alike(self, outputs: GroupRequests) -> bool:
+        """The cluster's count of outputs is known, and from which of them on it counts."""
+        identity = self.executor.identity
+        return identity is not None and identity.open_position == outputs.open_position
+
+    @property
+    def _may_send(self) -> bool:
+        return self._outputs is not None and self._counts_alike(self._outputs)
+
+    def _push_outputs(self) -> None:
+        outputs, executor = self._outputs, self.executor
+        if outputs is None or not self._counts_alike(outputs):
+            return
+        identity = executor.identity
+        assert identity is not None
+        before = executor.outputs_before_identity
+        outputs.note_executed(identity.confirmed)
+        while outputs.has_room and (output := executor.cluster.get_pending(before + outputs.next_number)) is not None:
+            outputs.push(output)
+
+    def _attend_timers(self, now_ns: int) -> None:
+        """A timer fires at a record. When it is due and the log is silent, one is asked for."""
+        timer, cluster = self.executor.next_timer(), self.executor.cluster
+        if timer is None or cluster.time_unit is None or self._outputs is None:
+            return
+        if now_ns - self._heard_ns >= (timer[0] - cluster.time) * UNIT_NS[cluster.time_unit]:
+            self._outputs.ask_time(now_ns)
+
+    # Checkpoints
+
+    def save_checkpoint(self) -> None:
+        """Makes the state of now durable. Raises StorageError, and what the service raises."""
+        self._checkpoint_due_ns = self._transport.clock.now() + round(self._settings.checkpoint_interval_s * SECOND_NS)
+        if self.position != self._saved_position:
+            self._checkpoints.save(self.executor.take_snapshot())
+            self._saved_position = self.position
+
+    def close(self, *, save: bool = True) -> None:
+        """Ends the instance, by default with a checkpoint. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        follower, session = self._follower, self._session
+        self._session = None
+        try:
+            if save:
+                self.save_checkpoint()
+        finally:
+            follower.close()
+            if session is not None:
+                session.close()
+            self._checkpoints.close()
+
+
+def _with_identity(settings: ClientSettings, group: str) -> ClientSettings:
+    return replace(settings, identity=group_identity(group), client_name=settings.client_name or f"app {group}"[:64])

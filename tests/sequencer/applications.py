@@ -1,0 +1,64 @@
+"""Services that run as applications in tests, and one for the inside of their cluster."""
+
+from __future__ import annotations
+
+import json
+
+from sequencer.ordering import Ordering
+from sequencer.outputs import group_identity
+from service_api.native import Header
+from service_api.service import ClientSession, Cluster, ClusteredService
+from service_api.snapshot import SnapshotReader, SnapshotWriter
+
+
+class Numbered(ClusteredService):
+    """Each message of a client gives two outputs with the sum of the lengths so far; its own come back and count."""
+
+    def __init__(self) -> None:
+        self.length_bytes = 0
+        self.messages = 0
+        self.came_back = 0
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        self.cluster = cluster
+        if snapshot is not None:
+            self.length_bytes, self.messages, self.came_back = json.loads(snapshot.read())
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        if session is None:
+            self.came_back += 1
+            return None
+        self.messages += 1
+        self.length_bytes += len(payload)
+        for part in range(2):
+            self.cluster.offer(b"%d.%d %d" % (self.messages, part, self.length_bytes))
+        return None
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        writer.write(json.dumps([self.length_bytes, self.messages, self.came_back]).encode())
+
+
+class Ledger(Ordering):
+    """Keeps what it executed of the outputs of the group `tested`; any query gets all of it."""
+
+    def __init__(self) -> None:
+        self.outputs: list[str] = []
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        if snapshot is not None:
+            self.outputs = json.loads(snapshot.read())
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        if session is not None and session.identity == group_identity("tested"):
+            self.outputs.append(payload.hex())
+        return None
+
+    def on_query(self, payload: bytes) -> bytes:
+        return json.dumps(self.outputs[int(payload) :][:500]).encode()
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        writer.write(json.dumps(self.outputs).encode())

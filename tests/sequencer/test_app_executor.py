@@ -1,0 +1,221 @@
+"""An instance of an application as a function of the log: what counts once, what comes back, what is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster.wire import codecs, ordo_codecs
+from runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
+from sequencer.app_executor import AppExecutor
+from sequencer.entries import decode_entry
+from sequencer.outputs import GROUP_INCARNATION, NULL_SESSION_ID, Output, group_identity
+from service_api.service import ClusteredService
+from tests.sequencer.applications import Numbered
+
+CLIENT, FIRST, SECOND = 1, 2, 3
+STEP_BYTES = 96
+WEEK_MS = 7 * 24 * 3_600_000
+
+
+class Log:
+    """A log that is written by hand, and the instances that read it."""
+
+    def __init__(self, *executors: AppExecutor) -> None:
+        self.executors = list(executors)
+        self.position = 0
+        self.time = 1000
+        for session_id in (CLIENT, FIRST, SECOND):
+            self.append(
+                codecs.SESSION_OPEN_EVENT.encode(
+                    correlation_id=session_id,
+                    response_stream_id=102,
+                    response_channel="aeron:ipc",
+                    encoded_principal=b"",
+                    **self.stamp(session_id),
+                )
+            )
+
+    def stamp(self, session_id: int) -> dict[str, int]:
+        return {"leadership_term_id": 1, "cluster_session_id": session_id, "timestamp": self.time}
+
+    def append(self, record: bytes) -> int:
+        self.position += STEP_BYTES
+        entry = decode_entry(self.position, record)
+        assert entry is not None
+        for executor in self.executors:
+            executor.execute(entry)
+        return self.position
+
+    def message(self, payload: bytes, session_id: int = CLIENT) -> int:
+        return self.append(codecs.SESSION_MESSAGE_HEADER.encode(**self.stamp(session_id)) + payload)
+
+    def open_identity(self, session_id: int, group: str = "tested") -> int:
+        return self.append(
+            ordo_codecs.OPEN_IDENTITY.encode(
+                incarnation=GROUP_INCARNATION,
+                known_position=0,
+                **ordo_codecs.split_identity(group_identity(group)),
+                **self.stamp(session_id),
+            )
+        )
+
+    def write(self, session_id: int, open_position: int, number: int, output: Output, confirmed: int = 0) -> int:
+        record = ordo_codecs.OUTPUT.encode(
+            open_position=open_position,
+            number=number,
+            confirmed=confirmed,
+            input_position=output.input_position,
+            target_session_id=output.target_session_id,
+            output_index=output.output_index,
+            **self.stamp(session_id),
+        )
+        return self.append(record + output.payload)
+
+
+def instance(**options: Any) -> AppExecutor:
+    return AppExecutor(Numbered(), "tested", **options)
+
+
+def test_outputs_are_numbered_alike_and_carry_what_they_answer() -> None:
+    one, other = instance(), instance()
+    log = Log(one, other)
+    first, second = log.message(b"abc"), log.message(b"de")
+    assert one.cluster.pending == other.cluster.pending
+    assert list(one.cluster.pending) == [
+        Output(1, first, 0, NULL_SESSION_ID, b"1.0 3"),
+        Output(2, first, 1, NULL_SESSION_ID, b"1.1 3"),
+        Output(3, second, 0, NULL_SESSION_ID, b"2.0 5"),
+        Output(4, second, 1, NULL_SESSION_ID, b"2.1 5"),
+    ]
+
+
+def test_the_first_copy_comes_back_once_and_the_others_are_dropped() -> None:
+    one = instance()
+    log = Log(one)
+    log.message(b"abc")
+    opened = log.open_identity(FIRST)
+    outputs = list(one.cluster.pending)
+    log.write(FIRST, opened, 1, outputs[0])
+    log.open_identity(SECOND)
+    log.write(SECOND, opened, 1, outputs[0])
+    log.write(SECOND, opened, 2, outputs[1])
+    log.write(FIRST, opened, 2, outputs[1], confirmed=1)
+    assert isinstance(one.service, Numbered)
+    assert (one.outputs_accepted, one.service.came_back) == (2, 2)
+    assert [output.number for output in one.cluster.pending] == [2]
+
+
+@pytest.mark.parametrize("change", [{"payload": b"9.9 9"}, {"output_index": 1}, {"input_position": 1}])
+def test_an_output_that_this_instance_did_not_make_stops_it(change: dict[str, Any]) -> None:
+    one = instance()
+    log = Log(one)
+    log.message(b"abc")
+    opened = log.open_identity(FIRST)
+    with pytest.raises(ServiceError, match=r"this instance made .*not deterministic"):
+        log.write(FIRST, opened, 1, one.cluster.pending[0]._replace(**change))
+
+
+def test_an_output_of_another_group_is_a_message_like_any_and_counts_once() -> None:
+    one = instance()
+    log = Log(one)
+    opened = log.open_identity(FIRST, "other")
+    output = Output(1, 96, 0, NULL_SESSION_ID, b"four")
+    log.write(FIRST, opened, 1, output)
+    log.write(FIRST, opened, 1, output)
+    assert [output.payload for output in one.cluster.pending] == [b"1.0 4", b"1.1 4"]
+
+
+def test_a_restored_instance_goes_on_with_what_was_under_way() -> None:
+    one = instance()
+    log = Log(one)
+    log.message(b"abc")
+    opened = log.open_identity(FIRST)
+    log.write(FIRST, opened, 1, one.cluster.pending[0])
+    restored = instance(snapshot=one.take_snapshot())
+    assert restored.position == one.position
+    log.executors.append(restored)
+    log.write(FIRST, opened, 1, one.cluster.pending[0])
+    log.message(b"d")
+    log.write(FIRST, opened, 2, one.cluster.pending[1], confirmed=1)
+    assert list(restored.take_snapshot()) == list(one.take_snapshot())
+    assert restored.outputs_accepted == 2
+
+
+def test_a_checkpoint_of_another_group_is_refused() -> None:
+    with pytest.raises(SnapshotError, match="of group 'tested', not 'wrong'"):
+        AppExecutor(Numbered(), "wrong", instance().take_snapshot())
+
+
+def test_outputs_are_counted_anew_when_the_identity_has_expired() -> None:
+    one = instance()
+    log = Log(one)
+    log.message(b"abc")
+    opened = log.open_identity(FIRST)
+    log.write(FIRST, opened, 1, one.cluster.pending[0])
+    log.time += WEEK_MS + 1
+    anew = log.open_identity(SECOND)
+    assert one.outputs_before_identity == 1
+    assert [output.number for output in one.cluster.pending] == [2]
+    log.write(SECOND, opened, 2, one.cluster.pending[0])
+    assert one.outputs_accepted == 1
+    log.write(SECOND, anew, 1, one.cluster.pending[0])
+    assert one.outputs_accepted == 2
+
+
+class Timed(ClusteredService):
+    """`set N` sets a timer in N ms; `bad` is refused when something was written; anything else is answered."""
+
+    def on_start(self, cluster: Any, snapshot: Any) -> None:
+        self.cluster = cluster
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+        if session is None:
+            return None
+        if payload == b"bad":
+            self.cluster.offer(b"half")
+            raise Reject("no")
+        if payload.startswith(b"set "):
+            self.cluster.schedule_timer(7, timestamp + int(payload[4:]))
+            return None
+        return payload.upper()
+
+    def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
+        self.cluster.offer(b"timer %d at %d" % (correlation_id, timestamp))
+
+
+def test_timers_fire_at_the_first_record_that_is_late_enough() -> None:
+    one = AppExecutor(Timed(), "tested")
+    log = Log(one)
+    log.message(b"set 50")
+    log.time += 49
+    log.message(b"a")
+    log.time += 20
+    late = log.message(b"b")
+    made = [(output.payload, output.input_position, output.output_index) for output in one.cluster.pending][1:]
+    assert made == [(b"timer 7 at 1069", late, 0), (b"B", late, 1)]
+    assert one.next_timer() is None
+
+
+def test_answers_name_their_client_and_refused_messages_leave_nothing() -> None:
+    one = AppExecutor(Timed(), "tested")
+    log = Log(one)
+    log.message(b"a")
+    log.message(b"bad")
+    assert [(output.payload, output.target_session_id) for output in one.cluster.pending] == [(b"A", CLIENT)]
+    assert one.refused == 1
+    opened = log.open_identity(FIRST)
+    log.write(FIRST, opened, 1, one.cluster.pending[0])
+    assert one.outputs_accepted == 1
+
+
+def test_what_an_application_may_not_do() -> None:
+    one = instance()
+    Log(one)
+    with pytest.raises(ServiceCallError, match="offer is not allowed"):
+        one.cluster.offer(b"outside of a callback")
+    with pytest.raises(ServiceCallError, match="cannot close a client's session"):
+        one.cluster.close_client_session(CLIENT)
+    with pytest.raises(ServiceError, match="unknown session"):
+        one.cluster.close_client_session(99)

@@ -1,0 +1,39 @@
+"""Applications beside simulated clusters: each output once, whoever is killed or stopped, of committed log only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.app_service import check_outputs
+from tests.simulation.run import run_seed
+from tests.simulation.test_planted import WRITTEN
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.mark.parametrize("requests", ["", "journal"])
+def test_every_request_has_its_output_once(requests: str) -> None:
+    for seed in range(1, 7):
+        outcome = run_seed(seed, replace(WRITTEN, requests=requests))
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+        assert outcome.faults["application kill"] > 0
+
+
+def test_one_instance_is_enough() -> None:
+    outcome = run_seed(3, replace(WRITTEN, applications=1, nodes=1))
+    assert outcome.violation is None
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    first, second = (run_seed(4, replace(WRITTEN)) for _ in range(2))
+    assert first.violation is None
+    assert first.digest == second.digest
+
+
+def test_what_is_wrong_with_outputs_is_said() -> None:
+    asked = ["WRITE session=1 client=0 number=1", "READ session=1 client=0 number=2"]
+    assert check_outputs([*asked, "output 1 record 0 1", "output 2 timer 3 9", "output 3 record 0 2"]) == ""
+    assert "2 requests, 1 outputs to them" in check_outputs([*asked, "output 1 record 0 1"])
+    assert "differ at 0" in check_outputs([*asked, "output 1 record 0 2", "output 2 record 0 1"])
