@@ -589,8 +589,8 @@ def a_change_of_nodes_leaves_a_gap(patch: Patch) -> None:
     """Whoever reads the log goes on, at the next node, at the end of what that node has."""
     original = LogSource.begin
 
-    def begin(self: LogSource, position: int) -> None:
-        original(self, max(position, self.end_position) if position > 0 else position)
+    def begin(self: LogSource, position: int, length_bytes: int | None = None) -> None:
+        original(self, max(position, self.end_position) if position > 0 else position, length_bytes)
 
     patch(LogSource, "begin", begin)
 
