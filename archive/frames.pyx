@@ -1,8 +1,8 @@
 """Where checked frames meet Python: layouts from descriptors, and the error that names a damaged frame."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from runtime.atomics cimport ordo_get_i32, ordo_get_u16
-from transport.logbuffer cimport HEADER_LENGTH
+from runtime.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
+from transport.logbuffer cimport HEADER_LENGTH, TYPE_DATA, align_frame
 
 from runtime.errors import CorruptFrameError
 from runtime.storage import storage_error
@@ -35,6 +35,24 @@ cdef Layout layout_of(object descriptor) except *:
     layout.session_id = descriptor.session_id
     layout.first_base = layout.start_position & ~(<int64_t> layout.term_length - 1)
     return layout
+
+
+def reseal(uint8_t[::1] frames, int32_t stream_id):
+    """Gives whole recorded frames, one behind the other, another stream id and the checksums that go with it.
+
+    A PAD may reach past the end. Raises ValueError where a length is none.
+    """
+    cdef int64_t offset = 0
+    cdef int64_t end = frames.shape[0]
+    cdef int32_t length, aligned
+    while offset < end:
+        length = ordo_get_i32(&frames[offset]) if offset + HEADER_LENGTH <= end else 0
+        aligned = align_frame(length)
+        if length < HEADER_LENGTH or (ordo_get_u16(&frames[offset + 6]) == TYPE_DATA and offset + aligned > end):
+            raise ValueError(f"a frame of length={length} at {offset} of {end} bytes")
+        ordo_put_i32(&frames[offset + 16], stream_id)
+        seal_frame(&frames[offset], aligned)
+        offset += aligned
 
 
 cdef str _values(int fault, int64_t position, const uint8_t* frame, const Layout* layout):

@@ -53,7 +53,8 @@ cdef class FrameScanner:
         self.result.fault = FAULT_NONE
         self.result.frame_offset = -1
         while position < to_position and self.result.fault == FAULT_NONE:
-            length = self.cursor.read(self.buffer, self.capacity_bytes, position)
+            length = min(self.capacity_bytes, to_position - position + align_frame(self.cursor.layout.mtu))
+            length = self.cursor.read(self.buffer, length, position)
             if length < HEADER_LENGTH:
                 self.result.fault = fault_of_read(length)
                 break

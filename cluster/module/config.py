@@ -171,6 +171,20 @@ class RetentionSettings(Settings):
     )
 
 
+class ArchiveSettings(Settings):
+    """How a member looks after what it has recorded."""
+
+    scrub_ns: DurationNs = Field(
+        default=7 * 24 * 3600 * 1_000_000_000,
+        alias="scrub",
+        description="Everything is read once in so long, and what is damaged of the log is fetched from another"
+        " member; 0: never.",
+    )
+    scrub_rate_bytes: Annotated[SizeBytes, Field(ge=64 * 1024)] = Field(
+        default=4 * MEBIBYTE, alias="scrub_rate", description="So much is read in a second at most."
+    )
+
+
 class ModuleConfig(ClusterSettings):
     """What a consensus module is told: the cluster's settings, and what differs between members."""
 
@@ -180,6 +194,7 @@ class ModuleConfig(ClusterSettings):
     is_learner: bool = False
     snapshot: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
+    archive: ArchiveSettings = ArchiveSettings()
     rejoin: bool = False
     """An empty folder is that of a member that had one before."""
     on_error: Literal["stop", "restore"] = "stop"

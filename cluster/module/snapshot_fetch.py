@@ -50,7 +50,7 @@ class FetchState(Enum):
     CHECKING = auto()
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """One of the two recordings of a snapshot."""
 
     part: SnapshotPart
@@ -69,11 +69,20 @@ class FetchedSnapshot(NamedTuple):
 class PartRecorder:
     """Records one part in as many attempts as it takes, into one recording."""
 
-    def __init__(self, archive: Archive, client: TransportClient, part: _Part, channel: str, random: Random) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        client: TransportClient,
+        part: Part,
+        channel: str,
+        random: Random,
+        alias: str = "snapshot-fetch",
+    ) -> None:
         self._archive = archive
         self._client = client
         self._channel = channel
         self._random = random
+        self._alias = alias
         self._subscription: Subscription | None = None
         self._recording: Recording | None = None
         self.part = part
@@ -88,7 +97,7 @@ class PartRecorder:
         self.end()
         self.session_id = self._random.randint(1, SESSION_ID_MAX)
         self._subscription = self._client.add_subscription(
-            f"{self._channel}|session-id={self.session_id}|rejoin=false|alias=snapshot-fetch",
+            f"{self._channel}|session-id={self.session_id}|rejoin=false|alias={self._alias}",
             self.part.stream_id,
             on_available_image=self._on_image,
         )
@@ -201,8 +210,8 @@ class SnapshotFetch:
             return
         self._offer = offer
         parts = (
-            _Part(SnapshotPart.MODULE, self._stream(MODULE_SNAPSHOT_STREAM_ID), offer.module_length_bytes),
-            _Part(SnapshotPart.SERVICE, self._stream(SERVICE_SNAPSHOT_STREAM_ID), offer.service_length_bytes),
+            Part(SnapshotPart.MODULE, self._stream(MODULE_SNAPSHOT_STREAM_ID), offer.module_length_bytes),
+            Part(SnapshotPart.SERVICE, self._stream(SERVICE_SNAPSHOT_STREAM_ID), offer.service_length_bytes),
         )
         self._parts = [PartRecorder(self._archive, self._client, part, self._channel, self._random) for part in parts]
         self.state = FetchState.FETCHING

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cluster.module.log_repair import LogRepair
 from cluster.module.retention import Retention, RetentionPolicy
 from cluster.module.skips import SkipHost, Skips
 from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
@@ -88,6 +89,7 @@ class Upkeep:
         self.retention = Retention(policy, archive, self.shelf)
         self.source = SnapshotSource(archive, self.shelf, own_id, contacts.send, host.record_error)
         self.fetch = self._make_fetch(config, client, random)
+        self.repair = self._make_repair(config, client, random)
         self.skips = self._make_skips(config, counters, order_record)
         self.versions = self._make_versions(config, counters, answer_tool, order_snapshot)
         self._agreement = Agreement(HeldSnapshot(*store.load().agreed))
@@ -105,6 +107,7 @@ class Upkeep:
             ordo_codecs.CATCHUP_REFUSAL: self._on_refusal,
             ordo_codecs.SNAPSHOT_REQUEST: self._on_request,
             ordo_codecs.SNAPSHOT_OFFER: self._on_offer,
+            ordo_codecs.LOG_REQUEST: self._on_log_request,
             **self.skips.handlers,
             **self.versions.handlers,
         }
@@ -156,9 +159,23 @@ class Upkeep:
             self._host.record_error,
         )
 
+    def _make_repair(self, config: ModuleConfig, client: TransportClient, random: Random) -> LogRepair:
+        return LogRepair(
+            self._host,
+            config.archive,
+            self._archive,
+            client,
+            self._contacts,
+            lambda: [one for one in self._core.configuration.member_ids if one != self._own_id],
+            random,
+            lambda: self._log.recording_id,
+            lambda: self._sequencer.commit_position,
+        )
+
     def start(self, snapshot: SnapshotEntry | None, contents: ModuleSnapshot | None) -> None:
         """Begins with the snapshot that the member starts from, or none."""
         self.shelf.clear_snapshots()
+        self.repair.start()
         self.skips.start(contents.skips if contents else [], snapshot.log_position if snapshot else 0)
         self.versions.start(contents.point.app_version if contents else NO_VERSION)
         if snapshot is not None:
@@ -207,6 +224,10 @@ class Upkeep:
         if request.from_position < 0:
             raise DecodeError(f"SnapshotRequest: from_position={request.from_position}")
         self.source.on_request(request, member)
+
+    def _on_log_request(self, request: Any, now_ns: int) -> None:
+        (member,) = self._contacts.find([request.member_id])
+        self.repair.on_request(request, member)
 
     def _on_offer(self, offer: Any, now_ns: int) -> None:
         if offer.follower_member_id == self._own_id:
@@ -282,6 +303,7 @@ class Upkeep:
         """Called with every slow tick."""
         self.fetch.work(now_ns)
         self.skips.work(now_ns)
+        self.repair.work(now_ns, is_free=self._is_in_step and not self.fetch.is_under_way)
         host = self._host
         if host.is_leader:
             self.schedule.work(self._sequencer.commit_position, host.cluster_time)
@@ -343,3 +365,4 @@ class Upkeep:
 
     def close(self) -> None:
         self.fetch.close()
+        self.repair.close()

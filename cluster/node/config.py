@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cluster.module.authentication import Right
-from cluster.module.config import ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
+from cluster.module.config import ArchiveSettings, ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
 from cluster.module.tokens import Token, check_hash
 from cluster.wire.app_version import parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
@@ -284,6 +284,7 @@ class NodeConfig(Settings):
     cluster: ClusterSettings = ClusterSettings()
     snapshot: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
+    archive: ArchiveSettings = ArchiveSettings()
     service: ServiceSection = ServiceSection()
     metrics: MetricsSection = MetricsSection()
     authentication: AuthenticationSection = AuthenticationSection()
@@ -355,6 +356,7 @@ class NodeConfig(Settings):
             is_learner=self.node.learner,
             snapshot=self.snapshot,
             retention=self.retention,
+            archive=self.archive,
             rejoin=self.node.rejoin,
             check_log=self.node.check_log,
             on_error=self.service.on_error,

@@ -407,6 +407,8 @@ SNAPSHOT_OFFER = _message(
 """The description; lengths are -1 from a member that does not hold that snapshot (any more)."""
 LEADERSHIP_TERMS = _message("LeadershipTerms", 65, "count i32", "terms bytes")
 """In the consensus module's snapshot: every leadership term below it, as rows of i64 term id and i64 base position."""
+LOG_REQUEST = _message("LogRequest", 66, "from_position i64; length_bytes i64; member_id i32; session_id i32")
+"""Asks another member to replay a stretch of the committed log to the endpoint for catch-ups."""
 
 MESSAGES = by_template_id(list(globals().values()))
 OUTPUT = _message(

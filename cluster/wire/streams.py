@@ -15,6 +15,9 @@ QUERY_STREAM_ID = 109
 OPERATOR_STREAM_ID = 110
 """Ordo's own: from a member to an operator."""
 
+LOG_REPAIR_STREAM_ID = 111
+"""Ordo's own: a stretch of the log, from one member to another whose copy of it was damaged."""
+
 LOCAL_STREAMS_STEP = 16
 
 

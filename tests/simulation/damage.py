@@ -53,7 +53,7 @@ def lose(node: SimulatedNode, random: Random, may_forget_vote: bool) -> Loss | N
 
 def lose_log(node: SimulatedNode, random: Random, kind: str) -> Loss | None:
     """A bit of what is read at a start, or a segment file: below what a crash cannot have torn."""
-    storage, state = _storage(node), _state(node)
+    storage, state = storage_of(node), _state(node)
     descriptor = None if state is None else _descriptor(node, state.log_recording_id)
     if state is None or descriptor is None:
         return None
@@ -71,7 +71,7 @@ def lose_log(node: SimulatedNode, random: Random, kind: str) -> Loss | None:
         path = f"{node.archive_folder}/{segment_name(descriptor.recording_id, base)}"
         del node.disk.files[path]
         return Loss("segment lost", f"{node.name} lost {path}")
-    return _flip(node, random, descriptor, start, end, "bit rotten")
+    return flip(node, random, descriptor, start, end, "bit rotten")
 
 
 def lose_snapshot(node: SimulatedNode, random: Random) -> Loss | None:
@@ -84,14 +84,14 @@ def lose_snapshot(node: SimulatedNode, random: Random) -> Loss | None:
     descriptor = _descriptor(node, random.choice((entry.service_recording_id, entry.module_recording_id)))
     if descriptor is None or descriptor.is_active:
         return None
-    return _flip(node, random, descriptor, 0, descriptor.stop_position, "snapshot rotten")
+    return flip(node, random, descriptor, 0, descriptor.stop_position, "snapshot rotten")
 
 
-def _flip(
+def flip(
     node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int, kind: str
 ) -> Loss | None:
     """Flips a bit of a frame, in its header or payload."""
-    reader = RecordingReader(_storage(node), node.archive_folder, descriptor, start)
+    reader = RecordingReader(storage_of(node), node.archive_folder, descriptor, start)
     try:
         messages = [(one.start_position, len(one.payload)) for one in reader.messages(end) if one.payload]
     except CorruptFrameError:
@@ -111,22 +111,22 @@ def _safe_end(node: SimulatedNode, descriptor: RecordingDescriptor) -> int:
     """Damage below this is told from a torn end: the stop position, or what was noted to be on the device."""
     if not descriptor.is_active:
         return descriptor.stop_position
-    return Checkpoints.load(_storage(node), node.archive_folder).get(descriptor.recording_id, 0)
+    return Checkpoints.load(storage_of(node), node.archive_folder).get(descriptor.recording_id, 0)
 
 
 def _state(node: SimulatedNode) -> StoredState | None:
     """None when the store is not there: to open it would make it."""
     if node.state_path not in node.disk.stores:
         return None
-    return StateStore(_storage(node).open_metadata(node.state_path)).load()
+    return StateStore(storage_of(node).open_metadata(node.state_path)).load()
 
 
 def _descriptor(node: SimulatedNode, recording_id: int) -> RecordingDescriptor | None:
     if recording_id == NULL_POSITION:
         return None
-    catalog = Catalog.open(_storage(node), node.archive_folder, read_only=True)
+    catalog = Catalog.open(storage_of(node), node.archive_folder, read_only=True)
     return next((one for one in catalog if one.recording_id == recording_id), None)
 
 
-def _storage(node: SimulatedNode) -> SimulatedStorage:
+def storage_of(node: SimulatedNode) -> SimulatedStorage:
     return SimulatedStorage(node.disk, VirtualClock())

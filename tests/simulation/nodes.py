@@ -84,6 +84,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
                 "receiver_window": max(options.receiver_window, 2 * options.mtu),
                 "socket_buffer": 256 * 1024,
             },
+            "archive": {"scrub": options.scrub_ns, "scrub_rate": 16 * 1024 * 1024},
             "service": {"on_error": options.on_error},
             "snapshot": {"every_bytes": options.snapshot_every_bytes, "keep": options.snapshots_kept},
             "retention": {

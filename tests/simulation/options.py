@@ -81,6 +81,8 @@ class Options:
     snapshots_kept: int = 2
     retention_bytes: int = -1
     retention_patience_s: int = 30
+    scrub_ns: int = 0
+    """0: nobody looks for rot, and there is none after the faults."""
     timers: bool = True
     messages: bool = True
     requests: str = ""
@@ -133,6 +135,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_links(options, rng)
         _draw_errors(options, rng)
         _draw_tracking(options, rng)
+        options.scrub_ns = rng.choice((0, 0, 0, 500 * MS))
     return options
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from archive.scrub import Scrubber
 from cluster.client.acknowledgements import Acknowledgements
 from cluster.client.journal import Journal
 from cluster.client.requests import ClientRequests
@@ -21,6 +22,7 @@ from cluster.module import consensus_module, session_requests
 from cluster.module.control import ClusterControl
 from cluster.module.log_executor import LogExecutor
 from cluster.module.log_keeper import LogKeeper
+from cluster.module.log_repair import LogRepair
 from cluster.module.membership import Membership
 from cluster.module.recovery import Recovery
 from cluster.module.retention import Retention
@@ -58,6 +60,7 @@ Patch = Callable[[Any, str, Any], None]
 Plant = Callable[[Patch], None]
 
 RECORDING_POSITION_TYPE_ID = 100
+BEGIN_PASS = Scrubber._begin_pass
 
 
 def vote_is_not_durable(patch: Patch) -> None:
@@ -432,6 +435,17 @@ def a_fetched_snapshot_keeps_the_old_log(patch: Patch) -> None:
     patch(StateStore, "install", install)
 
 
+def what_is_mended_is_not_written(patch: Patch) -> None:
+    """The scrubber finds damage, the log of another member is fetched, and all is taken for well."""
+    patch(LogRepair, "_copy", lambda *_: None)
+
+
+def damage_behind_damage_is_not_looked_for(patch: Patch) -> None:
+    """After the first damaged place of a segment the rest of it is not read again."""
+    patch(Scrubber, "look_again", lambda *_: None)
+    patch(Scrubber, "_begin_pass", lambda self, now_ns: self.pass_count == 0 and BEGIN_PASS(self, now_ns))
+
+
 def one_member_leaves_a_record_out_alone(patch: Patch) -> None:
     """A member whose service failed goes on without the record, whatever the others do with it."""
     original = Skips.on_service_failure
@@ -663,6 +677,8 @@ PLANTED: tuple[Plant, ...] = (
     identities_expire_too_early,
     requests_are_sent_before_they_are_in_the_journal,
     a_closed_client_confirms_what_it_has_not_seen,
+    what_is_mended_is_not_written,
+    damage_behind_damage_is_not_looked_for,
     one_member_leaves_a_record_out_alone,
     half_done_state_is_kept,
     skips_count_before_they_are_committed,

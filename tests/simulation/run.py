@@ -12,6 +12,7 @@ from cluster.wire.counter_types import ControlToggle
 from runtime.random import RandomSource
 from tests.linearizability.checker import Verdict, check
 from tests.linearizability.models import Register
+from tests.simulation import rot
 from tests.simulation.app_service import check_outputs
 from tests.simulation.faults import FaultSchedule
 from tests.simulation.history import Violation
@@ -92,6 +93,8 @@ def drive(world: World) -> bool:
     if world.options.faulty_minority:
         live_without(FaultyMinority(world), world)
     recover(world)
+    if world.options.scrub_ns:
+        rot_and_mend(world)
     world.check_all()
     if world.violation is not None:
         raise world.violation
@@ -176,6 +179,15 @@ def finish_applications(world: World) -> None:
     if not world.run(RECOVERY_NS_MAX, are_done):
         why = wrong() or "instances wait for outputs or timers"
         raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
+
+
+def rot_and_mend(world: World) -> None:
+    """Bits of the logs of members that run rot; each place in one of them, and each must be mended in place."""
+    random = world.random.stream("rot")
+    damaged = [node for node in world.members() if rot.rot_log(node, random, world.options.nodes > 1)]
+    if not world.run(RECOVERY_NS_MAX, lambda: all(rot.is_whole(node) for node in damaged) and world.is_steady()):
+        places = [node.name for node in damaged if not rot.is_whole(node)]
+        raise Violation(f"logs of {places} are not mended {RECOVERY_NS_MAX // S} s after they rotted")
 
 
 def notice_differences(world: World) -> None:

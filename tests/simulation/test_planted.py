@@ -58,6 +58,8 @@ SEEDS_NEEDED: dict[str, int] = {
     "identities_expire_too_early": 1,
     "requests_are_sent_before_they_are_in_the_journal": 1,
     "a_closed_client_confirms_what_it_has_not_seen": 1,
+    "what_is_mended_is_not_written": 1,
+    "damage_behind_damage_is_not_looked_for": 3,
     "one_member_leaves_a_record_out_alone": 1,
     "half_done_state_is_kept": 1,
     "skips_count_before_they_are_committed": 30,
@@ -120,6 +122,8 @@ OPTIONS = {
     "skips_are_forgotten_by_a_restart": replace(
         POISONED, poison_chance=0.03, kill_mean_ns=500 * MS, snapshot_mean_ns=250 * MS
     ),
+    "what_is_mended_is_not_written": replace(Options(), scrub_ns=S // 2),
+    "damage_behind_damage_is_not_looked_for": replace(Options(), scrub_ns=S // 2),
     "snapshots_forget_requests": ASKING,
     "snapshots_forget_answers": ASKING,
     "snapshots_forget_how_many_messages_came": replace(

@@ -1,0 +1,112 @@
+"""Reads everything that an archive has recorded, in turn and slowly, so that rot is found while it can be repaired.
+
+A pass goes through all recordings, in steps of at most 64 KiB, and waits after each step as long as the rate demands.
+Behind damage it goes on at the next segment; what lies between is read again once `look_again` says that it is mended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from archive.catalog import RecordingState
+from archive.cursor import SegmentCursor
+from archive.recovery import base_of
+from archive.scan import FrameScanner
+from runtime.errors import CorruptFrameError, StorageError, UnknownRecordingError
+
+if TYPE_CHECKING:
+    from archive.archive import Archive
+    from archive.catalog import RecordingDescriptor
+
+STEP_BYTES = 64 * 1024
+SECOND_NS = 1_000_000_000
+
+
+class Scrubber:
+    """The scrubber of one archive. `interval_ns`: a pass begins so long after the last one began; 0: there is none.
+
+    `on_damage(descriptor, position, error)` is told of every damaged place, once a pass. Positions in bytes.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        interval_ns: int,
+        bytes_per_second: int,
+        on_damage: Callable[[RecordingDescriptor, int, CorruptFrameError | StorageError], None],
+    ) -> None:
+        self._archive = archive
+        self._interval_ns = interval_ns
+        self._bytes_per_second = bytes_per_second
+        self._on_damage = on_damage
+        self._due_ns = 0
+        self._pass_began_ns = 0
+        self._places: deque[tuple[int, int]] = deque()
+        self._recording_id = -1
+        self._position = 0
+        self._scanner: FrameScanner | None = None
+        self.pass_count = 0
+        self.scrubbed_bytes = 0
+
+    def look_again(self, recording_id: int, position: int) -> None:
+        """Reads from `position` on before anything else, as something was mended there."""
+        if self._scanner is not None:
+            self._places.appendleft((self._recording_id, self._position))
+        self._places.appendleft((recording_id, position))
+        self._scanner = None
+
+    def work(self, now_ns: int) -> None:
+        """Takes one step, when it is time again."""
+        if self._interval_ns == 0 or now_ns < self._due_ns:
+            return
+        if self._scanner is None and not self._places and not self._begin_pass(now_ns):
+            return
+        if self._scanner is None:
+            self._recording_id, self._position = self._places.popleft()
+        length = self._step()
+        self._due_ns = now_ns + length * SECOND_NS // self._bytes_per_second
+        if self._scanner is None and not self._places:
+            self.pass_count += 1
+
+    def _begin_pass(self, now_ns: int) -> bool:
+        """Lists what there is to read; False where that is nothing, or where it is not time yet."""
+        if self.pass_count and now_ns < self._pass_began_ns + self._interval_ns:
+            return False
+        self._pass_began_ns = now_ns
+        found = [one for one in self._archive.recordings() if one.state is RecordingState.VALID]
+        self._places.extend((one.recording_id, one.start_position) for one in found)
+        self._due_ns = now_ns + SECOND_NS
+        return bool(self._places)
+
+    def _step(self) -> int:
+        """Reads the next frames of a recording: how many bytes."""
+        try:
+            descriptor = self._archive.descriptor(self._recording_id)
+        except UnknownRecordingError:
+            self._scanner = None  # it was purged
+            return 0
+        start = max(self._position, descriptor.start_position)  # older segments may have been purged
+        bound = self._bound(descriptor)
+        if start >= bound:
+            self._scanner = None
+            return 0
+        if self._scanner is None:
+            self._scanner = FrameScanner(SegmentCursor(self._archive.storage, self._archive.directory, descriptor))
+        damage: CorruptFrameError | StorageError | None
+        try:
+            end, _, damage = self._scanner.run(start, min(start + STEP_BYTES, bound))
+        except StorageError as error:
+            end, damage = start, error
+        self._position = end
+        self.scrubbed_bytes += end - start
+        if damage is not None:
+            self._on_damage(descriptor, end, damage)
+            self._position = base_of(descriptor, end) + descriptor.segment_length
+        return max(int(end - start), STEP_BYTES if damage else 0)
+
+    def _bound(self, descriptor: RecordingDescriptor) -> int:
+        """Everything below it must be whole."""
+        active = self._archive.recording(descriptor.recording_id)
+        return int(descriptor.stop_position if active is None else active.durable_position)
