@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from cluster.node.config import load_config
 from cluster.node.config_file import render_config
 from runtime.errors import ConfigurationError, StorageError
+from transport.secure.keys import public_text, write_new_secret
 
 MEMBERS_MAX = 7
 PORT_DEFAULT = 20_000
@@ -20,6 +21,9 @@ METRICS_PORT_OFFSET = 9
 PORT_MAX = 65_535 - MEMBERS_MAX * PORTS_APART
 LOOPBACK = "127.0.0.1"
 DATA_ROOT = Path("/var/lib/ordo")
+PORTS_PER_MEMBER = 5
+TRUSTED_FILE = "trusted.keys"
+CLIENT_KEY_FILE = "client.key"
 STARTER_SERVICE = "counter:Counter"
 STARTER_FILES = ("counter.py", "add.py")
 
@@ -51,6 +55,8 @@ class Written(NamedTuple):
 
     configs: list[Path]
     starters: list[Path]
+    keys: list[Path]
+    """Of the members in order, of clients, and the file of trusted keys; empty without encryption."""
 
 
 def write_cluster(
@@ -62,9 +68,11 @@ def write_cluster(
     profile: Profile = Profile.AUTO,
     data_dir: Path | None = None,
     service: str | None = None,
+    is_encrypted: bool | None = None,
 ) -> Written:
     """Writes `node<id>.toml` for each member, one a host; without hosts `member_count` of them on this machine.
 
+    `is_encrypted`: with a key for each member and one for clients; by default on several hosts.
     Every member has a data folder of its own, `data_dir`/node<id>. Without a service, on one machine, the starter's
     files are written, too. Nothing that is there is changed. Raises ConfigurationError, or StorageError.
     """
@@ -72,7 +80,9 @@ def write_cluster(
     starts = service is None and not hosts
     configs = [folder / f"node{member_id}.toml" for member_id in range(len(hosts) or member_count)]
     starters = [folder / name for name in STARTER_FILES] if starts else []
-    for path in (*configs, *starters):
+    encrypts = len(hosts) > 1 if is_encrypted is None else is_encrypted
+    keys = [folder / name for name in _key_names(len(configs))] if encrypts else []
+    for path in (*configs, *starters, *keys):
         if path.exists():
             raise ConfigurationError(f"{path} is there already: remove it, or give another folder")
     members = _members(hosts, member_count, port)
@@ -81,6 +91,8 @@ def write_cluster(
     tables = PRODUCTION if is_production else DEVELOPMENT
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if keys:
+            _write_keys(keys, members)
         for member_id, path in enumerate(configs):
             node = {"member_id": member_id, "data_dir": str(root.absolute() / f"node{member_id}"), **tables["node"]}
             named: dict[str, Any] = (
@@ -89,13 +101,32 @@ def write_cluster(
             own_tables: dict[str, Any] = {"node": node, "members": members}
             if is_production:
                 own_tables["metrics"] = {"port": members[member_id]["port"] + METRICS_PORT_OFFSET}
+            if keys:
+                own_tables["encryption"] = {"key_file": keys[member_id].name, "trusted_file": TRUSTED_FILE}
             path.write_text(render_config({**tables, **named, **own_tables}))
             load_config(path)
         for path in starters:
             path.write_text(_starter_text(path.name, members))
     except OSError as error:
         raise StorageError(f"{folder}: cannot write: {error.strerror}") from error
-    return Written(configs, starters)
+    return Written(configs, starters, keys)
+
+
+def _key_names(member_count: int) -> list[str]:
+    return [*(f"node{member_id}.key" for member_id in range(member_count)), CLIENT_KEY_FILE, TRUSTED_FILE]
+
+
+def _write_keys(paths: Sequence[Path], members: Sequence[dict[str, Any]]) -> None:
+    """A key for each member, trusted at its host and alone at its ports, and one for clients, trusted everywhere. The
+    hosts' names need not be known on this machine."""
+    *secrets, trusted = paths
+    places = [f"{each['host']}:{each['port']}-{each['port'] + PORTS_PER_MEMBER - 1}" for each in members]
+    names = [*(f"member-{member_id}" for member_id in range(len(members))), "client"]
+    lines = [
+        " ".join([public_text(write_new_secret(str(path)).public), name, *place])
+        for path, name, place in zip(secrets, names, [*([place] for place in places), []], strict=True)
+    ]
+    trusted.write_text("\n".join(lines) + "\n")
 
 
 def _check_hosts(hosts: Sequence[str], member_count: int) -> None:
@@ -127,11 +158,14 @@ def _starter_text(name: str, members: Sequence[dict[str, Any]]) -> str:
 
 def next_steps(folder: Path, written: Written, hosts: Sequence[str]) -> Iterator[str]:
     """What to do with what was written, a line each."""
-    names = [path.name for path in (*written.configs, *written.starters)]
+    names = [path.name for path in (*written.configs, *written.starters, *written.keys)]
     yield f"wrote {', '.join(names)} in {folder.absolute()}"
     if hosts:
         pairs = ", ".join(f"{path.name} to {host}" for path, host in zip(written.configs, hosts, strict=True))
         yield f"next: copy {pairs}"
+        if written.keys:
+            yield f"      each with its .key file and {TRUSTED_FILE} beside it; clients need {CLIENT_KEY_FILE} and"
+            yield f"      {TRUSTED_FILE}: ClientSettings(key_file=..., trusted_file=...)"
         yield "      and start each there: ordo node --config nodeN.toml --service module:Class"
     elif written.starters:
         yield f"next: cd {folder} && ordo dev --service {STARTER_SERVICE}"

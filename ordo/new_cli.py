@@ -29,6 +29,9 @@ def init(
         Path | None, typer.Option(help="folder of the members' data folders; /var/lib/ordo on hosts, else ./data")
     ] = None,
     service: Annotated[str | None, typer.Option(help="the service, as module:Class")] = None,
+    encryption: Annotated[
+        bool | None, typer.Option(help="write keys and encrypt datagrams; by default on several hosts")
+    ] = None,
 ) -> None:
     """Write a configuration for each member of a new cluster; on one machine a service and a client to try, too."""
     if host and members is not None:
@@ -42,6 +45,7 @@ def init(
         profile=profile,
         data_dir=data_dir,
         service=service,
+        is_encrypted=encryption,
     )
     for line in next_steps(folder, written, hosts):
         print(line)

@@ -74,7 +74,7 @@ def check() -> list[Problem]:
 def compose_files() -> dict[Path, str]:
     """What `ordo init` writes for the hosts of deploy/compose.yaml."""
     with tempfile.TemporaryDirectory() as folder:
-        configs = write_cluster(Path(folder), hosts=COMPOSE_HOSTS).configs
+        configs = write_cluster(Path(folder), hosts=COMPOSE_HOSTS, is_encrypted=False).configs
         return {COMPOSE / path.name: path.read_text() for path in configs}
 
 

@@ -239,7 +239,8 @@ class AuthenticationSection(Settings):
 
 
 class EncryptionSection(Settings):
-    """Encrypted datagrams; off without the two files, which `ordo keys` makes. See SECURITY.md."""
+    """Encrypted datagrams; off without the two files, which `ordo keys` and `ordo init` make. Relative paths are below
+    the folder of this file. See SECURITY.md."""
 
     key_file: Path | None = Field(
         default=None,
@@ -364,7 +365,14 @@ class NodeConfig(Settings):
 
 
 def load_config(path: Path) -> NodeConfig:
-    """Reads node.toml. Raises ConfigurationError: one line for each wrong key, with its value and what is allowed."""
+    """Reads node.toml. Raises ConfigurationError: one line for each wrong key, with its value and what is allowed.
+
+    Files of keys whose path is relative lie beside node.toml.
+    """
     config = NodeConfig.from_toml(path)
+    encryption = config.encryption
+    if encryption.key_file is not None and encryption.trusted_file is not None:
+        files = {"key_file": path.parent / encryption.key_file, "trusted_file": path.parent / encryption.trusted_file}
+        config = config.model_copy(update={"encryption": encryption.model_copy(update=files)})
     config.module_config().consensus(config.member_list)
     return config

@@ -1,10 +1,15 @@
-"""A stranger who can reach the consensus endpoints of all members, and speaks in the name of any of them."""
+"""A stranger who can reach the consensus endpoints of all members, and speaks in the name of any of them.
+
+Where datagrams are encrypted the stranger holds the key of a client, which all members trust.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+
+import pytest
 
 from cluster.wire import codecs, consensus_codec, ordo_codecs
 from cluster.wire.counter_types import CounterType
@@ -16,6 +21,7 @@ from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from transport.client_transport import ClientTransport
+from transport.secure.settings import Encryption
 
 __all__ = ["start_cluster"]
 LONG_MAX = 2**63 - 1
@@ -26,7 +32,7 @@ VERSION = codecs.CONSENSUS_PROTOCOL_VERSION
 def voices(cluster: LocalCluster) -> Iterator[Callable[[messages.Message], None]]:
     """Says a message to every member that runs."""
     with ExitStack() as stack:
-        transport = ClientTransport.embedded()
+        transport = ClientTransport.embedded(encryption=Encryption.chosen(**cluster.client_keys))
         stack.callback(transport.close)
         publications = []
         for endpoint in cluster.ingress_endpoints.values():
@@ -83,11 +89,12 @@ def forgeries(leader: int, follower: int, term_id: int, position: int) -> Iterat
         yield messages.StandsBack(follower)
 
 
-def test_nothing_that_is_said_in_the_name_of_members_counts(start_cluster: StartCluster) -> None:
-    cluster = start_cluster()
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_nothing_that_is_said_in_the_name_of_members_counts(start_cluster: StartCluster, is_encrypted: bool) -> None:
+    cluster = start_cluster(encrypted=is_encrypted)
     leader = cluster.await_leader()
     follower = next(one for one in cluster.member_ids if one != leader)
-    with Writer(cluster.ingress_endpoints) as writer, voices(cluster) as say:
+    with Writer(cluster.ingress_endpoints, **cluster.client_keys) as writer, voices(cluster) as say:
         writer.write(100)
         term_id = counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID)
         elections = [counter_of(cluster, one, CounterType.ELECTION_COUNT) for one in cluster.member_ids]
@@ -111,7 +118,7 @@ class Invented:
     ID = 9
 
     def __init__(self, cluster: LocalCluster, port: int) -> None:
-        self.transport = ClientTransport.embedded()
+        self.transport = ClientTransport.embedded(encryption=Encryption.chosen(**cluster.client_keys))
         client = self.transport.client
         endpoint = f"127.0.0.1:{port}"
         self.member = Member(self.ID, *[endpoint] * 5)
@@ -172,12 +179,15 @@ def test_an_invented_member_takes_no_part_in_an_election(
     cluster.check_running()
 
 
-def test_positions_in_the_name_of_members_that_are_gone_commit_nothing(start_cluster: StartCluster) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_positions_in_the_name_of_members_that_are_gone_commit_nothing(
+    start_cluster: StartCluster, is_encrypted: bool
+) -> None:
     """Believed, they made a quorum of a leader alone, and what it acknowledged died with it."""
-    cluster = start_cluster()
+    cluster = start_cluster(encrypted=is_encrypted)
     leader = cluster.await_leader()
     followers = [one for one in cluster.member_ids if one != leader]
-    with Writer(cluster.ingress_endpoints) as writer, voices(cluster) as say:
+    with Writer(cluster.ingress_endpoints, **cluster.client_keys) as writer, voices(cluster) as say:
         writer.write(100)
         term_id = counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID)
         for follower in followers:

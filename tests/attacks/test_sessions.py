@@ -15,6 +15,7 @@ from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from transport.client_transport import ClientTransport
+from transport.secure.settings import Encryption
 
 __all__ = ["start_cluster"]
 GUESSES = (-1, -2, 0, 1, 2, 3, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1)
@@ -22,9 +23,9 @@ GUESSES = (-1, -2, 0, 1, 2, 3, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1)
 
 
 @contextmanager
-def stranger(endpoint: str) -> Iterator[Callable[[bytes], None]]:
-    """Sends to a member's ingress without having a session."""
-    transport = ClientTransport.embedded()
+def stranger(endpoint: str, **keys: str) -> Iterator[Callable[[bytes], None]]:
+    """Sends to a member's ingress without having a session; `keys`: those of a client, where they are needed."""
+    transport = ClientTransport.embedded(encryption=Encryption.chosen(**keys))
     try:
         channel = f"aeron:udp?endpoint={endpoint}|term-length=64k"
         publication = transport.client.add_exclusive_publication(channel, INGRESS_STREAM_ID)
@@ -71,11 +72,13 @@ def test_messages_and_requests_for_guessed_sessions_do_nothing(start_cluster: St
     cluster.check_running()
 
 
-def test_a_message_for_anothers_session_is_refused_and_counted(start_cluster: StartCluster) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_a_message_for_anothers_session_is_refused_and_counted(start_cluster: StartCluster, is_encrypted: bool) -> None:
     """A session is bound to the image that it was opened on, so that knowing its number is not enough."""
-    cluster = start_cluster()
+    cluster = start_cluster(encrypted=is_encrypted)
     leader, endpoint = leader_endpoint(cluster)
-    with Writer(cluster.ingress_endpoints) as writer, stranger(endpoint) as send:
+    keys = cluster.client_keys
+    with Writer(cluster.ingress_endpoints, **keys) as writer, stranger(endpoint, **keys) as send:
         writer.write(50)
         message = session_message(writer.client.leadership_term_id, writer.client.session_id)
         refused = counter_of(cluster, leader, CounterType.INVALID_REQUESTS)
@@ -88,11 +91,13 @@ def test_a_message_for_anothers_session_is_refused_and_counted(start_cluster: St
     cluster.check_running()
 
 
-def test_a_query_for_anothers_session_is_refused_and_counted(start_cluster: StartCluster) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_a_query_for_anothers_session_is_refused_and_counted(start_cluster: StartCluster, is_encrypted: bool) -> None:
     """It had the service asked in the name of that session, and its client answered."""
-    cluster = start_cluster()
+    cluster = start_cluster(encrypted=is_encrypted)
     leader, endpoint = leader_endpoint(cluster)
-    with Writer(cluster.ingress_endpoints) as writer, stranger(endpoint) as send:
+    keys = cluster.client_keys
+    with Writer(cluster.ingress_endpoints, **keys) as writer, stranger(endpoint, **keys) as send:
         writer.write(50)
         refused = counter_of(cluster, leader, CounterType.INVALID_REQUESTS)
         for consistency in ordo_codecs.Consistency:

@@ -29,6 +29,8 @@ from tests.transport.test_hostile_stream import BAD_LENGTHS, frame, header
 from transport.client import TransportClient
 from transport.driver.system_counters import REFUSED_TYPE_ID
 from transport.logbuffer import open_log
+from transport.secure.handshakes import Calling
+from transport.secure.keys import public_text, write_new_secret
 
 __all__ = ["start_cluster"]
 HOST = "127.0.0.1"
@@ -55,14 +57,21 @@ def covered_header(session: int, length: int, stream: int = STREAM) -> list[byte
     return [setup(session, stream), evil, frame(0, bytes(64), session=session, stream=stream)]
 
 
+def encryption_in(folder: Path) -> str:
+    """Settings of a driver that trusts its own key."""
+    public = public_text(write_new_secret(str(folder / "driver.key")).public)
+    (folder / "trusted.keys").write_text(f"{public} driver\n")
+    return f'[encryption]\nkey_file = "{folder}/driver.key"\ntrusted_file = "{folder}/trusted.keys"\n'
+
+
 class Attacked:
     """`ordo driver` with a friend's client; a stranger's socket."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, *, is_encrypted: bool = False) -> None:
         self.folder = folder / "driver"
         self.port = port
         file = folder / "driver.toml"
-        file.write_text(SETTINGS)
+        file.write_text(SETTINGS + (encryption_in(folder) if is_encrypted else ""))
         arguments = ["driver", "--dir", str(self.folder), "--config", str(file)]
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from ordo.cli import main; main()", *arguments], stdout=subprocess.DEVNULL
@@ -82,6 +91,14 @@ class Attacked:
                 self.socket.sendto(datagram, (HOST, self.port))
             except BlockingIOError:
                 time.sleep(0.001)
+
+    def received(self) -> Iterator[bytes]:
+        """What was sent back to the stranger."""
+        while True:
+            try:
+                yield self.socket.recv(65536)
+            except BlockingIOError:
+                return
 
     def work(self, count: int = 500) -> None:
         """The friend's messages all arrive, in their order, and nobody else's among them."""
@@ -189,12 +206,7 @@ def test_sessions_that_nobody_knows(attacked: Attacked) -> None:
         attacked.send(frame(0, bytes(32), session=number + 1000))
     attacked.await_refused(6, 100)
     attacked.work()
-    answered = 0
-    while True:
-        try:
-            answered += len(attacked.socket.recv(65536))
-        except BlockingIOError:
-            break
+    answered = sum(len(datagram) for datagram in attacked.received())
     assert 0 < answered < 5000 * 64
 
 
@@ -214,6 +226,33 @@ def test_noise_and_mutants(attacked: Attacked, seed: int) -> None:
         if number % 1000 == 999:
             attacked.work(20)
     attacked.work()
+
+
+def test_an_encrypted_driver_under_all_of_it(shm_path: Path, free_port: Callable[[], int]) -> None:
+    """Nothing that is not encrypted makes a stream, and no handshake that is begun, cut or changed ends one."""
+    attacked = Attacked(shm_path, free_port(), is_encrypted=True)
+    random = Random(1)
+    calling = [Calling(index, random.randbytes(8)).hello() for index in range(200)]
+    sent = received = 0
+    for round_number in range(20):
+        datagrams = [datagram for length in BAD_LENGTHS for datagram in covered_header(round_number, length)]
+        datagrams += [setup(round_number * 100 + number) for number in range(100)]
+        datagrams += [frame(0, b"forged", session=attacked.publication.session_id), *random.sample(calling, 20)]
+        for hello in random.sample(calling, 20):
+            changed = bytearray(hello)
+            changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
+            datagrams += [bytes(changed), hello[: random.randrange(len(hello))]]
+        for kind in range(10):
+            datagrams.append(bytes([kind]) + b"OS\xf1" + random.randbytes(random.randrange(200)))
+        attacked.send(*datagrams)
+        sent += sum(len(datagram) for datagram in datagrams)
+        attacked.work(20)
+        received += sum(len(datagram) for datagram in attacked.received())
+    assert attacked.images() == 1
+    assert 0 < received <= sent
+    assert all(b"forged" not in messages for messages in attacked.collector.by_session.values())
+    attacked.work()
+    attacked.close()
 
 
 def test_a_client_that_fills_its_own_log_buffer_with_anything(attacked: Attacked) -> None:
@@ -249,10 +288,14 @@ def test_nobody_else_reads_the_messages(attacked: Attacked) -> None:
             assert stat.S_IMODE(os.stat(path).st_mode) & 0o077 == 0, path
 
 
-def test_a_cluster_under_forged_streams(start_cluster: StartCluster) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_a_cluster_under_forged_streams(start_cluster: StartCluster, is_encrypted: bool) -> None:
     """Sent to consensus and ingress of every member. Three nodes once died of it; echoes held the memory of one."""
-    cluster = start_cluster()
-    with Writer(cluster.ingress_endpoints) as writer, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+    cluster = start_cluster(encrypted=is_encrypted)
+    with (
+        Writer(cluster.ingress_endpoints, **cluster.client_keys) as writer,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger,
+    ):
         writer.write(50)
         for session, length in enumerate(BAD_LENGTHS):
             for endpoint in cluster.ingress_endpoints.values():

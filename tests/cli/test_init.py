@@ -11,6 +11,7 @@ import pytest
 from cluster.node.config import NodeConfig, load_config
 from ordo.cli import run
 from runtime.settings_text import tables_of
+from transport.secure.keys import read_secret, read_trusted
 
 HOSTS = ["--host", "10.0.0.1", "--host", "10.0.0.2", "--host", "10.0.0.3"]
 
@@ -46,6 +47,30 @@ def test_hosts_are_for_production_and_one_machine_is_for_development(tmp_path: P
     assert {config.metrics.port for config in written(tmp_path / "machine")} == {None}
     assert written(tmp_path / "hosts")[0].retention.bytes == 10 << 30
     assert written(tmp_path / "machine")[0].cluster.session_timeout_ns == 300 * 10**9
+
+
+def test_several_hosts_are_given_keys_that_are_theirs_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", str(tmp_path), *HOSTS]) == 0
+    assert "node0.toml to 10.0.0.1" in capsys.readouterr().out
+    trusted = read_trusted(str(tmp_path / "trusted.keys"))
+    for config, host in zip(written(tmp_path), HOSTS[1::2], strict=True):
+        assert config.encryption.trusted_file == tmp_path / "trusted.keys"
+        key_file = config.encryption.key_file
+        assert key_file is not None
+        assert key_file.stat().st_mode & 0o777 == 0o600
+        own = read_secret(str(key_file)).public
+        names = {trusted.callee(own, host, port) and "own" for port in range(20000, 20005)}
+        assert names == {"own"}
+        assert trusted.caller(own, "10.0.0.9") is None
+        client = read_secret(str(tmp_path / "client.key")).public
+        assert trusted.caller(client, "10.0.0.9") is not None
+        assert trusted.callee(client, host, 20001) is None
+    assert run(["init", str(tmp_path / "plain"), *HOSTS, "--no-encryption"]) == 0
+    assert not written(tmp_path / "plain")[0].encryption.is_on
+    assert run(["init", str(tmp_path / "machine")]) == 0
+    assert not written(tmp_path / "machine")[0].encryption.is_on
+    assert run(["init", str(tmp_path / "names"), "--host", "a.invalid", "--host", "b.invalid"]) == 0
+    assert " member-1 b.invalid:20000-20004" in (tmp_path / "names" / "trusted.keys").read_text()
 
 
 def test_every_key_is_there_with_a_comment_and_its_default(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.simulation import damage
 if TYPE_CHECKING:
     from archive.catalog import RecordingDescriptor
     from tests.simulation.nodes import SimulatedNode
+    from tests.simulation.world import World
 
 FLIPS_MAX = 3
 
@@ -27,10 +28,10 @@ def _log(node: SimulatedNode) -> RecordingDescriptor | None:
     return found
 
 
-def rot_log(node: SimulatedNode, random: Random, has_others: bool) -> bool:
+def rot_log(world: World, node: SimulatedNode, random: Random) -> bool:
     """Flips some bits below what is committed, if another member can give them again; whether it did."""
     log = _log(node)
-    if log is None or not has_others:
+    if log is None or world.options.nodes == 1:
         return False
     with node.readable_disk():
         losses = [
@@ -40,8 +41,8 @@ def rot_log(node: SimulatedNode, random: Random, has_others: bool) -> bool:
     for loss in losses:
         if loss is not None:
             node.is_rotten = True
-            node.world.trace.count_fault(loss.kind)
-            node.world.note(loss.text)
+            world.trace.count_fault(loss.kind)
+            world.note(loss.text)
     return any(losses)
 
 

@@ -184,7 +184,7 @@ def finish_applications(world: World) -> None:
 def rot_and_mend(world: World) -> None:
     """Bits of the logs of members that run rot; each place in one of them, and each must be mended in place."""
     random = world.random.stream("rot")
-    damaged = [node for node in world.members() if rot.rot_log(node, random, world.options.nodes > 1)]
+    damaged = [node for node in world.members() if rot.rot_log(world, node, random)]
     if not world.run(RECOVERY_NS_MAX, lambda: all(rot.is_whole(node) for node in damaged) and world.is_steady()):
         places = [node.name for node in damaged if not rot.is_whole(node)]
         raise Violation(f"logs of {places} are not mended {RECOVERY_NS_MAX // S} s after they rotted")
