@@ -43,6 +43,7 @@ ELSEWHERE = {
     "backlog": "transport.cli:backlog",
     "loss": "transport.cli:loss",
     "log-inspect": "transport.cli:log_inspect",
+    "trace": "transport.cli:trace",
     "log": "sequencer.cli:log",
     "app": "ordo.app_cli:app",
 }

@@ -9,15 +9,20 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from runtime.clock import SystemClock
 from runtime.console import output_console
 from runtime.errors import ConfigurationError
+from runtime.idle import SleepIdle
 from runtime.logging import configure_logging, get_logger
+from runtime.memory import FileMemoryProvider
 from transport import tools
 from transport.driver.config import default_directory
 from transport.log_inspector import LogInspector
 from transport.stream_positions import UNKNOWN, backlogs
+from transport.trace import KINDS, open_trace, read_lines
 
 DEFAULT_DIRECTORY = Path(default_directory())
+TRACE_INTERVAL_NS = 20_000_000
 
 driver_app = typer.Typer(
     name="driver",
@@ -120,6 +125,44 @@ def loss(directory: DirOption = DEFAULT_DIRECTORY) -> None:
             *(str(one.session_id), str(one.stream_id), one.channel, one.source),
         )
     output_console().print(table)
+
+
+def trace(
+    directory: DirOption = DEFAULT_DIRECTORY,
+    kinds: Annotated[
+        str,
+        typer.Option("--events", help="with commas: frames-in, frames-out, commands, responses, states; or all"),
+    ] = "commands,responses,states",
+    duration: Annotated[float | None, typer.Option(min=0.01, help="seconds; without it until Ctrl-C")] = None,
+) -> None:
+    """Print what a running driver of Ordo does: frames, commands of clients, its responses, changes of state."""
+    clock = SystemClock()
+    end_ns = None if duration is None else clock.now() + int(duration * 1e9)
+    wanted = _kinds(kinds)
+    with (
+        tools.open_folder(directory) as cnc,
+        open_trace(FileMemoryProvider(), str(directory), clock, wanted) as log,
+    ):
+        lost, idle = log.lost_count, SleepIdle(TRACE_INTERVAL_NS)
+        while tools.is_alive(cnc, clock.epoch_ms()) and (end_ns is None or clock.now() < end_ns):
+            lines = read_lines(log)
+            for line in lines:
+                print(line, flush=len(lines) == 1)
+            if log.lost_count != lost:
+                print(f"... {log.lost_count - lost} events were lost: the driver does more than can be printed")
+                lost = log.lost_count
+            if not lines:
+                idle.after(0)
+
+
+def _kinds(text: str) -> int:
+    """The sum of the kinds that are named."""
+    if text == "all":
+        return sum(KINDS.values())
+    names = set(text.split(","))
+    if not names <= KINDS.keys():
+        raise ConfigurationError(f"--events {text}: must be all, or some of {', '.join(KINDS)}, with commas between")
+    return sum(KINDS[name] for name in names)
 
 
 def log_inspect(

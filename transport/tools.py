@@ -18,6 +18,7 @@ from transport.driver_link import DriverLink
 from transport.stream_positions import StreamCounter, stream_counters
 
 _LINK_TIMEOUT_NS = 2_000_000_000
+_HEARTBEAT_TIMEOUT_MS = 10_000
 
 
 @contextmanager
@@ -30,6 +31,12 @@ def open_folder(directory: Path) -> Iterator[CncFile]:
         yield cnc
     finally:
         cnc.close()
+
+
+def is_alive(cnc: CncFile, now_ms: int) -> bool:
+    """Whether the driver of the folder has shown lately that it works; `now_ms` since 1970."""
+    heartbeat_ms = cnc.to_driver.consumer_heartbeat_ms
+    return bool(heartbeat_ms >= now_ms - _HEARTBEAT_TIMEOUT_MS)
 
 
 def read_streams(directory: Path) -> list[StreamCounter]:

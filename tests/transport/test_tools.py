@@ -106,8 +106,21 @@ def until(condition: Callable[[], bool], idle: Callable[[], object]) -> None:
     raise AssertionError("not in time")
 
 
+def test_a_trace_of_a_running_driver(shm_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(shm_path, threading_mode="dedicated") as driver, connect(driver) as client:
+        publication = client.add_publication("aeron:udp?endpoint=127.0.0.1:1", 77)
+        arguments = ["trace", "--dir", driver.directory, "--duration", "0.3"]
+        assert run([*arguments, "--events", "frames-out"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        setup = f"frame_length=40 flags=00000000 term_offset=0 session_id={publication.session_id} stream_id=77"
+        assert any(f"out SETUP length_bytes=40 {setup}" in line for line in lines), lines
+        assert all(" out " in line for line in lines)
+        assert run([*arguments, "--events", "frames-in,thoughts"]) == 2
+        assert "--events frames-in,thoughts: must be all, or some of frames-in" in capsys.readouterr().err
+
+
 def test_a_folder_without_a_driver_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (["streams"], ["backlog"], ["loss"], ["driver", "pid"]):
+    for command in (["streams"], ["backlog"], ["loss"], ["trace"], ["driver", "pid"]):
         assert run([*command, "--dir", str(tmp_path)]) == 1
         assert len(capsys.readouterr().err.splitlines()) == 1
     with pytest.raises(StorageMissingError, match="give a driver's folder"):

@@ -60,6 +60,7 @@ class Clients:
         )
         client = Client(client_id, heartbeat)
         self.all[client_id] = client
+        self.context.events.state("client {} is there", client_id)
         self.context.transmit(OnCounterReady(client_id, heartbeat.counter_id))
         return client
 
@@ -79,6 +80,7 @@ class Clients:
         dead = [client for client in self.all.values() if epoch_ms > client.heartbeat.value + timeout_ms]
         for client in dead:
             del self.all[client.client_id]
+            self.context.events.state("client {} {}", client.client_id, "closed" if client.has_closed else "is silent")
             if not client.has_closed:
                 self.context.system.add(CLIENT_TIMEOUTS)
                 self.context.transmit(OnClientTimeout(client.client_id))

@@ -20,6 +20,7 @@ from transport.driver.channel import ResolutionPending
 from transport.driver.clients import Clients
 from transport.driver.config import socket_names
 from transport.driver.context import TYPE_RESOLVER_CACHE, TYPE_RESOLVER_NEIGHBOURS, DriverContext, format_address
+from transport.driver.event_log import COMMAND
 from transport.driver.gossip import Gossip
 from transport.driver.publications import Publications
 from transport.driver.subscriptions import Subscriptions
@@ -74,6 +75,7 @@ class Conductor:
 
     def on_command(self, type_id: int, payload: bytes) -> None:
         """One record of the command ring. Whatever is wrong with it becomes an answer, never an exception."""
+        self.context.events.record(COMMAND, type_id, payload)
         try:
             command = commands.decode_command(type_id, payload)
         except DecodeError as error:
@@ -212,6 +214,7 @@ class Conductor:
     def on_timer(self, now_ns: int) -> None:
         """Runs the timers: heartbeat, dead clients, lifetimes of all resources, blocked commands."""
         epoch_ms = self.context.clock.epoch_ms()
+        self.context.events.expire()
         self.context.cnc.to_driver.consumer_heartbeat_ms = epoch_ms
         for client in self.clients.take_dead(epoch_ms):
             self.publications.remove_client(client.client_id)

@@ -85,6 +85,8 @@ class MediaDriverConfig:
     counters_values_length: int = 1 << 20
     error_log_length: int = 1 << 20
     loss_report_length: int = 1 << 20
+    event_log_length: int = 1 << 20
+    """Room for events that `ordo trace` has not taken yet; takes memory only while somebody looks."""
     page_size: int = 4096
     term_buffer_sparse: bool = True
     term_length: int = 16 << 20
@@ -211,7 +213,14 @@ class MediaDriverConfig:
             raise ConfigurationError(f"mtu={self.mtu}, must be at most {ENCRYPTED_MTU_MAX} with encryption")
 
     def _check_lengths(self) -> None:
-        for name in ("to_driver_capacity", "to_clients_capacity", "term_length", "ipc_term_length", "page_size"):
+        for name in (
+            "to_driver_capacity",
+            "to_clients_capacity",
+            "event_log_length",
+            "term_length",
+            "ipc_term_length",
+            "page_size",
+        ):
             value = getattr(self, name)
             if value < 4096 or value & (value - 1):
                 raise ConfigurationError(f"{name}={value}, must be a power of two")

@@ -13,6 +13,7 @@ from runtime.memory import MemoryProvider
 from transport.cnc import CncFile
 from transport.commands import encode, type_id_of
 from transport.driver.config import MediaDriverConfig
+from transport.driver.event_log import RESPONSE, EventLog
 from transport.driver.names import Names, WildcardPorts
 from transport.driver.receiver import Receiver
 from transport.driver.sender import Sender
@@ -101,12 +102,15 @@ class DriverContext:
     receiver: Receiver
     record_error: Callable[[BaseException | str], object]
     record_loss: Callable[[Any, int], None]
+    events: EventLog
     counter_freed: Callable[[int], None] = lambda counter_id: None
     transmit_raw: Callable[[int, bytes], None] = field(default=lambda type_id, payload: None)
 
     def transmit(self, response: NamedTuple) -> None:
         """Sends a response to every client."""
-        self.transmit_raw(type_id_of(response), encode(response))
+        type_id, payload = type_id_of(response), encode(response)
+        self.events.record(RESPONSE, type_id, payload)
+        self.transmit_raw(type_id, payload)
 
     def next_correlation_id(self) -> int:
         return int(self.cnc.to_driver.next_correlation_id())

@@ -94,6 +94,7 @@ class Images:
                 older.supersede()
         image = self._create(setup, links, window)
         self.all.append(image)
+        self._tell_state(image, "ACTIVE")
         endpoint.add_image(image, setup.session_id, setup.stream_id)
         self.context.receiver.add_image(image, self.context.clock.now())
         for link in links:
@@ -251,12 +252,24 @@ class Images:
         for image in list(self.all):
             was_active = image.is_active
             entered = image.on_time_event(now_ns, epoch_ms)
+            if entered is not None:
+                self._tell_state(image, entered)
             if was_active and entered == "DRAINING":
                 self._cool_down(image)
             elif entered == "LINGER":
                 self._linger(image)
             elif entered == "DONE":
                 self._free(image)
+
+    def _tell_state(self, image: PublicationImage, state: str) -> None:
+        self.context.events.state(
+            "image {} session_id={} stream_id={} source={} {}",
+            image.correlation_id,
+            image.session_id,
+            image.stream_id,
+            image.source_identity,
+            state,
+        )
 
     def _cool_down(self, image: PublicationImage) -> None:
         """A stream that just stopped is not taken up again until its readers have let go of it."""

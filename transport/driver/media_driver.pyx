@@ -29,6 +29,8 @@ from transport.driver.conductor import Conductor
 from transport.driver.config import MediaDriverConfig, port_range, table_of_names
 from transport.driver.context import OWNER_NONE, TYPE_PARK_FLAG, DriverContext
 from transport.driver.directory import WAKE_SOCKET_NAME, claim
+from transport.driver.event_log import FILE_NAME as EVENTS_FILE_NAME
+from transport.driver.event_log import EventLog, file_length_bytes
 from transport.driver.loss_report import FILE_NAME as LOSS_FILE_NAME
 from transport.driver.loss_report import LossReport
 from transport.driver.names import Names, WildcardPorts
@@ -115,8 +117,12 @@ cdef class MediaDriver(Agent):
         losses = self.memory.create(f"{self.directory}/{LOSS_FILE_NAME}", config.loss_report_length)
         self._memories.append(losses)
         self.losses = LossReport(losses, self.clock)
+        traced = self.memory.create(f"{self.directory}/{EVENTS_FILE_NAME}", file_length_bytes(config.event_log_length))
+        self._memories.append(traced)
+        events = EventLog(traced, self.clock, is_new=True)
         self.sender = Sender(self.system)
         self.receiver = Receiver(self.system, self._admission(), config.pending_setups_max)
+        self.sender.events = self.receiver.events = events
         for network in {self.network, self.send_network, self.receive_network}:
             if isinstance(network, SecureNetwork):
                 network.attach(self.system, self._report)
@@ -132,7 +138,7 @@ cdef class MediaDriver(Agent):
             send_network=self.send_network, receive_network=self.receive_network, memory=self.memory,
             random=self._random, cnc=cnc, counters=counters, system=self.system, sender=self.sender,
             receiver=self.receiver, record_error=self.record_error, record_loss=self.losses.record,
-            transmit_raw=cnc.transmitter().transmit)
+            events=events, transmit_raw=cnc.transmitter().transmit)
         self.conductor = Conductor(self.context, self._collect_ipc, self._terminate)
         now_ns = self.clock.nano_time()
         self.timer_deadline_ns = now_ns + <int64_t> config.timer_interval_ns

@@ -423,6 +423,7 @@ class Publications:
             destination_timeout_ns=config.destination_timeout_ns,
             ttl=ttl,
             stamper=stamper_of(spec.uri, "channel-snd-ts-offset", self.context.clock),
+            events=self.context.events,
         )
 
     def _add_endpoint_counters(self, endpoint: SendEndpoint, spec: UdpChannelSpec, registration_id: int) -> None:
@@ -514,13 +515,25 @@ class Publications:
     def on_time_event(self, now_ns: int, epoch_ms: int, subscriptions: Any) -> None:
         """Advances the lifetime of every publication, and frees those that are finished."""
         for publication in list(self.all()):
+            before = publication.state_name
             entered = publication.on_time_event(now_ns, epoch_ms)
+            if publication.state_name != before:
+                self._tell_state(publication, publication.state_name)
             if entered == "LINGER":
                 subscriptions.on_publication_lingers(publication)
             elif publication.state_name == "DONE" and publication.reference_count == 0:
                 self._free(publication, subscriptions)
         for endpoint in self.endpoints:
             endpoint.expire_destinations(now_ns)
+
+    def _tell_state(self, publication: Publication, state: str) -> None:
+        self.context.events.state(
+            "publication {} session_id={} stream_id={} {}",
+            publication.registration_id,
+            publication.log.session_id,
+            publication.log.stream_id,
+            state,
+        )
 
     def _free(self, publication: Publication, subscriptions: Any) -> None:
         subscriptions.on_publication_done(publication)

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport DatagramChannel, SocketAddress
+from transport.driver.event_log cimport EventLog
 from transport.driver.pointers cimport PointerMap
 from transport.driver.system_counters cimport SystemCounters
 from transport.driver.timestamps cimport FrameStamper
@@ -37,6 +38,7 @@ cdef class ReceiveEndpoint:
     cdef readonly bint has_tag
     cdef readonly int64_t tag
     cdef readonly FrameStamper stamper         # of frames that arrive, or None
+    cdef EventLog events
     cdef SystemCounters system
     cdef PointerMap sessions                   # (session, stream) -> PublicationImage or a SESSION_ marker
     cdef PointerMap streams                    # stream -> whether any session of it is wanted, or some only

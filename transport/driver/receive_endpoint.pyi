@@ -1,6 +1,7 @@
 from runtime.counters import Counter
 from runtime.datagram import DatagramChannel
 from transport.driver.channel import UdpChannelSpec
+from transport.driver.event_log import EventLog
 from transport.driver.pointers import Worked
 from transport.driver.system_counters import SystemCounters
 from transport.driver.timestamps import FrameStamper
@@ -49,6 +50,7 @@ class ReceiveEndpoint:
         receiver_id: int,
         tag: int | None,
         stamper: FrameStamper | None = None,
+        events: EventLog | None = None,
     ) -> None: ...
     def retain(self) -> None: ...
     def release(self) -> bool: ...

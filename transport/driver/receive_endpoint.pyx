@@ -1,5 +1,6 @@
 """Where datagrams of subscriptions arrive (transport-wire.md §5)."""
 
+from transport.driver.event_log cimport EVENT_FRAME_OUT
 from transport.driver.frames cimport COUNTER_SHORT_SENDS, COUNTER_SM_SENT, SM_SEND_SETUP, SM_TAGGED_LENGTH, \
     load_address, put_sm
 from transport.driver.pointers cimport pair_key
@@ -45,19 +46,24 @@ cdef class ReceiveTransport:
         sent = self.channel.send(&item, 1)
         if sent != 1:
             count_event(self.endpoint.system, COUNTER_SHORT_SENDS, 1)
-        return sent == 1
+            return False
+        if self.endpoint.events is not None and self.endpoint.events.wants(EVENT_FRAME_OUT):
+            self.endpoint.events.sent(&item)
+        return True
 
 
 cdef class ReceiveEndpoint:
     """Images and interests of one receive channel. `tag` is None or the receiver's group tag."""
 
-    def __init__(self, spec, SystemCounters system not None, *, int64_t receiver_id, tag, FrameStamper stamper=None):
+    def __init__(self, spec, SystemCounters system not None, *, int64_t receiver_id, tag, FrameStamper stamper=None,
+                 EventLog events=None):
         self.spec = spec
         self.system = system
         self.receiver_id = receiver_id
         self.has_tag = tag is not None
         self.tag = tag if tag is not None else 0
         self.stamper = stamper
+        self.events = events
         self.transports = []
         self.images = {}
         self.interests = {}

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SocketAddress
 from transport.driver.admission cimport Admission
+from transport.driver.event_log cimport EventLog
 from transport.driver.pointers cimport PointerArray, WorkSet
 from transport.driver.publication_image cimport PublicationImage
 from transport.driver.receive_endpoint cimport ReceiveTransport
@@ -10,6 +11,7 @@ from transport.driver.system_counters cimport SystemCounters
 
 cdef class Receiver:
     cdef SystemCounters system
+    cdef public EventLog events
     cdef PointerArray transports
     cdef WorkSet images
     cdef int cursor

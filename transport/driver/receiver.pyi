@@ -1,6 +1,7 @@
 from typing import NamedTuple
 
 from transport.driver.admission import Admission
+from transport.driver.event_log import EventLog
 from transport.driver.publication_image import PublicationImage
 from transport.driver.receive_endpoint import ReceiveTransport
 from transport.driver.system_counters import SystemCounters
@@ -21,6 +22,7 @@ class Setup(NamedTuple):
 class Receiver:
     setups: list[Setup]
     admission: Admission
+    events: EventLog | None
     def __init__(self, system: SystemCounters, admission: Admission, pending_max: int) -> None: ...
     def release(self, setup: Setup) -> None: ...
     def add_transport(self, transport: ReceiveTransport) -> None: ...

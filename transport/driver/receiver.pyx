@@ -2,6 +2,7 @@
 
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
+from transport.driver.event_log cimport EVENT_FRAME_IN
 from transport.driver.frames cimport *
 from transport.driver.pointers cimport SLICE, pair_key, pointer_at
 from transport.driver.receive_endpoint cimport (ANY_SESSION, ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
@@ -110,6 +111,8 @@ cdef class Receiver:
                        const SocketAddress* source, int64_t now_ns) noexcept nogil:
         cdef int frame_type = classify(datagram, length)
         cdef void* found
+        if self.events is not None and self.events.wants(EVENT_FRAME_IN):
+            self.events.frame(EVENT_FRAME_IN, datagram, length, source)
         if frame_type == FRAME_DATA or frame_type == FRAME_PAD:
             found = transport.endpoint.sessions.get(pair_key(ordo_get_i32(datagram + 12), ordo_get_i32(datagram + 16)))
             if <size_t> found >= SESSION_MARKERS:

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from runtime.datagram cimport DatagramChannel, SendItem, SocketAddress
 from runtime.native_vector cimport NativeVector
+from transport.driver.event_log cimport EventLog
 from transport.driver.pointers cimport PointerMap
 from transport.driver.timestamps cimport FrameStamper
 
@@ -29,6 +30,7 @@ cdef class SendEndpoint:
     cdef int mode
     cdef readonly int ttl                      # multicast TTL told in SETUP
     cdef readonly FrameStamper stamper         # of datagrams that leave, or None
+    cdef EventLog events
     cdef bint has_group_semantics              # multicast or multi-destination
     cdef NativeVector destinations             # of Destination
     cdef int64_t next_start                        # destination that goes first, moves round
@@ -39,6 +41,7 @@ cdef class SendEndpoint:
     cdef public object status                  # Counter: snd-channel
     cdef public object local_address_counter
     cdef public object destinations_counter
+    cdef int _send(self, SendItem* items, int count) noexcept nogil
     cdef int transmit(self, SendItem* items, int count) noexcept nogil
     cdef int _transmit_gathered(self, SendItem* items, int count) noexcept nogil
     cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length) noexcept nogil

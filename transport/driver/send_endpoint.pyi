@@ -1,6 +1,7 @@
 from runtime.counters import Counter
 from runtime.datagram import DatagramChannel
 from transport.driver.channel import UdpChannelSpec
+from transport.driver.event_log import EventLog
 from transport.driver.timestamps import FrameStamper
 from transport.udp import UdpChannel
 
@@ -26,6 +27,7 @@ class SendEndpoint:
         destination_timeout_ns: int,
         ttl: int = 0,
         stamper: FrameStamper | None = None,
+        events: EventLog | None = None,
     ) -> None: ...
     def retain(self) -> None: ...
     def release(self) -> bool: ...

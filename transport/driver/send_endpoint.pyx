@@ -2,6 +2,7 @@
 
 from runtime.atomics cimport ordo_store_release_i64
 from runtime.counters cimport Counter
+from transport.driver.event_log cimport EVENT_FRAME_OUT
 from transport.driver.frames cimport address_port, load_address, same_address
 
 cdef extern from "<errno.h>" nogil:
@@ -16,7 +17,7 @@ cdef class SendEndpoint:
     """`channel` sends, `control` receives status messages and NAKs; the same one but for multicast."""
 
     def __init__(self, spec, DatagramChannel channel not None, DatagramChannel control not None, *, str mode,
-                 bint group_semantics, int64_t destination_timeout_ns, int ttl=0, FrameStamper stamper=None):
+                 bint group_semantics, int64_t destination_timeout_ns, int ttl=0, FrameStamper stamper=None, EventLog events=None):
         self.spec = spec
         self.connected_to = spec.endpoint
         self.channel = channel
@@ -26,6 +27,7 @@ cdef class SendEndpoint:
         self.destination_timeout_ns = destination_timeout_ns
         self.ttl = ttl
         self.stamper = stamper
+        self.events = events
         self.publications = PointerMap()
         self.destinations = NativeVector(sizeof(Destination), DESTINATIONS_MAX)
 
@@ -182,6 +184,14 @@ cdef class SendEndpoint:
         heard.has_receiver_id = True
         heard.last_heard_ns = now_ns
 
+    cdef int _send(self, SendItem* items, int count) noexcept nogil:
+        """Through the socket; how many of the items went, or the negative errno."""
+        cdef int i, sent = self.channel.send(items, count)
+        if self.events is not None and self.events.wants(EVENT_FRAME_OUT):
+            for i in range(sent):
+                self.events.sent(&items[i])
+        return sent
+
     cdef int transmit(self, SendItem* items, int count) noexcept nogil:
         """How many of the items, from the first, went to every destination.
 
@@ -194,7 +204,7 @@ cdef class SendEndpoint:
         if self.mode == MODE_SINGLE:
             for k in range(count):
                 items[k].to = NULL
-            sent = self.channel.send(items, count)
+            sent = self._send(items, count)
             return sent if sent > 0 else 0 if sent == 0 or sent == -EAGAIN else count
         if self.destinations.count * count <= GATHERED_ITEMS_MAX:
             return self._transmit_gathered(items, count)
@@ -204,7 +214,7 @@ cdef class SendEndpoint:
                 continue
             for k in range(count):
                 items[k].to = &d.address
-            sent = self.channel.send(items, count)
+            sent = self._send(items, count)
             if sent == -EAGAIN:
                 sent = 0
             elif sent < 0:
@@ -232,7 +242,7 @@ cdef class SendEndpoint:
                 total += 1
         if total == 0:
             return count
-        sent = self.channel.send(gathered, total)
+        sent = self._send(gathered, total)
         if sent < 0:
             return 0 if sent == -EAGAIN else count
         return count if sent == total else max(0, sent - (total - count))

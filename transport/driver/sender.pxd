@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from runtime.datagram cimport SocketAddress
+from transport.driver.event_log cimport EventLog
 from transport.driver.network_publication cimport NetworkPublication
 from transport.driver.pointers cimport PointerArray, WorkSet
 from transport.driver.send_endpoint cimport SendEndpoint
@@ -9,6 +10,7 @@ from transport.driver.system_counters cimport SystemCounters
 
 cdef class Sender:
     cdef SystemCounters system
+    cdef public EventLog events
     cdef WorkSet publications
     cdef int send_cursor
     cdef int conduct_cursor

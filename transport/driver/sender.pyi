@@ -1,3 +1,4 @@
+from transport.driver.event_log import EventLog
 from transport.driver.network_publication import NetworkPublication
 from transport.driver.send_endpoint import SendEndpoint
 from transport.driver.system_counters import SystemCounters
@@ -6,6 +7,7 @@ _ErrorFrame = tuple[NetworkPublication, int, int | None, int, bytes, bytes]
 
 class Sender:
     errors: list[_ErrorFrame]
+    events: EventLog | None
     def __init__(self, system: SystemCounters) -> None: ...
     def add_endpoint(self, endpoint: SendEndpoint) -> None: ...
     def remove_endpoint(self, endpoint: SendEndpoint) -> None: ...

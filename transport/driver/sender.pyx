@@ -4,6 +4,7 @@ from libc.string cimport memcpy
 
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
+from transport.driver.event_log cimport EVENT_FRAME_IN
 from transport.driver.frames cimport *
 from transport.driver.pointers cimport SLICE, pair_key, pointer_at
 from transport.driver.system_counters cimport count_event
@@ -88,6 +89,8 @@ cdef class Sender:
                         const SocketAddress* source, int64_t now_ns) noexcept nogil:
         cdef int frame_type = classify(datagram, length)
         cdef void* found
+        if self.events is not None and self.events.wants(EVENT_FRAME_IN):
+            self.events.frame(EVENT_FRAME_IN, datagram, length, source)
         if frame_type == FRAME_INVALID:
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
             if has_mark(datagram, length):

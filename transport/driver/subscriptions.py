@@ -205,6 +205,7 @@ class Subscriptions:
             receiver_id=self._take_receiver_id(),
             tag=parameters.group_tag,
             stamper=stamper_of(uri, "channel-rcv-ts-offset", self.context.clock),
+            events=self.context.events,
         )
         address = ""
         transport = None
