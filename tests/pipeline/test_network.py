@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from typer.testing import CliRunner
 import ordo
 from archive.catalog import Catalog
 from archive.lmdb_store import open_lmdb
+from cluster.client import ClientSettings, ClusterClient
+from cluster.node.config import load_config
+from deploy.launcher import LocalCluster
 from ordo.cli import app
 from pipeline.errors import DataLossError, PipelineError
 from pipeline.generate import RecordingBuilder, new_term, session_message, timer_event
@@ -195,6 +199,30 @@ def test_purged_positions_are_said(tmp_path: Path, nodes: list[ServedFolder]) ->
             list(read_network(run, Predicates(), ("position",), 100))
     finally:
         one.close()
+
+
+@pytest.mark.slow
+def test_an_encrypted_cluster_is_read_with_keys(tmp_path: Path) -> None:
+    with LocalCluster(
+        "examples.counter:Counter", member_count=1, encrypted=True, root=tmp_path, sync="none"
+    ) as cluster:
+        cluster.await_leader(60)
+        answers: list[bytes] = []
+        with ClusterClient(
+            cluster.ingress_endpoints,
+            on_message=lambda session_id, timestamp, payload: answers.append(bytes(payload)),
+            settings=ClientSettings(**cluster.client_keys),
+        ) as client:
+            for number in range(20):
+                client.send(b"%d" % number, timeout_s=30)
+            deadline_s = time.monotonic() + 30
+            while len(answers) < 20:
+                client.poll()
+                assert time.monotonic() < deadline_s
+        source = f"ordo://{load_config(cluster.config_path(0)).own_member.archive}"
+        assert ordo.read(source, kinds="message", **cluster.client_keys).to_arrow().num_rows == 20
+        with pytest.raises(PipelineError, match="no node answered within 2 s"):
+            ordo.read(source, timeout=2)
 
 
 @pytest.mark.parametrize(
