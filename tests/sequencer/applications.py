@@ -58,7 +58,7 @@ class Ledger(Ordering):
         return None
 
     def on_query(self, payload: bytes) -> bytes:
-        return json.dumps(self.outputs[int(payload) :][:500]).encode()
+        return json.dumps(self.outputs[int(payload) :][:200]).encode()
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps(self.outputs).encode())
