@@ -17,7 +17,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help build verify fix test demo bench bench-attacks sim test-soak test-faults test-sessions test-debug sanitized fuzz test-asan \
+.PHONY: help build verify fix test demo bench budget bench-attacks sim test-soak test-faults test-sessions test-debug sanitized fuzz test-asan \
 	bench-pipeline debug clean docs coverage test-python test-wheel test-arm64
 
 help: ## list the commands
@@ -93,6 +93,9 @@ demo: build/.demo ## run three nodes and a matching engine; ITCH=file plays reco
 
 bench: build ## measure on this machine; JSON=file keeps the figures
 	$(BIN)/ordo bench all $(if $(JSON),--json $(JSON))
+
+budget: build ## count anew what a message costs, and write tests/budget/table.json; needs strace and valgrind
+	$(BIN)/python -m tests.budget.counts
 
 sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)

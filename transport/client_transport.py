@@ -58,18 +58,22 @@ class ClientTransport:
 
     @classmethod
     def embedded(
-        cls, name: str = "cluster-client", clients_max: int = 1, encryption: Encryption | None = None
+        cls,
+        name: str = "cluster-client",
+        clients_max: int = 1,
+        encryption: Encryption | None = None,
+        clock: Clock | None = None,
     ) -> ClientTransport:
         """Starts a driver of its own in a new folder below /dev/shm, which goes when it is closed.
 
         `clients_max` clients may share it: each needs some of its counters. Without `encryption` it goes by the
-        environment (`Encryption.chosen`).
+        environment (`Encryption.chosen`). `clock` is the machine's by default.
         """
         from transport.driver.config import MediaDriverConfig
         from transport.driver.media_driver import MediaDriver
         from transport.udp import UdpNetwork
 
-        clock = SystemClock()
+        clock = clock or SystemClock()
         memory = FileMemoryProvider()
         folder = ClientFolder()
         config = MediaDriverConfig(
@@ -96,11 +100,7 @@ class ClientTransport:
         try:
             driver.on_start()
             client = TransportClient(
-                config.directory,
-                clock=clock,
-                memory=memory,
-                invoker=lambda: driver.do_work(clock.now()),
-                name=name,
+                config.directory, clock=clock, memory=memory, invoker=lambda: driver.do_work(clock.now()), name=name
             )
         except BaseException:
             driver.on_close()

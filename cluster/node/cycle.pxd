@@ -27,9 +27,12 @@ cdef class NodeCycle(Agent):
     cdef readonly int64_t next_tick_ns     # when the slow tick is due, monotonic
     cdef bint has_worked                   # something beyond heartbeats since the last tick
     cdef int64_t spins
+    cdef int64_t worked_ns                 # when the last cycle of `work` began
     cdef int skips_left                    # duty cycles that do without a look at the sockets
     cdef readonly int64_t spins_max
     cdef readonly int64_t max_cycle_ns
     cdef int64_t deadline_ns(self) noexcept nogil      # when a cycle is due without being told
-    cdef int _rest(self, int64_t timeout_ns) except -1
+    cpdef bint work(self) except -1
+    cpdef int rest(self) except -1
+    cdef int _rest_beside_driver(self, int64_t timeout_ns) except -1
     cdef int _slow_tick(self, int64_t now_ns) except -1

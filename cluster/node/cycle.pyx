@@ -86,25 +86,31 @@ cdef class NodeCycle(Agent):
 
     def run(self):
         """Duty cycles until the module has ended; idles by spinning a little, then parked on the sockets."""
-        cdef int64_t now_ns
-        cdef int64_t timeout_ns
         while not self.module.has_ended:
-            now_ns = self.clock.nano_time()
-            if self.do_work(now_ns):
-                self.spins = 0
-                self.park_ns = SHARED_PARK_NS_MIN
-                continue
-            self.spins += 1
-            if self.spins <= self.spins_max:
-                continue
-            timeout_ns = self.deadline_ns() - now_ns
-            if timeout_ns > 0 and self.driver is not None:
-                with nogil:
-                    self.driver.park_until(now_ns, timeout_ns)
-            elif timeout_ns > 0:
-                self._rest(timeout_ns)
+            if not self.work():
+                self.rest()
 
-    cdef int _rest(self, int64_t timeout_ns) except -1:
+    cpdef bint work(self) except -1:
+        """One duty cycle at the present time. Returns False when the thread may rest before the next one."""
+        self.worked_ns = self.clock.nano_time()
+        if self.do_work(self.worked_ns):
+            self.spins = 0
+            self.park_ns = SHARED_PARK_NS_MIN
+            return True
+        self.spins += 1
+        return self.spins <= self.spins_max
+
+    cpdef int rest(self) except -1:
+        """Waits for datagrams, for a wake-up, or until something is due by time."""
+        cdef int64_t timeout_ns = self.deadline_ns() - self.worked_ns
+        if timeout_ns > 0 and self.driver is not None:
+            with nogil:
+                self.driver.park_until(self.worked_ns, timeout_ns)
+        elif timeout_ns > 0:
+            self._rest_beside_driver(timeout_ns)
+        return 0
+
+    cdef int _rest_beside_driver(self, int64_t timeout_ns) except -1:
         """Beside a driver elsewhere: sleeps, longer each time, unless a sync completes."""
         self.client.wake_driver()
         if self.park_ns < timeout_ns:

@@ -2,6 +2,7 @@ from array import array
 from collections.abc import Callable
 
 from cluster.client.loop import ClientLoop, MessageHandler
+from runtime.clock import Clock
 from transport.driver.media_driver import MediaDriver
 
 HEAD_LENGTH: int
@@ -13,6 +14,19 @@ class EchoStream(MessageHandler):
     def attach(self, loop: ClientLoop) -> None: ...
     def measure(self, times_ns: array[int]) -> None: ...
 
-def run_load(
-    streams: list[EchoStream], driver: MediaDriver, count: int, window: int, tick: Callable[[], object]
-) -> int: ...
+class LoadRun:
+    @property
+    def left(self) -> int: ...
+    def __init__(
+        self,
+        streams: list[EchoStream],
+        driver: MediaDriver,
+        clock: Clock,
+        count: int,
+        window: int,
+        tick: Callable[[], object],
+    ) -> None: ...
+    def give(self) -> int: ...
+    def rest(self) -> int: ...
+    def take(self) -> int: ...
+    def run(self) -> int: ...

@@ -1,4 +1,4 @@
-"""The native load of the benchmarks: echo sessions on one thread, with no Python object for a message.
+"""The native load of the benchmarks. See load_native.pxd.
 
 A message begins with its number in its session and the time at which it left (i64 each), and is zeros behind that.
 """
@@ -9,6 +9,7 @@ from libc.string cimport memset
 
 from cluster.client.loop cimport ClientLoop, MessageHandler
 from runtime.atomics cimport ordo_get_i64, ordo_monotonic_ns, ordo_put_i64
+from runtime.clock cimport Clock
 from transport.driver.media_driver cimport MediaDriver
 
 from array import array
@@ -27,14 +28,6 @@ cdef int64_t SILENCE_NS = 20000000000
 
 cdef class EchoStream(MessageHandler):
     """One session: numbers what it sends, and checks that every echo comes once and in order."""
-    cdef readonly int64_t sent
-    cdef readonly int64_t received
-    cdef int64_t last                  # number of the last message to send
-    cdef ClientLoop _loop
-    cdef uint8_t* _payload
-    cdef int64_t _length_bytes
-    cdef int64_t[::1] _times_ns
-    cdef int64_t _time_count
 
     def __cinit__(self, int64_t length_bytes):
         if length_bytes < HEAD_LENGTH:
@@ -88,38 +81,68 @@ cdef class EchoStream(MessageHandler):
         return 0
 
 
-def run_load(list streams not None, MediaDriver driver not None, int64_t count, int64_t window, tick):
-    """`count` messages and their echoes in each session, up to `window` on the way in each; ns it took.
+cdef class LoadRun:
+    """`count` messages and their echoes in each session, up to `window` on the way in each.
 
-    `tick()` is called every millisecond or so, to keep the sessions alive.
+    `tick()` is called every millisecond or so, to keep the sessions alive. One turn is `rest`, `take`, `give`.
     """
-    cdef EchoStream stream
-    cdef int64_t start_ns = ordo_monotonic_ns()
-    cdef int64_t now_ns = start_ns, tick_ns = start_ns + TICK_NS, heard_ns = start_ns
-    cdef int64_t left = count * len(streams), before
-    cdef int sent, polled = 0
-    for stream in streams:
-        stream.last = stream.sent + count
-    while left > 0:
-        sent = 0
+
+    def __init__(self, list streams not None, MediaDriver driver not None, Clock clock not None, int64_t count,
+                 int64_t window, tick):
+        cdef EchoStream stream
+        self._streams = streams
+        self._driver = driver
+        self._clock = clock
+        self._window = window
+        self._tick = tick
+        self.left = count * len(streams)
+        self._now_ns = self._heard_ns = clock.nano_time()
+        self._tick_ns = self._now_ns + TICK_NS
         for stream in streams:
-            sent += stream.fill(window)
-        with nogil:
-            if sent:
-                driver.send_work(now_ns)
-            if polled < POLL_LIMIT:
-                driver.park_until(ordo_monotonic_ns(), PARK_NS)
-            now_ns = ordo_monotonic_ns()
-        driver.do_work(now_ns)
-        before, left, polled = left, 0, 0
-        for stream in streams:
-            polled = max(polled, stream.poll())
-            left += stream.last - stream.received       # `tick` may have taken some, too
-        if left < before:
-            heard_ns = now_ns
-        elif now_ns - heard_ns > SILENCE_NS:
-            raise ClusterTimeoutError(f"no echo for {SILENCE_NS // 10**9} s: {left} messages are missing")
-        if now_ns >= tick_ns:
-            tick()
-            tick_ns = now_ns + TICK_NS
-    return ordo_monotonic_ns() - start_ns
+            stream.last = stream.sent + count
+
+    cpdef int give(self) except -1:
+        """Sends what the window has room for."""
+        cdef EchoStream stream
+        cdef int sent = 0
+        for stream in self._streams:
+            sent += stream.fill(self._window)
+        if sent:
+            with nogil:
+                self._driver.send_work(self._now_ns)
+        return sent
+
+    cpdef int rest(self) except -1:
+        """Waits for datagrams, unless there may be more echoes than were taken."""
+        if self._polled < POLL_LIMIT:
+            with nogil:
+                self._driver.park_until(self._clock.nano_time(), PARK_NS)
+        return 0
+
+    cpdef int take(self) except -1:
+        """Runs the transport and takes the echoes that have come. Raises ClusterTimeoutError when none comes."""
+        cdef EchoStream stream
+        cdef int64_t before = self.left
+        self._now_ns = self._clock.nano_time()
+        self._driver.do_work(self._now_ns)
+        self.left, self._polled = 0, 0
+        for stream in self._streams:
+            self._polled = max(self._polled, stream.poll())
+            self.left += stream.last - stream.received      # `tick` may have taken some, too
+        if self.left < before:
+            self._heard_ns = self._now_ns
+        elif self._now_ns - self._heard_ns > SILENCE_NS:
+            raise ClusterTimeoutError(f"no echo for {SILENCE_NS // 10**9} s: {self.left} messages are missing")
+        if self._now_ns >= self._tick_ns:
+            self._tick()
+            self._tick_ns = self._now_ns + TICK_NS
+        return 0
+
+    def run(self):
+        """Sends everything and takes every echo; ns it took."""
+        cdef int64_t start_ns = self._clock.nano_time()
+        while self.left > 0:
+            self.give()
+            self.rest()
+            self.take()
+        return self._clock.nano_time() - start_ns

@@ -12,7 +12,7 @@ from hdrh.histogram import HdrHistogram
 from cluster.client import ClientSettings, ClusterClient
 from ordo.bench.echo_session import TERM_LENGTH_BYTES
 from ordo.bench.latency import new_histogram, record
-from ordo.bench.load_native import EchoStream, run_load
+from ordo.bench.load_native import EchoStream, LoadRun
 from transport.client_transport import ClientTransport
 
 
@@ -34,7 +34,7 @@ class NativeLoad:
         transport = ClientTransport.embedded("bench")
         self._stack.callback(transport.close)
         assert transport.driver is not None
-        self._driver = transport.driver
+        self._driver, self._clock = transport.driver, transport.clock
         term_length_bytes = max(TERM_LENGTH_BYTES // session_count, 1 << 18)
         settings = ClientSettings(
             ingress_channel=f"aeron:udp?term-length={term_length_bytes}", egress_term_length_bytes=term_length_bytes
@@ -61,7 +61,7 @@ class NativeLoad:
         """`count` round trips with one message on the way, in the first session."""
         times_ns = array("q", bytes(8 * count))
         self._streams[0].measure(times_ns)
-        run_load(self._streams[:1], self._driver, count, 1, self._tick)
+        self._run(self._streams[:1], count, 1)
         histogram = new_histogram()
         record(histogram, times_ns)
         return histogram
@@ -69,7 +69,10 @@ class NativeLoad:
     def pipelined(self, count: int, window: int) -> float:
         """Seconds for `count` messages in all, with up to `window` of them on the way, shared among the sessions."""
         sessions = len(self._streams)
-        return run_load(self._streams, self._driver, count // sessions, max(1, window // sessions), self._tick) / 1e9
+        return self._run(self._streams, count // sessions, max(1, window // sessions)) / 1e9
+
+    def _run(self, streams: list[EchoStream], count: int, window: int) -> int:
+        return LoadRun(streams, self._driver, self._clock, count, window, self._tick).run()
 
     def _tick(self) -> None:
         for client in self._clients:

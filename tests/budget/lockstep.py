@@ -1,0 +1,258 @@
+"""Three members and a client on one thread, over loopback sockets, on a clock that stands still while it is counted.
+
+A party has its turn when its sockets have something, in the order in which they got it, as if each had a core of its
+own and waited for nothing else. On the loopback a datagram has arrived when the call that sends it returns, so a run
+does the same every time: what is counted depends neither on the machine's load nor on its speed. What is done by time
+(heartbeats, timers, a client that looks again after a millisecond) is not counted.
+"""
+
+from __future__ import annotations
+
+import gc
+import select
+import shutil
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from archive.lmdb_store import open_lmdb
+from cluster.client import ClientSettings, ClusterClient
+from cluster.node.config import NodeConfig
+from cluster.node.node import Node, NodeSeams
+from deploy.launcher import find_ports
+from ordo.bench.echo import Echo
+from ordo.bench.echo_native import NativeEcho
+from ordo.bench.load_native import EchoStream, LoadRun
+from runtime.clock import VirtualClock
+from runtime.memory import FileMemoryProvider
+from runtime.random import RandomSource
+from runtime.storage import FileStorage
+from service_api.service import Service
+from tests.budget.turns import (
+    begin_phase,
+    end_phase,
+    turn_of_client,
+    turn_of_follower,
+    turn_of_leader,
+    turn_of_python_client,
+)
+from transport.client_transport import ClientTransport
+from transport.udp import UdpNetwork
+
+MEMBERS = 3
+SIZE_BYTES = 32
+TERM_LENGTH_BYTES = 4 << 20
+STEP_NS = 1_000_000
+STEPS_MAX = 60_000
+SETTLE_NS = 3_000_000_000
+"""After it the followers take the log from the leader itself, no more from a replay."""
+PHASES = {"round trips": (400, 1), "window 100": (4_000, 100)}
+"""Messages, and how many of them are on the way at a time."""
+
+
+@dataclass
+class Party:
+    """Somebody who has turns: `turn` works until there is nothing left to do."""
+
+    name: str
+    descriptor: int
+    turn: Callable[[], object]
+
+
+class Lockstep:
+    """The members, and whoever joins them. `close` gives everything back."""
+
+    def __init__(self, make_service: Callable[[], Service]) -> None:
+        self.clock = VirtualClock(1_000_000_000)
+        self._stack = ExitStack()
+        self._waiting: deque[Party] = deque()
+        self._poll = select.poll()
+        self._parties: dict[int, Party] = {}
+        root = Path(tempfile.mkdtemp(prefix="ordo-budget-", dir="/dev/shm"))
+        self._stack.callback(shutil.rmtree, root, ignore_errors=True)
+        ports = find_ports(MEMBERS)
+        self.ingress_endpoints = {member_id: f"127.0.0.1:{port}" for member_id, port in enumerate(ports)}
+        self.nodes = [self._boot(root, ports, member_id, make_service()) for member_id in range(MEMBERS)]
+        self.run_until(lambda: self._leader is not None)
+        settled_ns = self.clock.now() + SETTLE_NS
+        self.run_until(lambda: self.clock.now() >= settled_ns)
+
+    def _boot(self, root: Path, ports: list[int], member_id: int, service: Service) -> Node:
+        config = NodeConfig.model_validate(
+            {
+                "node": {
+                    "member_id": member_id,
+                    "data_dir": str(root / f"{member_id}"),
+                    "aeron_dir": str(root / f"{member_id}-aeron"),
+                    "service_mode": "inline",
+                    "sync": "none",
+                },
+                "members": [{"id": index, "host": "127.0.0.1", "port": port} for index, port in enumerate(ports)],
+                "cluster": {"appointed_leader_id": 0, "leader_heartbeat_timeout": "20s", "session_timeout": "5m"},
+            }
+        )
+        network = UdpNetwork()
+        seams = NodeSeams(self.clock, network, FileMemoryProvider(), FileStorage(open_lmdb), RandomSource(member_id))
+        node = Node(config, seams, service)
+        self._stack.callback(node.close)
+        node.start()
+        name = "leader" if member_id == 0 else f"follower {member_id}"
+        turn = turn_of_leader if member_id == 0 else turn_of_follower
+        self.add(Party(name, network.fileno(), lambda: turn(node.cycle)))
+        return node
+
+    @property
+    def _leader(self) -> Node | None:
+        leaders = [node for node in self.nodes if node.module.sequencer.takes_ingress]
+        return leaders[0] if leaders else None
+
+    def transport(self) -> ClientTransport:
+        """A client's, with a driver of its own, on the clock of the members."""
+        transport = ClientTransport.embedded("budget", clock=self.clock)
+        self._stack.callback(transport.close)
+        return transport
+
+    def add(self, party: Party) -> None:
+        self._parties[party.descriptor] = party
+        self._poll.register(party.descriptor, select.POLLIN)
+
+    def remove(self, party: Party) -> None:
+        del self._parties[party.descriptor]
+        self._poll.unregister(party.descriptor)
+        if party in self._waiting:
+            self._waiting.remove(party)
+
+    def run_until(self, is_done: Callable[[], bool]) -> None:
+        """Turns, until it is so. Time moves on only when nobody has anything to do; everybody looks then."""
+        for _ in range(STEPS_MAX):
+            while self._waiting or self._look():
+                if is_done():
+                    return
+                self._waiting.popleft().turn()
+                self._look()
+            if is_done():
+                return
+            self.clock.advance(STEP_NS)
+            self._waiting.extend(self._parties.values())
+        raise AssertionError(f"not done after {STEPS_MAX} steps of time")
+
+    def _look(self) -> bool:
+        ready = {descriptor for descriptor, _ in self._poll.poll(0)}
+        self._waiting.extend(
+            party for descriptor, party in self._parties.items() if descriptor in ready and party not in self._waiting
+        )
+        return bool(self._waiting)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def drive_native(world: Lockstep, prefix: str) -> None:
+    """A native client counts for the cluster: a Cython service, no Python object on the way."""
+    transport = world.transport()
+    stream = EchoStream(SIZE_BYTES)
+    client = ClusterClient(
+        world.ingress_endpoints, settings=_settings(), on_message=stream, transport=transport, wait=False
+    )
+    stream.attach(client.native)
+    _connect(world, client, transport)
+    driver, descriptor = transport.driver, transport.descriptor
+    assert driver is not None and descriptor is not None
+
+    def run(count: int, window: int) -> None:
+        load = LoadRun([stream], driver, world.clock, count, window, lambda: client.poll(1))
+        party = Party("client", descriptor, lambda: turn_of_client(load))
+        world.add(party)
+        load.give()
+        world.run_until(lambda: load.left == 0)
+        world.remove(party)
+
+    _count(prefix, run)
+
+
+def drive_python(world: Lockstep, prefix: str) -> None:
+    """The client as a program in Python uses it."""
+    transport = world.transport()
+    received = 0
+
+    def on_message(session_id: int, timestamp: int, payload: bytes) -> None:
+        nonlocal received
+        received += 1
+
+    client = ClusterClient(
+        world.ingress_endpoints, settings=_settings(), on_message=on_message, transport=transport, wait=False
+    )
+    _connect(world, client, transport)
+    descriptor = transport.descriptor
+    assert descriptor is not None
+    payload = bytes(SIZE_BYTES)
+
+    def run(count: int, window: int) -> None:
+        nonlocal received
+        received = sent = 0
+
+        def give() -> None:
+            nonlocal sent
+            room = min(window - (sent - received), count - sent)
+            sent += room
+            if room == 1:
+                client.send(payload)
+                return
+            for _ in range(room):
+                client.offer(payload)
+
+        def turn() -> None:
+            client.park(0.001)
+            while client.poll(512):
+                pass
+            give()
+
+        party = Party("client", descriptor, lambda: turn_of_python_client(turn))
+        world.add(party)
+        give()
+        client.flush()
+        world.run_until(lambda: received == count)
+        world.remove(party)
+
+    _count(prefix, run)
+
+
+def _settings() -> ClientSettings:
+    return ClientSettings(
+        ingress_channel=f"aeron:udp?term-length={TERM_LENGTH_BYTES}", egress_term_length_bytes=TERM_LENGTH_BYTES
+    )
+
+
+def _connect(world: Lockstep, client: ClusterClient, transport: ClientTransport) -> None:
+    assert transport.descriptor is not None
+    party = Party("client", transport.descriptor, client.poll)
+    world.add(party)
+    world.run_until(lambda: client.is_connected)
+    world.remove(party)
+
+
+def _count(prefix: str, run: Callable[[int, int], None]) -> None:
+    for name, (count, window) in PHASES.items():
+        run(count // 4, window)
+        gc.collect()
+        begin_phase(f"{prefix}, {name}")
+        run(count, window)
+        end_phase(f"{prefix}, {name}")
+
+
+def main() -> None:
+    gc.disable()
+    for prefix, make_service, drive in (("native", NativeEcho, drive_native), ("python", Echo, drive_python)):
+        world = Lockstep(make_service)
+        try:
+            drive(world, prefix)
+        finally:
+            world.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""A message costs no more than it did: the budget, guarded without a clock.
+
+When a count has grown and must: `make budget` writes the table anew; the commit says why.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.budget.counts import (
+    GROWTH_MAX,
+    GROWTH_MAX_OTHER_COMPILER,
+    ROLES,
+    TABLE,
+    Counts,
+    count_calls,
+    count_instructions,
+    find_growth,
+    made_with,
+    read_calls,
+    read_instructions,
+)
+from tests.budget.lockstep import PHASES
+
+ADVICE = "make it cheaper, or, where it must be so, run `make budget` and say why in the commit"
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(TABLE.read_text())
+    return found
+
+
+def demand_no_growth(what: str, now: Counts, table: dict[str, Any], growth_max: float) -> None:
+    for phase, roles in now.items():
+        assert set(roles) == set(ROLES), f"{phase}: not every role was seen"
+    assert set(now) == set(table)
+    lines = find_growth(what, now, table, growth_max)
+    assert not lines, "\n".join([*lines, ADVICE])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_message_makes_no_more_system_calls(table: dict[str, Any]) -> None:
+    demand_no_growth("system calls", count_calls(), table["system_calls"], GROWTH_MAX)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_message_takes_no_more_instructions(table: dict[str, Any]) -> None:
+    growth_max = GROWTH_MAX if made_with() == table["made_with"] else GROWTH_MAX_OTHER_COMPILER
+    demand_no_growth("instructions", count_instructions(), table["instructions"], growth_max)
+
+
+def test_the_table_has_every_phase_and_role(table: dict[str, Any]) -> None:
+    phases = {f"{half}, {phase}" for half in ("native", "python") for phase in PHASES}
+    for counts in (table["system_calls"], table["instructions"]):
+        assert set(counts) == phases
+        assert all(set(roles) == set(ROLES) for roles in counts.values())
+
+
+def test_growth_beyond_the_bound_is_told_with_what_has_grown() -> None:
+    table = {"native, round trips": {"leader": {"total": 7.0, "recvmmsg": 2.0}, "client": 1000}}
+    now = {"native, round trips": {"leader": {"total": 8.0, "recvmmsg": 2.0, "pread64": 1.0}, "client": 1049}}
+    assert find_growth("calls", now, table, 0.05) == [
+        "calls of one message, native, round trips, leader: 8, was 7; pread64 0 -> 1"
+    ]
+    now["native, round trips"]["client"] = 1051
+    assert len(find_growth("calls", now, table, 0.05)) == 2
+
+
+def test_only_calls_of_a_turn_within_a_phase_count() -> None:
+    count = PHASES["round trips"][0]
+    mark = '7 access("/ordo-budget {}", F_OK) = -1 ENOENT (No such file or directory)'
+    turn = [mark.format("turn follower"), "7 recvmmsg(3, ...) = 1", "7 +++ noise", mark.format("rest"), "7 poll() = 0"]
+    lines = [*turn, mark.format("begin native, round trips"), *turn * count, mark.format("end native, round trips")]
+    assert read_calls([*lines, *turn]) == {"native, round trips": {"follower": {"total": 0.5, "recvmmsg": 0.5}}}
+
+
+def test_instructions_of_a_turn_are_its_own_and_those_of_what_it_calls() -> None:
+    count = PHASES["round trips"][0]
+    text = f"""desc: Trigger: Client Request: native, round trips
+fn=(1) __pyx_pw_5tests_6budget_5turns_5turn_of_leader
+10 {count}
++2 {count}
+cfn=(2) work
+calls=3 20
++1 {5 * count}
+* {count}
+fn=(2)
+20 {5 * count}
+fn=(3) __pyx_pw_5tests_6budget_5turns_7turn_of_follower
+7 {4 * count}
+fn=(1)
+12 {2 * count}
+"""
+    assert read_instructions(text) == ("native, round trips", {"follower": 2, "leader": 10})
