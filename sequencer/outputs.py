@@ -150,6 +150,7 @@ class OutputClient(ClusterClient):
         )
         self._requests = self.outputs
         self._loop.set_on_answer(self.outputs.on_answer)
+        self._work_at_polls()
 
 
 def _refuse_to_wait(_: PendingRequest, __: float | None) -> None:

@@ -19,7 +19,16 @@ from typing import NamedTuple, TypeAlias
 
 from runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
 from service_api.native import Header, SinkSession
-from service_api.service import ClientSession, CloseReason, OfferResult, Payload, Role, Service, TimeUnit
+from service_api.service import (
+    ClientSession,
+    CloseReason,
+    ClusteredService,
+    OfferResult,
+    Payload,
+    Role,
+    Service,
+    TimeUnit,
+)
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
@@ -104,16 +113,66 @@ class HarnessSession(SinkSession):
             self._cluster.close_client_session(self.id)
 
 
+class HarnessRun:
+    """What `on_session_messages` gets from a harness: messages that follow on one another among its inputs."""
+
+    def __init__(self, harness: ServiceHarness, first: Message) -> None:
+        self._harness = harness
+        self._next: Message | None = first
+        self._reply: bytes | None = None
+        self.is_within = False
+        self.session: HarnessSession | None = None
+        self.timestamp = 0
+        self.header = harness._header
+
+    def __iter__(self) -> HarnessRun:
+        return self
+
+    def __next__(self) -> bytes:
+        self.end()
+        item = self._next or self._harness._take_message()
+        self._next = None
+        if item is None:
+            raise StopIteration
+        self.timestamp = item.timestamp
+        self.session = self._harness._begin_message(item)
+        self.is_within = True
+        return item.payload
+
+    def reply(self, payload: Payload) -> None:
+        """Answers the message that was taken last."""
+        if not self.is_within or self._reply is not None:
+            raise ServiceCallError("messages.reply answers the message that was taken last, once")
+        self._reply = bytes(payload)
+
+    def end(self) -> None:
+        """The message that was taken last is done with."""
+        if self.is_within:
+            self.is_within = False
+            self._harness._end_message(self.session, self._reply)
+            self._reply = None
+
+
 class ServiceHarness:
-    """Runs one service, and is its `Cluster`. `role` FOLLOWER mocks egress as a follower does."""
+    """Runs one service, and is its `Cluster`. `role` FOLLOWER mocks egress as a follower does.
+
+    `joins_messages=False` calls `on_session_messages` for each message alone.
+    """
 
     member_id = 0
     time_unit = TimeUnit.MILLIS
 
     def __init__(
-        self, make_service: Callable[[], Service], *, role: Role = Role.LEADER, snapshot: HarnessSnapshot | None = None
+        self,
+        make_service: Callable[[], Service],
+        *,
+        role: Role = Role.LEADER,
+        snapshot: HarnessSnapshot | None = None,
+        joins_messages: bool = True,
     ) -> None:
         self.role = role
+        self._joins_messages = joins_messages
+        self._inputs: deque[Input] = deque()
         self.log_position = 0
         self.time = 0
         self.effects: list[Effect] = []
@@ -133,8 +192,9 @@ class ServiceHarness:
 
     def execute(self, *inputs: Input) -> ServiceHarness:
         """Executes inputs in order, and after each one the service's own messages."""
-        for item in inputs:
-            self._execute(item)
+        self._inputs.extend(inputs)
+        while self._inputs:
+            self._execute(self._inputs.popleft())
             while self._offered:
                 self._execute(Message(None, self.time, self._offered.popleft()))
         return self
@@ -212,18 +272,18 @@ class ServiceHarness:
     # Executing
 
     def _execute(self, item: Input) -> None:
-        if not isinstance(item, Query):
-            self.time = max(self.time, item.timestamp)
-        if isinstance(item, AdvanceTime):
-            self._fire_timers(item.timestamp)
+        if isinstance(item, Message):
+            self._on_message(item)
             return
         if isinstance(item, Query):
             self.effects.append(Effect("answer", 0, self.query(item.payload)))
             return
-        self._advance(len(item.payload) if isinstance(item, Message) else 0)
-        if isinstance(item, Message):
-            self._on_message(item)
-        elif isinstance(item, OpenSession):
+        self.time = max(self.time, item.timestamp)
+        if isinstance(item, AdvanceTime):
+            self._fire_timers(item.timestamp)
+            return
+        self._advance(0)
+        if isinstance(item, OpenSession):
             session = HarnessSession(self, item.session_id, item.encoded_principal)
             self._sessions[item.session_id] = session
             self._call("on_session_open", True, session, item.timestamp)
@@ -234,18 +294,61 @@ class ServiceHarness:
             self.snapshots.append(self.take_snapshot())
 
     def _on_message(self, item: Message) -> None:
+        if self._takes_runs:
+            self._on_messages(item)
+            return
+        session = self._begin_message(item)
+        try:
+            answer = self._call("on_session_message", True, session, item.timestamp, item.payload, self._header)
+        except Reject as why:
+            self._reject_message(session, why)
+        else:
+            self._end_message(session, answer)
+
+    def _on_messages(self, first: Message) -> None:
+        run = HarnessRun(self, first)
+        try:
+            self._call("on_session_messages", False, run)
+        except Reject as why:
+            if not run.is_within:
+                raise ServiceError(f"on_session_messages refused a message before it took one: {why}") from None
+            self._reject_message(run.session, why)
+            return
+        run.end()
+        if run._next is not None:
+            raise ServiceError("on_session_messages took no message: iterate over its argument")
+
+    @property
+    def _takes_runs(self) -> bool:
+        method = getattr(type(self.service), "on_session_messages", None)
+        return method not in (ClusteredService.on_session_messages, None)
+
+    def _take_message(self) -> Message | None:
+        """The next one of a run, if one follows."""
+        if not self._joins_messages or self._offered or not self._inputs or not isinstance(self._inputs[0], Message):
+            return None
+        item = self._inputs.popleft()
+        assert isinstance(item, Message)
+        return item
+
+    def _begin_message(self, item: Message) -> HarnessSession | None:
+        self.time = max(self.time, item.timestamp)
+        self._advance(len(item.payload))
+        self._may_call = True
         session = None if item.session_id is None else self._sessions[item.session_id]
         self._header.update(self.log_position, 0)
         if session is not None:
             session.identity = item.identity
-        try:
-            answer = self._call("on_session_message", True, session, item.timestamp, item.payload, self._header)
-        except Reject as why:
-            self._may_call = False
-            self.effects.append(Effect("reject", item.session_id or 0, str(why).encode()))
-            return
+        return session
+
+    def _end_message(self, session: HarnessSession | None, answer: bytes | None) -> None:
+        self._may_call = False
         if answer is not None and session is not None:
             self.effects.append(Effect("egress", session.id, bytes(answer)))
+
+    def _reject_message(self, session: HarnessSession | None, why: Reject) -> None:
+        self._may_call = False
+        self.effects.append(Effect("reject", 0 if session is None else session.id, str(why).encode()))
 
     def _fire_timers(self, timestamp: int) -> None:
         while self._timers and self._timers[0][0] <= timestamp:
@@ -296,12 +399,12 @@ def check_service(
     """Proves on these inputs that a service is deterministic and that its snapshots hold its whole state.
 
     Runs them twice on fresh services, then once more from a snapshot at each of `snapshot_points` places spread over
-    the inputs. Raises ServiceError (what it did differs) or SnapshotError (what a restored one does differs). Answers
-    the first run.
+    the inputs. A service that takes messages many at a time gets each alone in the second run. Raises ServiceError
+    (what it did differs) or SnapshotError (what a restored one does differs). Returns the first run.
     """
     items = list(inputs)
     first = ServiceHarness(make_service).execute(*items)
-    second = ServiceHarness(make_service).execute(*items)
+    second = ServiceHarness(make_service, joins_messages=False).execute(*items)
     _compare_effects(first.effects, second.effects, ServiceError, "a second run of the same inputs")
     expected = first.take_snapshot()
     if expected != second.take_snapshot():

@@ -34,6 +34,12 @@ class ClientCalls:
     _requests: ClientRequests | None
     _acknowledgements: Acknowledgements | None
     offer: Callable[[Payload], int]
+    offer_many: Callable[[Iterable[Payload]], int]
+    """`offer_many(payloads)` sends messages in order, in one go, never blocks, and returns how many were taken.
+
+    Fewer than all when there is no room, or no leader to send to: poll, and offer the rest. Raises ClusterError for a
+    message that is too long and SessionClosedError when the session is over; the messages before it were taken.
+    """
 
     # The client's
 
@@ -53,6 +59,10 @@ class ClientCalls:
     def _closed_error(self) -> SessionClosedError:
         raise NotImplementedError
 
+    def _work_at_polls(self) -> None:
+        """Requests or tracked messages need work at every poll from now on."""
+        raise NotImplementedError
+
     def _begin_acknowledging(self) -> None:
         """Messages are about to be tracked."""
         raise NotImplementedError
@@ -70,15 +80,14 @@ class ClientCalls:
         """
         if until:
             return self._send_until(payload, until, timeout_s)
-        driven_ns = self._loop.driven_ns
-        if driven_ns and self._transport.clock.now() - driven_ns > UNHEARD_NS and not self._loop.is_in_callback:
+        result = self._loop.send(payload)
+        if result == 0:
             self.poll()  # this process was stopped for a while: what was true before may be so no more
-        result = self.offer(payload)
+            result = self._loop.send(payload)
         if result < 0:
             result = self._send_slowly(payload, timeout_s)
-        number = self.last_number
-        self._loop.flush()
-        return HandedOver(result, number)
+            self._loop.flush()
+        return HandedOver(result, self.last_number)
 
     def _send_slowly(self, payload: Payload, timeout_s: float | None) -> int:
         deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
@@ -128,6 +137,7 @@ class ClientCalls:
         on_unsequenced: Callable[[Unsequenced], object] | None,
     ) -> None:
         settings = self.settings
+        self._work_at_polls()
         self._acknowledgements = Acknowledgements(
             self._link,
             self._loop,
@@ -251,6 +261,7 @@ class ClientCalls:
             wait=self._await_request,
         )
         self._loop.set_on_answer(requests.on_answer)
+        self._work_at_polls()
         return requests
 
     def _await_request(self, pending: PendingRequest, timeout_s: float | None) -> None:

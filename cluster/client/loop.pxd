@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from runtime.clock cimport Clock
+from runtime.native_vector cimport NativeVector
 from transport.client_core cimport ClientCore
 from transport.driver.media_driver cimport MediaDriver
 from transport.image cimport Assembler, Image
@@ -35,9 +36,17 @@ cdef class ClientLoop:
     cdef int64_t _message_bytes_max                # with its header, as far as the log takes it
     cdef MessageHandler _handler                   # None: `_on_message` is called
     cdef object _on_message
+    cdef object _on_messages                       # None: one message at a time
+    cdef NativeVector _payloads                    # back to back, for `_on_messages`
+    cdef NativeVector _lengths                     # int64_t each
+    cdef NativeVector _timestamps                  # int64_t each
     cdef object _on_event
     cdef object _on_offered
     cdef object _on_answer                         # None: nothing was requested
+    cdef object _on_tick
+    cdef object _on_poll                           # None: nothing is to be done each time
+    cdef public int64_t next_tick_ns               # when `poll` calls `_on_tick`
+    cdef readonly int64_t longest_stop_ns          # between two polls
     cdef bint _ingress_lost                        # an offer found it closed or not connected
     cdef bint _polling                             # a callback of poll_egress is running
     cdef int64_t _sent                             # messages since the last keep-alive
@@ -48,6 +57,7 @@ cdef class ClientLoop:
 
     cdef int64_t _offer_kept(self, bytes payload) except? -1
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
+    cdef int64_t _offer(self, payload) except? -100
     cpdef int enter(self) except -1
     cpdef void leave(self)
     cpdef int64_t drive(self) except -1
@@ -58,3 +68,5 @@ cdef class ClientLoop:
     cdef int _take(self, const uint8_t* message, int64_t length_bytes, Image image) except -1
     cdef int _take_answer(self, const uint8_t* message, int64_t length_bytes) except -1
     cdef int _follow_images(self) except -1
+    cdef int _collect(self, int64_t timestamp, const uint8_t* payload, int64_t length_bytes) except -1
+    cdef int _hand_out(self) except -1

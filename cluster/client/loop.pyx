@@ -2,6 +2,7 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 
 from cluster.wire.layout cimport (
     ANSWER_BLOCK,
@@ -20,12 +21,14 @@ from cluster.wire.layout cimport (
     template_id,
 )
 from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
+from runtime.native_vector cimport NativeVector
 from service_api.service import OfferResult
 from transport.image cimport Assembler, Fragment, Image
 from transport.logbuffer cimport ADMIN_ACTION, BACK_PRESSURED, CLOSED, MESSAGE_TOO_LONG, NOT_CONNECTED
 from transport.publication cimport ExclusivePublication
 from transport.subscription cimport Subscription
 
+from runtime.errors import ClusterError
 from transport.client_transport import ClientTransport
 
 cdef extern from "<sched.h>" nogil:
@@ -37,6 +40,7 @@ cdef enum:
     UNSENT_MAX = 32                    # offers after which the transport runs without being polled
     MESSAGE_BYTES_MAX = 1 << 30        # until the cluster has said what its log takes
     DRIVE_INTERVAL_NS = 1000000        # a client that only sends runs the whole transport so often
+    UNHEARD_NS = 1000000000            # after such a stop a client looks around before it sends
 
 
 cdef class MessageHandler:
@@ -58,6 +62,9 @@ cdef class ClientLoop:
         self._message_bytes_max = MESSAGE_BYTES_MAX
         self._images = ()
         self._assemblers = []
+        self._payloads = NativeVector(1)
+        self._lengths = NativeVector(sizeof(int64_t))
+        self._timestamps = NativeVector(sizeof(int64_t))
 
     # For the Python half
 
@@ -94,6 +101,16 @@ cdef class ClientLoop:
         offer is refused as BACK_PRESSURED."""
         self._kept = kept
         self._kept_bytes_max = bytes_max
+
+    def set_on_messages(self, on_messages):
+        """`on_messages(session_id, timestamps, lengths, payloads)` gets what the service sends, many at a time, in place
+        of `on_message`."""
+        self._on_messages = on_messages
+
+    def set_work(self, on_tick, on_poll):
+        """`on_tick(now_ns)` is called by `poll` once it is `next_tick_ns`, `on_poll(now_ns)` every time, unless None."""
+        self._on_tick = on_tick
+        self._on_poll = on_poll
 
     def note_sent(self):
         """Something was sent by other means than `offer`."""
@@ -134,18 +151,7 @@ cdef class ClientLoop:
         NOT_CONNECTED and CLOSED while there is no leader to send to, MESSAGE_TOO_LONG. Raises SessionClosedError when
         the session is over.
         """
-        cdef const uint8_t[::1] view
-        cdef int64_t result
-        if self._kept is not None:
-            payload = bytes(payload)
-        if PyBytes_CheckExact(payload):
-            if self._kept is None:
-                result = self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
-            else:
-                result = self._offer_kept(payload)
-        else:
-            view = memoryview(payload).cast("B")
-            result = self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
+        cdef int64_t result = self._offer(payload)
         if self.unsent >= UNSENT_MAX or result < 0:
             self._on_offered(result)
         return result if result > 0 else OfferResult(result)
@@ -167,6 +173,50 @@ cdef class ClientLoop:
         payload = self._kept.popleft()
         self.kept_bytes -= PyBytes_GET_SIZE(<bytes> payload) + KEPT_OVERHEAD_BYTES
         return payload
+
+    def offer_many(self, payloads):
+        """Sends messages in order, all at once, and returns how many were taken. Never blocks.
+
+        Fewer than all when there is no room, or no leader to send to: poll, and offer the rest. Raises ClusterError for
+        a message that is too long, SessionClosedError when the session is over; those before it were taken.
+        """
+        cdef int64_t result = 1
+        cdef Py_ssize_t count = 0
+        for payload in payloads:
+            result = self._offer(payload)
+            if result < 0:
+                break
+            count += 1
+        if self.unsent:
+            self.flush()
+        if result == MESSAGE_TOO_LONG:
+            raise ClusterError(f"message {count} of those offered is longer than the ingress or the cluster's log takes; "
+                               f"the {count} before it were taken")
+        if result < 0:
+            self._on_offered(result)
+        return count
+
+    def send(self, payload):
+        """Offers a message and sends it at once: a position, or a negative result code.
+
+        0: nothing was offered, since this client did not run for a while; what it knows may be so no more.
+        """
+        cdef int64_t result
+        if self.driven_ns and not self._polling and self._clock.nano_time() - self.driven_ns > UNHEARD_NS:
+            return 0
+        result = self._offer(payload)
+        if result > 0:
+            self.flush()
+        return result
+
+    cdef int64_t _offer(self, payload) except? -100:
+        cdef const uint8_t[::1] view
+        if self._kept is not None:
+            return self._offer_kept(bytes(payload))
+        if PyBytes_CheckExact(payload):
+            return self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+        view = memoryview(payload).cast("B")
+        return self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
 
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:
         cdef int64_t result = ADMIN_ACTION
@@ -256,6 +306,26 @@ cdef class ClientLoop:
         self._busy -= 1
         return 0
 
+    def poll(self, int limit):
+        """Runs the transport, hands out up to `limit` messages, and does what is due by time. Returns their number."""
+        cdef int64_t before_ns = self.driven_ns, now_ns
+        cdef int count
+        self.enter()
+        try:
+            now_ns = self.drive()
+            if before_ns and now_ns - before_ns > self.longest_stop_ns:
+                self.longest_stop_ns = now_ns - before_ns
+            count = self.poll_egress(limit)
+            if now_ns >= self.next_tick_ns:
+                self._on_tick(now_ns)
+            if self._on_poll is not None:
+                self._on_poll(now_ns)
+                if self.unsent:
+                    self.drive()
+        finally:
+            self._busy -= 1
+        return count
+
     cpdef int poll_egress(self, int limit) except -1:
         """Hands out up to `limit` messages; their number."""
         cdef int count = 0
@@ -285,6 +355,8 @@ cdef class ClientLoop:
                 assembler.consume(image, &fragment)
                 count += 1
                 self._take(fragment.payload, fragment.length_bytes, image)
+            if self._lengths.count:
+                self._hand_out()
         finally:
             self._polling = False
             image.publish_position()
@@ -294,6 +366,8 @@ cdef class ClientLoop:
         cdef int template = template_id(message, length_bytes)
         cdef int64_t prefix
         if template != SESSION_MESSAGE_HEADER_ID or length_bytes < SESSION_HEADER_LENGTH:
+            if self._lengths.count:
+                self._hand_out()             # what came before it is handed out before it
             if self._on_answer is not None and ordo_template_id(message, length_bytes) == ANSWER_ID \
                     and ordo_get_u16(message) >= ANSWER_BLOCK:
                 return self._take_answer(message, length_bytes)
@@ -307,8 +381,30 @@ cdef class ClientLoop:
         if self._handler is not None:
             return self._handler.on_message(self._session_id, ordo_get_i64(message + SESSION_HEADER_TIMESTAMP),
                                             message + prefix, length_bytes - prefix)
+        if self._on_messages is not None:
+            return self._collect(ordo_get_i64(message + SESSION_HEADER_TIMESTAMP), message + prefix,
+                                 length_bytes - prefix)
         self._on_message(self._session_id, ordo_get_i64(message + SESSION_HEADER_TIMESTAMP),
                          PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix))
+        return 0
+
+    cdef int _collect(self, int64_t timestamp, const uint8_t* payload, int64_t length_bytes) except -1:
+        """Keeps one message for `_hand_out`."""
+        cdef int64_t used = self._payloads.count
+        self._payloads.reserve(used + length_bytes)
+        if length_bytes:
+            memcpy(<uint8_t*> self._payloads.items + used, payload, length_bytes)
+        self._payloads.count = used + length_bytes
+        (<int64_t*> self._timestamps.append())[0] = timestamp
+        (<int64_t*> self._lengths.append())[0] = length_bytes
+        return 0
+
+    cdef int _hand_out(self) except -1:
+        timestamps, lengths = _numbers(self._timestamps), _numbers(self._lengths)
+        payloads = PyBytes_FromStringAndSize(<const char*> self._payloads.items, self._payloads.count)
+        for vector in (self._timestamps, self._lengths, self._payloads):
+            (<NativeVector> vector).truncate(0)
+        self._on_messages(self._session_id, timestamps, lengths, payloads)
         return 0
 
     cdef int _take_answer(self, const uint8_t* message, int64_t length_bytes) except -1:
@@ -320,3 +416,7 @@ cdef class ClientLoop:
             ordo_get_i64(message + ANSWER_LOG_POSITION), ordo_get_i32(message + ANSWER_STATUS),
             PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix))
         return 0
+
+
+def _numbers(NativeVector numbers):
+    return memoryview(PyBytes_FromStringAndSize(<const char*> numbers.items, 8 * numbers.count)).cast("q")

@@ -62,6 +62,7 @@ REOPEN_PAUSE_NS = 500_000_000
 """After a cluster has refused a new session to a client that stays, or has ended one so soon."""
 CLIENT_INFO = "name={} version={} commit=ordo"
 OnMessage = Callable[[int, int, bytes], object] | MessageHandler
+OnMessages = Callable[[int, memoryview, memoryview, bytes], object]
 
 
 class ClientState(Enum):
@@ -101,7 +102,9 @@ class ClusterClient(ClientCalls):
     `ingress_endpoints`: every member's `host:port` by member id, or in any order; or what returns them, such as
     `endpoints_from_dns` and `endpoints_from_file`; empty for an IPC ingress. Queries to learners need theirs by id.
     `egress_channel` is short for the setting of that name.
-    `on_message(session_id, timestamp, payload)` gets what the service sends, timestamp in cluster time;
+    `on_message(session_id, timestamp, payload)` gets what the service sends, timestamp in cluster time; or
+    `on_messages(session_id, timestamps, lengths, payloads)` gets all that one `poll` finds: sequences of ints, and one
+    bytes object that holds the payloads back to back;
     `on_session_event(code, detail)` what the cluster says of the session; `on_new_leader(leadership_term_id,
     leader_member_id, endpoints)` follows a failover, when offers are taken again; `on_challenge(challenge)` answers an
     authenticator with credentials. Callbacks come from `poll` and `send`.
@@ -117,8 +120,8 @@ class ClusterClient(ClientCalls):
 
     state: ClientState
     _keeper: SessionKeeper | None = None
-    _leader_heartbeat_timeout_ns = _opened_ns = _reopen_ns = _longest_stop_ns = 0
-    _deadline_ns = _next_tick_ns = _next_keep_alive_ns = 0
+    _leader_heartbeat_timeout_ns = _opened_ns = _reopen_ns = 0
+    _deadline_ns = _next_keep_alive_ns = 0
     _is_ending = _has_begun = False
     offer: Callable[[Payload], int]
     """`offer(payload)` sends one message (bytes or anything with a buffer) and never blocks.
@@ -135,6 +138,7 @@ class ClusterClient(ClientCalls):
         *,
         settings: ClientSettings | None = None,
         on_message: OnMessage | None = None,
+        on_messages: OnMessages | None = None,
         on_session_event: Callable[[EventCode, str], object] | None = None,
         on_new_leader: Callable[[int, int, dict[int, str]], object] | None = None,
         on_challenge: Callable[[bytes], bytes] | None = None,
@@ -151,9 +155,7 @@ class ClusterClient(ClientCalls):
         self.settings = settings or ClientSettings()
         if egress_channel is not None:
             self.settings = replace(self.settings, egress_channel=egress_channel)
-        on_message = on_message or (lambda session_id, timestamp, payload: None)
-        self._loop = ClientLoop(on_message, self._on_event, self._on_offered)
-        self.offer = self._loop.offer
+        self._make_loop(on_message, on_messages)
         self._named = NamedEndpoints(ingress_endpoints, self.settings.ingress_channel)
         self.ingress_endpoints = dict(self._named.table)
         self._on_client_event = on_event or (lambda event: None)
@@ -178,6 +180,16 @@ class ClusterClient(ClientCalls):
         except BaseException:
             self.close()
             raise
+
+    def _make_loop(self, on_message: OnMessage | None, on_messages: OnMessages | None) -> None:
+        if on_message is not None and on_messages is not None:
+            raise ConfigurationError("on_message and on_messages: give one of both")
+        on_message = on_message or (lambda session_id, timestamp, payload: None)
+        self._loop = ClientLoop(on_message, self._on_event, self._on_offered)
+        if on_messages is not None:
+            self._loop.set_on_messages(on_messages)
+        self.offer, self.offer_many = self._loop.offer, self._loop.offer_many
+        self._loop.set_work(self._tick, None)
 
     def _begin(self, journal: Journal | None) -> None:
         settings, client = self.settings, self._transport.client
@@ -252,25 +264,8 @@ class ClusterClient(ClientCalls):
 
         Raises SessionClosedError when the session is over.
         """
-        loop = self._loop
-        loop.enter()
-        try:
-            driven_ns = loop.driven_ns
-            now_ns = self._drive()
-            if driven_ns:
-                self._longest_stop_ns = max(self._longest_stop_ns, now_ns - driven_ns)
-            count = loop.poll_egress(limit)
-            if now_ns >= self._next_tick_ns:
-                self._tick(now_ns)
-            if self._acknowledgements is not None:
-                self._acknowledgements.work(now_ns)
-            if self._requests is not None:
-                self._requests.work(now_ns)
-            if loop.unsent and (self._requests is not None or self._acknowledgements is not None):
-                self._drive()
-        finally:
-            loop.leave()
-        if self.state is ClientState.CLOSED and not count:
+        count = self._loop.poll(limit)
+        if not count and self.state is ClientState.CLOSED:
             raise self._closed_error()
         return count
 
@@ -408,8 +403,18 @@ class ClusterClient(ClientCalls):
         else:
             self._drive()
 
+    def _work_at_polls(self) -> None:
+        self._loop.set_work(self._tick, self._work_calls)
+
+    def _work_calls(self, now_ns: int) -> None:
+        """What requests and tracked messages need at every poll."""
+        if self._acknowledgements is not None:
+            self._acknowledgements.work(now_ns)
+        if self._requests is not None:
+            self._requests.work(now_ns)
+
     def _tick(self, now_ns: int) -> None:
-        self._next_tick_ns = now_ns + TICK_INTERVAL_NS
+        self._loop.next_tick_ns = now_ns + TICK_INTERVAL_NS
         if self.state is ClientState.CONNECTED:
             self._watch_leader(now_ns)
         elif self.state is ClientState.CONNECTING:
@@ -425,7 +430,7 @@ class ClusterClient(ClientCalls):
             if now_ns >= self._reopen_ns:
                 self._begin_connect(self.ingress_endpoints)
             return
-        self._next_tick_ns = 0
+        self._loop.next_tick_ns = 0
         try:
             self._connect.work(now_ns)
         except ClusterTimeoutError as error:
@@ -569,8 +574,8 @@ class ClusterClient(ClientCalls):
         if self.leader_member_id not in self._ingress_publications.connected:
             return "the leader is gone and no new one was announced in time"
         why = "it was closed, or the way from the leader is cut"
-        if self._longest_stop_ns > UNHEARD_NS:
-            why = f"this client did not run for {self._longest_stop_ns / 1e9:.1f} s, and was given up"
+        if self._loop.longest_stop_ns > UNHEARD_NS:
+            why = f"this client did not run for {self._loop.longest_stop_ns / 1e9:.1f} s, and was given up"
         return f"leader {self.leader_member_id} is there, and sends nothing to this session any more: {why}"
 
     def _await_new_leader_connection(self, now_ns: int) -> None:
@@ -582,7 +587,7 @@ class ClusterClient(ClientCalls):
         elif now_ns > self._deadline_ns:
             self._become_closed(f"the new leader {self.leader_member_id} does not accept a connection")
         else:
-            self._next_tick_ns = 0
+            self._loop.next_tick_ns = 0
 
     def _become_closed(self, reason: str) -> None:
         if self.state is ClientState.CLOSED:
@@ -607,7 +612,7 @@ class ClusterClient(ClientCalls):
         self._reopen_ns = self._opened_ns + REOPEN_PAUSE_NS
         if self._transport.clock.now() >= self._reopen_ns:
             self._begin_connect(self.ingress_endpoints)
-        self._next_tick_ns = 0
+        self._loop.next_tick_ns = 0
 
     @property
     def _stays(self) -> bool:
@@ -632,7 +637,7 @@ class ClusterClient(ClientCalls):
         table, values = found
         if self._connect is not None:
             now_ns = self._transport.clock.now()
-            self._next_tick_ns = 0
+            self._loop.next_tick_ns = 0
             try:
                 self._connect.on_event(table, values, image, now_ns)
             except SessionRejectedError as error:
@@ -665,7 +670,7 @@ class ClusterClient(ClientCalls):
         self._open_ingress()
         self.state = ClientState.AWAIT_NEW_LEADER_CONNECTION
         self._deadline_ns = self._transport.clock.now() + to_ns(self.settings.message_timeout_s)
-        self._next_tick_ns = 0
+        self._loop.next_tick_ns = 0
 
     def _is_news(self, event: Any) -> bool:
         """Whether an event says something new. One of the present term does where the leader was not known."""

@@ -12,6 +12,9 @@ from transport.image cimport Fragment
 from transport.publication cimport Publication
 from transport.subscription cimport Subscription
 
+cdef class ContainerSession
+cdef class MessageRun
+
 cdef class ContainerLoop(Agent):
     """What happens once a message. The rest is its Python subclass, called by the methods `on_*` and `tick`.
 
@@ -21,6 +24,7 @@ cdef class ContainerLoop(Agent):
     cdef readonly object service
     cdef NativeClusteredService _native            # None for a service in Python
     cdef object _on_message                        # bound on_session_message of a service in Python
+    cdef object _on_messages                       # bound on_session_messages when the service overrides it
     cdef object _background                        # bound do_background_work when the service overrides it
     cdef RecordingReader _reader
     cdef Counter _commit
@@ -50,18 +54,43 @@ cdef class ContainerLoop(Agent):
     cdef public dict marks                         # None, or by position: text of what is left out, None: wait before it
     cdef bytes _reply                              # to the message being executed, or None
     cdef ContainerSession _current                 # whose message is being executed, or None
+    cdef Identity _identity                        # whose request is being executed, or None
+    cdef MessageRun _run
+    cdef int _run_state
+    cdef int _run_count                            # records that the run has taken
+    cdef int _run_limit
+    cdef int64_t _run_commit
+    cdef object _run_error                         # in the log behind the run: for who runs the container
+    cdef object _run_failure                       # at a message of the run
+    cdef Fragment _fragment                        # the message being executed, or the record behind the run
+    cdef bint _has_next                            # `_fragment` was read, and is to be executed next
+    cdef int64_t _next_start
     cdef readonly EgressBuffers egress             # what clients did not take
 
     cdef int _execute(self) except -1
     cdef int _work_egress(self) except -1
     cdef int _work_queries(self) except -1
-    cdef int _execute_record(self, const Fragment* fragment) except -1
-    cdef int _execute_message(self, const Fragment* fragment) except -1
-    cdef int _execute_request(self, const Fragment* fragment) except -1
-    cdef int _execute_once(self, ContainerSession session, Identity identity, const Fragment* fragment) except -1
-    cdef int _call_service(self, ContainerSession session, const Fragment* fragment) except -1
+    cdef int _execute_record(self, const Fragment* fragment, bint is_message) except -1
+    cdef int _call_service(self, const Fragment* fragment) except -1
+    cdef bint _begin_message(self, const Fragment* fragment) except -1
+    cdef bint _admit_request(self, const Fragment* fragment, ContainerSession session) except -1
+    cdef int _end_message(self) except -1
+    cdef int _reject_message(self, str why) except -1
+    cdef int _end_request(self, int32_t status, bytes payload) except -1
+    cdef int _forget_request(self) except -1
+    cdef int _execute_run(self, const Fragment* first, int64_t commit, int limit) except -1
+    cdef int _call_service_with_run(self) except -1
+    cdef bytes _next_of_run(self)
+    cdef bint _read_of_run(self) noexcept
     cdef ContainerSession _find_session(self, int64_t session_id)
     cdef bint _leads_now(self) noexcept nogil
+
+cdef class MessageRun:
+    """Committed messages that follow on one another, as `on_session_messages` gets them; see service_api.message_run.
+
+    Each step ends the message before it and begins the next one, so all is as if each came alone.
+    """
+    cdef ContainerLoop _loop
 
 cdef class ContainerSession(NativeSession):
     """A client's session in the container. Its publication is there only while this member leads."""

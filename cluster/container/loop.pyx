@@ -45,16 +45,23 @@ from service_api.service import OfferResult
 
 cdef enum:
     RECORD_LIMIT_DEFAULT = 64
+    RUN_IDLE = 0                       # no run is being executed
+    RUN_BEGINS = 1                     # its first message was read
+    RUN_WITHIN = 2                     # the service executes a message
+    RUN_BETWEEN = 3                    # a message has ended
+    RUN_OVER = 4                       # there is none left
 
 cdef int64_t TICK_INTERVAL_NS = 25_000_000
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFFLL
 NO_QUERY = INT64_MAX
+MESSAGE_CALLBACKS = ("on_session_message", "on_session_messages")
 
 
 cdef class ContainerLoop(Agent):
     def __init__(self, service):
         self.set_service(service)
         self._header = Header()
+        self._run = MessageRun(self)
         self._sessions = {}
         self.egress = EgressBuffers(self.encode_gap)
         self.requests = RequestTable()
@@ -69,6 +76,7 @@ cdef class ContainerLoop(Agent):
         self.service = service
         self._native = service if isinstance(service, NativeClusteredService) else None
         self._on_message = None if self._native is not None else service.on_session_message
+        self._on_messages = service.on_session_messages if self._native is None and overrides_runs(service) else None
         self._background = service.do_background_work if overrides_background_work(service) else None
 
     def follow(self, RecordingReader reader not None, Counter commit not None, Counter leader_term not None,
@@ -186,21 +194,33 @@ cdef class ContainerLoop(Agent):
         cdef Fragment fragment
         cdef int64_t commit = self._commit.get()
         cdef int64_t executed, before
+        cdef bint is_message
         cdef int count = 0
         if self._reader.position >= commit:
             return 0
         executed = commit                 # also where that is inside of a record whose end is not committed
         while True:
-            before = self._reader.position
-            if self._reader.next(&fragment, commit) != 1:
-                break
-            if self.marks is not None and self.waits_before(fragment.position):
-                self._reader.seek(before)
-                executed = before
-                break
-            self._execute_record(&fragment)
-            count += 1
-            if count == self.record_limit or self.hold:
+            if self._has_next:            # a run of messages has ended before it
+                self._has_next = False
+                fragment = self._fragment
+            else:
+                before = self._reader.position
+                if self._reader.next(&fragment, commit) != 1:
+                    break
+                if self.marks is not None and self.waits_before(fragment.position):
+                    self._reader.seek(before)
+                    executed = before
+                    break
+            is_message = _is_message(&fragment)
+            if is_message and self._on_messages is not None:
+                count += self._execute_run(&fragment, commit, self.record_limit - count)
+            else:
+                self._execute_record(&fragment, is_message)
+                count += 1
+            if count >= self.record_limit or self.hold:
+                if self._has_next:
+                    self._has_next = False
+                    self._reader.seek(self._next_start)
                 executed = self._reader.position
                 break
         self.executed_position = executed
@@ -229,111 +249,206 @@ cdef class ContainerLoop(Agent):
             count += self.answer_queries()
         return count
 
-    cdef int _execute_record(self, const Fragment* fragment) except -1:
-        cdef int template = template_id(fragment.payload, fragment.length_bytes)
+    cdef int _execute_record(self, const Fragment* fragment, bint is_message) except -1:
         try:
-            if template == SESSION_MESSAGE_HEADER_ID and fragment.length_bytes >= SESSION_HEADER_LENGTH:
-                self._execute_message(fragment)
-            elif is_request(fragment.payload, fragment.length_bytes):
-                self._execute_request(fragment)
-            else:
+            if not is_message:
                 self.on_record(
                     PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes), fragment.position)
+            elif self._begin_message(fragment):
+                self._call_service(fragment)
         except Exception as error:
+            self._forget_request()
             if not self.on_failure(error, fragment.position):
                 raise
         self.may_call = False
         return 0
 
-    cdef int _execute_message(self, const Fragment* fragment) except -1:
+    cdef int _call_service(self, const Fragment* fragment) except -1:
+        """Has the service execute the message that was begun, and ends it."""
+        cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(fragment.payload)
+        try:
+            if self._native is not None:
+                self._native.on_message(self._current, self.time, fragment.payload + prefix,
+                                        fragment.length_bytes - prefix, fragment.position)
+            else:
+                result = self._on_message(self._current, self.time, _payload_of(fragment), self._header)
+                if result is not None:
+                    self.set_reply(result)
+        except Reject as why:
+            return self._reject_message(str(why))
+        return self._end_message()
+
+    # A message is begun, executed by the service, and ended or rejected; alone, or in a run.
+
+    cdef bint _begin_message(self, const Fragment* fragment) except -1:
+        """False when the service is not to see it: it is done with then."""
         cdef int64_t session_id = ordo_get_i64(fragment.payload + SESSION_HEADER_SESSION_ID)
-        cdef ContainerSession session = None
         self.time = ordo_get_i64(fragment.payload + SESSION_HEADER_TIMESTAMP)
         self.log_position = fragment.position
-        if session_id >= 0:
-            session = self._find_session(session_id)
-            if session is None:
+        self._reply = None
+        if template_id(fragment.payload, fragment.length_bytes) != SESSION_MESSAGE_HEADER_ID:
+            if not self._admit_request(fragment, self._find_session(session_id)):
+                return False
+        elif session_id < 0:
+            self._current = None
+        else:
+            self._current = self._find_session(session_id)
+            if self._current is None:
                 self.on_unknown_session(session_id)
-                return 0
-            if session.next_number >= 0:
-                session.next_number += 1
-        try:
-            self._call_service(session, fragment)
-        except Reject as why:
-            self.messages_rejected += 1
-            self.on_rejected(session, str(why))
-            return 0
-        if self._reply is not None and session is not None:
-            session.offer_native(<const uint8_t*> PyBytes_AS_STRING(self._reply), PyBytes_GET_SIZE(self._reply))
-        return 0
+                return False
+            if self._current.next_number >= 0:
+                self._current.next_number += 1
+        if self.marks is not None and fragment.position in self.marks:
+            self._reject_message(self.marks[fragment.position])
+            return False
+        self.callback = "on_session_message"
+        self.may_call = True
+        self.messages_executed += 1
+        self._header.position = fragment.position
+        self._header.leadership_term_id = self.leadership_term_id
+        return True
 
-    cdef int _execute_request(self, const Fragment* fragment) except -1:
-        """A request of a session that was closed before is left out: its client sends it again with another one."""
+    cdef bint _admit_request(self, const Fragment* fragment, ContainerSession session) except -1:
+        """True for one that is to be executed. A request of a session that was closed before is left out: its client
+        sends it again with another one."""
         cdef const uint8_t* record = fragment.payload
         cdef int64_t open_position = ordo_get_i64(record + REQUEST_OPEN_POSITION)
         cdef int64_t number = ordo_get_i64(record + REQUEST_NUMBER)
-        cdef ContainerSession session = self._find_session(ordo_get_i64(record + SESSION_HEADER_SESSION_ID))
         cdef Identity identity
         cdef int verdict
-        self.time = ordo_get_i64(record + SESSION_HEADER_TIMESTAMP)
-        self.log_position = fragment.position
         if session is None:
-            return 0
+            return False
         identity = self.requests.find(open_position, session.encoded_principal, self.time)
         if identity is None:
             session.answer(open_position, number, fragment.position, ANSWER_UNKNOWN, b"the identity is not known")
-            return 0
+            return False
         verdict = self.requests.admit(identity, number, ordo_get_i64(record + REQUEST_CONFIRMED), self.time)
         if verdict == EXECUTE:
-            self._execute_once(session, identity, fragment)
-        elif verdict == REPEATED:
+            self._current = session
+            self._identity = identity
+            session.identity = identity.identity
+            return True
+        if verdict == REPEATED:
             self.requests_repeated += 1
             log_position, status, payload = identity.get_answer(number)
             session.answer(open_position, number, log_position, status, payload)
         elif verdict == WAIT:
             session.answer(open_position, number, fragment.position, ANSWER_WAIT, b"too many answers are kept")
+        return False
+
+    cdef int _end_message(self) except -1:
+        """The service has executed it: its answer is sent, and kept if it was a request."""
+        if self._identity is not None:
+            return self._end_request(ANSWER_OK, b"" if self._reply is None else self._reply)
+        if self._reply is not None and self._current is not None:
+            self._current.offer_native(<const uint8_t*> PyBytes_AS_STRING(self._reply), PyBytes_GET_SIZE(self._reply))
         return 0
 
-    cdef int _execute_once(self, ContainerSession session, Identity identity, const Fragment* fragment) except -1:
-        cdef int32_t status = ANSWER_OK
-        cdef bytes payload
-        session.identity = identity.identity
-        try:
-            self._call_service(session, fragment)
-            payload = b"" if self._reply is None else self._reply
-        except Reject as why:
-            self.messages_rejected += 1
-            status, payload = ANSWER_REJECTED, str(why).encode()
-        finally:
-            session.identity = None
+    cdef int _reject_message(self, str why) except -1:
+        """The service has refused it, or it is left out."""
+        self.messages_rejected += 1
+        if self._identity is not None:
+            return self._end_request(ANSWER_REJECTED, why.encode())
+        self.on_rejected(self._current, why)
+        return 0
+
+    cdef int _end_request(self, int32_t status, bytes payload) except -1:
+        cdef Identity identity = self._identity
+        self._forget_request()
         if PyBytes_GET_SIZE(payload) > self.requests.answer_bytes_max:
             status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes" % len(payload)
-        self.requests.keep(identity, fragment.position, status, payload)
-        session.answer(identity.open_position, identity.number, fragment.position, status, payload)
+        self.requests.keep(identity, self.log_position, status, payload)
+        self._current.answer(identity.open_position, identity.number, self.log_position, status, payload)
         return 0
 
-    cdef int _call_service(self, ContainerSession session, const Fragment* fragment) except -1:
-        """Leaves the answer, if there is one, in `_reply`."""
-        cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(fragment.payload)
-        cdef const uint8_t* payload = fragment.payload + prefix
-        cdef int64_t length_bytes = fragment.length_bytes - prefix
-        self._reply = None
-        if self.marks is not None and fragment.position in self.marks:
-            raise Reject(self.marks[fragment.position])
-        self._current = session
-        self.callback = "on_session_message"
-        self.may_call = True
-        self.messages_executed += 1
-        if self._native is not None:
-            self._native.on_message(session, self.time, payload, length_bytes, fragment.position)
-            return 0
-        self._header.position = fragment.position
-        self._header.leadership_term_id = self.leadership_term_id
-        result = self._on_message(session, self.time, PyBytes_FromStringAndSize(<const char*> payload, length_bytes),
-                                  self._header)
-        if result is not None:
-            self.set_reply(result)
+    cdef int _forget_request(self) except -1:
+        if self._identity is not None:
+            self._identity = None
+            self._current.identity = None
         return 0
+
+    # A run of messages in one call of the service
+
+    cdef int _execute_run(self, const Fragment* first, int64_t commit, int limit) except -1:
+        """Executes messages from the first on, as many as follow on one another, at least one: how many records."""
+        self._fragment = first[0]
+        self._run_commit = commit
+        self._run_limit = limit
+        self._run_count = 0
+        self._run_error = None
+        self._run_state = RUN_BEGINS
+        try:
+            self._call_service_with_run()
+        except Exception as error:
+            self._run_state = RUN_IDLE
+            self._forget_request()
+            if not self.on_failure(error, self._fragment.position):
+                raise
+        self._run_state = RUN_IDLE
+        self.may_call = False
+        if self._run_error is not None:
+            error, self._run_error = self._run_error, None
+            raise error
+        return self._run_count
+
+    cdef int _call_service_with_run(self) except -1:
+        try:
+            result = self._on_messages(self._run)
+        except Reject as why:
+            if self._run_state != RUN_WITHIN:
+                raise ServiceError(f"on_session_messages refused a message before it took one: {why}")
+            return self._reject_message(str(why))
+        if self._run_failure is not None:
+            failure, self._run_failure = self._run_failure, None
+            raise failure
+        if result is not None:
+            raise ServiceError("on_session_messages returned something: answer with messages.reply")
+        if self._run_state == RUN_BEGINS:
+            raise ServiceError("on_session_messages took no message: iterate over its argument")
+        if self._run_state == RUN_WITHIN:
+            self._end_message()
+        return 0
+
+    cdef bytes _next_of_run(self):
+        """Ends the message before, and begins the next one: its payload, or None when the run is over. What goes wrong
+        here is not the service's to catch."""
+        try:
+            if self._run_state == RUN_WITHIN:
+                self._run_state = RUN_BETWEEN
+                self.may_call = False
+                self._end_message()
+            while self._run_state == RUN_BEGINS or (self._run_state == RUN_BETWEEN and self._read_of_run()):
+                self._run_state = RUN_BETWEEN
+                self._run_count += 1
+                if self._begin_message(&self._fragment):
+                    self.callback = "on_session_messages"
+                    self._run_state = RUN_WITHIN
+                    return _payload_of(&self._fragment)
+        except Exception as error:
+            self._run_failure = error
+        if self._run_state != RUN_IDLE:
+            self._run_state = RUN_OVER
+        return None
+
+    cdef bint _read_of_run(self) noexcept:
+        """Goes to the next record, if it is a message that may be executed now."""
+        cdef int64_t before = self._reader.position
+        if self._run_count == self._run_limit or self.hold:
+            return False
+        try:
+            if self._reader.next(&self._fragment, self._run_commit) != 1:
+                return False
+            if self.marks is not None and self.waits_before(self._fragment.position):
+                self._reader.seek(before)
+                return False
+        except Exception as error:
+            self._run_error = error
+            return False
+        if _is_message(&self._fragment):
+            return True
+        self._has_next = True
+        self._next_start = before
+        return False
 
     def set_reply(self, payload):
         """The answer to the message being executed."""
@@ -397,6 +512,38 @@ cdef class ContainerLoop(Agent):
         raise NotImplementedError
 
 
+cdef class MessageRun:
+    def __init__(self, ContainerLoop loop not None):
+        self._loop = loop
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        payload = self._loop._next_of_run()
+        if payload is None:
+            raise StopIteration
+        return payload
+
+    @property
+    def session(self):
+        return self._loop._current
+
+    @property
+    def timestamp(self):
+        return self._loop.time
+
+    @property
+    def header(self):
+        return self._loop._header
+
+    def reply(self, payload):
+        """See service_api.message_run.MessageRun."""
+        if self._loop._run_state != RUN_WITHIN:
+            raise ServiceCallError("messages.reply answers the message that was taken last, before the next one is taken")
+        self._loop.set_reply(payload)
+
+
 cdef class ContainerSession(NativeSession):
     def __init__(self, ContainerLoop loop not None, int64_t session_id, int32_t response_stream_id,
                  str response_channel not None, bytes encoded_principal not None):
@@ -436,7 +583,7 @@ cdef class ContainerSession(NativeSession):
 
     def reply(self, payload):
         """See service_api.service.ClientSession."""
-        if not self._loop.may_call or self._loop.callback != "on_session_message":
+        if not self._loop.may_call or self._loop.callback not in MESSAGE_CALLBACKS:
             raise ServiceCallError(f"session.reply is not allowed from {self._loop.callback}; see service_api.service")
         if self._loop._current is not self:
             raise ServiceCallError("session.reply answers the message being executed; others get theirs by session.offer")
@@ -501,3 +648,21 @@ def overrides_background_work(service):
     from service_api.service import ClusteredService
     method = getattr(type(service), "do_background_work", None)
     return method not in (ClusteredService.do_background_work, NativeClusteredService.do_background_work, None)
+
+
+def overrides_runs(service):
+    """True when a service takes messages many at a time."""
+    from service_api.service import ClusteredService
+    return getattr(type(service), "on_session_messages", None) not in (ClusteredService.on_session_messages, None)
+
+
+cdef bint _is_message(const Fragment* fragment) noexcept nogil:
+    """A client's or a service's message, or a request."""
+    if template_id(fragment.payload, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID:
+        return fragment.length_bytes >= SESSION_HEADER_LENGTH
+    return is_request(fragment.payload, fragment.length_bytes)
+
+
+cdef bytes _payload_of(const Fragment* fragment):
+    cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(fragment.payload)
+    return PyBytes_FromStringAndSize(<const char*> fragment.payload + prefix, fragment.length_bytes - prefix)

@@ -24,7 +24,12 @@ HOLD_FAILURE = 32
 """The service failed at a record."""
 RECORD_CALLBACKS = frozenset(
     (
-        *("on_session_message", "on_session_open", "on_session_close", "on_timer_event", "on_new_leadership_term"),
+        "on_session_message",
+        "on_session_messages",
+        "on_session_open",
+        "on_session_close",
+        "on_timer_event",
+        "on_new_leadership_term",
         "upgrade",
     )
 )

@@ -19,25 +19,30 @@ from transport.client_transport import ClientTransport
 class NativeLoad:
     """`session_count` sessions of one process, on one thread, that send messages of `size_bytes` and take their echoes.
 
+    `mtu_bytes` is that of what they send; the members' drivers say what comes back.
+
     Raises ClusterTimeoutError when an echo is missing, out of order, or does not come for 20 s.
     """
 
-    def __init__(self, ingress_endpoints: Mapping[int, str], size_bytes: int, session_count: int = 1) -> None:
+    def __init__(
+        self, ingress_endpoints: Mapping[int, str], size_bytes: int, session_count: int = 1, mtu_bytes: int = 1408
+    ) -> None:
         self._stack = ExitStack()
         try:
-            self._open(ingress_endpoints, size_bytes, session_count)
+            self._open(ingress_endpoints, size_bytes, session_count, mtu_bytes)
         except BaseException:
             self._stack.close()
             raise
 
-    def _open(self, ingress_endpoints: Mapping[int, str], size_bytes: int, session_count: int) -> None:
+    def _open(self, ingress_endpoints: Mapping[int, str], size_bytes: int, session_count: int, mtu_bytes: int) -> None:
         transport = ClientTransport.embedded("bench")
         self._stack.callback(transport.close)
         assert transport.driver is not None
         self._driver, self._clock = transport.driver, transport.clock
         term_length_bytes = max(TERM_LENGTH_BYTES // session_count, 1 << 18)
         settings = ClientSettings(
-            ingress_channel=f"aeron:udp?term-length={term_length_bytes}", egress_term_length_bytes=term_length_bytes
+            ingress_channel=f"aeron:udp?term-length={term_length_bytes}|mtu={mtu_bytes}",
+            egress_term_length_bytes=term_length_bytes,
         )
         self._streams: list[EchoStream] = []
         self._clients: list[ClusterClient] = []

@@ -8,6 +8,7 @@
     throughput_msgs_per_s  by service (python, cython), sync mode and size: a native client, the best of the windows
     throughput_by_window   the same by window as well: messages that one session has on the way
     throughput_by_sessions by number of sessions in one native client: cython service, sync none, `window` in all
+    throughput_by_mtu      by MTU of ingress and log, and size: native client, best window, cython service, sync none
     throughput_python_client_msgs_per_s   by service, sync mode and size: the Python client with `window`
     cost_us                by kind of run and role: processor time of one message in us, beside `per_s`
     system_calls           by kind of run and role: system calls of one message by name, from a run under strace;
@@ -55,6 +56,7 @@ DEFAULT_SYNC: SyncMode = "commit"
 RATES = (1_000, 5_000, 20_000)
 WINDOWS = (1, 64, 512, 4_096)
 SESSION_COUNTS = (1, 4, 64)
+MTUS_BYTES = (1_408, 8_192)
 ROUND_TRIPS_OF_A_WINDOW = 2_000  # a window of 1 takes so many round trips, a wide one `message_count`
 COST_MODES: tuple[ServiceMode, ...] = ("inline", "process")
 COST_RUNS = {"round trip": 1, "window 512": 512}
@@ -153,6 +155,7 @@ def measure_throughput(effort: Effort) -> Figures:
         "throughput_msgs_per_s": best,
         "throughput_by_window": by_window,
         "throughput_by_sessions": by_sessions,
+        "throughput_by_mtu": {str(mtu_bytes): _throughput_by_mtu(mtu_bytes, effort) for mtu_bytes in MTUS_BYTES},
         "throughput_python_client_msgs_per_s": by_python,
     }
 
@@ -165,6 +168,13 @@ def _throughput_by_sessions(cluster: LocalCluster, effort: Effort) -> Figures:
             count = effort.message_count // sessions * sessions
             figures[str(sessions)] = round(count / load.pipelined(count, effort.window))
     return figures
+
+
+def _throughput_by_mtu(mtu_bytes: int, effort: Effort) -> Figures:
+    with LocalCluster(NATIVE_ECHO, sync="none", cluster={"mtu": mtu_bytes}) as cluster:
+        cluster.await_leader()
+        by_size = {size: _native_throughput(cluster, size, effort, mtu_bytes) for size in SIZES_BYTES}
+    return {str(size): max(windows.values()) for size, windows in by_size.items()}
 
 
 def measure_costs(effort: Effort) -> Figures:
@@ -253,8 +263,10 @@ def _throughput(cluster: LocalCluster, size_bytes: int, effort: Effort) -> int:
         return round(effort.message_count / session.pipelined(effort.message_count, effort.window))
 
 
-def _native_throughput(cluster: LocalCluster, size_bytes: int, effort: Effort) -> dict[str, int]:
-    with NativeLoad(cluster.ingress_endpoints, size_bytes) as load:
+def _native_throughput(
+    cluster: LocalCluster, size_bytes: int, effort: Effort, mtu_bytes: int = MTUS_BYTES[0]
+) -> dict[str, int]:
+    with NativeLoad(cluster.ingress_endpoints, size_bytes, mtu_bytes=mtu_bytes) as load:
         load.pipelined(effort.message_count // 10, effort.window)
         counts = {window: min(effort.message_count, ROUND_TRIPS_OF_A_WINDOW * window) for window in WINDOWS}
         return {str(window): round(count / load.pipelined(count, window)) for window, count in counts.items()}
@@ -284,6 +296,8 @@ def _show_throughput(console: Console, figures: Figures) -> None:
         for service, modes in figures.get(name, {}).items():
             for sync, by_size in modes.items():
                 table.add_row(service, client, sync, *(f"{value:,}" for value in by_size.values()))
+    for mtu_bytes, by_size in figures.get("throughput_by_mtu", {}).items():
+        table.add_row("cython", f"native, best window, MTU {mtu_bytes}", "none", *(f"{n:,}" for n in by_size.values()))
     if table.row_count:
         console.print(table)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from archive.lmdb_store import open_lmdb
 from cluster.client import ClientSettings, ClusterClient
@@ -31,7 +32,7 @@ from runtime.clock import VirtualClock
 from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
 from runtime.storage import FileStorage
-from service_api.service import Service
+from service_api.service import MessageRun, Service
 from tests.budget.turns import (
     begin_phase,
     end_phase,
@@ -46,8 +47,8 @@ from transport.udp import UdpNetwork
 MEMBERS = 3
 SIZE_BYTES = 32
 TERM_LENGTH_BYTES = 4 << 20
-STEP_NS = 1_000_000
-STEPS_MAX = 60_000
+STEP_NS = 5_000_000
+STEPS_MAX = 12_000
 SETTLE_NS = 3_000_000_000
 """After it the followers take the log from the leader itself, no more from a replay."""
 PHASES = {"round trips": (400, 1), "window 100": (4_000, 100)}
@@ -174,48 +175,62 @@ def drive_native(world: Lockstep, prefix: str) -> None:
     _count(prefix, run)
 
 
+class PythonLoad:
+    """What a program in Python does with its client; `batches` with what there is for many messages at a time."""
+
+    def __init__(self, world: Lockstep, is_batched: bool) -> None:
+        self._is_batched = is_batched
+        callback: dict[str, Any] = (
+            {"on_messages": self._on_messages} if is_batched else {"on_message": self._on_message}
+        )
+        transport = world.transport()
+        self.client = ClusterClient(
+            world.ingress_endpoints, settings=_settings(), transport=transport, wait=False, **callback
+        )
+        _connect(world, self.client, transport)
+        self._payload = bytes(SIZE_BYTES)
+        self.begin(0, 1)
+
+    def begin(self, count: int, window: int) -> None:
+        self._count, self._window, self._sent, self.received = count, window, 0, 0
+
+    def _on_message(self, session_id: int, timestamp: int, payload: bytes) -> None:
+        self.received += 1
+
+    def _on_messages(self, session_id: int, timestamps: memoryview, lengths: memoryview, payloads: bytes) -> None:
+        self.received += len(lengths)
+
+    def give(self) -> None:
+        room = min(self._window - (self._sent - self.received), self._count - self._sent)
+        self._sent += room
+        if room == 1:
+            self.client.send(self._payload)
+        elif self._is_batched:
+            assert self.client.offer_many([self._payload] * room) == room
+        else:
+            for _ in range(room):
+                self.client.offer(self._payload)
+
+    def turn(self) -> None:
+        self.client.park(0.001)
+        while self.client.poll(512):
+            pass
+        self.give()
+
+
 def drive_python(world: Lockstep, prefix: str) -> None:
     """The client as a program in Python uses it."""
-    transport = world.transport()
-    received = 0
-
-    def on_message(session_id: int, timestamp: int, payload: bytes) -> None:
-        nonlocal received
-        received += 1
-
-    client = ClusterClient(
-        world.ingress_endpoints, settings=_settings(), on_message=on_message, transport=transport, wait=False
-    )
-    _connect(world, client, transport)
-    descriptor = transport.descriptor
+    load = PythonLoad(world, prefix == "batches")
+    descriptor = load.client.descriptor
     assert descriptor is not None
-    payload = bytes(SIZE_BYTES)
 
     def run(count: int, window: int) -> None:
-        nonlocal received
-        received = sent = 0
-
-        def give() -> None:
-            nonlocal sent
-            room = min(window - (sent - received), count - sent)
-            sent += room
-            if room == 1:
-                client.send(payload)
-                return
-            for _ in range(room):
-                client.offer(payload)
-
-        def turn() -> None:
-            client.park(0.001)
-            while client.poll(512):
-                pass
-            give()
-
-        party = Party("client", descriptor, lambda: turn_of_python_client(turn))
+        load.begin(count, window)
+        party = Party("client", descriptor, lambda: turn_of_python_client(load.turn))
         world.add(party)
-        give()
-        client.flush()
-        world.run_until(lambda: received == count)
+        load.give()
+        load.client.flush()
+        world.run_until(lambda: load.received == count)
         world.remove(party)
 
     _count(prefix, run)
@@ -244,9 +259,26 @@ def _count(prefix: str, run: Callable[[int, int], None]) -> None:
         end_phase(f"{prefix}, {name}")
 
 
+class EchoRuns(Echo):
+    """The same, many at a time."""
+
+    def on_session_messages(self, messages: MessageRun) -> None:
+        for payload in messages:
+            if messages.session is not None:
+                messages.session.offer(payload)
+
+
+HALVES: dict[str, tuple[Callable[[], Service], Callable[[Lockstep, str], None]]] = {
+    "native": (NativeEcho, drive_native),
+    "python": (Echo, drive_python),
+    "batches": (EchoRuns, drive_python),
+}
+"""Service and client of each; `batches` are in Python, too, with many messages at a time."""
+
+
 def main() -> None:
     gc.disable()
-    for prefix, make_service, drive in (("native", NativeEcho, drive_native), ("python", Echo, drive_python)):
+    for prefix, (make_service, drive) in HALVES.items():
         world = Lockstep(make_service)
         try:
             drive(world, prefix)

@@ -16,7 +16,15 @@ from runtime.errors import ConfigurationError, OrdoError
 PUBLIC = {
     *("Answer", "ArchiveClient", "ArchiveClientSettings", "AsyncClusterClient", "ClientSession", "ClientSettings"),
     *("ClientState", "CloseReason", "Cluster", "ClusterClient", "ClusteredService", "EntryKind", "EventCode", "Header"),
-    *("LogEntry", "LogReader", "NativeClusteredService", "NativeSession", "NewLeadershipTermEvent", "OfferResult"),
+    *(
+        "LogEntry",
+        "LogReader",
+        "MessageRun",
+        "NativeClusteredService",
+        "NativeSession",
+        "NewLeadershipTermEvent",
+        "OfferResult",
+    ),
     *("OrdoError", "Payload", "PendingQuery", "PendingRequest", "QueryReply", "RecordedMessage"),
     *("RecordingDescriptor", "RecordingSignal", "Reject", "ReplayStream", "Role", "ServiceMessage", "SignalEvent"),
     *("Acknowledged", "ClientEvent", "HandedOver", "Unsequenced", "endpoints_from_dns", "endpoints_from_file"),

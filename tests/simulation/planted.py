@@ -51,9 +51,11 @@ from sequencer.app_executor import AppExecutor
 from sequencer.outputs import GroupRequests
 from sequencer.source import LogSource
 from service_api.requests import RequestLimits, RequestTable
+from service_api.service import MessageRun
 from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
+from tests.simulation.service import RunService, digest_of
 from tests.simulation.timeline import HastySequencer
 
 Patch = Callable[[Any, str, Any], None]
@@ -632,6 +634,17 @@ def instances_do_not_know_what_the_others_wrote(patch: Patch) -> None:
     patch(GroupRequests, "push", push)
 
 
+def the_state_shows_how_many_messages_came_at_a_time(patch: Patch) -> None:
+    """A service counts its calls, and members do not get the same messages in one call."""
+    original = RunService.on_session_messages
+
+    def on_session_messages(self: RunService, messages: MessageRun) -> None:
+        original(self, messages)
+        self.state.digest = digest_of(self.state.digest.encode())
+
+    patch(RunService, "on_session_messages", on_session_messages)
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -692,6 +705,7 @@ PLANTED: tuple[Plant, ...] = (
     a_change_of_nodes_leaves_a_gap,
     checkpoints_forget_outputs_under_way,
     instances_do_not_know_what_the_others_wrote,
+    the_state_shows_how_many_messages_came_at_a_time,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from runtime.errors import Reject
-from service_api.service import Cluster, ClusteredService
+from service_api.service import Cluster, ClusteredService, MessageRun
 from tests.simulation.app_service import GROUP_IDENTITY, AppOutput
 from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply
 from tests.simulation.questions import Answer, decode_question
@@ -236,3 +236,13 @@ class RegisterService(ClusteredService):
         self.state.padding = "x" * self._padding
         writer.write(self.state.encode())
         self._observer.on_snapshot(self.member_id, self.cluster.log_position, self._digest())
+
+
+class RunService(RegisterService):
+    """The same, which takes its messages many at a time."""
+
+    def on_session_messages(self, messages: MessageRun) -> None:
+        for payload in messages:
+            answer = self.on_session_message(messages.session, messages.timestamp, payload, messages.header)
+            if answer is not None:
+                messages.reply(answer)
