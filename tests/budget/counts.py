@@ -22,6 +22,8 @@ from tests.budget.lockstep import MEMBERS, PHASES
 
 TABLE = Path(__file__).parent / "table.json"
 GROWTH_MAX = 0.05
+GROWTH_MAX_PYTHON = 0.15
+"""Of instructions where service and client are in Python."""
 GROWTH_MAX_OTHER_COMPILER = 0.25
 """Of instructions where another compiler or Python made them than those of the table."""
 ROLES = ("leader", "follower", "client")
