@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 from cluster.module.authentication import AcceptAll, Authenticator, Right
+from cluster.module.clock_watch import ClockWatch
 from cluster.module.contacts import Contacts
 from cluster.module.control import ClusterControl
 from cluster.module.counters import ModuleCounters
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from transport.client import TransportClient
     from transport.image import Image
 
-MILLISECOND_NS = 1_000_000
 SESSION_ID_MAX = 2**62
 SESSION_REQUESTS = (codecs.SESSION_KEEP_ALIVE, codecs.SESSION_CLOSE_REQUEST, codecs.ADMIN_REQUEST)
 """What a client asks of its session; each names it, and the term of the leader that it was sent to."""
@@ -132,6 +132,7 @@ class ConsensusModule:
             seams.client, seams.archive, self.upkeep.shelf, self, core, sequencer, counters, config.cluster_id
         )
         self.trust = TrustWatch(core, self.record_error)
+        self.clock_watch = ClockWatch(self, core, sequencer, seams.clock, counters.clock_ahead)
         self._make_operators(authenticator)
 
     def _make_operators(self, authenticator: Authenticator | None) -> None:
@@ -194,7 +195,7 @@ class ConsensusModule:
     def _build_replicated_state(self, authenticator: Authenticator) -> None:
         """What is a function of the committed log, and its executor; restored from the newest snapshot."""
         config, client, recovery = self.config, self._seams.client, self._recovery
-        session_timeout = config.session_timeout_ns // MILLISECOND_NS
+        session_timeout = config.session_timeout_ns // 1_000_000
         session_ids = self._seams.random.secret("session ids")
         self.sessions = OpenSessions(client, self.sequencer.sessions, session_timeout, authenticator.rights_of)
         self.requests = SessionRequests(
@@ -274,8 +275,8 @@ class ConsensusModule:
 
     @property
     def cluster_time(self) -> int:
-        """Epoch time in milliseconds."""
-        return self._seams.clock.epoch_ms()
+        """Epoch time in milliseconds, as the cluster has it: not behind any record of the own log."""
+        return self.clock_watch.now_ms()
 
     def append(self, record: bytes) -> bool:
         """Appends a record as the serving leader. Returns False while nothing is sequenced."""
@@ -287,9 +288,7 @@ class ConsensusModule:
         """True while an election, a join, a transfer or a session request wants quick ticks."""
         if self.core.state is not ElectionState.CLOSED or self.log.is_joining or self.snapshots.is_under_way:
             return True
-        if self.upkeep.fetch.is_under_way:
-            return True
-        if self.transfer.is_under_way or self.transfer.is_stopping:
+        if self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping:
             return True
         return len(self.requests) > 0 or self.operators.has_work
 
@@ -399,6 +398,7 @@ class ConsensusModule:
             if isinstance(message, messages.AppendPosition):
                 self._check_catchup(message)
             self.core.on_message(message, now_ns)
+            self.clock_watch.on_message(message)
         self._carry_out(now_ns)
         if self.core.state is ElectionState.INIT and isinstance(message, messages.TimeoutNow | messages.RequestVote):
             self.core.tick(now_ns)  # the log is left: the vote need not wait
@@ -440,6 +440,7 @@ class ConsensusModule:
     def on_record(self, position: int, record: bytes) -> None:
         """Called when a record that is not a session message became durable in this member's log."""
         log_record = self.executor.add(position, record)
+        self.clock_watch.note(log_record.values)
         self.sequencer.next_record_position = self.executor.next_position
         if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
             self.membership.on_record(position, log_record.values)
@@ -620,10 +621,8 @@ class ConsensusModule:
 
     def slow_tick(self, now_ns: int) -> None:
         """Every 10 ms: timeouts, timers, requests, joins, control."""
-        append_position = self.sequencer.append_position
-        if append_position != self.core.append_position:
-            self.core.on_appended(append_position, now_ns)
-            self._carry_out(now_ns)
+        if self.sequencer.append_position != self.core.append_position:
+            self.on_appended(self.sequencer.append_position, now_ns)
         self.core.tick(now_ns)
         self._carry_out(now_ns)
         self.membership.work(now_ns)
@@ -632,6 +631,7 @@ class ConsensusModule:
         self.termination.work(now_ns)
         self.transfer.work(now_ns)
         self.trust.work(now_ns)
+        self.clock_watch.work()
         self._carry_out(now_ns)
         self.upkeep.work(now_ns)
         self.log.is_held = self.upkeep.fetch.is_under_way

@@ -47,6 +47,7 @@ class ModuleCounters:
         park_flag = counter(CounterType.CONTAINER_PARK_FLAG, "ordo container park flag")
         self.container_park_flag = ParkFlag(park_flag)
         self.distrust = counter(CounterType.DISTRUST, "ordo distrust", int(recovery.distrust))
+        self.clock_ahead = counter(CounterType.CLOCK_AHEAD, "ordo wall clock ahead of cluster time in ms")
         self.record_orders = counter(CounterType.RECORD_ORDERS, "ordo record orders")
         """How many orders the service waits for before it executes anything (cluster.module.skips)."""
         self.skipped_records = counter(CounterType.SKIPPED_RECORDS, "ordo skipped records")

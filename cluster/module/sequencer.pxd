@@ -61,6 +61,7 @@ cdef class Sequencer:
     cdef int64_t _stopped_position        # end of the log while none is
     cdef readonly int64_t append_position # durable and scanned
     cdef readonly int64_t commit_position
+    cdef readonly int64_t last_timestamp  # newest of a message in the scanned log
     cdef public int64_t next_record_position
     cdef Counter _commit_counter
     cdef ParkFlag _container_flag

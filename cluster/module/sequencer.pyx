@@ -26,6 +26,7 @@ from cluster.wire.layout cimport (
     SESSION_HEADER_LENGTH,
     SESSION_HEADER_SESSION_ID,
     SESSION_HEADER_LEADERSHIP_TERM_ID,
+    SESSION_HEADER_TIMESTAMP,
     SESSION_MESSAGE_HEADER_BLOCK,
     SESSION_MESSAGE_HEADER_ID,
     MESSAGE_MARK_ID,
@@ -561,9 +562,11 @@ cdef class Sequencer:
             hint = ordo_get_i64(fragment.header + RESERVED_VALUE_OFFSET)
             hint_position = fragment.start_position
             if template_id(data, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID:
+                self.last_timestamp = max(self.last_timestamp, ordo_get_i64(data + SESSION_HEADER_TIMESTAMP))
                 if ordo_get_i64(data + SESSION_HEADER_SESSION_ID) > 0:
                     continue
             elif is_for_container(data, fragment.length_bytes):
+                self.last_timestamp = max(self.last_timestamp, ordo_get_i64(data + SESSION_HEADER_TIMESTAMP))
                 continue
             self.module.on_record(
                 fragment.position, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from archive.archive cimport Archive
+from cluster.module.cluster_clock cimport ClusterClock
 from cluster.module.sequencer cimport Sequencer
 from runtime.agent cimport Agent
 from runtime.clock cimport Clock
@@ -21,6 +22,7 @@ cdef class NodeCycle(Agent):
     cdef Sequencer sequencer
     cdef Agent container
     cdef Clock clock
+    cdef ClusterClock cluster_clock
     cdef object module
     cdef object client
     cdef object tick

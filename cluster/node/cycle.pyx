@@ -3,7 +3,6 @@
 from runtime.wake cimport PARK_FUTEX
 
 cdef enum:
-    MILLISECOND_NS = 1000000
     SLOW_TICK_NS = 10000000
     HEARTBEAT_WORK_MAX = 512           # bytes and messages that heartbeats of members may make in a duty cycle
     IDLE_TICK_NS = 25000000            # a follower, or a leader to which nothing came since the last tick
@@ -22,6 +21,7 @@ cdef class NodeCycle(Agent):
         self.client = client
         self.container = container
         self.clock = clock
+        self.cluster_clock = module.clock_watch.clock
         self.tick = tick
         self.spins_max = spins_max
         self.park_flag = park_flag
@@ -34,7 +34,6 @@ cdef class NodeCycle(Agent):
     cpdef int do_work(self, int64_t now_ns) except -1:
         cdef Sequencer sequencer = self.sequencer
         cdef MediaDriver driver = self.driver
-        cdef int64_t cluster_time = self.clock.epoch_time_ns() // MILLISECOND_NS
         cdef int work = 0
         cdef bint has_looked = self.skips_left == 0
         if driver is not None:
@@ -42,7 +41,8 @@ cdef class NodeCycle(Agent):
                 driver.look()
             work += driver.receive_work(now_ns)
         work += sequencer.poll_consensus(now_ns)
-        work += sequencer.poll_ingress(now_ns, cluster_time)
+        self.cluster_clock.note_record(sequencer.last_timestamp, now_ns)
+        work += sequencer.poll_ingress(now_ns, self.cluster_clock.time_ms(now_ns))
         if driver is not None:
             driver.conduct_work(now_ns)
             work += driver.send_work(now_ns)

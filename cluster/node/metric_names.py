@@ -53,6 +53,9 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.INVALID_REQUESTS: _counter("invalid_requests", "Messages that were refused because they cannot be"),
     CounterType.ELECTION_COUNT: _counter("elections", "Elections that this member has seen since its start"),
     CounterType.SKIPPED_RECORDS: _counter("skipped_records", "Records that were left out (`ordo cluster skipped`)"),
+    CounterType.CLOCK_AHEAD: _gauge(
+        "clock_ahead_seconds", "How far this machine's clock is ahead of cluster time, which is slewed", 0.001
+    ),
     CounterType.DISTRUST: _gauge("distrust", "What the member lost: 0 nothing, 1 log, 2 vote, 4 the service's state"),
 }
 """By type; a node has one of each."""

@@ -225,7 +225,7 @@ class FaultSchedule:
 
     def step_clock(self) -> None:
         node = self.random.choice(self.world.nodes)
-        delta_ns = self.random.choice((-3600 * S, -700 * MS, 30 * MS, 900 * MS, 3 * S, 15 * S))
+        delta_ns = self.random.choice((-3600 * S, -700 * MS, 30 * MS, 900 * MS, 3 * S, 3600 * S))
         self._count(f"clock steps {'far ' if abs(delta_ns) > 3 * S else ''}{'back' if delta_ns < 0 else 'forward'}")
         node.step_clock(delta_ns)
         self.world.note(f"{node.name} clock steps by {delta_ns // MS} ms")

@@ -19,6 +19,7 @@ from cluster.container.queries import ContainerQueries
 from cluster.container.record_orders import RECORD_CALLBACKS
 from cluster.container.service_container import ServiceContainer
 from cluster.module import consensus_module, session_requests
+from cluster.module.clock_watch import ClockWatch
 from cluster.module.control import ClusterControl
 from cluster.module.log_executor import LogExecutor
 from cluster.module.log_keeper import LogKeeper
@@ -645,6 +646,20 @@ def the_state_shows_how_many_messages_came_at_a_time(patch: Patch) -> None:
     patch(RunService, "on_session_messages", on_session_messages)
 
 
+def cluster_time_follows_the_wall_clock(patch: Patch) -> None:
+    """A step of the leader's wall clock is a step of cluster time."""
+
+    def work(self: ClockWatch) -> None:
+        self.clock.adopt(self.clock.now_ms() + self.clock.wall_clock_ahead_ms)
+
+    patch(ClockWatch, "work", work)
+
+
+def successors_go_by_their_own_clocks(patch: Patch) -> None:
+    """A member does not take the time over from its leader, and is the next."""
+    patch(ClockWatch, "on_message", lambda *_: None)
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -706,6 +721,8 @@ PLANTED: tuple[Plant, ...] = (
     checkpoints_forget_outputs_under_way,
     instances_do_not_know_what_the_others_wrote,
     the_state_shows_how_many_messages_came_at_a_time,
+    cluster_time_follows_the_wall_clock,
+    successors_go_by_their_own_clocks,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

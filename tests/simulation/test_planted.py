@@ -74,6 +74,8 @@ SEEDS_NEEDED: dict[str, int] = {
     "checkpoints_forget_outputs_under_way": 1,
     "instances_do_not_know_what_the_others_wrote": 21,
     "the_state_shows_how_many_messages_came_at_a_time": 1,
+    "cluster_time_follows_the_wall_clock": 1,
+    "successors_go_by_their_own_clocks": 2,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60
@@ -105,12 +107,18 @@ WRITTEN = Options(
     snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S, client_mean_ns=S,
     outage_mean_ns=300 * MS,
 )  # fmt: skip
+TIMED = Options(
+    duration_ns=6 * S, clock_mean_ns=S // 2, kill_mean_ns=S, transfer_mean_ns=S, outage_mean_ns=300 * MS,
+    heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 OPTIONS = {
     "outputs_are_executed_again_after_a_snapshot": WRITTEN,
     "readers_are_given_what_is_not_committed": WRITTEN,
     "a_change_of_nodes_leaves_a_gap": WRITTEN,
     "checkpoints_forget_outputs_under_way": WRITTEN,
     "instances_do_not_know_what_the_others_wrote": WRITTEN,
+    "cluster_time_follows_the_wall_clock": TIMED,
+    "successors_go_by_their_own_clocks": TIMED,
     "different_members_are_told_and_trusted": DIFFERENT,
     "a_different_state_is_taken_up_again": DIFFERENT,
     "members_in_doubt_serve": replace(DIFFERENT, transfer_mean_ns=S),

@@ -12,7 +12,7 @@ from tests.simulation.clients import SimulatedClient
 from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
 from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, all_invariants
 from tests.simulation.network import Faults, SimulatedNetwork
-from tests.simulation.nodes import EPOCH_NS, SimulatedNode, node_address, node_name
+from tests.simulation.nodes import SimulatedNode, node_address, node_name
 from tests.simulation.operations import Reply, Request
 from tests.simulation.options import Options
 from tests.simulation.timeline import NEVER_NS, Actor, Timeline
@@ -211,10 +211,11 @@ class World(Timeline):
         return ", ".join(left)
 
     def timers_ahead_ns(self) -> int:
-        """How far off the last timer is: a leader whose clock was ahead has set it by that clock."""
+        """How far off the last timer is, in the cluster's time."""
         states = [node.service.state for node in self.members() if node.service is not None]
         deadline_ms = max((one for state in states for one in state.timers.values()), default=0)
-        return max(0, deadline_ms * MS - EPOCH_NS - self.now_ns)
+        cluster_ms = max((one.module.cluster_time for one in self.members() if one.module.is_leader), default=0)
+        return max(0, deadline_ms - cluster_ms) * MS
 
     def describe(self) -> str:
         """One line: where every member and client stands."""

@@ -385,6 +385,24 @@ def test_driver_that_fell_silent(pair: Pair) -> None:
     assert "has been silent for 10500 ms" in errors[0].message
 
 
+def test_a_step_of_the_wall_clock_is_not_the_drivers_silence(pair: Pair) -> None:
+    """The driver's heartbeat is by the time before the step until it beats again."""
+    errors: list[Any] = []
+    client = pair.connect(invoker=None, error_handler=errors.append)
+    for _ in range(3):
+        pair.clock.advance(500 * MS)
+        pair.driver()
+        client.do_work(pair.clock.now())
+    pair.clock.step_epoch(3600 * S)
+    pair.clock.advance(500 * MS)
+    client.do_work(pair.clock.now())
+    for _ in range(8):
+        pair.clock.advance(500 * MS)
+        pair.driver()
+        client.do_work(pair.clock.now())
+    assert errors == [] and not client.is_closed
+
+
 def test_client_that_did_not_run(pair: Pair) -> None:
     errors: list[Any] = []
     client = pair.connect(invoker=None, error_handler=errors.append)

@@ -171,6 +171,22 @@ def test_a_silent_client_loses_all_it_had(world: World) -> None:
     assert node.client.client_id in node.driver.conductor.clients.all, "the one that works stays"
 
 
+@pytest.mark.parametrize("step_ns", [3600 * S, -3600 * S])
+def test_a_step_of_the_wall_clock_ends_no_client(world: World, step_ns: int) -> None:
+    """Clients tell that they live by the wall clock, which may be stepped between their heartbeats."""
+    node = world.node(A)
+    node.client.add_counter(1501, "of the one that works")
+    quiet = node.new_client()
+    quiet.add_counter(1500, "of one that has no time to see the step")
+    world.run(2 * S, 20 * MS)
+    world.clock.step_epoch(step_ns)
+    node.driver.conductor.on_timer(world.clock.now())
+    assert node.driver.system_counter(24) == 0
+    world.run(25 * S, 20 * MS)
+    assert node.driver.system_counter(24) == 1, "the one that is silent goes as it would have"
+    assert node.client.client_id in node.driver.conductor.clients.all
+
+
 def test_a_client_that_closes_is_let_go_without_a_timeout(world: World) -> None:
     node = world.node(A)
     other = node.new_client()

@@ -17,6 +17,8 @@ from transport.commands import (
 from transport.driver.context import OWNER_NONE, TYPE_CLIENT_HEARTBEAT, DriverContext
 
 CLIENT_TIMEOUTS = 24
+STEP_MS = 500
+"""A wall clock that moves by so much more, or less, than the monotonic one between two ticks was stepped."""
 
 
 @dataclass
@@ -44,6 +46,7 @@ class Clients:
         self.context = context
         self.all: dict[int, Client] = {}
         self.counters: dict[int, CounterLink] = {}
+        self._ahead_ms: int | None = None
 
     def ensure(self, client_id: int) -> Client:
         """The client; a new one gets its heartbeat counter and hears of it before anything else."""
@@ -73,6 +76,15 @@ class Clients:
         if client_id in self.all:
             self.all[client_id].heartbeat.set(0)
             self.all[client_id].has_closed = True
+
+    def forgive_step(self, now_ns: int, epoch_ms: int) -> None:
+        """Gives all clients a new timeout where the wall clock was stepped: their heartbeats are by the time before."""
+        ahead_ms = epoch_ms - now_ns // 1_000_000
+        if self._ahead_ms is not None and abs(ahead_ms - self._ahead_ms) > STEP_MS:
+            for client in self.all.values():
+                if not client.has_closed:
+                    client.heartbeat.set(epoch_ms)
+        self._ahead_ms = ahead_ms
 
     def take_dead(self, epoch_ms: int) -> list[Client]:
         """Returns the clients that closed or fell silent, once each; tells them, and frees their heartbeat counters."""

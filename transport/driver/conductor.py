@@ -216,6 +216,7 @@ class Conductor:
         epoch_ms = self.context.clock.epoch_ms()
         self.context.events.expire()
         self.context.cnc.to_driver.consumer_heartbeat_ms = epoch_ms
+        self.clients.forgive_step(now_ns, epoch_ms)
         for client in self.clients.take_dead(epoch_ms):
             self.publications.remove_client(client.client_id)
             self.subscriptions.remove_client(client.client_id)

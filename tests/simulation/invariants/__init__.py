@@ -20,6 +20,7 @@ from tests.simulation.invariants.snapshots_equal_replay import SnapshotsEqualRep
 from tests.simulation.invariants.state_machine_safety import StateMachineSafety
 from tests.simulation.invariants.suspension_is_of_the_log import SuspensionIsOfTheLog
 from tests.simulation.invariants.terms_are_kept import TermsAreKept
+from tests.simulation.invariants.time_goes_on import TimeGoesOn
 
 __all__ = ["Checksums", "CommitIsOnAQuorum", "Invariant", "all_invariants"]
 
@@ -47,4 +48,5 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         MembersAgreeWithThemselves(world),
         ConfigurationIsOfTheLog(world, logs, committed),
         SuspensionIsOfTheLog(world, logs),
+        TimeGoesOn(world),
     ]
