@@ -1,4 +1,4 @@
-"""Keeps cluster time, and tells the operator when the wall clock is far from cluster time (docs/ARCHITECTURE.md, Cluster time)."""
+"""Keeps cluster time, and tells when the wall clock is far from it (docs/ARCHITECTURE.md, Cluster time)."""
 
 from __future__ import annotations
 
