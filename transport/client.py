@@ -310,6 +310,17 @@ class TransportClient(ClientCore):
                 found.append(counter.key[8 : 8 + length].decode("ascii"))
         return found
 
+    def first_local_socket_address(self, channel_status_id: int) -> str | None:
+        """Returns the first of `local_socket_addresses`, found without describing every counter; None until bound."""
+        if channel_status_id == NULL_COUNTER_ID or self.counters.get_value(channel_status_id) != 1:
+            return None
+        found = self.counters.find(LOCAL_SOCKET_ADDRESS_TYPE_ID, struct.pack("<i", channel_status_id))
+        counter = None if found == NULL_COUNTER_ID else self.counters.describe(found)
+        if counter is None or counter.value != 1:
+            return None
+        _, length = struct.unpack_from("<ii", counter.key)
+        return counter.key[8 : 8 + length].decode("ascii") if length > 0 else None
+
     def reject_image(self, image: Image, reason: str) -> None:
         """Asks the driver to drop an image and to tell its publisher."""
         correlation_id = self.next_correlation_id()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from runtime.clock import Clock, SystemClock
@@ -25,6 +27,7 @@ IMAGE_LIVENESS_TIMEOUT_NS = 5_000_000_000
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """The driver lives and dies with its one client, which may be quiet as long as it likes."""
 POLL_INTERVAL_S = 0.0002
+KEEP_INTERVAL_NS = 100_000_000
 
 
 class ClientTransport:
@@ -48,6 +51,23 @@ class ClientTransport:
         self.random = random or RandomSource()
         self._driver = driver
         self._folder: ClientFolder | None = None
+        self._keepers: list[weakref.WeakMethod[Callable[[int], object]]] = []
+        self._next_keep_ns = 0
+
+    def add_keeper(self, keep: Callable[[int], object]) -> None:
+        """Registers a method that `keep_sessions` calls, for as long as its object lives."""
+        self._keepers.append(weakref.WeakMethod(keep))
+
+    def keep_sessions(self, now_ns: int) -> None:
+        """Lets every client that shares this transport say that it is still there, however long it is not called."""
+        if now_ns < self._next_keep_ns:
+            return
+        self._next_keep_ns = now_ns + KEEP_INTERVAL_NS
+        keepers = [(reference, reference()) for reference in self._keepers]
+        self._keepers = [reference for reference, keep in keepers if keep is not None]
+        for _, keep in keepers:
+            if keep is not None:
+                keep(now_ns)
 
     @classmethod
     def connect(cls, aeron_dir: str, name: str = "cluster-client") -> ClientTransport:
@@ -123,6 +143,7 @@ class ClientTransport:
             self._driver.do_work(now_ns)
         else:
             self.client.wake_driver()
+        self.keep_sessions(now_ns)
         return int(now_ns)
 
     def park(self, timeout_ns: int) -> None:

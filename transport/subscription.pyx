@@ -106,8 +106,7 @@ cdef class Subscription:
     @property
     def resolved_endpoint(self) -> str | None:
         """The first of `local_socket_addresses`, None until bound."""
-        addresses = self.local_socket_addresses
-        return addresses[0] if addresses else None
+        return None if self._client is None else self._client.first_local_socket_address(self.channel_status_id)
 
     def close(self) -> None:
         """Gives up the subscription and its images. Idempotent."""

@@ -206,7 +206,9 @@ class ClusterClient(ClientCalls):
         self._loop.set_egress(self._egress_subscription)
         self._has_begun = True
         self._begin_connect(self.ingress_endpoints)
-        if self._owns_transport and settings.keep_alive_thread:
+        if not self._owns_transport:
+            self._transport.add_keeper(self._keep_alive)
+        elif settings.keep_alive_thread:
             self._keeper = SessionKeeper(self._keep_session, settings.keep_alive_interval_s / 4)
 
     def _begin_connect(self, endpoints: dict[int, str]) -> None:
@@ -415,6 +417,8 @@ class ClusterClient(ClientCalls):
 
     def _tick(self, now_ns: int) -> None:
         self._loop.next_tick_ns = now_ns + TICK_INTERVAL_NS
+        if not self._owns_transport:
+            self._transport.keep_sessions(now_ns)
         if self.state is ClientState.CONNECTED:
             self._watch_leader(now_ns)
         elif self.state is ClientState.CONNECTING:
@@ -530,6 +534,12 @@ class ClusterClient(ClientCalls):
         sent = self._offer_keep_alive()
         self._drive()
         return sent
+
+    def _keep_alive(self, now_ns: int) -> None:
+        """For a client that shares a transport, which is run by the calls of the others, too."""
+        is_due = self.state is ClientState.CONNECTED and now_ns >= self._next_keep_alive_ns
+        if is_due and (self._loop.take_sent() or self._offer_keep_alive()):
+            self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
 
     def _offer_keep_alive(self) -> bool:
         publication = self._ingress_publications.get(self.leader_member_id)

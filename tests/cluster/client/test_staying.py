@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from cluster.client.endpoints import NamedEndpoints, endpoints_from_dns, endpoints_from_file
-from cluster.client.session import ClientEvent
+from cluster.client.session import ClientEvent, ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.wire.codecs import EventCode
 from runtime.errors import ConfigurationError, SessionClosedError
 from tests.cluster.client.session_members import SessionWorld
@@ -130,3 +131,19 @@ def test_a_name_stands_for_all_its_addresses_and_is_looked_up_again(monkeypatch:
         endpoints_from_dns("ordo.example:1")()
     with pytest.raises(ConfigurationError, match="must be host:port"):
         endpoints_from_dns("ordo.example")
+
+
+def test_clients_that_share_a_transport_keep_each_others_sessions(world: SessionWorld) -> None:
+    """Of 1,200 clients those that were not polled lost their sessions, while the rest opened theirs."""
+    _, transport = world.client_process()
+    settings = [ClientSettings(egress_stream_id=102 + number, keep_alive_interval_s=0.2) for number in range(2)]
+    clients = [
+        ClusterClient(world.endpoints, "aeron:udp?endpoint=10.0.1.1:0", transport=transport, settings=one)
+        for one in settings
+    ]
+    world.leader.received.clear()
+    end_ns = world.clock.now() + 1000 * MS
+    while world.clock.now() < end_ns:
+        clients[1].poll()
+    kept = [values.cluster_session_id for name, values in world.leader.received if name == "SessionKeepAlive"]
+    assert min(kept.count(client.session_id) for client in clients) >= 3
