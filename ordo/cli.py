@@ -10,6 +10,7 @@ import importlib
 import os
 import signal
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,8 @@ EXIT_NO_QUORUM = 3
 EXIT_NOT_PERMITTED = 4
 EXIT_UNKNOWN = 5
 EXIT_INTERRUPTED = 130
+COMPLETE_VARIABLE = "_ORDO_COMPLETE"
+"""The shell sets it when it asks for what may follow."""
 
 ELSEWHERE = {
     "cluster": "cluster.node.cli:cluster_app",
@@ -64,7 +67,9 @@ class Commands(TyperGroup):
 def _load(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
     found = getattr(importlib.import_module(module), attribute)
-    if not isinstance(found, typer.Typer):
+    if isinstance(found, typer.Typer):
+        found._add_completion = False
+    else:
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         single.command(name)(found)
         found = single
@@ -118,13 +123,32 @@ def node(
     if die_with_parent and not children.die_with_parent(os.getppid(), signal.SIGTERM):
         raise typer.Exit(EXIT_FAILED)
     from cluster.node.config import load_config
+    from cluster.node.log_settings import apply_log_settings, watch_log_settings
 
     loaded = load_config(config)
+    apply_log_settings(loaded)
+    watch_log_settings(config)
     asked = {name: True for name, is_asked in (("rejoin", rejoin), ("check_log", check_log)) if is_asked}
     loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update=asked)})
     from cluster.node.node import run_node
 
     raise typer.Exit(run_node(loaded, service))
+
+
+class Shell(StrEnum):
+    """The shells whose Tab key can complete commands."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+@app.command()
+def completion(shell: Annotated[Shell, typer.Argument(help="which shell")]) -> None:
+    """Print a script with which the shell completes commands and options: eval "$(ordo completion bash)"."""
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    print(get_completion_script(prog_name="ordo", complete_var=COMPLETE_VARIABLE, shell=shell.value))
 
 
 @app.command()
@@ -156,6 +180,10 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str]) -> int:
     """Like `main`, but returns the exit status."""
     usage_error: Any = typer.BadParameter.__base__
+    if COMPLETE_VARIABLE in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     try:
         status = app(arguments, prog_name="ordo", standalone_mode=False)
     except usage_error as error:

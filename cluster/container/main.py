@@ -118,6 +118,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--queries-max", type=int, default=QUERIES_MAX_DEFAULT, help="queries at a time")
     parser.add_argument("--egress-buffer-bytes", type=int, default=SESSION_BYTES_MAX_DEFAULT, help="of a slow client")
     parser.add_argument("--egress-buffer-total-bytes", type=int, default=TOTAL_BYTES_MAX_DEFAULT, help="of all clients")
+    parser.add_argument("--log-level", default="info")
+    parser.add_argument("--log-format", default="auto", help="auto, json or text")
     parser.add_argument("--parent-pid", type=int, default=os.getppid(), help="end when this process ends")
     return parser.parse_args(arguments)
 
@@ -159,7 +161,8 @@ def await_predecessor(build: Callable[[], ServiceContainer], clock: SystemClock)
 
 def run_container(options: argparse.Namespace) -> None:
     """Builds and runs the container; raises what ended it."""
-    configure_logging()
+    as_json = None if options.log_format == "auto" else options.log_format == "json"
+    configure_logging(options.log_level, json=as_json)
     # Nothing less than SIGKILL: a container in a long callback would go on beside the one that a new node starts.
     if not die_with_parent(options.parent_pid, signal.SIGKILL):
         raise ClusterTimeoutError("the node that started this container is gone")

@@ -117,6 +117,13 @@ class NodeSection(Settings):
         description="commit: nothing is acknowledged before it is on disk. none: the page cache will do; a power cut on"
         " a quorum loses messages.",
     )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="Lines below this level are not written. Read again, with log_format, at SIGUSR1.",
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="auto: text on a terminal, one JSON object a line elsewhere."
+    )
     file_access: Literal["owner", "group", "all"] = Field(
         default="owner", description="Who may read and write the node's files, shared memory included."
     )
@@ -144,6 +151,11 @@ class NodeSection(Settings):
         if not self.own_driver and self.aeron_dir is None:
             raise ValueError("own_driver = false: give aeron_dir, the folder of the running driver (`ordo driver`)")
         return self
+
+    @property
+    def logs_json(self) -> bool | None:
+        """As `runtime.logging.configure_logging` takes it."""
+        return None if self.log_format == "auto" else self.log_format == "json"
 
 
 class ServiceSection(Settings):

@@ -89,7 +89,7 @@ def real_seams() -> NodeSeams:
         FileMemoryProvider(),
         FileStorage(open_lmdb),
         RandomSource(),
-        get_logger().info,
+        lambda event, **context: get_logger().info(event, **context),  # by the level of now
     )
 
 

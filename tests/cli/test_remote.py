@@ -66,4 +66,4 @@ def test_every_command_from_elsewhere_is_there(capsys: pytest.CaptureFixture[str
         assert f"Usage: ordo {name}" in capsys.readouterr().out
     assert run(["--help"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.partition("Commands:")[2].splitlines() if line}
-    assert listed == {*ELSEWHERE, "node", "demo", "pipeline"}
+    assert listed == {*ELSEWHERE, "node", "demo", "pipeline", "completion"}
