@@ -13,7 +13,7 @@ from consensus.distrust import Distrust
 from runtime.errors import OrdoError
 from tests.simulation import damage
 from tests.simulation.links import LinkFaults
-from tests.simulation.nodes import SimulatedNode
+from tests.simulation.nodes import VERSIONS, SimulatedNode
 from tests.simulation.world import World
 
 MS = 1_000_000
@@ -47,6 +47,7 @@ class FaultSchedule:
             (options.orders_mean_ns, self.order),
             (options.own_error_mean_ns, self.fail_alone),
             (options.difference_mean_ns, self.make_different),
+            (options.upgrade_mean_ns, self.upgrade),
             (options.tangle_mean_ns, links.tangle),
             (options.strand_mean_ns, links.strand),
             (options.echo_mean_ns, links.echo),
@@ -406,6 +407,15 @@ class FaultSchedule:
     def _resume_always(self) -> None:
         self._resume()
         self.world.at(RESUME_INTERVAL_NS, self._resume_always)
+
+    def upgrade(self) -> None:
+        """Asks the leader for any version of the service, as `ordo cluster upgrade` does."""
+        leader, version = self.world.leader(), self.random.choice(VERSIONS)
+        if leader is not None:
+            request = SimpleNamespace(correlation_id=0, app_version=version)
+            leader.module.upkeep.versions.on_upgrade_request(request, leader.clock.now())
+            self._count("upgrade asked for")
+            self.world.note(f"{leader.name} was asked: version {version}")
 
     def change_members(self) -> None:
         """Asks the leader for a change of any member, a spare perhaps, as `ordo cluster add-learner` and its kin do."""

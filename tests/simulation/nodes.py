@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cluster.container.versions import ServiceVersions
 from cluster.module.state_store import StateStore
 from cluster.node.config import NodeConfig
 from cluster.node.node import FAREWELL_NS, Node, NodeSeams
+from cluster.wire.app_version import format_version
 from cluster.wire.counter_types import ControlToggle
 from consensus.configuration import Configuration
 from runtime.clock import VirtualClock
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 EPOCH_NS = 1_700_000_000_000_000_000
 CLOCK_START_NS = 1_000_000_000
 PORT = 9000
+VERSIONS = (1, 2, 65536)
 
 
 def node_address(member_id: int) -> str:
@@ -58,6 +61,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
     folder = f"/simulated/node{member_id}"
     host = node_name if options.host_names else node_address
     ids = sorted({*range(options.nodes), member_id})
+    names = {format_version(one): f"simulated:RegisterService{one}" for one in VERSIONS}
     return NodeConfig.model_validate(
         {
             "node": {
@@ -85,7 +89,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
                 "socket_buffer": 256 * 1024,
             },
             "archive": {"scrub": options.scrub_ns, "scrub_rate": 16 * 1024 * 1024},
-            "service": {"on_error": options.on_error},
+            "service": {"on_error": options.on_error, "versions": names if options.upgrade_mean_ns else {}},
             "snapshot": {"every_bytes": options.snapshot_every_bytes, "keep": options.snapshots_kept},
             "retention": {
                 "bytes": None if options.retention_bytes < 0 else options.retention_bytes,
@@ -162,14 +166,13 @@ class SimulatedNode(NodeActor):
         self.clock = VirtualClock(CLOCK_START_NS, EPOCH_NS + world.now_ns + self.clock_offset_ns - CLOCK_START_NS)
         host = self.host = world.network.host(self.address)
         storage = SimulatedStorage(self.disk, self.clock)
-        # every second member takes its messages many at a time: the states are compared
-        make_service = RunService if self.member_id % 2 else RegisterService
-        self.service = make_service(self.member_id, world, world.options.snapshot_padding)
+        self.service = None
+        code = self._versions() if world.options.upgrade_mean_ns else self._make_service(1)
         random = world.random.child(f"{self.name} life {self.boots}")
         seams = NodeSeams(self.clock, host, HeapMemoryProvider(), storage, random)
         world.note(f"{self.name} boot {self.boots}")
         try:
-            self.node = Node(self.config, seams, self.service)
+            self.node = Node(self.config, seams, code)
             self.node.start()
         except PowerLoss:
             self.lose_power()
@@ -179,6 +182,18 @@ class SimulatedNode(NodeActor):
             self.attach(self.node, self.clock, host, storage.queues, world.now_ns, self.clock_rate_ppm)
             world.on_booted(self)
             self.has_lost = False
+
+    def _make_service(self, version: int) -> RegisterService:
+        """The instance that executes from now on."""
+        former, options = self.service, self.world.options
+        # every second member takes its messages many at a time: the states are compared
+        make_service = RunService if self.member_id % 2 else RegisterService
+        self.service = make_service(self.member_id, self.world, options.snapshot_padding, version)
+        self.service.fails_next = former is not None and former.fails_next
+        return self.service
+
+    def _versions(self) -> ServiceVersions:
+        return ServiceVersions({version: partial(self._make_service, version) for version in VERSIONS})
 
     def _gone(self, text: str) -> None:
         self.world.note(f"{self.name} {text}")

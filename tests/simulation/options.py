@@ -100,6 +100,8 @@ class Options:
     """Instances of one application beside the cluster."""
     application_mean_ns: int = 0
     """Until an instance is killed or stopped."""
+    upgrade_mean_ns: int = 0
+    """Until an operator asks for another version of the service; with 0 there is one version only."""
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 
@@ -136,6 +138,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_errors(options, rng)
         _draw_tracking(options, rng)
         options.scrub_ns = rng.choice((0, 0, 0, 500 * MS))
+        _draw_versions(options, rng)
     return options
 
 
@@ -268,3 +271,9 @@ def _draw_errors(options: Options, rng: Random) -> None:
     if rng.random() < 0.15 and options.nodes >= 3 and not (options.membership_mean_ns or options.loss_mean_ns):
         options.difference_mean_ns = 500 * MS
     options.own_error_mean_ns = own_error_mean_ns if own < 0.2 and options.nodes >= 3 else 0
+
+
+def _draw_versions(options: Options, rng: Random) -> None:
+    """Members that all have several versions of the service, and change from one to another."""
+    chance, mean_ns = rng.random(), rng.choice((100, 500, 1500)) * MS
+    options.upgrade_mean_ns = mean_ns if chance < 0.15 else 0

@@ -18,6 +18,7 @@ from cluster.container import service_container
 from cluster.container.queries import ContainerQueries
 from cluster.container.record_orders import RECORD_CALLBACKS
 from cluster.container.service_container import ServiceContainer
+from cluster.container.versions import VersionSwitch
 from cluster.module import consensus_module, session_requests
 from cluster.module.clock_watch import ClockWatch
 from cluster.module.control import ClusterControl
@@ -56,6 +57,7 @@ from service_api.service import MessageRun
 from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
+from tests.simulation.nodes import VERSIONS
 from tests.simulation.service import RunService, digest_of
 from tests.simulation.timeline import HastySequencer
 
@@ -660,6 +662,43 @@ def successors_go_by_their_own_clocks(patch: Patch) -> None:
     patch(ClockWatch, "on_message", lambda *_: None)
 
 
+def one_member_applies_versions_late(patch: Patch) -> None:
+    """A member executes records behind a VersionEvent with the code of before, up to the next that is no message."""
+    on_version, on_record = ServiceContainer._on_version, ServiceContainer.on_record
+
+    def change_later(self: Any, event: Any, position: int) -> None:
+        if self.member_id == 1:
+            self.late_event = event
+        else:
+            on_version(self, event, position)
+
+    def execute(self: Any, record: bytes, position: int) -> None:
+        late = getattr(self, "late_event", None)
+        on_record(self, record, position)
+        if late is not None:
+            self.late_event = None
+            on_version(self, late, position)
+
+    patch(ServiceContainer, "_on_version", change_later)
+    patch(ServiceContainer, "on_record", execute)
+
+
+def one_member_executes_all_with_its_newest_code(patch: Patch) -> None:
+    """A member that starts from the beginning of the log takes the newest code that it has, as a newcomer's did."""
+    original = VersionSwitch.choose
+
+    def choose(self: Any, app_version: int) -> bool:
+        return original(self, max(VERSIONS) if self._host.member_id == 1 else app_version)
+
+    patch(VersionSwitch, "choose", choose)
+
+
+def versions_are_forgotten_by_a_restart(patch: Patch) -> None:
+    """A member that starts from a snapshot takes the version that a new log begins with."""
+    original = VersionSwitch.choose
+    patch(VersionSwitch, "choose", lambda self, app_version: original(self, min(VERSIONS)))
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -723,6 +762,9 @@ PLANTED: tuple[Plant, ...] = (
     the_state_shows_how_many_messages_came_at_a_time,
     cluster_time_follows_the_wall_clock,
     successors_go_by_their_own_clocks,
+    one_member_applies_versions_late,
+    one_member_executes_all_with_its_newest_code,
+    versions_are_forgotten_by_a_restart,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

@@ -76,8 +76,10 @@ def chain(digest: str, record: str, outcome: bytes) -> str:
 class RegisterService(ClusteredService):
     """One instance for each life of a member; everything it executes is told to the observer."""
 
-    def __init__(self, member_id: int, observer: Observer, snapshot_padding_bytes: int = 0) -> None:
+    def __init__(self, member_id: int, observer: Observer, snapshot_padding_bytes: int = 0, version: int = 1) -> None:
+        """`version` is part of what the state's hash covers: no two versions make the same of a record."""
         self.member_id = member_id
+        self.version = version
         self.state = State()
         self._observer = observer
         self._padding = snapshot_padding_bytes
@@ -104,6 +106,7 @@ class RegisterService(ClusteredService):
         return digest_of(replace(self.state, differs=False).encode())
 
     def _done(self, position: int, text: str, wrong: str = "", outcome: bytes = b"") -> None:
+        text += f" version={self.version}" if self.version > 1 else ""
         digest = self.state.digest = chain(self.state.digest, f"{position} {text} {wrong}", outcome)
         self._observer.on_executed(self.member_id, position, digest, text, wrong)
 

@@ -67,6 +67,9 @@ SEEDS_NEEDED: dict[str, int] = {
     "skips_are_forgotten_by_a_restart": 48,
     "different_members_are_told_and_trusted": 1,
     "a_different_state_is_taken_up_again": 1,
+    "one_member_applies_versions_late": 1,
+    "one_member_executes_all_with_its_newest_code": 1,
+    "versions_are_forgotten_by_a_restart": 1,
     "members_in_doubt_serve": 3,
     "outputs_are_executed_again_after_a_snapshot": 1,
     "readers_are_given_what_is_not_committed": 1,
@@ -111,6 +114,10 @@ TIMED = Options(
     duration_ns=6 * S, clock_mean_ns=S // 2, kill_mean_ns=S, transfer_mean_ns=S, outage_mean_ns=300 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+UPGRADED = Options(
+    duration_ns=4 * S, operation_mean_ns=5 * MS, upgrade_mean_ns=400 * MS, snapshot_mean_ns=700 * MS, kill_mean_ns=S,
+    partition_mean_ns=S, outage_mean_ns=400 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 OPTIONS = {
     "outputs_are_executed_again_after_a_snapshot": WRITTEN,
     "readers_are_given_what_is_not_committed": WRITTEN,
@@ -119,6 +126,9 @@ OPTIONS = {
     "instances_do_not_know_what_the_others_wrote": WRITTEN,
     "cluster_time_follows_the_wall_clock": TIMED,
     "successors_go_by_their_own_clocks": TIMED,
+    "one_member_applies_versions_late": UPGRADED,
+    "one_member_executes_all_with_its_newest_code": UPGRADED,
+    "versions_are_forgotten_by_a_restart": UPGRADED,
     "different_members_are_told_and_trusted": DIFFERENT,
     "a_different_state_is_taken_up_again": DIFFERENT,
     "members_in_doubt_serve": replace(DIFFERENT, transfer_mean_ns=S),
