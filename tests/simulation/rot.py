@@ -29,9 +29,9 @@ def _log(node: SimulatedNode) -> RecordingDescriptor | None:
 
 
 def rot_log(world: World, node: SimulatedNode, random: Random) -> bool:
-    """Flips some bits below what is committed, if another member can give them again; whether it did."""
+    """Flips some bits below what is committed; whether it did."""
     log = _log(node)
-    if log is None or world.options.nodes == 1:
+    if log is None:
         return False
     with node.readable_disk():
         losses = [
