@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from archive.client.settings import ArchiveClientSettings
 from cluster.client.settings import ClientSettings
-from runtime.clock import VirtualClock
 from runtime.errors import OrdoError
-from runtime.memory import HeapMemoryProvider
 from sequencer.application import Application, ApplicationSettings
 from sequencer.entries import LogEntry
 from tests.simulation.app_service import GROUP, CountingService
 from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
+from tests.simulation.processes import start_process
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, Actor
-from transport.client import TransportClient
-from transport.client_transport import ClientTransport
-from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
 
 if TYPE_CHECKING:
@@ -67,32 +63,14 @@ class SimulatedApplication(Actor):
         world = self.world
         self.lives += 1
         world.note(f"{self.name} boot {self.lives}")
-        self.clock = VirtualClock(CLOCK_START_NS + world.now_ns)
-        self.host = world.network.host(self.address)
-        memory, clock = HeapMemoryProvider(), self.clock
-        config = MediaDriverConfig(
-            directory=f"/simulated/{self.name}",
-            term_length=64 * KIB,
-            ipc_term_length=64 * KIB,
-            image_liveness_timeout_ns=2 * S,
-            client_liveness_timeout_ns=3600 * S,
-            publication_unblock_timeout_ns=3601 * S,
-            mtu=world.options.mtu,
-            receiver_window=max(32 * KIB, 2 * world.options.mtu),
-        )
-        random = world.random.child(f"{self.name} life {self.lives}")
-        driver = MediaDriver(config, clock=clock, network=self.host, memory=memory, random=random)
-        driver.on_start()
-        client = TransportClient(
-            config.directory, clock=clock, memory=memory, invoker=lambda: driver.do_work(clock.now()), name=self.name
-        )
-        self._driver = driver
+        process = start_process(world, self.name, self.address, self.lives, 2 * S)
+        self.clock, self.host, self._driver = process.clock, process.host, process.driver
         try:
             self.application = Application(
                 CountingService,
                 self._settings(),
-                transport=ClientTransport(client, clock, driver, random=random),
-                storage=SimulatedStorage(self.disk, clock),
+                transport=process.transport,
+                storage=SimulatedStorage(self.disk, self.clock),
                 on_entry=self._on_entry,
             )
         except OrdoError as error:

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from cluster.client.session import ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
-from runtime.clock import VirtualClock
 from runtime.errors import OrdoError
-from runtime.memory import HeapMemoryProvider
 from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
 from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request, decode_reply
+from tests.simulation.processes import start_process
 from tests.simulation.queries import Asking, QueryWorld
 from tests.simulation.requests import Requesting
 from tests.simulation.timeline import NEVER_NS, Actor
 from tests.simulation.tracking import Tracking
-from transport.client import TransportClient
 from transport.client_transport import ClientTransport
-from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
 
 if TYPE_CHECKING:
@@ -80,27 +77,9 @@ class SimulatedClient(Actor):
         """A new process: driver, transport, and a session on its way."""
         world = self.world
         self.lives += 1
-        self.clock = VirtualClock(CLOCK_START_NS + world.now_ns)
-        self.host = world.network.host(self.address)
-        memory, clock = HeapMemoryProvider(), self.clock
-        config = MediaDriverConfig(
-            directory=f"/simulated/{self.name}",
-            term_length=64 * KIB,
-            ipc_term_length=64 * KIB,
-            image_liveness_timeout_ns=5 * S,
-            client_liveness_timeout_ns=3600 * S,
-            publication_unblock_timeout_ns=3601 * S,
-            mtu=world.options.mtu,
-            receiver_window=max(32 * KIB, 2 * world.options.mtu),
-        )
-        random = world.random.child(f"{self.name} life {self.lives}")
-        driver = MediaDriver(config, clock=clock, network=self.host, memory=memory, random=random)
-        driver.on_start()
-        client = TransportClient(
-            config.directory, clock=clock, memory=memory, invoker=lambda: driver.do_work(clock.now()), name=self.name
-        )
-        self._driver = driver
-        self._transport = ClientTransport(client, clock, driver, random=random)
+        process = start_process(world, self.name, self.address, self.lives, 5 * S)
+        self.clock, self.host, self._driver = process.clock, process.host, process.driver
+        self._transport = process.transport
         self.due_ns = world.now_ns
         self._open()
 
