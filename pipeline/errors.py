@@ -2,6 +2,7 @@
 
 OrdoError
  +-- PipelineError              what the caller can put right: options, folders, schemas
+      +-- VersionChangesError    a replay would execute a stretch with code of another version
       +-- CorruptRecordingError  bytes on disk that cannot be what was recorded
       +-- CommitUnknownError     nothing near a log tells how far it is committed, or not yet
       +-- DataLossError          a stream cannot go on where it ended
@@ -22,6 +23,20 @@ class CommitUnknownError(PipelineError):
 
 class DataLossError(PipelineError):
     """What a stream's checkpoint says is not what the folders have."""
+
+
+class VersionChangesError(PipelineError):
+    """The service was upgraded in the middle of what one class is to execute."""
+
+    def __init__(self, position: int, version: str) -> None:
+        super().__init__(
+            f"version {version} of the service came into force at position {position}: one class cannot execute what"
+            f" lies before and behind it; replay up to there (--end {position}), and from a snapshot behind it"
+        )
+        self.position, self.version = position, version
+
+    def __reduce__(self) -> tuple[type[VersionChangesError], tuple[int, str]]:
+        return (type(self), (self.position, self.version))
 
 
 class CorruptRecordingError(PipelineError):

@@ -14,6 +14,7 @@ from pipeline.recordings import Recording, open_recordings
 from pipeline.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
 from pipeline.skips import find_skips
 from pipeline.time_unit import time_unit_of
+from pipeline.version_events import refuse_version_event
 
 SERVICE_SNAPSHOT_STREAM = 106
 LAST_SNAPSHOT = "snapshot"
@@ -35,8 +36,13 @@ class Stretch:
     """Records that are left out, by position."""
 
     def records(self) -> Iterator[dict[str, Any]]:
+        """In the order of the log. Raises VersionChangesError where the service was upgraded before the end."""
         predicates = Predicates().narrowed("position", self.start + 1, self.end)
-        return iterate(read_runs(self.log, predicates, COLUMNS, 8192, True))
+        for record in iterate(read_runs(self.log, predicates, COLUMNS, 8192, True)):
+            is_executed = record["kind"] == "other" and record["position"] not in self.skips
+            if is_executed and record["position"] < self.end:
+                refuse_version_event(bytes(record["payload"]), record["position"])
+            yield record
 
 
 def read_snapshot(runs: tuple[Run, ...]) -> SnapshotState:

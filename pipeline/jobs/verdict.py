@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pipeline.errors import CorruptRecordingError, PipelineError
+from pipeline.errors import CorruptRecordingError, PipelineError, VersionChangesError
 from pipeline.jobs.stretches import Stretch, read_snapshot
 from pipeline.replay_cluster import Effect, OfferCheck, ReplayCluster, lockstep
 from pipeline.service_names import make_service
@@ -72,7 +72,7 @@ class StretchRun:
         except ServiceRaisedError as error:
             if self.first is None:
                 self.first = described(self._record, error.position, f"the {error.which} raised", None, error.what)
-        except CorruptRecordingError as error:
+        except (CorruptRecordingError, VersionChangesError) as error:
             self.reason = str(error)
         return self._facts()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.wire import ordo_codecs
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, VersionChangesError
 from pipeline.generate import RecordingBuilder, encode_record, new_term, session_message, session_open, var_data
 from pipeline.jobs.stretches import cut_log
 from pipeline.jobs.verdict import run_stretch, verdict_of
@@ -56,8 +56,15 @@ def skip_event(position: int) -> bytes:
     )
 
 
+UPGRADE = ordo_codecs.VERSION_EVENT.encode(leadership_term_id=0, timestamp=50, app_version=2 << 16, member_id=1)
+
+
 def write_log(
-    folder: Path, snapshots_after: tuple[int, ...], count: int = 12, left_out: int | None = None
+    folder: Path,
+    snapshots_after: tuple[int, ...],
+    count: int = 12,
+    left_out: int | None = None,
+    upgraded_after: int | None = None,
 ) -> tuple[str, list[int]]:
     """A log of `count` messages to a Tally, and the position after each; one of them may be left out."""
     directory = str(folder / "node0" / "archive")
@@ -69,6 +76,8 @@ def write_log(
             ends.append(builder.append(session_message(0, 1, 10 + number, b"%d" % number)))
             if number == left_out:
                 builder.append(skip_event(ends[-1]))
+            if number + 1 == upgraded_after:
+                ends.append(builder.append(UPGRADE))
             if number + 1 in snapshots_after:
                 with RecordingBuilder(directory, stream_id=106) as snapshot:
                     snapshot.append(marker(0, ends[-1]))
@@ -103,6 +112,20 @@ def test_what_the_cluster_left_out_is_left_out(tmp_path: Path) -> None:
     directory, ends = write_log(tmp_path / "executed", (4, 12))
     facts, _ = replay(directory, "Picky")
     assert facts["status"] == "differs" and facts["first_difference"]["position"] == ends[9]
+
+
+def test_a_stretch_that_two_versions_executed_is_not_checked(tmp_path: Path) -> None:
+    """One class would execute all of it, and be called different, or alike, for no reason."""
+    directory, ends = write_log(tmp_path, (4, 8, 12), upgraded_after=6)
+    facts, results = replay(directory, "Tally")
+    assert facts["status"] == "partly checked"
+    assert [result["verdict"] for result in results] == ["agrees", "not checked", "agrees"]
+    assert results[1]["reason"].startswith(f"version 2.0.0 of the service came into force at position {ends[6]}: ")
+    assert f"--end {ends[6]}" in results[1]["reason"]
+    _, results = replay(directory, "Tally", end=str(ends[6]))
+    assert [result["reason"] for result in results[1:]] == ["no snapshot at its end, and no baseline"]
+    with pytest.raises(VersionChangesError, match="one class cannot execute"):
+        list(cut_log(directory).stretches[1].records())
 
 
 def test_what_lies_behind_the_last_snapshot_is_not_checked(tmp_path: Path) -> None:
