@@ -187,7 +187,8 @@ def run(arguments: list[str]) -> int:
     try:
         status = app(arguments, prog_name="ordo", standalone_mode=False)
     except usage_error as error:
-        return _fail(f"{error.format_message()} (see `ordo --help`)", EXIT_USAGE)
+        message = " ".join(error.format_message().split())  # choices come with lines of their own
+        return _fail(f"{message} (see `ordo --help`)", EXIT_USAGE)
     except ConfigurationError as error:
         return _fail(error.message, EXIT_USAGE)
     except OrdoError as error:

@@ -217,6 +217,7 @@ def test_a_node_without_heartbeat_does_not_run(node: FakeNode, capsys: pytest.Ca
     [
         (["nonsense"], 2, "No such command 'nonsense'"),
         (["node"], 2, "Missing option '--config'"),
+        (["completion"], 2, "Missing argument 'shell'. Choose from: bash, zsh, fish"),
         (["node", "--config", "absent.toml"], 2, "absent.toml"),
         (["stat"], 2, "give either --config node.toml or --dir"),
         (["stat", "--dir", "/absent"], 1, "no running node in /absent"),
