@@ -97,11 +97,12 @@ cdef class ReceiveWindow:
     cdef void on_echo(self, int64_t echo_ns, int64_t delay_ns, int64_t now_ns) noexcept nogil:
         """The sender has returned a probe, `delay_ns` after it arrived there. Only the newest probe counts, and once:
         what has any other time with it was not asked for."""
-        cdef int64_t rtt_ns = now_ns - echo_ns - delay_ns
-        if self.probe_sent_ns < 0 or echo_ns != self.probe_sent_ns or not 0 <= delay_ns <= now_ns - echo_ns:
+        if self.probe_sent_ns < 0 or echo_ns != self.probe_sent_ns:
+            return
+        if not 0 <= delay_ns <= now_ns - echo_ns:
             return
         self.probe_sent_ns = -1
-        self.rtt_ns = max(rtt_ns, 1)
+        self.rtt_ns = max(now_ns - echo_ns - delay_ns, 1)
         if self.rtt_cell != NULL:
             ordo_store_release_i64(self.rtt_cell, self.rtt_ns)
 
