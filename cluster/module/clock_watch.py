@@ -26,17 +26,32 @@ class Scanned(Protocol):
     def last_timestamp(self) -> int: ...
 
 
+class Recovered(Protocol):
+    """What the member starts from."""
+
+    @property
+    def log_timestamp(self) -> int:
+        """Cluster time where the scan of the own log begins, ms."""
+
+
 class ClockWatch:
     """One line when the wall clock is found to be more than a second off, one for each further step of it, and one when
     they agree again. The counter has the difference in milliseconds."""
 
     def __init__(
-        self, host: Announcer, core: ConsensusCore, sequencer: Scanned, wall_clock: Clock, counter: Counter
+        self,
+        host: Announcer,
+        core: ConsensusCore,
+        sequencer: Scanned,
+        wall_clock: Clock,
+        counter: Counter,
+        recovery: Recovered,
     ) -> None:
         self._host = host
         self._core = core
         self._sequencer = sequencer
         self.clock = ClusterClock(wall_clock)
+        self.clock.note(recovery.log_timestamp)
         self._counter = counter
         self._told_ms = 0
 

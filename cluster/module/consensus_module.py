@@ -132,7 +132,7 @@ class ConsensusModule:
             seams.client, seams.archive, self.upkeep.shelf, self, core, sequencer, counters, config.cluster_id
         )
         self.trust = TrustWatch(core, self.record_error)
-        self.clock_watch = ClockWatch(self, core, sequencer, seams.clock, counters.clock_ahead)
+        self.clock_watch = ClockWatch(self, core, sequencer, seams.clock, counters.clock_ahead, self._recovery)
         self._make_operators(authenticator)
 
     def _make_operators(self, authenticator: Authenticator | None) -> None:

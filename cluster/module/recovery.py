@@ -234,6 +234,11 @@ class Recovery:
         """Where execution begins."""
         return self.snapshot.log_position if self.snapshot is not None else 0
 
+    @property
+    def log_timestamp(self) -> int:
+        """Cluster time at `log_position`, ms; 0 at the beginning of the log."""
+        return self.snapshot.timestamp if self.snapshot is not None else 0
+
     def durable_state(self) -> DurableState:
         """What consensus starts from."""
         named = None if self.contents is None else self.contents.configuration

@@ -81,6 +81,7 @@ FOUND_AS_DRAWN: dict[int, str] = {
     708: "a sole voter left out a record that its learners had executed: the error was its own",
     851: "with the third member deaf, one whose state was in doubt kept back the vote that was needed",
     1180: "the same, with the third member down",
+    561: "a leader that began with a snapshot and no log behind it went by its wall clock, which was behind",
     288: "a leader stood still at an error of its own for ever, since the member that could confirm it was dead",
 }
 """The same, with everything that is drawn today."""

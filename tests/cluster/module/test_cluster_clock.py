@@ -82,7 +82,7 @@ def test_times_that_no_clock_has_are_ignored(time_ms: int) -> None:
 
 
 class Watched(Timed):
-    def __init__(self) -> None:
+    def __init__(self, log_timestamp: int = 0) -> None:
         super().__init__()
         self.lines: list[str] = []
         self.member = Core()
@@ -90,7 +90,8 @@ class Watched(Timed):
         core: Any = self.member
         log: Any = SimpleNamespace(last_timestamp=0)
         counter: Any = type("Shown", (), {"set": lambda _, value: self.shown.append(value)})()
-        self.watch = ClockWatch(self, core, log, self.wall, counter)
+        recovery: Any = SimpleNamespace(log_timestamp=log_timestamp)
+        self.watch = ClockWatch(self, core, log, self.wall, counter, recovery)
         self.cluster = self.watch.clock
 
     def announce(self, event: str, text: str) -> None:
@@ -146,3 +147,8 @@ def test_a_step_of_the_leaders_clock_closes_no_session_and_fires_no_timer_early(
     texts = [record.text for record in world.executed.records]
     assert any(text.startswith("timer") for text in texts)
     assert not [text for text in texts if "TIMEOUT" in text]
+
+
+def test_time_goes_on_from_the_snapshot_that_a_member_starts_from() -> None:
+    """There may be no record behind it that says how late it is."""
+    assert Watched(START_MS + HOUR_MS).cluster.now_ms() == START_MS + HOUR_MS
