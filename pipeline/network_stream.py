@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
@@ -29,6 +28,7 @@ from pipeline.network import (
     read_network,
 )
 from pipeline.options import ReadOptions
+from pipeline.read_limit import default_read_limit
 from sequencer.ranges import Survey
 
 KEY = "log"
@@ -69,11 +69,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {KEY: found.start_position if start == "earliest" else found.end_position}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        if self._options.bytes_per_trigger_max is not None:
-            return ReadMaxBytes(self._options.bytes_per_trigger_max)
-        if self._options.records_per_trigger_max is not None:
-            return ReadMaxRows(self._options.records_per_trigger_max)
-        return ReadAllAvailable()
+        return default_read_limit(self._options)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._frozen = self._survey().end_position

@@ -27,7 +27,6 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
@@ -52,6 +51,7 @@ from pipeline.options import ReadOptions
 from pipeline.planner import Run, plan, read_runs
 from pipeline.predicates import INT64_MAX
 from pipeline.pushdown import push
+from pipeline.read_limit import default_read_limit
 from pipeline.reading import Task, plan_read, read_task
 from pipeline.recordings import Recording, open_recordings
 
@@ -229,11 +229,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        if self._options.bytes_per_trigger_max is not None:
-            return ReadMaxBytes(self._options.bytes_per_trigger_max)
-        if self._options.records_per_trigger_max is not None:
-            return ReadMaxRows(self._options.records_per_trigger_max)
-        return ReadAllAvailable()
+        return default_read_limit(self._options)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._frozen = self._limits(self._recordings())

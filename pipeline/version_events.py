@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import struct
-
+from cluster.wire import ordo_codecs
 from cluster.wire.app_version import format_version
 from pipeline.errors import VersionChangesError
-from pipeline.skips import ORDO_SCHEMA_ID
-
-VERSION_EVENT_ID = 110
-_HEADER = struct.Struct("<HHHH")
-_APP_VERSION = 24
+from runtime.errors import DecodeError
 
 
 def refuse_version_event(message: bytes, position: int) -> None:
     """Raises VersionChangesError for a record of kind `other` behind which other code of the service executes."""
-    if len(message) < _APP_VERSION + 4:
-        return
-    _, template_id, schema_id, _ = _HEADER.unpack_from(message)
-    if (schema_id, template_id) == (ORDO_SCHEMA_ID, VERSION_EVENT_ID):
-        (app_version,) = struct.unpack_from("<i", message, _APP_VERSION)
-        raise VersionChangesError(position, format_version(app_version))
+    try:
+        found = ordo_codecs.decode(message)
+    except DecodeError:
+        return  # the audit's to say
+    if found is not None and found[0] is ordo_codecs.VERSION_EVENT:
+        raise VersionChangesError(position, format_version(found[1].app_version))

@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from cluster.client.link import LeaderSession
 from cluster.wire import codecs, ordo_codecs
+from cluster.wire.number_gaps import decode_gaps
 from cluster.wire.ordo_codecs import AcknowledgementLevel, PreviousSession
 from runtime.errors import NotSequencedError
 
@@ -24,7 +26,6 @@ RETRY_NS = 250_000_000
 """When a mark was not answered for so long, the next one is sent; then it doubles."""
 RETRY_NS_MAX = 4_000_000_000
 LEVELS = ("sequenced", "executed")
-_GAP_BYTES = 16
 
 
 class HandedOver(int):
@@ -58,16 +59,8 @@ class Unsequenced(NamedTuple):
     is_certain: bool
 
 
-class MarkedSession(Protocol):
-    """What acknowledgements need of the session they go with; the session may be another one each time."""
-
-    @property
-    def session_id(self) -> int: ...
-    @property
-    def leadership_term_id(self) -> int: ...
-    @property
-    def leader_ingress(self) -> ExclusivePublication | None:
-        """None while there is no leader to send to."""
+class MarkedSession(LeaderSession, Protocol):
+    """What acknowledgements need of the session they go with."""
 
     def note_sent(self) -> None:
         """Something was sent."""
@@ -207,11 +200,8 @@ class Acknowledgements:
                 self._due_ns = 0 if self._watched else now_ns + self._interval_ns
                 self._retry_interval_ns = RETRY_NS
             self._previous_id = NULL_VALUE
-            gaps = memoryview(values.gaps).cast("B")
-            rows = [gaps[start : start + _GAP_BYTES] for start in range(0, len(gaps) - _GAP_BYTES + 1, _GAP_BYTES)]
-            pairs = [(int.from_bytes(row[:8], "little"), int.from_bytes(row[8:], "little")) for row in rows]
             self._confirmed = max(self._confirmed, values.number - 1)
-            self._resolve(values.number, values.known_number, pairs)
+            self._resolve(values.number, values.known_number, decode_gaps(bytes(values.gaps)))
             self._advance(values.number - 1, values.log_position, is_executed=True)
 
     def _on_sequenced(self, values: Any) -> None:

@@ -9,7 +9,7 @@ from cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgemen
 from cluster.client.journal import Journal, JournalFile
 from cluster.client.requests import Answer, ClientRequests, PendingRequest
 from cluster.client.settings import ClientSettings, to_ns
-from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, SessionClosedError
+from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, SessionClosedError
 from service_api.service import OfferResult
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ClientCalls:
         return HandedOver(result, self.last_number)
 
     def _send_slowly(self, payload: Payload, timeout_s: float | None) -> int:
-        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        deadline_ns = self._end_ns(timeout_s)
         while (result := self.offer(payload)) < 0:
             if result == OfferResult.MESSAGE_TOO_LONG:
                 raise ClusterError(
@@ -107,16 +107,17 @@ class ClientCalls:
     def _send_until(self, payload: Payload, level: str, timeout_s: float | None) -> HandedOver:
         if self._loop.is_in_callback:
             raise ClusterError("a message is waited for, which no callback can do: use send without `until` there")
-        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        deadline_ns = self._end_ns(timeout_s)
         tracked = self.demand_acknowledgements(level)
         handed_over = self.send(payload, timeout_s=timeout_s)
-        tracked.watch(handed_over.number)
+        number = handed_over.number
+        tracked.watch(number)
         try:
-            while not tracked.has_reached(handed_over.number, level):
-                if self.poll() == 0:
-                    if self._transport.clock.now() > deadline_ns:
-                        raise ClusterTimeoutError(f"message handed over, and not known to be {level} in time")
-                    self._park(TICK_INTERVAL_NS)
+            self._poll_until(
+                lambda: tracked.has_reached(number, level),
+                deadline_ns,
+                lambda: ClusterTimeoutError(f"message handed over, and not known to be {level} in time"),
+            )
         finally:
             tracked.forget(handed_over.number)
         return handed_over
@@ -153,12 +154,11 @@ class ClientCalls:
 
         For a client that tracks its messages; before it is closed, for example. Raises ClusterTimeoutError.
         """
-        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
-        while not self.is_all_known:
-            if self.poll() == 0:
-                if self._transport.clock.now() > deadline_ns:
-                    raise ClusterTimeoutError("messages handed over, and not known to be sequenced in time")
-                self._park(TICK_INTERVAL_NS)
+        self._poll_until(
+            lambda: self.is_all_known,
+            self._end_ns(timeout_s),
+            lambda: ClusterTimeoutError("messages handed over, and not known to be sequenced in time"),
+        )
 
     @property
     def is_all_known(self) -> bool:
@@ -200,7 +200,7 @@ class ClientCalls:
     def request_many(self, payloads: Iterable[Payload], *, timeout_s: float | None = None) -> list[Answer]:
         """As `request` for each, in order, with as many under way at a time as may be. Raises the first error, when all
         are done; `submit` tells more of each. `timeout_s` is for all of them together."""
-        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        deadline_ns = self._end_ns(timeout_s)
         pending = [self.submit(payload) for payload in payloads]
         for one in pending:
             if not one.is_done:
@@ -265,24 +265,42 @@ class ClientCalls:
         return requests
 
     def _await_request(self, pending: PendingRequest, timeout_s: float | None) -> None:
-        assert self._requests is not None
+        requests = self._requests
+        assert requests is not None
         if self._loop.is_in_callback:
             raise ClusterError("a request waits for its answer, which no callback can: use submit there")
-        deadline_ns = self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+        deadline_ns = self._end_ns(timeout_s)
         self._drive()
-        while not pending.is_done:
-            if self.poll() == 0 and not pending.is_done:
-                if self._transport.clock.now() > deadline_ns:
-                    raise self._requests.timeout(pending)
-                self._park(TICK_INTERVAL_NS)
+        self._poll_until(lambda: pending.is_done, deadline_ns, lambda: requests.timeout(pending))
 
     def _await_room(self) -> None:
-        assert self._requests is not None
+        requests = self._requests
+        assert requests is not None
         if self._loop.is_in_callback:
-            raise ClusterError(f"{len(self._requests)} requests are under way: see outstanding_requests_max")
-        deadline_ns = self._transport.clock.now() + to_ns(self.settings.message_timeout_s)
-        while not self._requests.has_room:
-            if self.poll() == 0:
+            raise ClusterError(f"{len(requests)} requests are under way: see outstanding_requests_max")
+        self._poll_until(
+            lambda: requests.has_room,
+            self._end_ns(None),
+            lambda: ClusterTimeoutError(f"no room for a request: {requests.trouble}"),
+            park_ns=SEND_PARK_NS,
+        )
+
+    # Waiting
+
+    def _end_ns(self, timeout_s: float | None) -> int:
+        """The end of a call that may last so long; by default message_timeout_s."""
+        return self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+
+    def _poll_until(
+        self,
+        is_done: Callable[[], bool],
+        deadline_ns: int,
+        late: Callable[[], OrdoError],
+        park_ns: int = TICK_INTERVAL_NS,
+    ) -> None:
+        """Polls until something is done; raises what `late` returns once the deadline has passed and nothing comes."""
+        while not is_done():
+            if self.poll() == 0 and not is_done():
                 if self._transport.clock.now() > deadline_ns:
-                    raise ClusterTimeoutError(f"no room for a request: {self._requests.trouble}")
-                self._park(SEND_PARK_NS)
+                    raise late()
+                self._park(park_ns)

@@ -9,6 +9,18 @@ if TYPE_CHECKING:
     from transport.publication import ExclusivePublication
 
 
+class LeaderSession(Protocol):
+    """A session as what is sent in it needs to know it; it may be a different one each time."""
+
+    @property
+    def session_id(self) -> int: ...
+    @property
+    def leadership_term_id(self) -> int: ...
+    @property
+    def leader_ingress(self) -> ExclusivePublication | None:
+        """None while there is no leader to send to."""
+
+
 class SessionOwner(Protocol):
     """The client."""
 

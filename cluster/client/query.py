@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cluster.client.ingress import IngressPublications
+from cluster.client.link import LeaderSession
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import Consistency, QueryStatus
 from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, QueryFailedError
@@ -83,13 +84,9 @@ class PendingQuery:
         return f"member={member} consistency={self.consistency.name.lower()}{position}"
 
 
-class QuerySession(Protocol):
+class QuerySession(LeaderSession, Protocol):
     """What queries need to know of their session."""
 
-    @property
-    def session_id(self) -> int: ...
-    @property
-    def leadership_term_id(self) -> int: ...
     @property
     def leader_member_id(self) -> int: ...
     @property
@@ -97,10 +94,6 @@ class QuerySession(Protocol):
     @property
     def named_endpoints(self) -> dict[int, str]:
         """Endpoints by member id, as given by the creator of the client; the cluster itself names its voters only."""
-
-    @property
-    def leader_ingress(self) -> ExclusivePublication | None:
-        """None while there is no leader to send to."""
 
     def note_ingress_lost(self) -> None:
         """Called when the leader's ingress is found to be closed."""

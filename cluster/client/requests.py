@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from cluster.client.link import LeaderSession
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import AnswerStatus
 from runtime.errors import (
@@ -26,7 +27,6 @@ from service_api.requests import OpenStatus
 
 if TYPE_CHECKING:
     from cluster.client.journal import Journal
-    from transport.publication import ExclusivePublication
 
 NULL_POSITION = -1
 NO_EPOCH = (-1, -1)
@@ -95,16 +95,8 @@ class PendingRequest:
             self._on_done(self)
 
 
-class RequestSession(Protocol):
-    """What requests need of the session that carries them; it may be a different session each time."""
-
-    @property
-    def session_id(self) -> int: ...
-    @property
-    def leadership_term_id(self) -> int: ...
-    @property
-    def leader_ingress(self) -> ExclusivePublication | None:
-        """None while there is no leader to send to."""
+class RequestSession(LeaderSession, Protocol):
+    """What requests need of the session that carries them."""
 
     def note_ingress_lost(self) -> None:
         """The leader's ingress turned out to be gone."""

@@ -11,12 +11,12 @@ Sessions whose client sends no marks are not counted, and leave no trace in snap
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cluster.wire import ordo_codecs
+from cluster.wire.number_gaps import decode_gaps, encode_gaps
 from cluster.wire.ordo_codecs import AcknowledgementLevel, PreviousSession
 
 NULL_VALUE = -1
@@ -24,7 +24,6 @@ GAPS_MAX = 32
 """Of one session that its client has not confirmed; beyond it the oldest is forgotten."""
 CLOSED_MAX = 4096
 """Closed sessions that are remembered."""
-_GAP = struct.Struct("<qq")
 
 
 class CountedSession(Protocol):
@@ -131,15 +130,6 @@ class MessageNumbers:
             elif row.cluster_session_id in sessions:
                 self._open[row.cluster_session_id] = numbers
                 sessions[row.cluster_session_id].next_number = row.next_number
-
-
-def encode_gaps(gaps: Iterable[tuple[int, int]]) -> bytes:
-    return b"".join(_GAP.pack(*gap) for gap in gaps)
-
-
-def decode_gaps(data: bytes) -> list[tuple[int, int]]:
-    """What `encode_gaps` has made; a cut row at the end is left out."""
-    return list(_GAP.iter_unpack(data[: len(data) // _GAP.size * _GAP.size]))
 
 
 def _encode(session_id: int, numbers: _Numbers, next_number: int, is_open: bool) -> bytes:

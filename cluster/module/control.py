@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from cluster.module.host import TermHost
 from cluster.wire import codecs
 from cluster.wire.codecs import ClusterAction
 from cluster.wire.counter_types import ControlToggle, ModuleState, is_transfer
@@ -17,15 +18,9 @@ if TYPE_CHECKING:
     from consensus.core import ConsensusCore
 
 
-class ControlHost(Protocol):
+class ControlHost(TermHost, Protocol):
     """The member that carries the orders out."""
 
-    @property
-    def is_leader(self) -> bool: ...
-    @property
-    def leadership_term_id(self) -> int: ...
-    @property
-    def cluster_time(self) -> int: ...
     def begin_snapshot(self, record: LogRecord) -> None:
         """Begins a snapshot of the state after the ClusterActionRequest that was just executed."""
 

@@ -8,6 +8,17 @@ if TYPE_CHECKING:
     from cluster.module.transfer import LeadershipTransfer
 
 
+class TermHost(Protocol):
+    """The member that appends records of its own, or that waits for those of its leader."""
+
+    @property
+    def is_leader(self) -> bool: ...
+    @property
+    def leadership_term_id(self) -> int: ...
+    @property
+    def cluster_time(self) -> int: ...
+
+
 class MemberHost(Protocol):
     """The member, as its consensus module shows it to its helpers; they add what they need besides."""
 

@@ -19,6 +19,7 @@ from archive.recovery import base_of
 from archive.scrub import Scrubber
 from archive.segments import segment_name
 from archive.tools import verify_recording
+from cluster.module.member_replays import MemberReplays
 from cluster.module.snapshot_fetch import ATTEMPT_TIMEOUT_NS, Part, PartRecorder
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import SnapshotPart
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from archive.archive import Archive
     from archive.catalog import RecordingDescriptor
-    from archive.replay import Replay
     from cluster.module.config import ArchiveSettings
     from cluster.module.contacts import Contacts
     from cluster.wire.members import Member
@@ -79,7 +79,7 @@ class LogRepair:
         self._due_ns = 0
         self._attempts = 0
         self._received_bytes = 0
-        self._replays: dict[int, Replay] = {}
+        self._replays = MemberReplays(archive, "the log", "log-to", host.record_error)
         self.scrubber = Scrubber(archive, settings.scrub_ns, settings.scrub_rate_bytes, self._on_damage)
         self.repaired_count = 0
 
@@ -205,26 +205,9 @@ class LogRepair:
         start = self._archive.descriptor(log).start_position
         if not start <= request.from_position <= self._commit_position() - request.length_bytes:
             return
-        former = self._replays.pop(member.id, None)
-        if former is not None:
-            self._archive.stop_replay(former)
-        try:
-            self._replays[member.id] = self._archive.replay(
-                log,
-                request.from_position,
-                request.length_bytes,
-                channel=f"aeron:udp?endpoint={member.catchup}|alias=log-to-{member.id}",
-                stream_id=LOG_REPAIR_STREAM_ID,
-                session_id=request.session_id,
-                on_end=self._on_end,
-            )
-        except OrdoError as error:
-            self._host.record_error(f"no replay of the log to member {member.id}: {error.message}")
-
-    def _on_end(self, replay: Replay, error: Exception | None) -> None:
-        self._replays = {key: value for key, value in self._replays.items() if value is not replay}
-        if error is not None:
-            self._host.record_error(f"a replay of the log ended: {error}")
+        self._replays.start(
+            member, log, request.from_position, request.length_bytes, LOG_REPAIR_STREAM_ID, request.session_id
+        )
 
     def close(self) -> None:
         """Ends what is under way; the next start removes what was received."""

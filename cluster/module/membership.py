@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cluster.module.host import TermHost
 from cluster.module.sessions import NULL_VALUE
 from cluster.wire import ordo_codecs
 from cluster.wire.configuration import NamedConfiguration, decode_configuration
@@ -30,19 +31,13 @@ def _id(member: Member) -> int:
     return member.id
 
 
-class MembershipHost(Protocol):
+class MembershipHost(TermHost, Protocol):
     """The member whose cluster this is."""
 
     has_ended: bool
 
     @property
     def member_id(self) -> int: ...
-    @property
-    def is_leader(self) -> bool: ...
-    @property
-    def leadership_term_id(self) -> int: ...
-    @property
-    def cluster_time(self) -> int: ...
     def announce(self, event: str, text: str) -> None:
         """One line in the log of the process."""
 

@@ -198,6 +198,13 @@ class SnapshotFetch:
         self.state = FetchState.DESCRIBING
         return True
 
+    def begin_from(self, holders: list[int], wanted: HeldSnapshot, leader_id: int, now_ns: int) -> bool:
+        """Begins a fetch from one of the members that hold the snapshot, the leader only if no other does: it has
+        enough to do. Returns as `begin`."""
+        others = [one for one in holders if one != self._own_id]
+        followers = [one for one in others if one != leader_id]
+        return bool(others) and self.begin(wanted, (followers or others)[0], now_ns)
+
     def on_offer(self, offer: Any, now_ns: int) -> None:
         """Handles a SnapshotOffer to this member."""
         wanted = self._wanted

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cluster.module.member_replays import MemberReplays
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import SnapshotPart
-from runtime.errors import OrdoError
 
 if TYPE_CHECKING:
     from archive.archive import Archive
-    from archive.replay import Replay
     from cluster.module.snapshot_shelf import SnapshotShelf
     from cluster.module.state_store import SnapshotEntry
     from cluster.wire.members import Member
@@ -34,8 +33,7 @@ class SnapshotSource:
         self._shelf = shelf
         self._own_id = own_id
         self._send = send
-        self._on_failure = on_failure
-        self._replays: dict[int, Replay] = {}
+        self._replays = MemberReplays(archive, "a snapshot", "snapshot-to", on_failure)
 
     def on_request(self, request: Any, member: Member) -> None:
         """A SnapshotRequest of a member; what is not here any more is answered, so that it looks elsewhere."""
@@ -65,25 +63,7 @@ class SnapshotSource:
 
     def _replay(self, request: Any, entry: SnapshotEntry, member: Member) -> None:
         is_module = request.part == SnapshotPart.MODULE
-        recording_id = entry.module_recording_id if is_module else entry.service_recording_id
-        former = self._replays.pop(member.id, None)
-        if former is not None:
-            self._archive.stop_replay(former)
-        descriptor = self._archive.descriptor(recording_id)
-        try:
-            self._replays[member.id] = self._archive.replay(
-                recording_id,
-                descriptor.start_position + request.from_position,
-                channel=f"aeron:udp?endpoint={member.catchup}|alias=snapshot-to-{member.id}",
-                stream_id=descriptor.stream_id,
-                session_id=request.session_id,
-                on_end=self._on_end,
-            )
-        except OrdoError as error:
-            self._on_failure(f"no replay of a snapshot to member {member.id}: {error.message}")
-
-    def _on_end(self, replay: Replay, error: Exception | None) -> None:
-        """Ends a replay. A member that went away asks again later; one that met damage asks another member."""
-        self._replays = {key: value for key, value in self._replays.items() if value is not replay}
-        if error is not None:
-            self._on_failure(f"a replay of a snapshot ended: {error}")
+        descriptor = self._archive.descriptor(entry.module_recording_id if is_module else entry.service_recording_id)
+        position = descriptor.start_position + request.from_position
+        recording_id, stream_id = descriptor.recording_id, descriptor.stream_id
+        self._replays.start(member, recording_id, position, None, stream_id, request.session_id)

@@ -40,7 +40,6 @@ class StateDoubt:
         shelf: SnapshotShelf,
         reports: SnapshotReports,
         counters: ModuleCounters,
-        own_id: int,
         order: Callable[[bytes], bool],
     ) -> None:
         """`order` sends a RecordOrder to the service; False: not now."""
@@ -50,7 +49,6 @@ class StateDoubt:
         self._shelf = shelf
         self._reports = reports
         self._counters = counters
-        self._own_id = own_id
         self._order = order
         self.position = NULL_VALUE
         self._has_stopped_service = False
@@ -97,9 +95,7 @@ class StateDoubt:
             self._has_stopped_service = self._order(stop)
         if newest is None or newest.log_position < self.position or newest.log_position > append_position:
             return
-        holders = [one for one in self._reports.holders(newest) if one != self._own_id]
-        followers = [one for one in holders if one != self._core.leader_member_id]
-        if holders and fetch.begin(newest, (followers or holders)[0], now_ns):
+        if fetch.begin_from(self._reports.holders(newest), newest, self._core.leader_member_id, now_ns):
             self._host.announce(
                 "cluster.snapshot-fetch", f"takes the state at log position {newest.log_position} of the other members"
             )

@@ -98,7 +98,7 @@ class Upkeep:
         self._refused_ns: dict[int, int] = {}
         self._cleared_log_id = NULL_VALUE
         self._quorum_snapshot: HeldSnapshot | None = None
-        self.doubt = StateDoubt(host, core, store, self.shelf, self.reports, counters, own_id, order_record)
+        self.doubt = StateDoubt(host, core, store, self.shelf, self.reports, counters, order_record)
         self._handlers = self._message_handlers()
 
     def _message_handlers(self) -> dict[Any, Callable[[Any, int], None]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from cluster.module.host import MemberHost
+from cluster.module.host import MemberHost, TermHost
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.version_survey import VersionSurvey
 from cluster.wire import codecs, ordo_codecs
@@ -34,15 +34,9 @@ if TYPE_CHECKING:
     from runtime.sbe import Message
 
 
-class VersionHost(MemberHost, Protocol):
+class VersionHost(MemberHost, TermHost, Protocol):
     """The member whose service it is."""
 
-    @property
-    def is_leader(self) -> bool: ...
-    @property
-    def leadership_term_id(self) -> int: ...
-    @property
-    def cluster_time(self) -> int: ...
     def append(self, record: bytes) -> bool:
         """Appends a record as the serving leader. Returns False while nothing is sequenced."""
 
@@ -187,9 +181,7 @@ class Versions:
             return
         if newest is None or not lack.log_position < newest.log_position <= self._sequencer.append_position:
             return
-        others = [one for one in holders if one != self._own_id]
-        followers = [one for one in others if one != self._core.leader_member_id]
-        if others and fetch.begin(newest, (followers or others)[0], now_ns):
+        if fetch.begin_from(holders, newest, self._core.leader_member_id, now_ns):
             self._host.announce(
                 "cluster.snapshot-fetch",
                 f"takes the state at log position {newest.log_position} of the other members, for want of code of "

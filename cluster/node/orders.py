@@ -184,17 +184,22 @@ def skip(member: MemberAccess, log_position: int, timeout_s: float = SKIP_TIMEOU
 
     The member must lead, and its service stand still at the record.
     """
-
-    def is_left_out() -> bool:
-        return log_position in {one.log_position for one in member.list_skipped()[0]}
-
-    if is_left_out():
+    if is_left_out(member, log_position):
         return f"member {member.member_id} leaves out the record at position {log_position} already"
     request = {"log_position": log_position}
     answer = member.ask(ordo_codecs.SKIP_REQUEST, request, ordo_codecs.SKIP_RESPONSE, timeout_s)
     check_refusal(member, answer)
-    await_done(is_left_out, f"the skip of position {log_position} was not committed", timeout_s)
+
+    def done() -> bool:
+        return is_left_out(member, log_position)
+
+    await_done(done, f"the skip of position {log_position} was not committed", timeout_s)
     return f"the record at position {log_position} is left out"
+
+
+def is_left_out(member: MemberAccess, log_position: int) -> bool:
+    """Whether the member leaves out the record that ends at a position."""
+    return log_position in {one.log_position for one in member.list_skipped()[0]}
 
 
 def check_refusal(member: MemberAccess, answer: Any) -> None:

@@ -6,7 +6,7 @@ from archive.lmdb_store import open_lmdb
 from cluster.module.state_store import StateStore
 from cluster.node import orders, tools
 from cluster.node.config import NodeConfig
-from cluster.node.stored_skips import list_skipped, store_path
+from cluster.node.stored_skips import store_path
 from runtime.storage import FileStorage
 
 
@@ -16,16 +16,14 @@ def skip(config: NodeConfig, log_position: int, timeout_s: float = orders.SKIP_T
     A running node must lead, and its service stand still at the record. A node that does not run takes note, waits
     before the record when it runs again, and has it left out once a quorum of the members was told the same.
     """
-    member_id = config.node.member_id
-    if log_position in {one.log_position for one in list_skipped(config)[0]}:
-        return f"member {member_id} leaves out the record at position {log_position} already"
-    if not tools.is_running(config):
-        _wish(config, log_position)
-        return (
-            f"member {member_id} will wait before position {log_position} when it starts, until the record is left "
-            "out: say so with the configuration of each member that does not run, of a majority at least"
-        )
-    return orders.skip(tools.LocalMember(config), log_position, timeout_s)
+    member = tools.LocalMember(config)
+    if orders.is_left_out(member, log_position) or member.is_running():
+        return orders.skip(member, log_position, timeout_s)
+    _wish(config, log_position)
+    return (
+        f"member {member.member_id} will wait before position {log_position} when it starts, until the record is left "
+        "out: say so with the configuration of each member that does not run, of a majority at least"
+    )
 
 
 def _wish(config: NodeConfig, log_position: int) -> None:

@@ -9,7 +9,6 @@ from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive, open_cnc, read_counters
 from cluster.node.observation import NOT_THERE as NOT_THERE
 from cluster.node.observation import counter_name, has_quorum
-from cluster.node.orders import MemberStatus
 from cluster.wire import ordo_codecs
 from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, find_counter, is_of_cluster
 from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
@@ -127,35 +126,6 @@ class LocalMember:
         from cluster.node.stored_skips import list_skipped
 
         return list_skipped(self._config)
-
-
-def request_snapshot(config: NodeConfig, timeout_s: float = orders.SNAPSHOT_TIMEOUT_S) -> None:
-    """`orders.take_snapshot` of the node of this configuration; so are the following."""
-    orders.take_snapshot(LocalMember(config), timeout_s)
-
-
-def request_suspend(config: NodeConfig, timeout_s: float = orders.SUSPEND_TIMEOUT_S) -> None:
-    orders.suspend(LocalMember(config), timeout_s)
-
-
-def request_resume(config: NodeConfig, timeout_s: float = orders.SUSPEND_TIMEOUT_S) -> None:
-    orders.resume(LocalMember(config), timeout_s)
-
-
-def request_shutdown(
-    config: NodeConfig, *, with_snapshot: bool = True, timeout_s: float = orders.SNAPSHOT_TIMEOUT_S
-) -> None:
-    orders.shut_down(LocalMember(config), with_snapshot=with_snapshot, timeout_s=timeout_s)
-
-
-def request_transfer(
-    config: NodeConfig, target_member_id: int | None = None, timeout_s: float = orders.TRANSFER_TIMEOUT_S
-) -> None:
-    orders.transfer(LocalMember(config), target_member_id, timeout_s)
-
-
-def list_members(config: NodeConfig, timeout_s: float = orders.QUERY_TIMEOUT_S) -> list[MemberStatus]:
-    return orders.list_members(LocalMember(config), timeout_s)
 
 
 def ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node import tools
+from cluster.node import orders
 from cluster.node.config import load_config
 from cluster.node.counters import counter_value, leader_progress
+from cluster.node.tools import LocalMember
 from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, transfer_value
 from ordo.cli import run
 from runtime.clock import SystemClock
@@ -173,7 +174,7 @@ def test_a_snapshot_whose_leader_leaves_office(node: FakeNode, has_taken_it: boo
     thread.start()
     lost = contextlib.nullcontext() if has_taken_it else pytest.raises(ClusterError, match="member 1 stopped leading")
     with lost:
-        tools.request_snapshot(load_config(node.config_path))
+        orders.take_snapshot(LocalMember(load_config(node.config_path)))
     thread.join()
 
 
@@ -189,18 +190,18 @@ def test_control_is_for_a_leader_that_is_not_busy(node: FakeNode) -> None:
     toggle = node.counters[CounterType.CONTROL_TOGGLE]
     toggle.set(ControlToggle.INACTIVE)
     with pytest.raises(ClusterError, match="member 1 does not lead"):
-        tools.request_snapshot(config)
+        orders.take_snapshot(LocalMember(config))
     toggle.set(ControlToggle.SUSPEND)
     with pytest.raises(ClusterError, match="member 1 is suspended; have it go on first"):
-        tools.request_shutdown(config)
+        orders.shut_down(LocalMember(config))
     toggle.set(ControlToggle.SNAPSHOT)
     with pytest.raises(ClusterError, match="member 1 is busy with SNAPSHOT"):
-        tools.request_suspend(config)
+        orders.suspend(LocalMember(config))
     toggle.set(ControlToggle.NEUTRAL)
     with pytest.raises(ClusterError, match="member 1 is not suspended"):
-        tools.request_resume(config)
+        orders.resume(LocalMember(config))
     with pytest.raises(ClusterTimeoutError, match=r"snapshot of member 1 did not end within 0\.05 s"):
-        tools.request_snapshot(config, 0.05)
+        orders.take_snapshot(LocalMember(config), 0.05)
     assert toggle.value == ControlToggle.SNAPSHOT
 
 

@@ -13,7 +13,8 @@ from pyspark.sql import Row, SparkSession
 
 from cluster.client import ClusterClient
 from cluster.node.config import load_config
-from cluster.node.tools import node_status, request_snapshot
+from cluster.node.orders import take_snapshot
+from cluster.node.tools import LocalMember, node_status
 from deploy.launcher import LocalCluster
 from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed
@@ -50,7 +51,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
             for begin in range(0, len(requests), 4000):
                 orders[0].run(requests[begin : begin + 4000])
                 if begin:
-                    request_snapshot(leader)
+                    take_snapshot(LocalMember(leader))
         assert len(answers) == len(requests)
         cluster.await_value(
             lambda: True if all_hold_the_same(cluster) else None, "all nodes level, with both snapshots"

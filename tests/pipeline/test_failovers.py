@@ -12,7 +12,8 @@ from pyspark.sql import Row, SparkSession
 
 from cluster.module.config import SnapshotSettings
 from cluster.node.config import load_config
-from cluster.node.tools import request_snapshot
+from cluster.node.orders import take_snapshot
+from cluster.node.tools import LocalMember
 from deploy.launcher import LocalCluster
 from pipeline.jobs.audit import audit
 from pipeline.jobs.audit_report import describe
@@ -35,7 +36,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
             for _ in range(KILLS):
                 killed = cluster.await_leader()
                 writer.write(400)
-                request_snapshot(load_config(cluster.config_path(killed)))
+                take_snapshot(LocalMember(load_config(cluster.config_path(killed))))
                 writer.run(lambda target=writer.acked + 300: writer.acked > target)  # type: ignore[misc]
                 cluster.kill(killed)
                 writer.run(lambda target=writer.acked + 300: writer.acked > target)  # type: ignore[misc]

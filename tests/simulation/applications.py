@@ -12,15 +12,13 @@ from sequencer.application import Application, ApplicationSettings
 from sequencer.entries import LogEntry
 from tests.simulation.app_service import GROUP, CountingService
 from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
-from tests.simulation.processes import start_process
+from tests.simulation.processes import ProcessWorld, start_process
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, Actor
 from transport.driver.media_driver import MediaDriver
 
 if TYPE_CHECKING:
-    from runtime.random import RandomSource
-    from tests.simulation.network import SimulatedNetwork
-    from tests.simulation.options import Options
+    pass
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -28,15 +26,9 @@ KIB = 1024
 TICK_NS = 5 * MS
 
 
-class ApplicationWorld(Protocol):
+class ApplicationWorld(ProcessWorld, Protocol):
     """What an instance needs of the world that it lives in."""
 
-    options: Options
-    random: RandomSource
-    network: SimulatedNetwork
-
-    @property
-    def now_ns(self) -> int: ...
     @property
     def committed_position(self) -> int: ...
     def note(self, text: str) -> None: ...

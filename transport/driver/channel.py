@@ -86,6 +86,20 @@ def refuse_unsupported(uri: ChannelUri) -> None:
         )
 
 
+def check_shared(uri: ChannelUri, existing: ChannelUri, stamped: str) -> None:
+    """Raises ChannelError where a channel asks for another socket than the one that it would share.
+
+    `stamped` is the key of the times that are written into its frames: they must be the same even where nothing is
+    asked for, since they would be written into any channel's messages.
+    """
+    for key in ("so-sndbuf", "so-rcvbuf", stamped):
+        if (uri.has(key) or key == stamped) and uri.value(key) != existing.value(key):
+            raise ChannelError(
+                f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
+                f"{key}={existing.get(key, 'default')}: ask for the same"
+            )
+
+
 def stamper_of(uri: ChannelUri, key: str, clock: Clock) -> FrameStamper | None:
     """What stamps the frames of a channel, where the key asks for it."""
     offset = uri.value(key)

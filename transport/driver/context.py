@@ -18,6 +18,7 @@ from transport.driver.names import Names, WildcardPorts
 from transport.driver.receiver import Receiver
 from transport.driver.sender import Sender
 from transport.driver.system_counters import SystemCounters
+from transport.logbuffer import LogBuffers
 from transport.udp import UdpChannel
 
 if TYPE_CHECKING:
@@ -111,6 +112,12 @@ class DriverContext:
         type_id, payload = type_id_of(response), encode(response)
         self.events.record(RESPONSE, type_id, payload)
         self.transmit_raw(type_id, payload)
+
+    def tell_state(self, kind: str, resource_id: int, log: LogBuffers, state: str) -> None:
+        """One line of the event log: a publication or an image is in a state from now on."""
+        self.events.state(
+            "{} {} session_id={} stream_id={} {}", kind, resource_id, log.session_id, log.stream_id, state
+        )
 
     def next_correlation_id(self) -> int:
         return int(self.cnc.to_driver.next_correlation_id())

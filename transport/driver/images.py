@@ -262,14 +262,7 @@ class Images:
                 self._free(image)
 
     def _tell_state(self, image: PublicationImage, state: str) -> None:
-        self.context.events.state(
-            "image {} session_id={} stream_id={} source={} {}",
-            image.correlation_id,
-            image.session_id,
-            image.stream_id,
-            image.source_identity,
-            state,
-        )
+        self.context.tell_state("image", image.correlation_id, image.log, f"source={image.source_identity} {state}")
 
     def _cool_down(self, image: PublicationImage) -> None:
         """A stream that just stopped is not taken up again until its readers have let go of it."""

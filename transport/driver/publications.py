@@ -17,7 +17,15 @@ from transport.commands import (
     OnPublicationError,
     OnPublicationReady,
 )
-from transport.driver.channel import UdpChannelSpec, is_name, packed, parse_udp, refuse_unsupported, stamper_of
+from transport.driver.channel import (
+    UdpChannelSpec,
+    check_shared,
+    is_name,
+    packed,
+    parse_udp,
+    refuse_unsupported,
+    stamper_of,
+)
 from transport.driver.config import ENCRYPTED_MTU_MAX
 from transport.driver.context import (
     OWNER_NONE,
@@ -359,7 +367,7 @@ class Publications:
         spec = parse_udp(uri, self.context.names)
         for endpoint in self.endpoints:
             if spec.matches(endpoint.spec):
-                self._check_buffers(uri, endpoint.spec.uri)
+                check_shared(uri, endpoint.spec.uri, "channel-snd-ts-offset")
                 return endpoint, spec
         if spec.endpoint is None and not spec.is_multi_destination:
             raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
@@ -378,16 +386,6 @@ class Publications:
         self.endpoints.append(endpoint)
         self.context.sender.add_endpoint(endpoint)
         return endpoint, spec
-
-    @staticmethod
-    def _check_buffers(uri: ChannelUri, existing: ChannelUri) -> None:
-        for key in ("so-sndbuf", "so-rcvbuf", "channel-snd-ts-offset"):
-            is_asked = uri.has(key) or key.endswith("ts-offset")  # times would be written into any channel's messages
-            if is_asked and uri.value(key) != existing.value(key):
-                raise ChannelError(
-                    f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
-                    f"{key}={existing.get(key, 'default')}: ask for the same"
-                )
 
     def _open_endpoint(self, spec: UdpChannelSpec, parameters: PublicationParameters) -> SendEndpoint:
         config, network = self.context.config, self.context.send_network
@@ -518,22 +516,14 @@ class Publications:
             before = publication.state_name
             entered = publication.on_time_event(now_ns, epoch_ms)
             if publication.state_name != before:
-                self._tell_state(publication, publication.state_name)
+                registration_id, state = publication.registration_id, publication.state_name
+                self.context.tell_state("publication", registration_id, publication.log, state)
             if entered == "LINGER":
                 subscriptions.on_publication_lingers(publication)
             elif publication.state_name == "DONE" and publication.reference_count == 0:
                 self._free(publication, subscriptions)
         for endpoint in self.endpoints:
             endpoint.expire_destinations(now_ns)
-
-    def _tell_state(self, publication: Publication, state: str) -> None:
-        self.context.events.state(
-            "publication {} session_id={} stream_id={} {}",
-            publication.registration_id,
-            publication.log.session_id,
-            publication.log.stream_id,
-            state,
-        )
 
     def _free(self, publication: Publication, subscriptions: Any) -> None:
         subscriptions.on_publication_done(publication)

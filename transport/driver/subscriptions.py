@@ -7,7 +7,15 @@ from typing import Any
 from runtime.counters import Counter
 from runtime.errors import ChannelError, RegistrationError
 from transport.commands import ErrorCode, OnAvailableImage, OnSubscriptionReady, OnUnavailableImage
-from transport.driver.channel import UdpChannelSpec, is_name, packed, parse_udp, refuse_unsupported, stamper_of
+from transport.driver.channel import (
+    UdpChannelSpec,
+    check_shared,
+    is_name,
+    packed,
+    parse_udp,
+    refuse_unsupported,
+    stamper_of,
+)
 from transport.driver.context import (
     STATUS_ACTIVE,
     STATUS_CLOSING,
@@ -195,7 +203,7 @@ class Subscriptions:
         spec = parse_udp(uri, self.context.names)
         for endpoint in self.endpoints:
             if spec.matches(endpoint.spec):
-                _check_shared(uri, endpoint, parameters)
+                check_shared(uri, endpoint.spec.uri, "channel-rcv-ts-offset")
                 return endpoint
         if spec.endpoint is None and spec.control is None and spec.mode != "manual":
             raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
@@ -465,14 +473,3 @@ def _kind(uri: ChannelUri) -> str:
     if uri.is_spy:
         return KIND_SPY
     return KIND_IPC if uri.is_ipc else KIND_NETWORK
-
-
-def _check_shared(uri: ChannelUri, endpoint: ReceiveEndpoint, parameters: SubscriptionParameters) -> None:
-    existing = endpoint.spec.uri
-    for key in ("so-sndbuf", "so-rcvbuf", "channel-rcv-ts-offset"):
-        is_asked = uri.has(key) or key.endswith("ts-offset")  # times would be written into any channel's messages
-        if is_asked and uri.value(key) != existing.value(key):
-            raise ChannelError(
-                f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
-                f"{key}={existing.get(key, 'default')}: ask for the same"
-            )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from cluster.container.message_numbers import CLOSED_MAX, GAPS_MAX, MessageNumbers, decode_gaps
+from cluster.container.message_numbers import CLOSED_MAX, GAPS_MAX, MessageNumbers
 from cluster.wire import ordo_codecs
+from cluster.wire.number_gaps import decode_gaps
 from cluster.wire.ordo_codecs import PreviousSession
 
 

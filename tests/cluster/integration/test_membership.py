@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import pytest
 
-from cluster.node import tools
+from cluster.node import orders
 from cluster.node.config import load_config
+from cluster.node.tools import LocalMember
 from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, demand_agreement
 from tests.cluster.integration.command import demand_one_line, ordo
@@ -27,7 +28,9 @@ def command(cluster: LocalCluster, member_id: int, *words: str) -> CompletedProc
 
 def roles(cluster: LocalCluster, member_id: int) -> dict[int, str]:
     """By the log of one member."""
-    return {one.member_id: one.role for one in tools.list_members(load_config(cluster.config_path(member_id)))}
+    return {
+        one.member_id: one.role for one in orders.list_members(LocalMember(load_config(cluster.config_path(member_id))))
+    }
 
 
 def meanwhile(writer: Writer, action: Callable[[], T]) -> T:

@@ -10,7 +10,8 @@ import pytest
 from archive import tools as archive_tools
 from cluster.module.sessions import NULL_VALUE
 from cluster.node.config import load_config
-from cluster.node.tools import request_snapshot
+from cluster.node.orders import take_snapshot
+from cluster.node.tools import LocalMember
 from cluster.wire.counter_types import CounterType
 from consensus.distrust import Distrust
 from deploy.launcher import LocalCluster
@@ -77,7 +78,7 @@ def test_a_damaged_snapshot_is_left_for_the_log(start_cluster: StartCluster) -> 
     cluster = start_cluster(cluster=OPTIONS)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(1000)
-        request_snapshot(load_config(cluster.config_path(cluster.await_leader())))
+        take_snapshot(LocalMember(load_config(cluster.config_path(cluster.await_leader()))))
         follower = follower_of(cluster)
         await_value(
             lambda: True if counter_of(cluster, follower, CounterType.SNAPSHOT_COUNT) > 0 else None, "a snapshot"
@@ -144,7 +145,7 @@ def test_a_leader_that_cannot_read_what_a_member_needs_hands_over_and_is_repaire
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(3000)
         leader = cluster.await_leader()
-        request_snapshot(load_config(cluster.config_path(leader)))
+        take_snapshot(LocalMember(load_config(cluster.config_path(leader))))
         await_value(lambda: True if counter_of(cluster, leader, CounterType.SNAPSHOT_COUNT) > 0 else None, "a snapshot")
         empty = follower_of(cluster)
         cluster.stop(empty)

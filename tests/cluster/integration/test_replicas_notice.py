@@ -10,7 +10,8 @@ import pytest
 
 from archive.tools import list_recordings
 from cluster.node.config import load_config
-from cluster.node.tools import request_transfer
+from cluster.node.orders import transfer
+from cluster.node.tools import LocalMember
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from ordo import ClusterClient
@@ -28,7 +29,7 @@ def have_it_lead(cluster: LocalCluster, leads: bool) -> None:
     leader_id = cluster.await_leader()
     if (leader_id == ALONE_MEMBER) != leads:
         target_id = ALONE_MEMBER if leads else next(one for one in cluster.member_ids if one != ALONE_MEMBER)
-        request_transfer(load_config(cluster.config_path(leader_id)), target_id)
+        transfer(LocalMember(load_config(cluster.config_path(leader_id))), target_id)
 
 
 @pytest.mark.parametrize("leads", [False, True])

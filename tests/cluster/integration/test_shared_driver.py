@@ -12,7 +12,8 @@ import pytest
 
 from cluster.client import ClusterClient
 from cluster.node.config import NodeConfig, load_config
-from cluster.node.tools import node_status, request_snapshot
+from cluster.node.orders import take_snapshot
+from cluster.node.tools import LocalMember, node_status
 from deploy.launcher import LocalCluster
 from ordo.cli import run
 from runtime.errors import OrdoError, StorageMissingError
@@ -79,7 +80,7 @@ def test_two_clusters_on_one_driver(driver_folder: Path, tmp_path: Path) -> None
         count_to(clusters[1], 50)
         positions = [node_status(config).commit_position for config in configs]
         assert positions[0] > positions[1], "each has a log of its own"
-        request_snapshot(configs[0])
+        take_snapshot(LocalMember(configs[0]))
         assert [node_status(config).snapshots for config in configs] == [1, 0], "one takes a snapshot, alone"
         clusters[0].kill(0)
         count_to(clusters[1], 50)
