@@ -19,14 +19,15 @@ from cluster.module.counters import ModuleCounters
 from cluster.module.draws import UniformDraws
 from cluster.module.log_executor import LogExecutor, LogRecord
 from cluster.module.log_keeper import LogKeeper
-from cluster.module.member_proofs import MemberProofs, find_disbelief
+from cluster.module.member_intake import MemberIntake
+from cluster.module.member_proofs import MemberProofs
 from cluster.module.membership import Membership
 from cluster.module.operators import Operators
 from cluster.module.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
 from cluster.module.query_gate import QueryGate
 from cluster.module.recovery import Recovery
 from cluster.module.self_look import SelfLook
-from cluster.module.sequencer import ConsensusSource, Sequencer
+from cluster.module.sequencer import Sequencer
 from cluster.module.service_link import ServiceLink
 from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.session_requests import SessionRequests
@@ -41,12 +42,12 @@ from cluster.module.trust_watch import TrustWatch
 from cluster.module.upkeep import Upkeep
 from cluster.wire import codecs, consensus_codec, ordo_codecs
 from cluster.wire.counter_types import ModuleState
-from cluster.wire.members import Member, ingress_endpoints, parse_member
+from cluster.wire.members import Member, ingress_endpoints
 from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from consensus import commands, messages
 from consensus.core import ConsensusCore
 from consensus.states import ElectionState
-from runtime.errors import ConfigurationError, CorruptFrameError, DecodeError, OrdoError, StorageError
+from runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError
 from transport.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
@@ -122,8 +123,6 @@ class ConsensusModule:
         self._lets_everybody_in = authenticator is None
         self._build_replicated_state(authenticator or AcceptAll())
         self.contacts = Contacts(seams.client, sequencer, members, self.member_id, self.record_error)
-        proof_numbers = seams.random.secret("member proofs")
-        self.proofs = MemberProofs(self.member_id, self.contacts, proof_numbers, self.on_invalid_request)
         self.log = self._make_log()
         self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
         self.queries = self._make_queries()
@@ -133,7 +132,15 @@ class ConsensusModule:
         )
         self.trust = TrustWatch(core, self.record_error)
         self.clock_watch = ClockWatch(self, core, sequencer, seams.clock, counters.clock_ahead, self._recovery)
+        self.on_consensus = self._make_intake().on_consensus
         self._make_operators(authenticator)
+
+    def _make_intake(self) -> MemberIntake:
+        numbers = self._seams.random.secret("member proofs")
+        proofs = MemberProofs(self.member_id, self.contacts, numbers, self.on_invalid_request)
+        return MemberIntake(
+            self, self.core, self.contacts, proofs, self.log, self.queries, self.upkeep, self.clock_watch
+        )
 
     def _make_operators(self, authenticator: Authenticator | None) -> None:
         client, counters, seams = self._seams.client, self.counters, self._seams
@@ -184,7 +191,7 @@ class ConsensusModule:
         return Queries(
             self.core,
             QueryLink(seams.client, self.counters.container_park_flag, config.cluster_id),
-            send=self._send,
+            send=self.send,
             broadcast=self.broadcast,
             find_refusal=QueryGate(self, self.sessions, self._lets_everybody_in).find_refusal,
             first_round_id=seams.random.stream("queries").getrandbits(FIRST_ROUND_ID_BITS),
@@ -239,7 +246,7 @@ class ConsensusModule:
         self.counters.set_state(ModuleState.ACTIVE)
         self._report_trust()
         self.core.start(now_ns)
-        self._carry_out(now_ns)
+        self.carry_out(now_ns)
 
     def _report_trust(self) -> None:
         for finding in self._recovery.findings:
@@ -362,81 +369,6 @@ class ConsensusModule:
         self.counters.invalid_requests.increment()
         self.record_error(detail)
 
-    def on_consensus(self, source: ConsensusSource, buffer: bytes, now_ns: int) -> None:
-        """Takes a message of the consensus stream. It counts only once its stream is proven to be a member's."""
-        try:
-            found = ordo_codecs.decode(buffer)
-            message = consensus_codec.decode(buffer)
-        except DecodeError as error:
-            self.on_invalid_request(f"consensus: {error.message}")
-            return
-        if found is not None and found[0] is ordo_codecs.MEMBER_CHALLENGE:
-            self.proofs.on_challenge(found[1])
-        elif found is not None and found[0] is ordo_codecs.MEMBER_PROOF:
-            for held in self.proofs.on_proof(source, found[1]):
-                self.on_consensus(source, held, now_ns)
-        elif isinstance(message, messages.Introduction):
-            self._on_introduction(source, message)
-        elif message is not None:
-            sender_id = self.proofs.sender_of(message, self.core.leader_member_id)
-            if self.proofs.admits(source, sender_id, buffer, now_ns) and self._is_believable(message):
-                self._on_member_message(message, now_ns)
-        elif found is not None:
-            sender_id = self.upkeep.sender_of(*found)
-            if sender_id != NULL_VALUE and self.proofs.admits(source, sender_id, buffer, now_ns):
-                self._on_upkeep(found, now_ns)
-
-    def _on_member_message(self, message: messages.Message, now_ns: int) -> None:
-        if isinstance(message, messages.CatchupPosition):
-            self.log.on_catchup_position(message, self.leadership_term_id)
-        elif isinstance(message, messages.StopCatchup):
-            if message.follower_member_id == self.member_id and self.log.stop_catchup(message.leadership_term_id):
-                self.core.on_live(now_ns)
-        elif isinstance(message, messages.ReadMessage):
-            self.queries.on_message(message, now_ns)
-        else:
-            if isinstance(message, messages.AppendPosition):
-                self._check_catchup(message)
-            self.core.on_message(message, now_ns)
-            self.clock_watch.on_message(message)
-        self._carry_out(now_ns)
-        if self.core.state is ElectionState.INIT and isinstance(message, messages.TimeoutNow | messages.RequestVote):
-            self.core.tick(now_ns)  # the log is left: the vote need not wait
-            self._carry_out(now_ns)
-
-    def _on_upkeep(self, found: tuple[Message, Any], now_ns: int) -> None:
-        try:
-            self.upkeep.on_message(*found, now_ns)
-        except (DecodeError, ConfigurationError) as error:
-            self.on_invalid_request(f"consensus: {error.message}")
-
-    def _on_introduction(self, source: ConsensusSource, message: messages.Introduction) -> None:
-        """Learns of a member from another one. No member's word about itself is accepted."""
-        if not self.core.may_introduce(source.member_id):
-            if source.member_id != NULL_VALUE:
-                self.on_invalid_request(f"consensus: an Introduction by member {source.member_id}, which was removed")
-            return  # a stream that is not proven yet: with its next message it will be
-        try:
-            member = parse_member(message.member_id, message.member)
-        except ConfigurationError as error:
-            self.on_invalid_request(f"consensus: Introduction: {error.message}")
-            return
-        is_known = member.id in self.core.configuration.member_ids
-        if not is_known and member.id != self.member_id and self.core.on_introduction(member.id):
-            self.contacts.learn(member)
-
-    def _is_believable(self, message: messages.Message) -> bool:
-        latest = max(self.core.candidate_term_id, self.core.leadership_term_id, 0)
-        disbelief = find_disbelief(message, self.contacts, latest)
-        if disbelief:
-            self.on_invalid_request(disbelief)
-        return disbelief is None
-
-    def _check_catchup(self, message: messages.AppendPosition) -> None:
-        stop = self.log.on_append_position(message, self.leadership_term_id)
-        if stop is not None:
-            self._send(message.follower_member_id, stop)
-
     def on_record(self, position: int, record: bytes) -> None:
         """Called when a record that is not a session message became durable in this member's log."""
         log_record = self.executor.add(position, record)
@@ -448,12 +380,12 @@ class ConsensusModule:
         is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT
         if is_new_term and position > self._terms_known_to:
             self.core.on_new_term(log_record.values.leadership_term_id, log_record.values.term_base_log_position)
-            self._carry_out(self._seams.clock.now())
+            self.carry_out(self._seams.clock.now())
 
     def on_appended(self, append_position: int, now_ns: int) -> None:
         """Called when the log grew during an election."""
         self.core.on_appended(append_position, now_ns)
-        self._carry_out(now_ns)
+        self.carry_out(now_ns)
 
     def on_commit(self, commit_position: int, now_ns: int) -> None:
         self.execute(commit_position)
@@ -624,7 +556,7 @@ class ConsensusModule:
         if self.sequencer.append_position != self.core.append_position:
             self.on_appended(self.sequencer.append_position, now_ns)
         self.core.tick(now_ns)
-        self._carry_out(now_ns)
+        self.carry_out(now_ns)
         self.membership.work(now_ns)
         self.advance_join(now_ns)
         self.snapshots.work()
@@ -632,7 +564,7 @@ class ConsensusModule:
         self.transfer.work(now_ns)
         self.trust.work(now_ns)
         self.clock_watch.work()
-        self._carry_out(now_ns)
+        self.carry_out(now_ns)
         self.upkeep.work(now_ns)
         self.log.is_held = self.upkeep.fetch.is_under_way
         self.queries.work(now_ns)
@@ -654,12 +586,12 @@ class ConsensusModule:
         lost = self.log.take_loss(now_ns)
         if lost is not None:
             self.core.on_log_lost(*lost, now_ns)
-            self._carry_out(now_ns)
+            self.carry_out(now_ns)
             return
-        joined_position = self.log.advance_join(now_ns, self._send)
+        joined_position = self.log.advance_join(now_ns, self.send)
         if joined_position is not None:
             self.core.on_joined(joined_position, now_ns)
-            self._carry_out(now_ns)
+            self.carry_out(now_ns)
 
     def announce(self, event: str, text: str) -> None:
         """One line in the log of the process."""
@@ -694,7 +626,7 @@ class ConsensusModule:
 
     # -- what consensus asks for -----------------------------------------------------------------------------------
 
-    def _carry_out(self, now_ns: int) -> None:
+    def carry_out(self, now_ns: int) -> None:
         """Carries out the core's commands in order until none is left."""
         while pending := self.core.take_commands():
             for command in pending:
@@ -706,7 +638,7 @@ class ConsensusModule:
             case commands.Commit(position):
                 self.sequencer.commit_to(position, now_ns)
             case commands.Send(member_id, message):
-                self._send(member_id, message)
+                self.send(member_id, message)
             case commands.Broadcast(message):
                 self.broadcast(message)
             case commands.PersistCandidateTerm(candidate_term_id, log_position):
@@ -784,7 +716,7 @@ class ConsensusModule:
         members = [*self.membership.voters, *self.membership.learners]
         return [consensus_codec.encode(messages.Introduction(member.id, member.encode())) for member in members]
 
-    def _send(self, member_id: int, message: messages.Message) -> None:
+    def send(self, member_id: int, message: messages.Message) -> None:
         if isinstance(message, messages.NewLeadershipTerm):
             message = message._replace(timestamp=self.cluster_time, leader_recording_id=self.log.recording_id)
             if self.membership.is_of_the_log:

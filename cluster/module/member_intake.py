@@ -1,0 +1,141 @@
+"""Takes the messages of the consensus stream: finds out whose they are, and hands each to the part that handles it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cluster.module.member_proofs import MemberProofs, find_disbelief
+from cluster.wire import consensus_codec, ordo_codecs
+from cluster.wire.members import parse_member
+from consensus import messages
+from consensus.states import ElectionState
+from runtime.errors import ConfigurationError, DecodeError
+
+if TYPE_CHECKING:
+    from cluster.module.clock_watch import ClockWatch
+    from cluster.module.contacts import Contacts
+    from cluster.module.log_keeper import LogKeeper
+    from cluster.module.queries import Queries
+    from cluster.module.sequencer import ConsensusSource
+    from cluster.module.upkeep import Upkeep
+    from consensus.core import ConsensusCore
+    from runtime.sbe import Message
+
+NULL_MEMBER = -1
+
+
+class IntakeHost(Protocol):
+    """The member that the messages are for."""
+
+    member_id: int
+
+    @property
+    def leadership_term_id(self) -> int: ...
+    def carry_out(self, now_ns: int) -> None:
+        """Carries out what consensus asks for."""
+
+    def send(self, member_id: int, message: messages.Message) -> None: ...
+    def on_invalid_request(self, detail: str) -> None:
+        """Counts what was refused, with one line."""
+
+
+class MemberIntake:
+    """Of one member."""
+
+    def __init__(
+        self,
+        host: IntakeHost,
+        core: ConsensusCore,
+        contacts: Contacts,
+        proofs: MemberProofs,
+        log: LogKeeper,
+        queries: Queries,
+        upkeep: Upkeep,
+        clock_watch: ClockWatch,
+    ) -> None:
+        self._host = host
+        self._core = core
+        self._contacts = contacts
+        self._proofs = proofs
+        self._log = log
+        self._queries = queries
+        self._upkeep = upkeep
+        self._clock_watch = clock_watch
+
+    def on_consensus(self, source: ConsensusSource, buffer: bytes, now_ns: int) -> None:
+        """Takes a message of the consensus stream. It counts only once its stream is proven to be a member's."""
+        try:
+            found = ordo_codecs.decode(buffer)
+            message = consensus_codec.decode(buffer)
+        except DecodeError as error:
+            self._host.on_invalid_request(f"consensus: {error.message}")
+            return
+        if found is not None and found[0] is ordo_codecs.MEMBER_CHALLENGE:
+            self._proofs.on_challenge(found[1])
+        elif found is not None and found[0] is ordo_codecs.MEMBER_PROOF:
+            for held in self._proofs.on_proof(source, found[1]):
+                self.on_consensus(source, held, now_ns)
+        elif isinstance(message, messages.Introduction):
+            self._on_introduction(source, message)
+        elif message is not None:
+            sender_id = self._proofs.sender_of(message, self._core.leader_member_id)
+            if self._proofs.admits(source, sender_id, buffer, now_ns) and self._is_believable(message):
+                self._on_member_message(message, now_ns)
+        elif found is not None:
+            sender_id = self._upkeep.sender_of(*found)
+            if sender_id != NULL_MEMBER and self._proofs.admits(source, sender_id, buffer, now_ns):
+                self._on_upkeep(found, now_ns)
+
+    def _on_member_message(self, message: messages.Message, now_ns: int) -> None:
+        if isinstance(message, messages.CatchupPosition):
+            self._log.on_catchup_position(message, self._host.leadership_term_id)
+        elif isinstance(message, messages.StopCatchup):
+            is_for_this = message.follower_member_id == self._host.member_id
+            if is_for_this and self._log.stop_catchup(message.leadership_term_id):
+                self._core.on_live(now_ns)
+        elif isinstance(message, messages.ReadMessage):
+            self._queries.on_message(message, now_ns)
+        else:
+            if isinstance(message, messages.AppendPosition):
+                self._check_catchup(message)
+            self._core.on_message(message, now_ns)
+            self._clock_watch.on_message(message)
+        self._host.carry_out(now_ns)
+        if self._core.state is ElectionState.INIT and isinstance(message, messages.TimeoutNow | messages.RequestVote):
+            self._core.tick(now_ns)  # the log is left: the vote need not wait
+            self._host.carry_out(now_ns)
+
+    def _on_upkeep(self, found: tuple[Message, Any], now_ns: int) -> None:
+        try:
+            self._upkeep.on_message(*found, now_ns)
+        except (DecodeError, ConfigurationError) as error:
+            self._host.on_invalid_request(f"consensus: {error.message}")
+
+    def _on_introduction(self, source: ConsensusSource, message: messages.Introduction) -> None:
+        """Learns of a member from another one. No member's word about itself is accepted."""
+        if not self._core.may_introduce(source.member_id):
+            if source.member_id != NULL_MEMBER:
+                self._host.on_invalid_request(
+                    f"consensus: an Introduction by member {source.member_id}, which was removed"
+                )
+            return  # a stream that is not proven yet: with its next message it will be
+        try:
+            member = parse_member(message.member_id, message.member)
+        except ConfigurationError as error:
+            self._host.on_invalid_request(f"consensus: Introduction: {error.message}")
+            return
+        is_known = member.id in self._core.configuration.member_ids
+        if not is_known and member.id != self._host.member_id and self._core.on_introduction(member.id):
+            self._contacts.learn(member)
+
+    def _is_believable(self, message: messages.Message) -> bool:
+        latest = max(self._core.candidate_term_id, self._core.leadership_term_id, 0)
+        disbelief = find_disbelief(message, self._contacts, latest)
+        if disbelief:
+            self._host.on_invalid_request(disbelief)
+        return disbelief is None
+
+    def _check_catchup(self, message: messages.AppendPosition) -> None:
+        stop = self._log.on_append_position(message, self._host.leadership_term_id)
+        if stop is not None:
+            self._host.send(message.follower_member_id, stop)
