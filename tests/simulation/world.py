@@ -117,7 +117,11 @@ class World(Timeline):
         self._attend_to_removed()
 
     def _attend_to_removed(self) -> None:
-        """Nodes that were removed end by themselves; an operator starts those that were added again meanwhile."""
+        """Nodes that were removed end by themselves; an operator starts those that were added again meanwhile.
+
+        After an order to shut down nobody leads, and the log of a member that runs may name one that was promoted
+        last: it cannot be elected alone, so the other one is started, too.
+        """
         for node in self.nodes:
             if node.is_alive and node.module.has_ended:
                 node.starts_again = node.module.starts_again
@@ -127,7 +131,7 @@ class World(Timeline):
                 node.starts_again = False
                 self.trace.count_fault("started again by itself")
                 node.boot()
-        for node in self.members():
+        for node in self._expected_nodes():
             if node.was_removed and not node.is_alive:
                 node.boot()
                 node.was_removed = not node.is_alive
@@ -190,6 +194,14 @@ class World(Timeline):
         leader = self.leader()
         configuration = self.nodes[0].first_configuration if leader is None else leader.module.core.configuration
         return [self.nodes[member_id] for member_id in configuration.member_ids]
+
+    def _expected_nodes(self) -> list[SimulatedNode]:
+        """The members, and while nobody leads whoever the log of a member that runs names."""
+        members = self.members()
+        if self.leader() is not None:
+            return members
+        named = {each for node in members if node.is_alive for each in node.module.core.configuration.member_ids}
+        return [node for node in self.nodes if node in members or node.member_id in named]
 
     def leader(self) -> SimulatedNode | None:
         """The serving leader of the highest term."""
