@@ -49,6 +49,7 @@ ELSEWHERE = {
     "trace": "transport.cli:trace",
     "log": "sequencer.cli:log",
     "app": "ordo.app_cli:app",
+    "gateway": "gateway.cli:gateway",
 }
 """Commands of other modules, which are imported when the command is used: a start brings in no more than it needs."""
 

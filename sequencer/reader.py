@@ -119,6 +119,10 @@ class LogReader:
     def __iter__(self) -> Iterator[LogEntry]:
         return self.entries()
 
+    def keep_alive(self) -> None:
+        """Tells the node that this reader is still there, while `poll` is not called. Hands out nothing."""
+        self._follower.work(self._transport.drive())
+
     def close(self) -> None:
         """Ends the connection to the cluster. Idempotent."""
         self._follower.close()

@@ -18,10 +18,15 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "service_api": ("runtime",),
     "cluster": ("runtime", "transport", "archive", "consensus", "service_api"),
     "sequencer": ("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire"),
+    "gateway": (
+        *("runtime", "transport", "service_api", "cluster.client", "sequencer"),
+        *("cluster.node.orders", "cluster.node.remote"),
+    ),
     "pipeline": ("runtime", "archive", "service_api", "cluster.client", "cluster.wire", "sequencer"),
     "deploy": ("runtime.errors", "cluster.node.counters", "cluster.wire.counter_types"),
     "ordo": (
-        *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "pipeline", "deploy"),
+        *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer"),
+        *("gateway", "pipeline", "deploy"),
     ),
 }
 """What each folder may import besides itself: a package with all below it, or one module (docs/ARCHITECTURE.md)."""
@@ -37,6 +42,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 
 ONLY_IN = {
     "pyspark": ("pipeline",),
+    "grpc": ("gateway", "service_api"),
     "lmdb": ("archive", "cluster"),
 }
 WORLD = frozenset(

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer"),
-    *("pipeline", "deploy", "ordo"),
+    *("gateway", "pipeline", "deploy", "ordo"),
 )
 SUPPORT = ("tests", "benchmarks", "examples", "tools")
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")

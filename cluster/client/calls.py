@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgements, HandedOver, Unsequenced
 from cluster.client.journal import Journal, JournalFile
+from cluster.client.relay import RelayedRequests
 from cluster.client.requests import Answer, ClientRequests, PendingRequest
 from cluster.client.settings import ClientSettings, to_ns
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, SessionClosedError
@@ -32,6 +33,7 @@ class ClientCalls:
     _link: SessionLink
     _transport: ClientTransport
     _requests: ClientRequests | None
+    _relay: RelayedRequests | None
     _acknowledgements: Acknowledgements | None
     offer: Callable[[Payload], int]
     offer_many: Callable[[Iterable[Payload]], int]
@@ -215,6 +217,8 @@ class ClientCalls:
         if self._requests is None:
             if self.is_closed:
                 raise self._closed_error()
+            if self._relay is not None:
+                raise ClusterError("a client that relays requests has none of its own: make another client")
             self._requests = self._make_requests(None)
         if not self._requests.has_room:
             self._await_room()
@@ -245,6 +249,15 @@ class ClientCalls:
     def request_trouble(self) -> str:
         """Why requests are not being answered, as far as this client knows; empty when nothing is wrong."""
         return "" if self._requests is None else self._requests.trouble
+
+    def _take_relay(self) -> RelayedRequests:
+        if self._relay is None:
+            if self._requests is not None:
+                raise ClusterError("a client that makes requests relays none: make another client")
+            self._relay = RelayedRequests(self._link, retry_interval_ns=to_ns(self.settings.request_retry_interval_s))
+            self._loop.set_on_answer(self._relay.on_answer)
+            self._work_at_polls()
+        return self._relay
 
     def _make_requests(self, journal: Journal | None) -> ClientRequests:
         settings = self.settings

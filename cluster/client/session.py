@@ -33,6 +33,7 @@ from cluster.client.keeper import SessionKeeper
 from cluster.client.link import SessionLink
 from cluster.client.loop import ClientLoop, MessageHandler
 from cluster.client.query import ClientQueries, PendingQuery, QueryReply
+from cluster.client.relay import RelayedRequests
 from cluster.client.requests import ClientRequests
 from cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
 from cluster.wire import codecs, ordo_codecs
@@ -151,6 +152,7 @@ class ClusterClient(ClientCalls):
         wait: bool = True,
     ) -> None:
         self._requests: ClientRequests | None = None
+        self._relay: RelayedRequests | None = None
         self._acknowledgements: Acknowledgements | None = None
         self.settings = settings or ClientSettings()
         if egress_channel is not None:
@@ -414,6 +416,8 @@ class ClusterClient(ClientCalls):
             self._acknowledgements.work(now_ns)
         if self._requests is not None:
             self._requests.work(now_ns)
+        if self._relay is not None:
+            self._relay.work(now_ns)
 
     def _tick(self, now_ns: int) -> None:
         self._loop.next_tick_ns = now_ns + TICK_INTERVAL_NS
@@ -611,6 +615,8 @@ class ClusterClient(ClientCalls):
             self.state = ClientState.CLOSED
             if self._requests is not None:
                 self._requests.close(self._closed_error())
+            if self._relay is not None:
+                self._relay.close(self._closed_error().message)
             if self._acknowledgements is not None:
                 self._acknowledgements.give_up()
             return
@@ -629,7 +635,7 @@ class ClusterClient(ClientCalls):
         """Whether a session that is lost is followed by a new one."""
         wanted = self.settings.reconnect
         if wanted is None:
-            wanted = self._requests is not None or self._acknowledgements is not None
+            wanted = any(one is not None for one in (self._requests, self._relay, self._acknowledgements))
         return wanted and not self._is_ending
 
     def _closed_error(self) -> SessionClosedError:
@@ -665,8 +671,10 @@ class ClusterClient(ClientCalls):
             self._queries.on_response(values, self._transport.clock.now())
         elif table is ordo_codecs.MESSAGES_MARKED and self._acknowledgements is not None:
             self._acknowledgements.on_marked(values, self._transport.clock.now())
-        elif table is ordo_codecs.IDENTITY_OPENED and self._requests is not None:
-            self._requests.on_opened(values, self._transport.clock.now())
+        elif table is ordo_codecs.IDENTITY_OPENED:
+            requests = self._relay or self._requests
+            if requests is not None:
+                requests.on_opened(values, self._transport.clock.now())
 
     def _take_new_leader(self, event: Any, image: Any) -> None:
         if self.state is ClientState.CLOSED or not self._is_news(event):
@@ -694,3 +702,11 @@ class ClusterClient(ClientCalls):
         if code is EventCode.CLOSED:
             self._become_closed(event.detail or "closed by the cluster")
         self._on_session_event(code, event.detail)
+
+
+def relay_of(client: ClusterClient) -> RelayedRequests:
+    """For gateways: requests that others have numbered, of many identities, in this client's session.
+
+    Raises ClusterError for a client that makes requests of its own.
+    """
+    return client._take_relay()

@@ -1,0 +1,492 @@
+"""Requests that others have numbered, of many identities in one session: what a gateway sends for its callers.
+
+A gateway keeps nothing that matters, so the caller has what a client's journal has: the identity, the number and the
+payload, until it has the answer. All gateways open an identity with the same incarnation, which follows from its name.
+So none takes it away from another one, and whichever is asked again gets the answer that was given.
+
+Requests of one identity are sent in the order of their numbers. One whose predecessor is neither sent nor known to be
+executed waits, and the cluster is asked how far it is: the predecessor may have come by another gateway.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Callable
+from enum import Enum, auto
+from hashlib import blake2b
+from typing import Any
+
+from cluster.client.requests import NULL_POSITION, OPEN_RETRY_NS, REQUEST_LENGTH_BYTES, RETRY_DOUBLINGS_MAX
+from cluster.client.requests import RequestSession as RelaySession
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import AnswerStatus
+from service_api.requests import OpenStatus
+
+NO_EPOCH = (-1, -1)
+CHECK_INTERVAL_NS = 10_000_000
+GAP_PATIENCE_NS = 20_000_000
+"""A predecessor that is about to come by the same gateway comes sooner than this."""
+IDENTITIES_MAX = 16_384
+"""So many identities that have nothing under way are remembered; of another one the cluster is asked again."""
+IDENTITY_BYTES = 16
+NUMBER_MAX = (1 << 62) - 1
+_REQUEST = struct.Struct("<HHHHqqqqqq")
+_REQUEST_HEADER = (48, ordo_codecs.REQUEST.template_id, ordo_codecs.SCHEMA_ID, ordo_codecs.SCHEMA_VERSION)
+_INCARNATION_KEY = b"ordo relay"
+
+
+class Outcome(Enum):
+    """What became of a relayed request, or of an identity that was to be opened."""
+
+    EXECUTED = auto()
+    """The payload is the service's answer."""
+    REJECTED = auto()
+    """Executed: the service refused it and changed nothing. The payload says why, as it does for all that follow."""
+    ANSWER_TOO_LONG = auto()
+    """Executed; its answer is longer than may be kept, or than the egress takes."""
+    CONFIRMED_BEFORE = auto()
+    """Executed before, and its answer is kept no more, for the caller has said that it has it."""
+    OUT_OF_ORDER = auto()
+    """Not executed: one before it is missing."""
+    PAYLOAD_TOO_LONG = auto()
+    """Not executed."""
+    KEPT_TOO_MUCH = auto()
+    """Not executed: the cluster keeps as many answers as it may, until callers confirm some."""
+    IDENTITIES_FULL = auto()
+    """Not executed: the cluster keeps as many identities as it may."""
+    IDENTITY_EXPIRED = auto()
+    """The cluster knows the identity no more: nobody can tell whether the request was executed."""
+    IDENTITY_SUPERSEDED = auto()
+    """A client that is no gateway has opened the identity since: nobody can tell."""
+    IDENTITY_FORBIDDEN = auto()
+    """Not executed: the identity belongs to another principal."""
+    UNKNOWN = auto()
+    """Sent, and not answered yet: it is executed once, or not at all."""
+    NOT_SENT = auto()
+    """There is no leader to send it to."""
+
+
+_ANSWERED = {
+    AnswerStatus.OK: Outcome.EXECUTED,
+    AnswerStatus.REJECTED: Outcome.REJECTED,
+    AnswerStatus.TOO_LONG: Outcome.ANSWER_TOO_LONG,
+}
+
+
+class RelayedRequest:
+    """A request on its way, or with number 0 the question how far an identity is. `on_done(self)` is called once."""
+
+    __slots__ = ("is_sent", "line", "log_position", "number", "on_done", "open_position", "outcome", "payload")
+
+    def __init__(
+        self,
+        line: IdentityLine,
+        number: int,
+        payload: bytes,
+        on_done: Callable[[RelayedRequest], object],
+        open_position: int = 0,
+    ) -> None:
+        self.line = line
+        self.open_position = open_position
+        self.number = number
+        self.payload = payload
+        self.on_done = on_done
+        self.outcome: Outcome | None = None
+        self.log_position = NULL_POSITION
+        self.is_sent = False
+
+    def finish(self, outcome: Outcome, payload: bytes, log_position: int = NULL_POSITION) -> None:
+        """Sets the outcome and calls `on_done`."""
+        self.outcome, self.payload, self.log_position = outcome, payload, log_position
+        self.on_done(self)
+
+
+class IdentityLine:
+    """One identity: how far the cluster is known to be with it, and its requests under way, by number."""
+
+    __slots__ = (
+        *("confirmed", "doublings", "executed", "identity", "incarnation", "is_asking", "known_position"),
+        *("length_bytes_max", "open_position", "openers", "pending", "retry_ns", "sent", "trouble", "unsent"),
+    )
+
+    def __init__(self, identity: bytes) -> None:
+        self.identity = identity
+        digest = blake2b(identity, digest_size=8, key=_INCARNATION_KEY).digest()
+        self.incarnation = int.from_bytes(digest, "little") >> 1
+        self.open_position = NULL_POSITION
+        self.known_position = 0
+        self.length_bytes_max = 0
+        self.executed = self.confirmed = self.sent = 0
+        self.pending: dict[int, list[RelayedRequest]] = {}
+        self.unsent: list[int] = []
+        self.openers: list[RelayedRequest] = []
+        self.is_asking = True
+        self.retry_ns = 0
+        self.doublings = 0
+        self.trouble = Outcome.UNKNOWN
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.pending and not self.openers
+
+    def rewind(self) -> None:
+        """Marks everything without an answer to be sent again."""
+        self.unsent = sorted(self.pending)
+        self.sent = self.executed
+        self.retry_ns = 0
+
+    def take_all(self) -> list[RelayedRequest]:
+        """Returns what is under way, which is then under way no more."""
+        found = [*self.openers, *(request for number in sorted(self.pending) for request in self.pending[number])]
+        self.pending.clear()
+        self.openers.clear()
+        self.unsent.clear()
+        return found
+
+
+class RelayedRequests:
+    """The requests of a session. `work` once a duty cycle sends, and sends again."""
+
+    def __init__(self, session: RelaySession, *, retry_interval_ns: int, identities_max: int = IDENTITIES_MAX) -> None:
+        self._session = session
+        self._retry_interval_ns = retry_interval_ns
+        self._identities_max = identities_max
+        self._lines: dict[bytes, IdentityLine] = {}
+        self._by_incarnation: dict[int, IdentityLine] = {}
+        self._by_position: dict[int, IdentityLine] = {}
+        self._active: dict[bytes, IdentityLine] = {}
+        self._dirty: dict[bytes, IdentityLine] = {}
+        self._epoch = NO_EPOCH
+        self._check_ns = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        """The number of requests and questions without an answer."""
+        return self._count
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._dirty)
+
+    # Calls
+
+    def open(self, identity: bytes, on_done: Callable[[RelayedRequest], object]) -> RelayedRequest:
+        """Asks how far the cluster is with an identity; when it is done, its `line` knows."""
+        line = self._line_of(identity)
+        request = RelayedRequest(line, 0, b"", on_done)
+        line.openers.append(request)
+        line.is_asking = True
+        self._activate(line)
+        self._count += 1
+        return request
+
+    def submit(
+        self,
+        identity: bytes,
+        number: int,
+        payload: bytes,
+        on_done: Callable[[RelayedRequest], object],
+        *,
+        confirmed: int = 0,
+        open_position: int = 0,
+    ) -> RelayedRequest:
+        """Takes a request. `confirmed`: the caller has all answers up to this number. `open_position` is where the
+        caller knows its identity to be opened, 0 where it does not know."""
+        line = self._line_of(identity)
+        request = RelayedRequest(line, number, payload, on_done, open_position)
+        self._count += 1
+        if line.open_position == NULL_POSITION and open_position > 0:
+            line.known_position = open_position  # believed only once the cluster says the same
+        if confirmed > line.confirmed:
+            self._confirm(line, confirmed)
+        if self._refuse_early(line, request):
+            return request
+        same = line.pending.setdefault(number, [])
+        same.append(request)
+        if len(same) == 1:
+            heapq.heappush(line.unsent, number)
+        else:
+            request.is_sent = same[0].is_sent
+        self._activate(line)
+        return request
+
+    def _refuse_early(self, line: IdentityLine, request: RelayedRequest) -> bool:
+        if request.open_position > 0 and line.open_position not in (NULL_POSITION, request.open_position):
+            self._end(request, Outcome.IDENTITY_EXPIRED, _EXPIRED)
+        elif request.number <= line.confirmed:
+            self._end(request, Outcome.CONFIRMED_BEFORE, _describe_confirmed(line, request.number))
+        elif line.length_bytes_max and len(request.payload) > self._payload_bytes_max(line):
+            text = f"payload of {len(request.payload)} bytes: the cluster takes at most {self._payload_bytes_max(line)}"
+            self._end(request, Outcome.PAYLOAD_TOO_LONG, text)
+        return request.outcome is not None
+
+    def _confirm(self, line: IdentityLine, confirmed: int) -> None:
+        lowest = min(line.pending, default=confirmed + 1)
+        line.confirmed = max(line.confirmed, min(confirmed, lowest - 1))
+        if line.trouble is Outcome.KEPT_TOO_MUCH:
+            line.rewind()
+
+    def abandon(self, request: RelayedRequest) -> tuple[Outcome, str]:
+        """Forgets a request that nobody waits for any more, and returns what is known of it."""
+        line = request.line
+        outcome, text = self._explain(request)
+        same = line.openers if request.number == 0 else line.pending.get(request.number, [])
+        if request in same:
+            same.remove(request)
+            self._count -= 1
+            if not same:
+                line.pending.pop(request.number, None)
+            self._retire(line)
+        return outcome, text
+
+    def _explain(self, request: RelayedRequest) -> tuple[Outcome, str]:
+        line, number = request.line, request.number
+        if self._session.leader_ingress is None and not request.is_sent:
+            return Outcome.NOT_SENT, "there is no leader: nothing was sent"
+        if line.trouble is Outcome.KEPT_TOO_MUCH:
+            text = "not executed yet: the cluster keeps as many answers as it may; confirm those that you have"
+            return line.trouble, text
+        if line.trouble is Outcome.IDENTITIES_FULL:
+            return line.trouble, "not executed: the cluster keeps as many identities as it may"
+        if line.open_position != NULL_POSITION and number > line.sent + 1 and not request.is_sent:
+            missing = next((one for one in range(line.executed + 1, number) if one not in line.pending), number - 1)
+            text = f"not executed: number {missing} is missing, and {line.executed} was executed last"
+            return Outcome.OUT_OF_ORDER, text
+        if not request.is_sent:
+            return Outcome.NOT_SENT, "it could not be sent in time: nothing was executed"
+        return Outcome.UNKNOWN, "sent and not answered in time: it is executed once or not at all; send it again"
+
+    def _line_of(self, identity: bytes) -> IdentityLine:
+        line = self._lines.get(identity)
+        if line is None:
+            line = IdentityLine(identity)
+            if line.incarnation in self._by_incarnation:
+                line.incarnation ^= int.from_bytes(identity[:7], "little") | 1
+            self._lines[identity] = line
+            self._by_incarnation[line.incarnation] = line
+        elif line.is_idle:
+            self._lines[identity] = self._lines.pop(identity)  # used last
+        return line
+
+    def _activate(self, line: IdentityLine) -> None:
+        self._active[line.identity] = self._dirty[line.identity] = line
+
+    def _retire(self, line: IdentityLine) -> None:
+        """Takes a line without anything under way out of the cycle, and forgets the oldest of too many such."""
+        if not line.is_idle:
+            return
+        self._active.pop(line.identity, None)
+        self._dirty.pop(line.identity, None)
+        while len(self._lines) - len(self._active) > self._identities_max:
+            oldest = next(one for one in self._lines.values() if one.is_idle)
+            self._forget(oldest)
+
+    def _forget(self, line: IdentityLine) -> None:
+        del self._lines[line.identity]
+        self._by_incarnation.pop(line.incarnation, None)
+        self._by_position.pop(line.open_position, None)
+
+    def _end(self, request: RelayedRequest, outcome: Outcome, text: str) -> None:
+        self._count -= 1
+        request.finish(outcome, text.encode())
+
+    def _payload_bytes_max(self, line: IdentityLine) -> int:
+        ingress = self._session.leader_ingress
+        if ingress is None:
+            return line.length_bytes_max
+        return min(line.length_bytes_max, int(ingress.max_message_length) - REQUEST_LENGTH_BYTES)
+
+    def payload_bytes_max(self, request: RelayedRequest) -> int:
+        """The longest payload that the cluster takes of an identity that is open."""
+        return self._payload_bytes_max(request.line)
+
+    # Duty cycle
+
+    def work(self, now_ns: int) -> None:
+        session = self._session
+        if not self._active or session.leader_ingress is None or session.session_id == NULL_POSITION:
+            return
+        epoch = session.session_id, session.leadership_term_id
+        if epoch != self._epoch:
+            self._epoch = epoch
+            for line in self._active.values():
+                line.rewind()
+                line.is_asking = line.is_asking or line.open_position == NULL_POSITION
+            self._dirty.update(self._active)
+        for line in list(self._dirty.values()):
+            if not self._send_line(line, now_ns):
+                break
+            del self._dirty[line.identity]
+        if now_ns >= self._check_ns:
+            self._check_ns = now_ns + CHECK_INTERVAL_NS
+            self._check(now_ns)
+
+    def _check(self, now_ns: int) -> None:
+        """Sends again what was not answered, and asks how far the cluster is."""
+        for line in list(self._active.values()):
+            if line.retry_ns == 0:
+                self._set_retry(line, now_ns)
+            elif now_ns >= line.retry_ns and line.identity not in self._dirty:
+                line.doublings = min(line.doublings + 1, RETRY_DOUBLINGS_MAX)
+                line.rewind()
+                line.is_asking = True
+                self._dirty[line.identity] = line
+
+    def _set_retry(self, line: IdentityLine, now_ns: int) -> None:
+        wait_ns = self._retry_interval_ns
+        if line.openers or line.open_position == NULL_POSITION:
+            wait_ns = min(wait_ns, OPEN_RETRY_NS)
+        elif line.unsent and line.unsent[0] > line.sent + 1 and not line.doublings:
+            wait_ns = GAP_PATIENCE_NS
+        line.retry_ns = now_ns + (wait_ns << line.doublings)
+
+    def _send_line(self, line: IdentityLine, now_ns: int) -> bool:
+        """Sends what may be sent. False: the ingress takes no more."""
+        if line.is_asking:
+            if not self._send_open(line):
+                return False
+            line.is_asking = False
+            line.retry_ns = 0
+        if line.open_position == NULL_POSITION:
+            return True
+        session, unsent, pending = self._session, line.unsent, line.pending
+        stamp = session.leadership_term_id, session.session_id, 0, line.open_position
+        while unsent and unsent[0] <= line.sent + 1:
+            number = unsent[0]
+            same = pending.get(number)
+            if same is not None:
+                confirmed = min(line.confirmed, number - 1)
+                head = _REQUEST.pack(*_REQUEST_HEADER, *stamp, number, confirmed)
+                if not self._offer(head + same[0].payload):
+                    return False
+                for request in same:
+                    request.is_sent = True
+                line.sent = max(line.sent, number)
+            heapq.heappop(unsent)
+        return True
+
+    def _send_open(self, line: IdentityLine) -> bool:
+        session = self._session
+        return self._offer(
+            ordo_codecs.OPEN_IDENTITY.encode(
+                leadership_term_id=session.leadership_term_id,
+                cluster_session_id=session.session_id,
+                timestamp=0,
+                incarnation=line.incarnation,
+                known_position=max(line.open_position, line.known_position),
+                **ordo_codecs.split_identity(line.identity),
+            )
+        )
+
+    def _offer(self, message: bytes) -> bool:
+        ingress = self._session.leader_ingress
+        if ingress is None:
+            return False
+        if ingress.offer(message) > 0:
+            self._session.note_sent()
+            return True
+        if not ingress.is_connected:
+            self._session.note_ingress_lost()
+        return False
+
+    # Egress
+
+    def on_opened(self, values: Any, now_ns: int) -> None:
+        """An IdentityOpened of this session."""
+        line = self._by_incarnation.get(values.incarnation)
+        if line is None:
+            return
+        if values.status == OpenStatus.OK:
+            self._become_open(line, values)
+        elif values.status == OpenStatus.EXPIRED:
+            self._lose(line, Outcome.IDENTITY_EXPIRED, _EXPIRED)
+        elif values.status == OpenStatus.FULL:
+            line.trouble = Outcome.IDENTITIES_FULL
+            line.retry_ns = 0
+            line.is_asking = True
+        elif values.status == OpenStatus.SUPERSEDED:
+            text = f"identity {line.identity.hex()} was opened by a client that is no gateway since"
+            self._lose(line, Outcome.IDENTITY_SUPERSEDED, text)
+        else:
+            text = f"identity {line.identity.hex()} belongs to another principal"
+            self._lose(line, Outcome.IDENTITY_FORBIDDEN, text)
+
+    def _become_open(self, line: IdentityLine, values: Any) -> None:
+        if line.open_position not in (NULL_POSITION, values.open_position):
+            self._lose(line, Outcome.IDENTITY_EXPIRED, _EXPIRED)
+            return
+        self._place(line, values.open_position)
+        line.length_bytes_max = values.length_bytes_max - REQUEST_LENGTH_BYTES
+        line.executed = max(line.executed, values.number)
+        line.sent = max(line.sent, line.executed)
+        line.confirmed = max(line.confirmed, values.confirmed)
+        line.trouble = Outcome.UNKNOWN
+        line.retry_ns = 0
+        openers, line.openers = line.openers, []
+        for opener in openers:
+            self._end(opener, Outcome.EXECUTED, "")
+        for number in sorted(line.pending):
+            for request in list(line.pending[number]):
+                if self._refuse_early(line, request):
+                    line.pending[number].remove(request)
+            if not line.pending[number]:
+                del line.pending[number]
+        if line.is_idle:
+            self._retire(line)
+        else:
+            self._dirty[line.identity] = line
+
+    def _place(self, line: IdentityLine, open_position: int) -> None:
+        line.open_position = open_position
+        self._by_position[open_position] = line
+
+    def _lose(self, line: IdentityLine, outcome: Outcome, text: str) -> None:
+        """Fails all that is under way of an identity. What comes later opens it anew."""
+        lost = line.take_all()
+        self._forget(line)
+        self._active.pop(line.identity, None)
+        self._dirty.pop(line.identity, None)
+        for request in lost:
+            self._end(request, outcome, text)
+
+    def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None:
+        """An Answer of this session."""
+        line = self._by_position.get(open_position)
+        if line is None:
+            return
+        if status == AnswerStatus.WAIT:
+            line.trouble = Outcome.KEPT_TOO_MUCH
+            return
+        if status == AnswerStatus.UNKNOWN:
+            line.is_asking = True
+            line.rewind()
+            self._dirty[line.identity] = self._active[line.identity] = line
+            return
+        if number > line.executed:
+            line.executed = number
+            line.sent = max(line.sent, number)
+        line.doublings = line.retry_ns = 0
+        line.trouble = Outcome.UNKNOWN
+        outcome = _ANSWERED.get(AnswerStatus(status), Outcome.ANSWER_TOO_LONG)
+        same = line.pending.pop(number, None)
+        if same is not None:
+            self._count -= len(same)
+            for request in same:
+                request.finish(outcome, payload, log_position)
+            self._retire(line)
+
+    def close(self, text: str) -> None:
+        """Ends all requests: those that were sent may be executed."""
+        for line in list(self._active.values()):
+            for request in line.take_all():
+                self._end(request, Outcome.UNKNOWN if request.is_sent else Outcome.NOT_SENT, text)
+        self._active.clear()
+        self._dirty.clear()
+
+
+_EXPIRED = "the cluster does not know this identity any more, or not of that position: begin with a new one"
+
+
+def _describe_confirmed(line: IdentityLine, number: int) -> str:
+    return f"number {number} was executed, and its answer confirmed: answers are kept from {line.confirmed + 1} on"

@@ -1,0 +1,37 @@
+"""How much may be under way in a gateway, over all calls."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Bounds:
+    """Counts requests and their bytes."""
+
+    def __init__(self, requests_max: int, bytes_max: int) -> None:
+        self._requests_max = requests_max
+        self._bytes_max = bytes_max
+        self.requests = 0
+        self.bytes = 0
+        self._freed = asyncio.Event()
+
+    def take(self, requests: int, length_bytes: int) -> bool:
+        """False when there is no room. What is longer than all the room is taken when nothing else is under way."""
+        is_over = self.requests + requests > self._requests_max or self.bytes + length_bytes > self._bytes_max
+        if is_over and self.requests:
+            return False
+        self.requests += requests
+        self.bytes += length_bytes
+        return True
+
+    async def await_room(self, requests: int, length_bytes: int) -> None:
+        """`take`, as soon as there is room."""
+        while not self.take(requests, length_bytes):
+            self._freed.clear()
+            await self._freed.wait()
+
+    def give(self, requests: int, length_bytes: int) -> None:
+        """Gives room back."""
+        self.requests -= requests
+        self.bytes -= length_bytes
+        self._freed.set()

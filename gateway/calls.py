@@ -1,0 +1,82 @@
+"""What every call of the gateway needs: who calls, until when, and how it is refused."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import grpc
+
+from gateway.sessions import CallerSession, GatewaySessions, SessionsFullError
+from gateway.settings import GatewaySettings
+from gateway.statuses import status_of
+from runtime.errors import ClusterTimeoutError, OrdoError
+
+MARGIN_S = 0.05
+"""The answer that a deadline is about to pass must reach the caller before it does."""
+AUTHORIZATION = "authorization"
+BEARER = "bearer "
+LOG_POSITION = "ordo-log-position"
+IDENTITY_BYTES = 16
+NUMBER_MAX = (1 << 62) - 1
+
+
+class Deadline:
+    """Until when a call has an answer."""
+
+    def __init__(self, context: Any, default_s: float) -> None:
+        left_s = context.time_remaining()
+        self.is_callers = left_s is not None
+        self.seconds = default_s if left_s is None else max(left_s - min(MARGIN_S, left_s / 4), 0.001)
+
+
+def credentials_of(context: Any) -> bytes | None:
+    """The token in the call's metadata, `authorization: Bearer TOKEN`; None where it has none."""
+    for key, value in context.invocation_metadata() or ():
+        if key == AUTHORIZATION:
+            text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+            return (text[len(BEARER) :] if text[: len(BEARER)].lower() == BEARER else text).strip().encode()
+    return None
+
+
+async def refuse(context: Any, code: grpc.StatusCode, text: str, log_position: int = -1) -> NoReturn:
+    """Ends a call."""
+    metadata = ((LOG_POSITION, str(log_position)),) if log_position >= 0 else ()
+    await context.abort(code, text, metadata)
+    raise AssertionError("abort does not return")
+
+
+async def refuse_with(context: Any, error: OrdoError) -> NoReturn:
+    """Ends a call with an error of ours."""
+    if isinstance(error, SessionsFullError):
+        await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
+    await refuse(context, status_of(error), error.message)
+
+
+async def session_of(
+    context: Any, sessions: GatewaySessions, settings: GatewaySettings, deadline: Deadline
+) -> CallerSession:
+    """The session for a call; refuses the call when there is none."""
+    try:
+        return await sessions.get(credentials_of(context), deadline.seconds)
+    except ClusterTimeoutError as error:
+        await refuse(context, grpc.StatusCode.UNAVAILABLE, f"{error.message}: nothing was sent")
+    except OrdoError as error:
+        await refuse_with(context, error)
+
+
+def check_identity(identity: bytes) -> str:
+    """What is wrong with an identity, empty when nothing is."""
+    if len(identity) != IDENTITY_BYTES:
+        return f"identity of {len(identity)} bytes: must be {IDENTITY_BYTES}"
+    return ""
+
+
+def check_numbers(number: int, count: int, confirmed: int, identity_position: int) -> str:
+    """What is wrong with the numbers of a request, empty when nothing is."""
+    if not 0 < number <= NUMBER_MAX - count:
+        return f"number={number}: the first request of an identity has 1, the next one 2"
+    if confirmed >= number:
+        return f"confirmed={confirmed}: must be below number={number}, whose answer cannot be there yet"
+    if identity_position < 0:
+        return f"identity_position={identity_position}: must be what the gateway has said, or 0"
+    return ""

@@ -1,0 +1,78 @@
+"""`ordo gateway`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.client.settings import ClientSettings, credentials_from_file
+from gateway.settings import GatewaySettings
+from runtime.errors import ConfigurationError
+from runtime.logging import configure_logging
+
+
+def gateway(
+    endpoints: Annotated[str, typer.Option(help="the members' ingress: host:port,host:port,...")],
+    listen: Annotated[str, typer.Option(help="host:port of the gRPC server; port 0 for any")] = "127.0.0.1:50051",
+    archives: Annotated[
+        str, typer.Option(help="where members serve the log: host:port,...; else four above their ingress")
+    ] = "",
+    egress: Annotated[
+        str, typer.Option(help="address of this host that the members reach; port 0 for any")
+    ] = "127.0.0.1:0",
+    token_file: Annotated[
+        Path | None, typer.Option(help="token of callers that show none; without it the cluster sees them as nobody")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(help="PEM file of the server's chain: TLS")] = None,
+    key: Annotated[Path | None, typer.Option(help="PEM file of its key")] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option(help="PEM file: only callers with a certificate that it signed (mTLS)")
+    ] = None,
+    key_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the gateway's key")] = None,
+    trusted_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the members' keys")] = None,
+    requests_max: Annotated[int, typer.Option(help="requests and queries under way in all")] = 16_384,
+    stream_requests_max: Annotated[int, typer.Option(help="requests under way of one stream")] = 2_048,
+    sessions_max: Annotated[int, typer.Option(help="sessions with the cluster: one for each token")] = 64,
+    subscriptions_max: Annotated[int, typer.Option(help="subscriptions to the log")] = 32,
+    timeout: Annotated[float, typer.Option(help="seconds that a call without a deadline waits for the cluster")] = 30.0,
+    grace: Annotated[float, typer.Option(help="seconds that calls under way are waited for at the end")] = 10.0,
+) -> None:
+    """Serve gRPC in front of a cluster until SIGTERM or SIGINT."""
+    client = ClientSettings(
+        egress_channel=f"aeron:udp?endpoint={egress}",
+        credentials=b"" if token_file is None else credentials_from_file(token_file),
+        key_file=str(key_file or ""),
+        trusted_file=str(trusted_file or ""),
+    )
+    settings = GatewaySettings(
+        endpoints=_split(endpoints),
+        listen=listen,
+        archives=_split(archives),
+        client=client,
+        certificate=str(certificate or ""),
+        key=str(key or ""),
+        client_ca=str(client_ca or ""),
+        requests_max=requests_max,
+        stream_requests_max=stream_requests_max,
+        sessions_max=sessions_max,
+        subscriptions_max=subscriptions_max,
+        timeout_s=timeout,
+        grace_s=grace,
+    )
+    _run(settings)
+
+
+def _run(settings: GatewaySettings) -> None:
+    try:
+        from gateway.server import run
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(f"{error.name} is not installed: pip install 'ordo-sequencer[gateway]'") from error
+    configure_logging()
+    asyncio.run(run(settings))
+
+
+def _split(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]

@@ -1,0 +1,128 @@
+"""A gateway: the gRPC server, its services, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Self
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from gateway.administration import AdministrationCalls
+from gateway.bounds import Bounds
+from gateway.sequencer_calls import SequencerCalls
+from gateway.sessions import GatewaySessions
+from gateway.settings import MESSAGE_BYTES_MAX, GatewaySettings, read_file
+from runtime.errors import ConfigurationError
+from runtime.logging import get_logger
+from service_api import ordo_pb2, ordo_pb2_grpc
+
+HEALTH_INTERVAL_S = 0.2
+SERVICES = tuple(service.full_name for service in ordo_pb2.DESCRIPTOR.services_by_name.values())
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+class Gateway:
+    """`async with Gateway(settings) as gateway`; belongs to one event loop."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._settings = settings
+        self._stopping = asyncio.Event()
+        self._health = health.aio.HealthServicer()
+        self._server: grpc.aio.Server | None = None
+        self._sessions: GatewaySessions | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self.address = settings.listen
+        """host:port that it listens on."""
+
+    async def start(self) -> None:
+        """Listens, and connects to the cluster. Raises ConfigurationError for an address that cannot be listened on."""
+        settings = self._settings
+        server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+        host = settings.listen.rpartition(":")[0]
+        try:
+            if settings.certificate:
+                port = server.add_secure_port(settings.listen, _server_credentials(settings))
+            else:
+                port = server.add_insecure_port(settings.listen)
+        except RuntimeError as error:
+            raise ConfigurationError(f"--listen {settings.listen}: {error}") from None
+        self.address = f"{host}:{port}"
+        self._sessions = GatewaySessions(settings)
+        bounds = Bounds(settings.requests_max, settings.request_bytes_max)
+        calls = SequencerCalls(settings, self._sessions, bounds, self._stopping)
+        ordo_pb2_grpc.add_SequencerServicer_to_server(calls, server)  # type: ignore[no-untyped-call]
+        ordo_pb2_grpc.add_AdministrationServicer_to_server(AdministrationCalls(settings), server)  # type: ignore[no-untyped-call]
+        await self._tell_health(NOT_SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        self._server = server
+        await server.start()
+        self._watch = asyncio.create_task(self._watch_leader(self._sessions))
+
+    async def _watch_leader(self, sessions: GatewaySessions) -> None:
+        told = NOT_SERVING
+        while True:
+            status = SERVING if sessions.is_leader_reachable else NOT_SERVING
+            if status != told:
+                await self._tell_health(status)
+                get_logger().info("gateway.health", serving=status == SERVING)
+                told = status
+            await asyncio.sleep(HEALTH_INTERVAL_S)
+
+    async def _tell_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for service in ("", *SERVICES):
+            await self._health.set(service, status)
+
+    async def stop(self) -> None:
+        """Refuses new calls, waits `grace_s` for those under way, and closes the sessions. Idempotent."""
+        server, self._server = self._server, None
+        self._stopping.set()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        if server is not None:
+            await self._health.enter_graceful_shutdown()
+            await server.stop(self._settings.grace_s)
+        if self._sessions is not None:
+            self._sessions.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+
+def _server_credentials(settings: GatewaySettings) -> grpc.ServerCredentials:
+    pair = read_file(settings.key), read_file(settings.certificate)
+    if not settings.client_ca:
+        return grpc.ssl_server_credentials([pair])
+    return grpc.ssl_server_credentials([pair], read_file(settings.client_ca), require_client_auth=True)
+
+
+async def run(settings: GatewaySettings) -> None:
+    """Runs a gateway until SIGTERM or SIGINT."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    async with Gateway(settings) as gateway:
+        get_logger().info("gateway.started", address=gateway.address, endpoints=list(settings.endpoints))
+        await stopped.wait()
+        get_logger().info("gateway.stopping")
+    get_logger().info("gateway.ended", address=gateway.address)

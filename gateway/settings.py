@@ -1,0 +1,69 @@
+"""Settings of a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cluster.client.settings import ClientSettings
+from runtime.errors import ConfigurationError
+
+MESSAGE_BYTES_MAX = 4 << 20
+"""The longest gRPC message, which is gRPC's own default; the cluster's limit of one payload is lower."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewaySettings:
+    """Times in seconds, lengths in bytes. Raises ConfigurationError for a value out of its range."""
+
+    endpoints: Sequence[str]
+    """The members' ingress as host:port."""
+    listen: str = "127.0.0.1:50051"
+    """host:port of the gRPC server; port 0 takes a free one."""
+    archives: Sequence[str] = ()
+    """Where the members serve the log; four ports above their ingress when empty."""
+    client: ClientSettings = field(default_factory=ClientSettings)
+    """Of the sessions with the cluster. Its credentials are those of callers that show none."""
+    certificate: str = ""
+    """PEM file with the server's chain; with `key` the server speaks TLS."""
+    key: str = ""
+    client_ca: str = ""
+    """PEM file: only callers with a certificate that it signed are let in (mTLS)."""
+    requests_max: int = 16_384
+    """So many requests and queries may be under way in all."""
+    request_bytes_max: int = 64 << 20
+    """So many bytes of them."""
+    stream_requests_max: int = 2_048
+    """So many requests of one stream may be under way."""
+    sessions_max: int = 64
+    """So many sessions with the cluster: one for each token that callers show."""
+    session_idle_s: float = 60.0
+    """A session of callers that are silent for so long is closed."""
+    subscriptions_max: int = 32
+    timeout_s: float = 30.0
+    """How long a call without a deadline of its own waits for the cluster."""
+    grace_s: float = 10.0
+    """How long calls under way are waited for at the end."""
+
+    def __post_init__(self) -> None:
+        if not self.endpoints:
+            raise ConfigurationError("endpoints: name the members of the cluster as host:port")
+        if bool(self.certificate) != bool(self.key):
+            raise ConfigurationError("TLS needs both: a certificate and its key")
+        if self.client_ca and not self.certificate:
+            raise ConfigurationError("client_ca: callers can be asked for a certificate only with TLS: give both")
+        for name in ("requests_max", "request_bytes_max", "stream_requests_max", "sessions_max", "subscriptions_max"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name}={getattr(self, name)}: must be above 0")
+        for name in ("session_idle_s", "timeout_s", "grace_s"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ConfigurationError(f"{name}={getattr(self, name)}: must be a number of seconds above 0")
+
+
+def read_file(path: str) -> bytes:
+    """Raises ConfigurationError where the file cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,95 @@
+"""Gateways as processes of their own, in front of clusters of real processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.launcher import ROOT, LocalCluster
+from service_api import ordo_pb2_grpc
+
+BANK = "tests.cluster.integration.requests_service:Bank"
+StartCluster = Callable[..., LocalCluster]
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 20.0
+
+
+class GatewayProcess:
+    """`ordo gateway` on a free port."""
+
+    def __init__(self, cluster: LocalCluster, log_path: Path, *options: str, listen: str = "127.0.0.1:0") -> None:
+        self.log_path = log_path
+        words = [sys.executable, "-m", "ordo.cli", "gateway"]
+        words += ["--endpoints", ",".join(cluster.ingress_endpoints.values()), "--listen", listen, *options]
+        with log_path.open("wb") as log:
+            self.process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.address = str(self.await_event("gateway.started")["address"])
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """The lines of its log with this event."""
+        lines = [line for line in self.log_path.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
+        return [found for found in map(json.loads, lines) if found["event"] == event]
+
+    def await_event(self, event: str) -> dict[str, Any]:
+        """The first line of its log with this event, as soon as it is there."""
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline_s and self.process.poll() is None:
+            found = self.events(event)
+            if found:
+                return found[0]
+            time.sleep(0.05)
+        raise AssertionError(f"no {event} in the log of the gateway: {self.log_path.read_text()}")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ends it in good order; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_TIMEOUT_S)
+
+
+def sequencer_of(channel: Any) -> Any:
+    """The calls of `ordo.v1.Sequencer`."""
+    return ordo_pb2_grpc.SequencerStub(channel)  # type: ignore[no-untyped-call]
+
+
+StartGateway = Callable[..., GatewayProcess]
+
+
+@pytest.fixture
+def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
+    """Starts a cluster of the bank and waits for its leader; it is stopped after the test."""
+    with ExitStack() as stack:
+
+        def start(service: str = BANK, **options: Any) -> LocalCluster:
+            cluster = stack.enter_context(LocalCluster(service, root=tmp_path / "cluster", **options))
+            cluster.await_leader(60)
+            return cluster
+
+        yield start
+
+
+@pytest.fixture
+def start_gateway(tmp_path: Path) -> Iterator[StartGateway]:
+    """Starts a gateway in front of a cluster; it is ended after the test."""
+    started: list[GatewayProcess] = []
+
+    def start(cluster: LocalCluster, *options: str, **more: Any) -> GatewayProcess:
+        started.append(GatewayProcess(cluster, tmp_path / f"gateway-{len(started)}.log", *options, **more))
+        return started[-1]
+
+    yield start
+    for gateway in started:
+        if gateway.process.poll() is None:
+            gateway.kill()
