@@ -29,11 +29,15 @@ STARTER_FILES = ("counter.py", "add.py")
 
 
 class Profile(StrEnum):
-    """What a configuration is for; AUTO: development on one machine, production on several."""
+    """What a configuration is for; AUTO: development on one machine, production on several.
+
+    CONTAINER is production in containers, whose shared memory and addresses are others' business.
+    """
 
     AUTO = "auto"
     DEVELOPMENT = "development"
     PRODUCTION = "production"
+    CONTAINER = "container"
 
 
 DEVELOPMENT: dict[str, dict[str, Any]] = {
@@ -48,6 +52,16 @@ PRODUCTION: dict[str, dict[str, Any]] = {
     "retention": {"bytes": "10g", "seconds": 7 * 24 * 3600},
 }
 """Nothing is acknowledged before it is on disk, and disks do not fill up with log that nobody needs."""
+
+CONTAINER: dict[str, dict[str, Any]] = {
+    **PRODUCTION,
+    "node": {**PRODUCTION["node"], "bind": "0.0.0.0", "max_replays": 2},
+    "cluster": {"log_term_length": "2m"},
+    "metrics": {"host": "0.0.0.0"},
+}
+"""Production in the 64 MiB of shared memory and with whatever address a container is given."""
+
+TABLES = {Profile.DEVELOPMENT: DEVELOPMENT, Profile.PRODUCTION: PRODUCTION, Profile.CONTAINER: CONTAINER}
 
 
 class Written(NamedTuple):
@@ -87,8 +101,9 @@ def write_cluster(
             raise ConfigurationError(f"{path} is there already: remove it, or give another folder")
     members = _members(hosts, member_count, port)
     root = data_dir or (DATA_ROOT if hosts else folder / "data")
-    is_production = profile is Profile.PRODUCTION or (profile is Profile.AUTO and bool(hosts))
-    tables = PRODUCTION if is_production else DEVELOPMENT
+    if profile is Profile.AUTO:
+        profile = Profile.PRODUCTION if hosts else Profile.DEVELOPMENT
+    tables = TABLES[profile]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if keys:
@@ -99,8 +114,9 @@ def write_cluster(
                 {"service": {"class": STARTER_SERVICE if starts else service}} if starts or service else {}
             )
             own_tables: dict[str, Any] = {"node": node, "members": members}
-            if is_production:
-                own_tables["metrics"] = {"port": members[member_id]["port"] + METRICS_PORT_OFFSET}
+            if profile is not Profile.DEVELOPMENT:
+                metrics_port = members[member_id]["port"] + METRICS_PORT_OFFSET
+                own_tables["metrics"] = {"port": metrics_port, **tables.get("metrics", {})}
             if keys:
                 own_tables["encryption"] = {"key_file": keys[member_id].name, "trusted_file": TRUSTED_FILE}
             path.write_text(render_config({**tables, **named, **own_tables}))

@@ -23,7 +23,10 @@ def init(
         typer.Option(min=1, max=PORT_MAX, help="first of a member's five ports; on one machine others are 10 apart"),
     ] = PORT_DEFAULT,
     profile: Annotated[
-        Profile, typer.Option(help="auto: development on one machine, production on several hosts")
+        Profile,
+        typer.Option(
+            help="auto: development on one machine, production on several hosts; container: production in containers"
+        ),
     ] = Profile.AUTO,
     data_dir: Annotated[
         Path | None, typer.Option(help="folder of the members' data folders; /var/lib/ordo on hosts, else ./data")

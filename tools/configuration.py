@@ -9,14 +9,14 @@ import tempfile
 from pathlib import Path
 
 from cluster.node.config import NodeConfig
-from ordo.init import write_cluster
+from ordo.init import Profile, write_cluster
 from runtime.config import Settings
 from runtime.settings_text import Key, Table, tables_of
 from tools.source import ROOT, Problem
 
 PAGE = ROOT / "docs" / "CONFIGURATION.md"
 COMPOSE = ROOT / "deploy" / "compose"
-COMPOSE_HOSTS = ("172.28.5.10", "172.28.5.11", "172.28.5.12")
+COMPOSE_HOSTS = ("node0", "node1", "node2")
 HEAD = """# Configuration of a node
 
 <!-- Written by `make fix` out of the settings' models; do not edit. -->
@@ -74,8 +74,8 @@ def check() -> list[Problem]:
 def compose_files() -> dict[Path, str]:
     """What `ordo init` writes for the hosts of deploy/compose.yaml."""
     with tempfile.TemporaryDirectory() as folder:
-        configs = write_cluster(Path(folder), hosts=COMPOSE_HOSTS, is_encrypted=False).configs
-        return {COMPOSE / path.name: path.read_text() for path in configs}
+        written = write_cluster(Path(folder), hosts=COMPOSE_HOSTS, profile=Profile.CONTAINER, is_encrypted=False)
+        return {COMPOSE / path.name: path.read_text() for path in written.configs}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from runtime.errors import TransportError
 
 FRESH_NS: Final = 2_000_000_000
 _WAITING_MAX: Final = 256
+_THREADS_MAX: Final = 8
+"""So many names are looked up at a time; one whose server is silent takes ten seconds."""
 
 
 @dataclass
@@ -26,7 +28,9 @@ class _Answer:
 
 
 class NameResolver:
-    """Looks names up on a thread of its own, started with the first name; `on_answer` is called there.
+    """Looks names up on threads of its own, started as they are needed; `on_answer` is called there.
+
+    Several, since the name of a member that is down may have no answer for long, just when the others' are needed.
 
     An answer is good for two seconds; a question after that asks again.
     """
@@ -37,7 +41,7 @@ class NameResolver:
         self._answers: dict[str, _Answer] = {}
         self._asked: set[str] = set()
         self._questions: queue.Queue[str | None] = queue.Queue(_WAITING_MAX)
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
     def lookup(self, host: str) -> str | None:
         """The numeric address of a name, None while it is being looked up. Raises TransportError when it has none."""
@@ -54,17 +58,18 @@ class NameResolver:
 
     def close(self) -> None:
         """Ends the thread; a question that is being asked is not waited for."""
-        if self._thread is not None:
-            self._on_answer = lambda: None
+        self._on_answer = lambda: None
+        for _ in self._threads:
             try:
                 self._questions.put_nowait(None)
             except queue.Full:
                 return
 
     def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="name resolver", daemon=True)
-            self._thread.start()
+        """One thread for each question under way, as far as that is allowed."""
+        if len(self._threads) < min(len(self._asked), _THREADS_MAX):
+            self._threads.append(threading.Thread(target=self._run, name="name resolver", daemon=True))
+            self._threads[-1].start()
 
     def _run(self) -> None:
         while (host := self._questions.get()) is not None:

@@ -192,6 +192,8 @@ class ModuleConfig(ClusterSettings):
 
     member_id: int
     is_learner: bool = False
+    bind_host: str | None = None
+    """Where its endpoints listen, if that is not where others send to (`Member.bound_at`)."""
     snapshot: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
     archive: ArchiveSettings = ArchiveSettings()

@@ -122,7 +122,7 @@ class ConsensusModule:
         self.control = ClusterControl(self, core, sequencer, counters, self.transfer, self.termination)
         self._lets_everybody_in = authenticator is None
         self._build_replicated_state(authenticator or AcceptAll())
-        self.contacts = Contacts(seams.client, sequencer, members, self.member_id, self.record_error)
+        self.contacts = Contacts(seams.client, sequencer, members, self.member_id, self.record_error, config.bind_host)
         self.log = self._make_log()
         self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
         self.queries = self._make_queries()
@@ -224,9 +224,9 @@ class ConsensusModule:
 
     def on_start(self, now_ns: int) -> None:
         client = self._seams.client
-        own = self.contacts.own
+        bound = self.contacts.bound
         client.add_subscription(
-            f"aeron:udp?endpoint={own.consensus}|alias=consensus",
+            f"aeron:udp?endpoint={bound.consensus}|alias=consensus",
             CONSENSUS_STREAM_ID,
             on_available_image=self.sequencer.add_consensus_image,
             on_unavailable_image=self.sequencer.remove_consensus_image,
@@ -234,7 +234,7 @@ class ConsensusModule:
         self._recovery.introduce_members(self.contacts)
         self.contacts.connect(now_ns)
         client.add_subscription(
-            f"aeron:udp?endpoint={own.ingress}|{self.config.receive_options}|rejoin=false|alias=ingress",
+            f"aeron:udp?endpoint={bound.ingress}|{self.config.receive_options}|rejoin=false|alias=ingress",
             INGRESS_STREAM_ID,
             on_available_image=self.sequencer.add_ingress_image,
             on_unavailable_image=self._on_ingress_gone,

@@ -34,7 +34,9 @@ class Contacts:
         members: Iterable[Member],
         own_id: int,
         record_error: Callable[[str], None],
+        bind_host: str | None = None,
     ) -> None:
+        """`bind_host`: see `Member.bound_at`."""
         self._client = client
         self._sequencer = sequencer
         self._record_error = record_error
@@ -44,6 +46,8 @@ class Contacts:
         self._next_attempt_ns = 0
         self._own_id = own_id
         self.own = self._members[own_id]
+        self.bound = self.own.bound_at(bind_host)
+        """Where this member listens; the others are told of `own`."""
 
     def __contains__(self, member_id: int) -> bool:
         return member_id in self._members

@@ -62,7 +62,7 @@ class LeaderLog(RecordedLog):
         self,
         archive: Archive,
         client: TransportClient,
-        own: Member,
+        bound: Member,
         others: list[Member],
         parameters: LogParameters,
         recording_id: int,
@@ -76,7 +76,7 @@ class LeaderLog(RecordedLog):
         self._replays: dict[int, Replay] = {}
         self._requests: dict[int, int] = {}
         self._base_position = base_position
-        self.publication = self._publish(own, parameters, recording_id, base_position)
+        self.publication = self._publish(bound, parameters, recording_id, base_position)
         self._destinations: list[str] = []
         self._settled: list[Member] | None = None
         """The members for which nothing is left to be done."""
@@ -87,7 +87,7 @@ class LeaderLog(RecordedLog):
         self.recording = self._record(recording_id, base_position)
 
     def _publish(
-        self, own: Member, parameters: LogParameters, recording_id: int, base_position: int
+        self, bound: Member, parameters: LogParameters, recording_id: int, base_position: int
     ) -> ExclusivePublication:
         if recording_id == NULL_VALUE:
             initial_term_id, term_length, mtu = 0, parameters.term_length_bytes, parameters.mtu_bytes
@@ -101,7 +101,7 @@ class LeaderLog(RecordedLog):
             f"|term-id={initial_term_id + base_position // term_length}|term-offset={base_position % term_length}"
             f"|so-sndbuf={parameters.socket_buffer_bytes}|ssc=true|fc=max|linger=1s|alias=log"
         )
-        channel = f"aeron:udp?control-mode=manual|control={host_of(own.log)}:0|{options}"
+        channel = f"aeron:udp?control-mode=manual|control={host_of(bound.log)}:0|{options}"
         publication = self._client.add_exclusive_publication(channel, LOG_STREAM_ID)
         self._spy_channel = f"aeron-spy:aeron:udp?tags={tag}|session-id={publication.session_id}|alias=log"
         return publication
@@ -209,7 +209,7 @@ class FollowerLog(RecordedLog):
         self,
         archive: Archive,
         client: TransportClient,
-        own: Member,
+        bound: Member,
         log_session_id: int,
         recording_id: int,
         from_position: int,
@@ -218,7 +218,6 @@ class FollowerLog(RecordedLog):
     ) -> None:
         self._archive = archive
         self._client = client
-        self._own = own
         self._recording_id = recording_id
         self._from_position = from_position
         self._on_lost = on_lost
@@ -233,8 +232,8 @@ class FollowerLog(RecordedLog):
             on_available_image=self._on_image,
             on_unavailable_image=self._on_image_gone,
         )
-        self._catchup_destination = f"aeron:udp?endpoint={own.catchup}"
-        self._live_destination = f"aeron:udp?endpoint={own.log}"
+        self._catchup_destination = f"aeron:udp?endpoint={bound.catchup}"
+        self._live_destination = f"aeron:udp?endpoint={bound.log}"
         client.add_receive_destination(self._subscription, self._catchup_destination)
 
     @property

@@ -95,7 +95,7 @@ class LogKeeper:
         self._leader_log = LeaderLog(
             self._archive,
             self._client,
-            self._own,
+            self._contacts.bound,
             others,
             self._parameters,
             self.recording_id,
@@ -216,7 +216,7 @@ class LogKeeper:
             self._follower_log = FollowerLog(
                 self._archive,
                 self._client,
-                self._own,
+                self._contacts.bound,
                 join.log_session_id,
                 self.recording_id,
                 join.from_position,

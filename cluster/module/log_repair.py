@@ -132,7 +132,7 @@ class LogRepair:
             self._archive,
             self._client,
             Part(SnapshotPart.DESCRIPTION, LOG_REPAIR_STREAM_ID, length),
-            f"aeron:udp?endpoint={self._contacts.own.catchup}",
+            f"aeron:udp?endpoint={self._contacts.bound.catchup}",
             self._random,
             alias="log-repair",
         )

@@ -152,7 +152,7 @@ class Upkeep:
             client,
             config.member_id,
             config.cluster_id,
-            self._contacts.own.catchup,
+            self._contacts.bound.catchup,
             random,
             self._contacts.send,
             self._install,

@@ -98,6 +98,12 @@ class NodeSection(Settings):
     learner: bool = Field(
         default=False, description="Whether this member joins without a vote, until the log says otherwise."
     )
+    bind: Annotated[str | None, Field(pattern=r"^([\w.-]+|\[[0-9a-fA-F:.%]+\])$")] = Field(
+        default=None,
+        description="Address that the five ports are opened at, where that is not the one in [[members]], which others"
+        " send to: 0.0.0.0 is every address of this machine, whichever it has today.",
+        examples=["0.0.0.0"],
+    )
     aeron_dir: Path | None = Field(
         default=None,
         description="Folder of the media driver, in shared memory; by default below /dev/shm, named after user, cluster"
@@ -334,6 +340,11 @@ class NodeConfig(Settings):
         return next(member for member in self.member_list if member.id == self.node.member_id)
 
     @property
+    def bound_member(self) -> Member:
+        """This member's endpoints as they are bound, which differ from those that others send to with [node] bind."""
+        return self.own_member.bound_at(self.node.bind)
+
+    @property
     def archive_dir(self) -> Path:
         return self.node.data_dir / "archive"
 
@@ -367,6 +378,7 @@ class NodeConfig(Settings):
             **{**dict(self.cluster), "app_version": min(versions, default=self.cluster.app_version)},
             member_id=self.node.member_id,
             is_learner=self.node.learner,
+            bind_host=self.node.bind,
             snapshot=self.snapshot,
             retention=self.retention,
             archive=self.archive,

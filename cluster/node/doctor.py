@@ -147,7 +147,7 @@ def _ports(config: NodeConfig) -> Iterator[Finding]:
         yield Finding("ports", Verdict.OK, f"member {config.node.member_id} runs and holds them")
         return
     for name in ENDPOINT_NAMES:
-        endpoint = str(getattr(config.own_member, name))
+        endpoint = str(getattr(config.bound_member, name))
         host, _, port = endpoint.rpartition(":")
         try:
             ((family, kind, _, _, address), *_) = socket.getaddrinfo(
@@ -157,7 +157,9 @@ def _ports(config: NodeConfig) -> Iterator[Finding]:
                 probe.bind(address)
         except OSError as error:
             text = f"{name} {endpoint}: {error.strerror or error}"
-            yield Finding("ports", Verdict.FAIL, text, "end what uses it, or name an address of this machine")
+            yield Finding(
+                "ports", Verdict.FAIL, text, "end what uses it, or name an address of this machine ([node] bind)"
+            )
         else:
             yield Finding("ports", Verdict.OK, f"{name} {endpoint} is free")
 

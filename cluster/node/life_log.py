@@ -62,7 +62,7 @@ def log_stop(config: NodeConfig, log: Any, reason: str, *, has_failed: bool) -> 
 
 def exposed_endpoints(config: NodeConfig) -> list[str]:
     """Those endpoints of this member that are not on loopback; a name that cannot be resolved counts as such."""
-    found = (str(getattr(config.own_member, name)) for name in ENDPOINT_NAMES)
+    found = (str(getattr(config.bound_member, name)) for name in ENDPOINT_NAMES)
     return [endpoint for endpoint in found if not _is_loopback(endpoint.rpartition(":")[0].strip("[]"))]
 
 

@@ -190,7 +190,7 @@ class Node:
             self.archive,
             self.client,
             self._seams.random.stream("archive control"),
-            endpoint=self.config.own_member.archive,
+            endpoint=self.config.bound_member.archive,
             commit_position=self.module.counters.commit_position,
             replays_max=self.config.node.max_replays,
             on_error=on_error,
@@ -227,7 +227,7 @@ class Node:
             cluster_id=config.cluster.cluster_id,
             aeron_directory=str(config.aeron_dir),
             control_channel=CONTROL_CHANNEL,
-            ingress_channel=f"aeron:udp?endpoint={config.own_member.ingress}",
+            ingress_channel=f"aeron:udp?endpoint={config.bound_member.ingress}",
         )
 
     def _start_driver(self) -> MediaDriver:

@@ -23,6 +23,13 @@ class Member:
     catchup: str
     archive: str
 
+    def bound_at(self, host: str | None) -> Member:
+        """The endpoints that the member itself listens on: at this host, by default those that others send to."""
+        if host is None:
+            return self
+        ports = (getattr(self, name).rpartition(":")[2] for name in ENDPOINT_NAMES)
+        return Member(self.id, *(f"{host}:{port}" for port in ports))
+
     def encode(self) -> str:
         return ",".join((str(self.id), self.ingress, self.consensus, self.log, self.catchup, self.archive))
 

@@ -17,7 +17,7 @@ def test_the_configurations_of_compose_are_of_its_services() -> None:
         assert path.exists()
         assert f"{path.stem}:" in (DEPLOY / "compose.yaml").read_text()
     for host in COMPOSE_HOSTS:
-        assert f"ipv4_address: {host} " in (DEPLOY / "compose.yaml").read_text()
+        assert f"hostname: {host}\n" in (DEPLOY / "compose.yaml").read_text()
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
