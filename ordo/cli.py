@@ -50,6 +50,8 @@ ELSEWHERE = {
     "log": "sequencer.cli:log",
     "app": "ordo.app_cli:app",
     "gateway": "gateway.cli:gateway",
+    "backup": "ordo.backup.cli:backup_app",
+    "restore": "ordo.backup.cli:restore",
 }
 """Commands of other modules, which are imported when the command is used: a start brings in no more than it needs."""
 

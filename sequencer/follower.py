@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from archive.client.settings import ArchiveClientSettings
 from runtime.errors import OrdoError
 from sequencer.entries import LogEntry, decode_entry
-from sequencer.source import LogSource, SourceState
+from sequencer.source import REPLAY_STREAM_ID, LogSource, SourceState
 from transport.client import TransportClient
 
 SECOND_NS = 1_000_000_000
@@ -23,13 +23,23 @@ class LogFollower:
     """
 
     def __init__(
-        self, client: TransportClient, nodes: Sequence[ArchiveClientSettings], position: int | None, silence_s: float
+        self,
+        client: TransportClient,
+        nodes: Sequence[ArchiveClientSettings],
+        position: int | None,
+        silence_s: float,
+        *,
+        is_from_start: bool = False,
+        stream_id: int | None = REPLAY_STREAM_ID,
     ) -> None:
-        """`position` None begins with what is committed when the first node is reached."""
+        """`position` None begins with what is committed when the first node is reached; `is_from_start`: where that
+        node's log begins. `stream_id`: as LogSource has it."""
         self.position = position
         self.problem = ""
         self.oldest_position: int | None = None
         """Where the log begins now, when `position` is below that at every node."""
+        self._is_from_start = is_from_start
+        self._stream_id = stream_id
         self._client = client
         self._nodes = list(nodes)
         self._silence_ns = round(silence_s * SECOND_NS)
@@ -41,6 +51,17 @@ class LogFollower:
         self._probed_at: int | None = None
         self._closing: list[LogSource] = []
         self._too_old: dict[str, int] = {}
+
+    @property
+    def source(self) -> LogSource | None:
+        """The node that is read, for who records its replay instead of polling."""
+        return self._source
+
+    def advance(self, position: int) -> None:
+        """Everything up to `position` was taken from the source by who records it."""
+        self.position = position
+        self._last_progress_ns = None
+        self._too_old.clear()
 
     @property
     def source_address(self) -> str | None:
@@ -77,7 +98,7 @@ class LogFollower:
         else:
             return None
         try:
-            return LogSource(self._client, settings, now_ns)
+            return LogSource(self._client, settings, now_ns, stream_id=self._stream_id)
         except OrdoError as error:
             self.problem = str(error)
             self._retry_ns = now_ns + RETRY_INTERVAL_NS
@@ -88,7 +109,7 @@ class LogFollower:
         assert source is not None
         if source.state is SourceState.READY:
             if self.position is None:
-                self.position = source.end_position
+                self.position = source.start_position if self._is_from_start else source.end_position
             source.begin(self.position)
         if source.is_ended:
             self.problem = f"{source.address}: {source.reason}"
@@ -143,9 +164,8 @@ class LogFollower:
 
         before = self.position
         count = self._source.poll(on_record, limit)
-        if self.position != before:
-            self._last_progress_ns = None
-            self._too_old.clear()
+        if self.position is not None and self.position != before:
+            self.advance(self.position)
         return count
 
     def close(self) -> None:

@@ -1,4 +1,6 @@
-"""One node as the source of a log reader: a session with its archive, and a replay of its log."""
+"""One node as the source of a log reader: a session with its archive, and a replay of its log.
+
+A backup has a node's snapshots replayed in the same way, and records what comes instead of polling it."""
 
 from __future__ import annotations
 
@@ -44,8 +46,18 @@ class LogSource:
     `reason`; `is_too_old` when the node does not have the position any more.
     """
 
-    def __init__(self, client: TransportClient, settings: ArchiveClientSettings, now_ns: int) -> None:
-        """Raises TransportError, ChannelError."""
+    def __init__(
+        self,
+        client: TransportClient,
+        settings: ArchiveClientSettings,
+        now_ns: int,
+        *,
+        recording_id: int | None = None,
+        stream_id: int | None = REPLAY_STREAM_ID,
+    ) -> None:
+        """`recording_id`: another recording than the log. `stream_id`: the stream that the replay comes in; None: that
+        of the recording, for who records it again. Raises TransportError, ChannelError.
+        """
         self.address = settings.control_channel
         self.state = SourceState.CONNECTING
         self.reason = ""
@@ -62,7 +74,8 @@ class LogSource:
         self._driver = DriverRequests(client)
         self._session = ArchiveSession(client, settings, now_ns)
         self._length: int | None = None
-        self._recording_id = -1
+        self._stream_id = stream_id
+        self._recording_id = -1 if recording_id is None else recording_id
         self._reply: Reply | None = None
         self._on_reply: Callable[[Reply], None] = lambda _: None
         self._adding: DriverRequest | None = None
@@ -92,7 +105,9 @@ class LogSource:
             self._end(str(self._session.error))
         elif self.state is SourceState.CONNECTING and self._session.is_connected:
             self.state = SourceState.FINDING
-            self._ask(calls.list_recordings(0, None, None, LOG_STREAM_ID), self._on_recordings)
+            is_log = self._recording_id == -1
+            found = calls.list_recordings(0, None, None, LOG_STREAM_ID) if is_log else self._find_recording()
+            self._ask(found, self._on_recordings)
         elif self._reply is not None and self._reply.is_done:
             reply, self._reply = self._reply, None
             self._on_reply(reply)
@@ -111,13 +126,21 @@ class LogSource:
         except OrdoError as error:
             self._end(str(error))
 
+    def _find_recording(self) -> Call[Any]:
+        return calls.list_recordings(self._recording_id, 1, None, None)
+
     def _on_recordings(self, reply: Reply) -> None:
         """The log is the newest recording of its stream."""
         if reply.error is not None or not reply.items:
             self._end(str(reply.error or "has no log yet"))
             return
         newest = calls.descriptor_of(reply.items[-1])
+        if self._recording_id not in (-1, newest.recording_id):
+            self._end(f"has no recording {self._recording_id} any more")
+            return
         self.descriptor = newest
+        if self._stream_id is None:
+            self._stream_id = newest.stream_id
         self._recording_id, self.start_position = newest.recording_id, newest.start_position
         self.state = SourceState.MEASURING
         self._ask(calls.max_recorded_position(self._recording_id), self._on_measured)
@@ -141,10 +164,10 @@ class LogSource:
         self._length = length_bytes
         self.state = SourceState.SUBSCRIBING
         response = ChannelUri.parse(self._settings.response_channel).endpoint
-        assert response is not None
+        assert response is not None and self._stream_id is not None
         self._adding = self._driver.add_subscription(
             udp(endpoint=response._replace(port=0)),
-            REPLAY_STREAM_ID,
+            self._stream_id,
             self._on_subscription,
             lambda error: self._end(str(error)),
             lambda _: None,
@@ -158,7 +181,7 @@ class LogSource:
         if self._subscription is None or self._subscription.resolved_endpoint is None or now_ns < self._retry_ns:
             return
         endpoint = ChannelUri.parse(self._settings.response_channel).endpoint
-        assert endpoint is not None
+        assert endpoint is not None and self._stream_id is not None
         port = int(self._subscription.resolved_endpoint.rpartition(":")[2])
         channel = udp(endpoint=endpoint._replace(port=port))
         self._retry_ns = now_ns + RETRY_INTERVAL_NS
@@ -167,7 +190,7 @@ class LogSource:
             calls.start_replay(
                 self._recording_id,
                 channel,
-                REPLAY_STREAM_ID,
+                self._stream_id,
                 position=self.position,
                 length=self._length,
                 limit_counter_id=None,
@@ -200,6 +223,11 @@ class LogSource:
                 self._end("its replay did not arrive")
         elif self._image.join_position != self.position:
             self._end(f"its replay began at position={self._image.join_position}, asked for was {self.position}")
+
+    @property
+    def image(self) -> Image | None:
+        """The replay's stream, for who records it; None until it is there."""
+        return self._image if self.state is SourceState.REPLAYING else None
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
@@ -234,6 +262,10 @@ class LogSource:
         if count == 0 and has_ended:
             self._end("its replay ended")
         return count
+
+    def end(self, reason: str) -> None:
+        """Gives the node up, for a reason of who reads or records it."""
+        self._end(reason)
 
     def _end(self, reason: str) -> None:
         if not self.is_ended:

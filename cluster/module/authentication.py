@@ -19,9 +19,11 @@ class Right(Flag):
     """Ask for a snapshot (AdminRequest), where `admin_requests` allows it at all."""
     OPERATOR = auto()
     """Look into members and give them orders, as `ordo cluster ... --endpoints` does: also to end the cluster."""
+    LOG = auto()
+    """Copy the log and the snapshots, as `ordo backup` does."""
 
 
-EVERYTHING = Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION
+EVERYTHING = Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION | Right.LOG
 """All that a client needs. The operator's right is given by name only."""
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 from cluster.module.authentication import AcceptAll, Authenticator, Right
+from cluster.module.backup_description import BackupDescription
+from cluster.module.backup_queries import BackupQueries
 from cluster.module.clock_watch import ClockWatch
 from cluster.module.contacts import Contacts
 from cluster.module.control import ClusterControl
@@ -152,6 +154,12 @@ class ConsensusModule:
         ids = seams.random.secret("operators")
         draw_id = lambda: ids.randint(1, SESSION_ID_MAX)  # noqa: E731
         self.operators = Operators(self, client, counters.control_toggle, authenticator, draw_id)
+        described = BackupDescription(
+            self.member_id, self.core, self.log, self.upkeep, self.membership, counters.commit_position
+        )
+        backup_ids = seams.random.secret("backups")
+        self.describe_backup = described.describe
+        self.backups = BackupQueries(self, client, authenticator, lambda: backup_ids.randint(1, SESSION_ID_MAX))
 
     def _make_log(self) -> LogKeeper:
         seams = self._seams
@@ -297,7 +305,7 @@ class ConsensusModule:
             return True
         if self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping:
             return True
-        return len(self.requests) > 0 or self.operators.has_work
+        return len(self.requests) > 0 or self.operators.has_work or self.backups.has_work
 
     @property
     def has_timers(self) -> bool:
@@ -317,6 +325,8 @@ class ConsensusModule:
         table, values = found
         if table is codecs.SESSION_CONNECT_REQUEST:
             self.requests.on_connect_request(values, image, self, self.core.leader_member_id, cluster_time)
+        elif table is codecs.BACKUP_QUERY:
+            self.on_backup_query(image, message)
         elif self.is_leader:
             self._on_session_control(table, values, image, cluster_time)
         return 1
@@ -335,6 +345,16 @@ class ConsensusModule:
         """What an operator asks; at any member, and in any state of it."""
         try:
             self.operators.on_message(message, image, self.cluster_time)
+        except DecodeError as error:
+            self.on_invalid_request(f"ingress: {error.message}")
+
+    def on_stranger(self, source_identity: str, message: bytes) -> None:
+        self.backups.on_message(message, source_identity, self.cluster_time)
+
+    def on_backup_query(self, image: Image, message: bytes) -> None:
+        """A backup may come in by the ingress, too: the consensus endpoint is perhaps open to members only."""
+        try:
+            self.on_stranger(image.source_identity, message)
         except DecodeError as error:
             self.on_invalid_request(f"ingress: {error.message}")
 
@@ -570,6 +590,7 @@ class ConsensusModule:
         self.queries.work(now_ns)
         cluster_time = self.cluster_time
         self.operators.work(cluster_time)
+        self.backups.work(cluster_time)
         leader_id = self.core.leader_member_id
         if not self.control.is_suspended:
             self.counters.client_timeouts.increment(self.requests.work(self, leader_id, cluster_time))

@@ -35,6 +35,9 @@ class IntakeHost(Protocol):
         """Carries out what consensus asks for."""
 
     def send(self, member_id: int, message: messages.Message) -> None: ...
+    def on_stranger(self, source_identity: str, message: bytes) -> None:
+        """Takes what is no message between members: a backup's perhaps. Raises DecodeError."""
+
     def on_invalid_request(self, detail: str) -> None:
         """Counts what was refused, with one line."""
 
@@ -70,7 +73,9 @@ class MemberIntake:
         except DecodeError as error:
             self._host.on_invalid_request(f"consensus: {error.message}")
             return
-        if found is not None and found[0] is ordo_codecs.MEMBER_CHALLENGE:
+        if found is None and message is None:
+            self._on_stranger(source, buffer)
+        elif found is not None and found[0] is ordo_codecs.MEMBER_CHALLENGE:
             self._proofs.on_challenge(found[1])
         elif found is not None and found[0] is ordo_codecs.MEMBER_PROOF:
             for held in self._proofs.on_proof(source, found[1]):
@@ -104,6 +109,12 @@ class MemberIntake:
         if self._core.state is ElectionState.INIT and isinstance(message, messages.TimeoutNow | messages.RequestVote):
             self._core.tick(now_ns)  # the log is left: the vote need not wait
             self._host.carry_out(now_ns)
+
+    def _on_stranger(self, source: ConsensusSource, buffer: bytes) -> None:
+        try:
+            self._host.on_stranger(source.image.source_identity, buffer)
+        except DecodeError as error:
+            self._host.on_invalid_request(f"consensus: {error.message}")
 
     def _on_upkeep(self, found: tuple[Message, Any], now_ns: int) -> None:
         try:

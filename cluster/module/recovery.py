@@ -194,7 +194,7 @@ class Recovery:
             reader = self._archive.reader(entry.service_recording_id, None)
             service = container_snapshot.decode(container_snapshot.payloads(reader.messages()))
             reader.skip_messages()
-            _check_parts(contents, service)
+            check_parts(contents, service)
             _check_skips(contents, self.state.skips)
         except SNAPSHOT_FAULTS as error:
             self.findings.append(
@@ -269,7 +269,7 @@ class Recovery:
         service_messages.restore(contents.next_service_session_id, contents.log_service_session_id, contents.pending)
 
 
-def _check_parts(module: snapshots.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:
+def check_parts(module: snapshots.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:
     """Raises SnapshotError where the parts of a snapshot are not of one state."""
     position = module.point.log_position
     if service.log_position != position:

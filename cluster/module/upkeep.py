@@ -299,6 +299,11 @@ class Upkeep:
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
+    @property
+    def agreed_position(self) -> int:
+        """Of the newest snapshot that this member holds and a quorum was seen to hold alike, or -1."""
+        return self._agreement.agreed.log_position
+
     def work(self, now_ns: int) -> None:
         """Called with every slow tick."""
         self.fetch.work(now_ns)

@@ -313,7 +313,7 @@ def new_token(
     ] = False,
     role: Annotated[
         list[str] | None,
-        typer.Option(help="what it is for, once for each role: ingress, queries, administration, operator"),
+        typer.Option(help="what it is for, once for each role: ingress, queries, administration, operator, log"),
     ] = None,
 ) -> None:
     """Make a token for clients: its table for every member's node.toml on the standard output, the token itself, which

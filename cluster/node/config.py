@@ -211,7 +211,7 @@ class MetricsSection(Settings):
     )
 
 
-Role = Literal["ingress", "queries", "administration", "operator"]
+Role = Literal["ingress", "queries", "administration", "operator", "log"]
 
 
 class TokenSection(Settings):
@@ -227,7 +227,7 @@ class TokenSection(Settings):
     roles: list[Role] = Field(
         default=["ingress", "queries"],
         description="What its holder may do: ingress (messages, requests), queries, administration (AdminRequest),"
-        " operator (every `ordo cluster` command with --endpoints).",
+        " operator (every `ordo cluster` command with --endpoints), log (`ordo backup`).",
     )
 
     @field_validator("hash")

@@ -1,0 +1,1 @@
+"""Backups of a cluster: following one over the network, and making a new cluster of what was kept."""

@@ -1,0 +1,143 @@
+"""Builds the data folder of one restored member: archive and store, as a node finds them when it starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archive.archive import Archive
+from archive.catalog import Catalog, RecordingDescriptor
+from archive.lmdb_store import open_lmdb
+from archive.recovery import base_of
+from archive.segments import segment_name
+from cluster.module.state_store import StateStore
+from cluster.wire.streams import LOG_STREAM_ID
+from ordo.backup.folder import ARCHIVE, STATE, BackupFolder
+from runtime.clock import SystemClock
+from runtime.errors import OrdoError, StorageError
+from runtime.file_access import file_mode
+from runtime.storage import FileStorage
+from transport.client_transport import ClientTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.recorder import Recording
+    from ordo.backup.plan import Plan
+
+COPY_BYTES = 1 << 20
+APPEND_CYCLES_MAX = 100_000
+CLUSTER = "cluster"
+
+
+def build_member(folder: BackupFolder, plan: Plan, directory: Path, records: Sequence[bytes], term_id: int) -> int:
+    """Fills a new folder; returns the position at which the member's log ends. Raises OrdoError, StorageError."""
+    storage = FileStorage(open_lmdb)
+    archive_dir, cluster_dir = directory / ARCHIVE, directory / CLUSTER
+    for made in (directory, archive_dir, cluster_dir):
+        storage.make_directory(str(made))
+    source = str(folder.path / ARCHIVE)
+    catalog = Catalog.open(storage, str(archive_dir))
+    try:
+        log_id = _copy(source, catalog, plan.stretch, plan.survey.position, archive_dir, "alias=log")
+        entry = plan.snapshot
+        if entry is not None:
+            parts = [
+                _copy(source, catalog, found, found.stop_position, archive_dir, "alias=snapshot")
+                for found in map(folder.archive.descriptor, (entry.service_recording_id, entry.module_recording_id))
+            ]
+            entry = entry._replace(service_recording_id=parts[0], module_recording_id=parts[1])
+    finally:
+        catalog.close()
+    end_position = _append(storage, archive_dir, log_id, plan.survey.position, records)
+    store = StateStore(storage.open_metadata(str(cluster_dir / STATE)))
+    try:
+        for row in [*plan.survey.terms, (term_id, plan.survey.position)]:
+            store.put_term(*row)
+        if entry is not None:
+            store.put_snapshot(entry, plan.digest)
+        store.put_candidate_term(term_id, end_position, plan.survey.timestamp)
+        store.put_log_recording(log_id)
+    finally:
+        store.close()
+    storage.sync_directory(str(cluster_dir))
+    return end_position
+
+
+def _copy(source: str, catalog: Catalog, descriptor: RecordingDescriptor, end: int, directory: Path, alias: str) -> int:
+    """Copies a recording up to a position; returns its id in the new archive."""
+    channel = descriptor.original_channel if alias in descriptor.original_channel else f"aeron:ipc?{alias}"
+    added = catalog.add(descriptor._replace(recording_id=-1, stop_position=end, original_channel=channel))
+    for base in range(base_of(descriptor, descriptor.start_position), end, descriptor.segment_length):
+        name = segment_name(descriptor.recording_id, base)
+        target = directory / segment_name(added.recording_id, base)
+        length = min(descriptor.segment_length, end - base)
+        _copy_file(Path(source, name), target, length, descriptor.segment_length)
+    return added.recording_id
+
+
+def _copy_file(source: Path, target: Path, length_bytes: int, full_bytes: int) -> None:
+    """The first bytes of a segment file; the rest of it is empty."""
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_mode())
+        with source.open("rb") as origin, os.fdopen(descriptor, "wb") as made:
+            left = length_bytes
+            while left > 0 and (block := origin.read(min(left, COPY_BYTES))):
+                made.write(block)
+                left -= len(block)
+            made.truncate(full_bytes)
+            made.flush()
+            os.fsync(made.fileno())
+    except OSError as error:
+        raise StorageError(f"{source} cannot be copied to {target}: {error.strerror}") from None
+
+
+def _append(storage: FileStorage, directory: Path, log_id: int, position: int, records: Sequence[bytes]) -> int:
+    """Appends records to the copied log as a leader does, through a publication that is recorded, and checks all of
+    the archive. Returns where the log ends."""
+    transport = ClientTransport.embedded("restore", clients_max=4)
+    try:
+        archive = Archive(str(directory), storage=storage, clock=SystemClock(), client=transport.client, sync="commit")
+        try:
+            end_position = _record(archive, transport, log_id, position, records)
+            for descriptor in archive.recordings():
+                damage = archive.find_damage(descriptor.recording_id)
+                if damage is not None:
+                    raise OrdoError(f"what was copied is damaged: {damage.error.message}")
+            return end_position
+        finally:
+            archive.close()
+    finally:
+        transport.close()
+
+
+def _record(archive: Archive, transport: ClientTransport, log_id: int, position: int, records: Sequence[bytes]) -> int:
+    descriptor = archive.descriptor(log_id)
+    first, length = descriptor.initial_term_id, descriptor.term_length
+    channel = (
+        f"aeron:ipc?alias=log|mtu={descriptor.mtu}|term-length={length}|init-term-id={first}"
+        f"|term-id={first + position // length}|term-offset={position % length}"
+    )
+    subscription = transport.client.add_subscription("aeron:ipc?alias=log", LOG_STREAM_ID)
+    publication = transport.client.add_exclusive_publication(channel, LOG_STREAM_ID)
+    recording: Recording | None = None
+    left, end_position = list(records), position
+    for _ in range(APPEND_CYCLES_MAX):
+        archive.do_work(transport.drive())
+        if recording is None and subscription.images:
+            recording = archive.record(subscription.images[0], recording_id=log_id)
+        elif recording is not None and left:
+            result = publication.offer(left[0])
+            if result > 0:
+                end_position = result
+                left.pop(0)
+        elif recording is not None and recording.written_position >= end_position:
+            archive.stop(recording)
+            break
+    subscription.close()
+    publication.close()
+    stop = archive.descriptor(log_id).stop_position
+    if left or stop != end_position:
+        raise OrdoError(f"the restored log ends at position={stop}, expected {end_position}")
+    return end_position

@@ -1,0 +1,154 @@
+"""The folder of a backup.
+
+    <folder>/archive/      recordings as in a node: stretches of the log, and the two parts of each snapshot
+    <folder>/state.mdb     which recordings are whole snapshots, with their digests (cluster.module.state_store)
+    <folder>/backup.json   the cluster that it is of: members, and what they were asked with
+    <folder>/status.json   what the running `ordo backup run` does; written once a second
+
+A stretch is one recording of the log. A backup has one as long as the cluster keeps the log for it; when the cluster
+deletes log that is not here yet, another one begins behind the gap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from archive.archive import Archive
+from archive.catalog import Catalog, RecordingDescriptor, RecordingState
+from archive.lmdb_store import open_lmdb
+from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.wire.streams import LOG_STREAM_ID
+from runtime.clock import SystemClock
+from runtime.errors import ConfigurationError, StorageError, StorageInUseError
+from runtime.storage import FileStorage, Storage
+from transport.client import TransportClient
+
+ARCHIVE = "archive"
+STATE = "state.mdb"
+CLUSTER = "backup.json"
+STATUS = "status.json"
+FORMAT = 1
+
+
+class Contents(NamedTuple):
+    """What a backup has. Recordings that are being written have no stop position."""
+
+    stretches: list[RecordingDescriptor]
+    """Recordings of the log, by ascending position."""
+    snapshots: list[SnapshotEntry]
+    """By ascending position."""
+    digests: dict[int, bytes]
+
+
+class BackupFolder:
+    """A backup that belongs to this process until `close`. Raises StorageInUseError while another one has it."""
+
+    def __init__(self, path: Path, client: TransportClient | None, *, segment_length_bytes: int | None = None) -> None:
+        """`client`: what recordings are made with; None: the backup is only read. What a crash left is cleaned up."""
+        self.path = path
+        storage = FileStorage(open_lmdb)
+        storage.make_directory(str(path))
+        options: dict[str, Any] = {}
+        if segment_length_bytes is not None:
+            options["segment_length_bytes"] = segment_length_bytes
+        try:
+            self.archive = Archive(
+                str(path / ARCHIVE), storage=storage, clock=SystemClock(), client=client, sync="commit", **options
+            )
+        except StorageInUseError:
+            raise StorageInUseError(f"{path}: another `ordo backup` is using this folder; stop it first") from None
+        try:
+            self.store = StateStore(storage.open_metadata(str(path / STATE)))
+        except BaseException:
+            self.archive.close()
+            raise
+        self._remove_fragments()
+
+    def _remove_fragments(self) -> None:
+        """Purges recordings of snapshots that never became whole."""
+        kept = {one for entry in self.store.load().snapshots for one in _recordings_of(entry)}
+        for descriptor in self.archive.recordings():
+            if descriptor.stream_id != LOG_STREAM_ID and descriptor.recording_id not in kept:
+                self.archive.purge(descriptor.recording_id)
+
+    def contents(self) -> Contents:
+        return _contents(self.archive.recordings(), self.store)
+
+    def write_cluster(self, values: dict[str, Any]) -> None:
+        """Remembers the cluster that the backup is of."""
+        write_json(self.path / CLUSTER, {"format": FORMAT, **values})
+
+    def write_status(self, values: dict[str, Any]) -> None:
+        write_json(self.path / STATUS, values)
+
+    def close(self) -> None:
+        self.store.close()
+        self.archive.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def _recordings_of(entry: SnapshotEntry) -> tuple[int, int]:
+    return entry.service_recording_id, entry.module_recording_id
+
+
+def _contents(recordings: list[RecordingDescriptor], store: StateStore) -> Contents:
+    state = store.load()
+    stretches = [one for one in recordings if one.stream_id == LOG_STREAM_ID]
+    snapshots = sorted(entry for entry in state.snapshots if entry.is_valid)
+    return Contents(sorted(stretches, key=lambda one: one.start_position), snapshots, state.digests)
+
+
+def demand_backup(path: Path) -> None:
+    """Raises ConfigurationError unless there is a backup in a folder."""
+    if not (path / ARCHIVE).is_dir() or not (path / STATE).exists():
+        raise ConfigurationError(f"{path}: there is no backup in this folder; `ordo backup run` makes one")
+
+
+def look(path: Path) -> Contents:
+    """What a backup has, also while another process writes it."""
+    demand_backup(path)
+    storage: Storage = FileStorage(open_lmdb)
+    catalog = Catalog.open(storage, str(path / ARCHIVE), read_only=True)
+    try:
+        recordings = [one for one in catalog if one.state is not RecordingState.DELETED]
+    finally:
+        catalog.close()
+    store = StateStore(storage.open_metadata(str(path / STATE), read_only=True))
+    try:
+        return _contents(recordings, store)
+    finally:
+        store.close()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Empty where there is none. Raises StorageError where it cannot be understood."""
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path} cannot be read: {error}") from None
+    return found if isinstance(found, dict) else {}
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Replaces a file as a whole. Raises StorageError."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(json.dumps(values, indent=1) + "\n")
+        os.replace(part, path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+Report = Callable[[str], None]
+"""Takes one line for the log of the process."""

@@ -1,0 +1,168 @@
+"""Asks one member after the other what there is to copy: BackupQuery (cluster-consensus.md §22), over the ingress."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.client.settings import ArchiveClientSettings
+from cluster.wire import codecs
+from cluster.wire.members import Member, parse_members
+from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
+from runtime.errors import ConfigurationError, DecodeError, NotPermittedError, OrdoError
+from transport.pending_registrations import PendingRegistrations
+from transport.uri import ChannelUri, udp
+
+if TYPE_CHECKING:
+    from transport.client import TransportClient
+    from transport.image import Header
+    from transport.publication import ExclusivePublication
+    from transport.subscription import Subscription
+
+ANSWER_TIMEOUT_NS = 2_000_000_000
+RESEND_INTERVAL_NS = 250_000_000
+NULL_VALUE = -1
+
+
+class OfferedSnapshot(NamedTuple):
+    """A snapshot that a member has, by the ids of its recordings there."""
+
+    log_position: int
+    leadership_term_id: int
+    term_base_log_position: int
+    timestamp: int
+    service_recording_id: int
+    module_recording_id: int
+
+
+class Description(NamedTuple):
+    """What one member has said."""
+
+    member_id: int
+    leader_member_id: int
+    members: tuple[Member, ...]
+    snapshot: OfferedSnapshot | None
+
+    @property
+    def archive(self) -> str | None:
+        """host:port of the archive of the member that said this."""
+        return next((one.archive for one in self.members if one.id == self.member_id), None)
+
+
+class MemberQuery:
+    """One question at a time, to one member. `work` every duty cycle, until `answer` or `problem` is there."""
+
+    def __init__(self, client: TransportClient, address: str, credentials: bytes, now_ns: int) -> None:
+        """`address`: the member's ingress, host:port. Raises ConfigurationError, TransportError."""
+        self.address = address
+        self.answer: Description | None = None
+        self.problem: OrdoError | None = None
+        self._client = client
+        self._credentials = credentials
+        self._correlation_id = client.next_correlation_id()
+        self._deadline_ns = now_ns + ANSWER_TIMEOUT_NS
+        self._resend_ns = now_ns
+        self._subscription: Subscription | None = None
+        self._publication: ExclusivePublication | None = None
+        self._asked: PendingRegistrations[str] = PendingRegistrations(client)
+        response = ChannelUri.parse(ArchiveClientSettings.at(address).response_channel).endpoint
+        assert response is not None, "an address of a member is one of UDP"
+        self._response = response
+        self._add(client.async_add_subscription(str(udp(endpoint=response._replace(port=0))), CONSENSUS_STREAM_ID), "")
+        channel = f"aeron:udp?endpoint={address}|term-length=64k|alias=backup-query"
+        self._add(client.async_add_exclusive_publication(channel, INGRESS_STREAM_ID), "ingress")
+
+    def _add(self, registration_id: int, purpose: str) -> None:
+        self._asked.add(registration_id, purpose)
+
+    @property
+    def is_done(self) -> bool:
+        return self.answer is not None or self.problem is not None
+
+    def work(self, now_ns: int) -> int:
+        """One duty cycle; returns the number of things done."""
+        if self.is_done:
+            return 0
+        for purpose, resource, error in self._asked.take():
+            if error is not None:
+                self.problem = error
+            elif purpose:
+                self._publication = resource
+            else:
+                self._subscription = resource
+        if now_ns >= self._resend_ns and self._send():
+            self._resend_ns = now_ns + RESEND_INTERVAL_NS
+        count = 0 if self._subscription is None else self._subscription.poll_messages(self._on_message, 10)
+        if not self.is_done and now_ns >= self._deadline_ns:
+            self.problem = ConfigurationError(
+                f"{self.address} does not answer: is it the ingress (the first port) of a member that runs?"
+            )
+        return count
+
+    def _send(self) -> bool:
+        publication, subscription = self._publication, self._subscription
+        if publication is None or subscription is None or not publication.is_connected:
+            return False
+        if subscription.resolved_endpoint is None:
+            return False
+        port = int(subscription.resolved_endpoint.rpartition(":")[2])
+        query = codecs.BACKUP_QUERY.encode(
+            correlation_id=self._correlation_id,
+            response_stream_id=CONSENSUS_STREAM_ID,
+            version=codecs.CLIENT_PROTOCOL_VERSION,
+            response_channel=str(udp(endpoint=self._response._replace(port=port))),
+            encoded_credentials=self._credentials,
+        )
+        return publication.offer(query) > 0
+
+    def _on_message(self, payload: bytes, header: Header) -> None:
+        try:
+            found = codecs.decode(payload)
+            if found is not None and found[1].correlation_id == self._correlation_id:
+                self._on_answer(*found)
+        except (DecodeError, ConfigurationError, AttributeError) as error:
+            self.problem = DecodeError(f"{self.address} answered something else than a BackupResponse: {error}")
+
+    def _on_answer(self, table: Any, values: Any) -> None:
+        if table is codecs.BACKUP_RESPONSE:
+            self.answer = Description(
+                values.member_id,
+                values.leader_member_id,
+                parse_members(values.cluster_members),
+                _snapshot_of(values.snapshots),
+            )
+        elif table is codecs.SESSION_EVENT:
+            self.problem = NotPermittedError(f"{self.address}: {values.detail}; see --token-file")
+        elif table is codecs.CHALLENGE:
+            self.problem = NotPermittedError(
+                f"{self.address}: its authenticator challenges, which a backup cannot answer; have it decide by the "
+                "credentials"
+            )
+
+    def close(self) -> None:
+        """Gives the streams up. Idempotent."""
+        for purpose, resource, _ in self._asked.take():
+            del purpose
+            if resource is not None:
+                resource.close()
+        for stream in (self._subscription, self._publication):
+            if stream is not None:
+                stream.close()
+        self._subscription = self._publication = None
+
+
+def _snapshot_of(rows: list[Any]) -> OfferedSnapshot | None:
+    """The set of a service and the module. Raises DecodeError where the rows are something else."""
+    if not rows:
+        return None
+    by_service = {row.service_id: row for row in rows}
+    if set(by_service) != {0, NULL_VALUE} or len({row.log_position for row in rows}) != 1:
+        raise DecodeError(f"snapshots of services {sorted(by_service)}, expected one service and the module")
+    module = by_service[NULL_VALUE]
+    return OfferedSnapshot(
+        module.log_position,
+        module.leadership_term_id,
+        module.term_base_log_position,
+        module.timestamp,
+        by_service[0].recording_id,
+        module.recording_id,
+    )

@@ -1,0 +1,69 @@
+"""What a backup has, and whether it is whole: `ordo backup status | verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from archive.tools import verify as verify_archive
+from ordo.backup.folder import ARCHIVE, CLUSTER, STATUS, BackupFolder, look, read_json
+from ordo.backup.snapshot_copy import check_snapshot
+from runtime.errors import OrdoError
+
+
+def describe_backup(path: Path) -> dict[str, Any]:
+    """The status as JSON has it. Raises ConfigurationError where there is no backup."""
+    contents = look(path)
+    told = read_json(path / STATUS)
+    return {
+        "folder": str(path),
+        "endpoints": read_json(path / CLUSTER).get("endpoints", []),
+        "log": [
+            {"start": one.start_position, "end": None if one.is_active else one.stop_position}
+            for one in contents.stretches
+        ],
+        "snapshots": [
+            {
+                "position": one.log_position,
+                "timestamp": one.timestamp,
+                "leadership_term": one.leadership_term_id,
+                "digest": contents.digests.get(one.log_position, b"").hex(),
+            }
+            for one in contents.snapshots
+        ],
+        "running": told,
+    }
+
+
+def describe_lines(found: dict[str, Any]) -> Iterator[str]:
+    """The same for people."""
+    running = found["running"]
+    yield f"state      {running.get('state', 'never ran')}"
+    for name in ("source", "position", "cluster_position", "problem"):
+        if running.get(name) not in (None, "", -1):
+            yield f"{name.replace('_', ' '):17}{running[name]}"
+    for one in found["log"]:
+        end = "open" if one["end"] is None else one["end"]
+        yield f"log from   {one['start']} to {end}"
+    for one in found["snapshots"]:
+        yield f"snapshot   at {one['position']}, term {one['leadership_term']}, digest {one['digest']}"
+
+
+def verify_backup(path: Path) -> Iterator[tuple[str, bool]]:
+    """One line for each recording and each snapshot, and whether it is good. Raises StorageInUseError while the backup
+    is being written."""
+    look(path)
+    with BackupFolder(path, None) as folder:
+        for found in verify_archive(str(path / ARCHIVE)):
+            yield str(found), found.is_good
+        contents = folder.contents()
+        for entry in contents.snapshots:
+            head = f"snapshot at {entry.log_position}: "
+            try:
+                checked = check_snapshot(folder.archive, entry)
+            except OrdoError as error:
+                yield f"{head}DAMAGED {error.message}", False
+                continue
+            is_same = checked.digest == contents.digests.get(entry.log_position)
+            yield f"{head}{'OK' if is_same else 'DAMAGED its digest is another one'}", is_same

@@ -1,0 +1,188 @@
+"""Makes the data folders of a new cluster from a backup.
+
+A restored member has the log up to the chosen position, and the newest snapshot below it. Behind it stand records that
+are the same on all restored members, and that make the cluster another one than that of the backup:
+
+    NewLeadershipTermEvent   of a term far beyond those of the backup: the logs of the two clusters can be told apart
+    ConfigurationEvent       the members of the new cluster's configuration files, in place of the old cluster's
+    SessionCloseEvent        for each session that was open: its client belongs to the old cluster, and would otherwise
+                             be told of a new leader
+
+Everything is checked before: each frame of the log, each snapshot against its digest, and that a record ends at the
+position. A folder appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cluster.node.config import NodeConfig
+from cluster.wire import codecs
+from cluster.wire.app_version import format_version, format_versions, parse_version
+from cluster.wire.configuration import NamedConfiguration
+from ordo.backup.build import build_member
+from ordo.backup.folder import BackupFolder, demand_backup
+from ordo.backup.plan import Plan, Target, find_plan
+from runtime.errors import ConfigurationError
+from runtime.file_access import choose_file_access
+
+TERM_LEAP = 1 << 20
+TERM_DRAW_BITS = 30
+RESTORING = ".restoring"
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What was made."""
+
+    plan: Plan
+    term_id: int
+    end_position: int
+    folders: dict[int, Path]
+    missing: list[int]
+    """Members of the new cluster whose folders were not made."""
+
+    def lines(self) -> Iterator[str]:
+        survey, snapshot = self.plan.survey, self.plan.snapshot
+        yield from self.plan.findings
+        time = datetime.fromtimestamp(survey.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
+        begin = "the beginning of the log" if snapshot is None else f"the snapshot at {snapshot.log_position}"
+        yield (
+            f"restored to position {survey.position}, cluster time {time}, from {begin}; service version"
+            f" {format_version(survey.app_version)}"
+        )
+        yield (
+            f"the new cluster goes on in term {self.term_id} at position {self.end_position}; {len(survey.sessions)}"
+            " sessions of the old one are closed"
+        )
+        for member_id, folder in self.folders.items():
+            yield f"member {member_id}: {folder}"
+        if self.missing:
+            yield (
+                f"still to be made, from the same backup with --position {survey.position}: the folders of members"
+                f" {', '.join(map(str, self.missing))}"
+            )
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since 1970 from themselves, or from a date and time with its offset. Raises ConfigurationError."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise ConfigurationError(
+            f"--time {text}: must be like 2026-03-01T12:00:00Z, with its offset, or milliseconds since 1970"
+        )
+    return round(found.timestamp() * 1000)
+
+
+def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -> Restored:
+    """Makes the data folder of each member whose configuration is given. Raises ConfigurationError, OrdoError; no
+    folder is left half made then."""
+    demand_backup(path)
+    _check_configs(configs)
+    with BackupFolder(path, None) as folder:
+        plan = find_plan(folder, target)
+        for config in configs:
+            _check_versions(config, plan.versions)
+        members = configs[0].member_list
+        records, term_id = _closing_records(plan, NamedConfiguration(members, ()))
+        made: dict[int, Path] = {}
+        end_position = plan.survey.position
+        for config in configs:
+            choose_file_access(config.node.file_access)
+            part = _part_of(config)
+            shutil.rmtree(part, ignore_errors=True)
+            try:
+                end_position = build_member(folder, plan, part, records, term_id)
+                with suppress(FileNotFoundError):
+                    config.node.data_dir.rmdir()
+                os.rename(part, config.node.data_dir)
+            except BaseException:
+                shutil.rmtree(part, ignore_errors=True)
+                raise
+            made[config.node.member_id] = config.node.data_dir
+    missing = [member.id for member in members if member.id not in made]
+    return Restored(plan, term_id, end_position, made, missing)
+
+
+def _part_of(config: NodeConfig) -> Path:
+    """The folder that becomes the data folder; on the same disk."""
+    return config.node.data_dir.with_name(config.node.data_dir.name + RESTORING)
+
+
+# -- what is allowed ---------------------------------------------------------------------------------------------------
+
+
+def _check_configs(configs: Sequence[NodeConfig]) -> None:
+    if not configs:
+        raise ConfigurationError("--config: give node.toml of at least one member of the new cluster")
+    if any(config.member_list != configs[0].member_list for config in configs):
+        raise ConfigurationError("--config: the files have different [[members]]; they must be of one cluster")
+    ids = [config.node.member_id for config in configs]
+    if len(set(ids)) < len(ids):
+        raise ConfigurationError(f"--config: the files are of members {ids}; give one of each")
+    for config in configs:
+        directory = config.node.data_dir
+        if config.node.learner:
+            raise ConfigurationError(
+                f"member {config.node.member_id} is a learner: restore the voters, and add it to the running cluster"
+            )
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise ConfigurationError(
+                f"{directory} is not empty: a cluster is restored into new folders; move it away, or give another"
+                " data_dir"
+            )
+
+
+def _check_versions(config: NodeConfig, needed: list[int]) -> None:
+    """Nothing is executed with the code of another version; better said now than by every member when it starts."""
+    own = [parse_version(text) for text in config.service.versions] or [config.cluster.app_version]
+    lacking = sorted(set(needed) - set(own))
+    if lacking:
+        raise ConfigurationError(
+            f"member {config.node.member_id} has code of version {format_versions(own)} of the service, the backup"
+            f" needs {format_versions(lacking)} at this position: give it in [service] versions, or as app_version"
+        )
+
+
+# -- the records behind the position -----------------------------------------------------------------------------------
+
+
+def _closing_records(plan: Plan, members: NamedConfiguration) -> tuple[list[bytes], int]:
+    """The records that every restored member has behind the chosen position, and their term."""
+    survey = plan.survey
+    last_term = survey.terms[-1][0] if survey.terms else 0
+    said = f"{survey.position} {last_term} {plan.digest.hex()} {members}".encode()
+    draw = int.from_bytes(hashlib.blake2b(said, digest_size=8).digest()) % (1 << TERM_DRAW_BITS)
+    term_id = last_term + TERM_LEAP + draw
+    first = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
+        leadership_term_id=term_id,
+        log_position=survey.position,
+        timestamp=survey.timestamp,
+        term_base_log_position=survey.position,
+        leader_member_id=members.voters[0].id,
+        log_session_id=0,
+        time_unit=codecs.ClusterTimeUnit.MILLIS,
+        app_version=survey.app_version,
+    )
+    closed = [
+        codecs.SESSION_CLOSE_EVENT.encode(
+            leadership_term_id=term_id,
+            cluster_session_id=session_id,
+            timestamp=survey.timestamp,
+            close_reason=codecs.CloseReason.TIMEOUT,
+        )
+        for session_id in sorted(survey.sessions)
+    ]
+    return [first, members.encode(term_id, survey.timestamp), *closed], term_id

@@ -1,0 +1,95 @@
+"""What the log of a backup says up to a position: the records that a restored cluster is made by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cluster.wire.app_version import NO_VERSION
+from sequencer.entries import EntryKind, LogEntry, decode_entry
+
+if TYPE_CHECKING:
+    from archive.reader import RecordedMessage
+    from cluster.module.snapshots import ModuleSnapshot
+
+
+@dataclass
+class Survey:
+    """A state of the cluster as far as its log tells it, at `position`: that of a snapshot, and what follows."""
+
+    position: int
+    timestamp: int = 0
+    """Cluster time of the last record, ms."""
+    terms: list[tuple[int, int]] = field(default_factory=list)
+    """(term id, base position) of every leadership term below."""
+    sessions: set[int] = field(default_factory=set)
+    """Clients' sessions that are open."""
+    versions: list[tuple[int, int]] = field(default_factory=list)
+    """(position, app version) of the service, ascending: what is in force behind it."""
+    skipped: set[int] = field(default_factory=set)
+    """Positions of records that are left out."""
+
+    @classmethod
+    def of_snapshot(cls, snapshot: ModuleSnapshot, timestamp: int) -> Survey:
+        position = snapshot.point.log_position
+        return cls(
+            position,
+            timestamp,
+            list(snapshot.terms),
+            {session.id for session in snapshot.sessions},
+            [(position, snapshot.point.app_version)],
+            {skip.log_position for skip in snapshot.skips},
+        )
+
+    @property
+    def app_versions(self) -> list[int]:
+        """Versions whose code is needed to execute what follows the snapshot, the one in force last."""
+        return [version for position, version in self.versions if position not in self.skipped]
+
+    @property
+    def app_version(self) -> int:
+        """The version in force at the end."""
+        return self.app_versions[-1] if self.app_versions else NO_VERSION
+
+    def add(self, message: RecordedMessage) -> None:
+        """The next record. Raises DecodeError."""
+        self.position = message.position
+        entry = decode_entry(message.position, message.payload)
+        if entry is not None:
+            self.timestamp = max(self.timestamp, entry.timestamp)
+            if entry.kind is not EntryKind.MESSAGE:
+                self._note(entry)
+
+    def _note(self, entry: LogEntry) -> None:
+        if entry.kind is EntryKind.NEW_TERM:
+            base = entry.values.term_base_log_position
+            if not self.terms or entry.leadership_term_id > self.terms[-1][0]:
+                self.terms.append((entry.leadership_term_id, base))
+            if base == 0:
+                self.versions.append((entry.position, entry.values.app_version))
+        elif entry.kind is EntryKind.VERSION:
+            self.versions.append((entry.position, entry.values.app_version))
+        elif entry.kind is EntryKind.SKIP:
+            self.skipped.add(entry.values.skipped_position)
+        elif entry.kind is EntryKind.SESSION_OPEN:
+            self.sessions.add(entry.session_id)
+        elif entry.kind is EntryKind.SESSION_CLOSE:
+            self.sessions.discard(entry.session_id)
+
+    def advance(self, messages: Iterable[RecordedMessage], position: int) -> bool:
+        """Takes the records up to a position; whether one ends there."""
+        for message in messages:
+            if message.position > position:
+                break
+            self.add(message)
+        return self.position == position
+
+    def advance_to_time(self, messages: Iterable[RecordedMessage], timestamp: int) -> bool:
+        """Takes the records of a time, ms, and before; whether a later one proves that these are all."""
+        for message in messages:
+            entry = decode_entry(message.position, message.payload)
+            if entry is not None and entry.timestamp > timestamp:
+                return True
+            self.add(message)
+        return False
