@@ -11,6 +11,9 @@ _KEPT = frozenset(
 )  # fmt: skip
 
 
+SETUP_LENGTH = 40
+
+
 def strip_channel(channel: str) -> str:
     """Returns the channel with its addresses only: no lengths, no positions, no spy prefix. Raises ChannelError."""
     uri = ChannelUri.parse(channel)
@@ -36,6 +39,13 @@ def replay_channel(
         mtu=mtu,
     )
     return str(uri if session_id is None else uri.with_params(session_id=session_id))
+
+
+def bounded_channel(channel: str, request_length_bytes: int) -> str:
+    """The same channel, with so many set-ups to an address that never answers as weigh no more than the request that
+    named it, so that nobody has an archive send to somebody else more than was sent to the archive."""
+    uri = ChannelUri.parse(channel)
+    return str(uri.with_params(setup_limit=max(1, request_length_bytes // SETUP_LENGTH)) if uri.is_udp else uri)
 
 
 def recording_key(channel: str, stream_id: int) -> str:

@@ -233,6 +233,7 @@ KEYS: Final[Mapping[str, Callable[[str], object]]] = {
     "nak-delay": parse_duration_ns,
     "max-resend": _integer(range(1, 257)),
     "stream-id": _integer(_INT32),
+    "setup-limit": _integer(range(1, 1 << 16)),
     "untethered-window-limit-timeout": parse_duration_ns,
     "untethered-linger-timeout": parse_duration_ns,
     "untethered-resting-timeout": parse_duration_ns,

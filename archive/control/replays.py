@@ -7,7 +7,7 @@ from typing import Any
 
 from archive.archive import Archive
 from archive.catalog import RecordingDescriptor
-from archive.channels import strip_channel
+from archive.channels import bounded_channel, strip_channel
 from archive.control import codecs
 from archive.control.access import AccessPolicy
 from archive.control.codes import (
@@ -20,7 +20,7 @@ from archive.control.codes import (
 )
 from archive.control.config import ControlConfig
 from archive.control.driver_requests import DriverRequests
-from archive.control.session import ControlSession
+from archive.control.session import ControlSession, host_of
 from archive.plans import ReplayPlan
 from archive.replay import Replay
 from runtime.counters import Counter, CountersReader
@@ -30,6 +30,8 @@ from transport.publication import ExclusivePublication
 from transport.uri import ChannelUri
 
 FRAME_ALIGNMENT = 32
+REQUEST_LENGTH_MIN = 80
+"""Of a replay request with the header of its frame, without its channel."""
 
 
 class ClientReplay:
@@ -128,8 +130,11 @@ class ReplayRequests:
         )
         replay = ClientReplay(self, session, request)
         replay.open(plan, limit)
+        channel = plan.channel
+        if host_of(channel) != session.host:  # which may never have asked for it
+            channel = bounded_channel(channel, REQUEST_LENGTH_MIN + len(request.replay_channel))
         self._driver.add_exclusive_publication(
-            plan.channel, request.replay_stream_id, replay.on_publication, replay.on_failure
+            channel, request.replay_stream_id, replay.on_publication, replay.on_failure
         )
         self._replays.append(replay)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-from archive.channels import strip_channel
+from archive.channels import bounded_channel, strip_channel
 from archive.control.codes import PROTOCOL_MAJOR_VERSION, ErrorCode, ResponseCode
 from archive.control.config import ControlConfig
 from archive.control.driver_requests import DriverRequest, DriverRequests
@@ -19,6 +19,8 @@ from transport.uri import ChannelUri
 RESEND_INTERVAL_NS = 200_000_000
 TERM_LENGTH_DEFAULT = 64 * 1024
 LISTING_STEPS_PER_CYCLE_MAX = 64
+CONNECT_LENGTH_MIN = 64
+"""Of a connect request with the header of its frame, without its texts."""
 
 Listing = Iterator[bytes | None]
 """One step each: a message to send, or None for a step that found nothing. Ends after its last message."""
@@ -44,6 +46,12 @@ def response_channel(text: str, config: ControlConfig) -> str:
     return str(uri.check_publication())
 
 
+def host_of(channel: str) -> str:
+    """The host that a channel publishes to, as it is written; empty when it names none. Raises ChannelError."""
+    endpoint = ChannelUri.parse(channel).address("endpoint")
+    return endpoint.host if endpoint is not None else ""
+
+
 class ControlSession:
     """The session of one client, made for its AuthConnectRequest and bound to the image that brought it."""
 
@@ -54,6 +62,8 @@ class ControlSession:
         self.session_id = session_id
         self.image = image
         self.client_info: str = request.client_info
+        self.host = host_of(request.response_channel)
+        """Where the client receives its responses, which it has shown by the session id that it was sent there."""
         self.state = SessionState.INIT
         self.reason = ""
         self.responses = ResponsePublisher(session_id, config.queued_responses_max)
@@ -65,7 +75,9 @@ class ControlSession:
         self._next_ping_ns = now_ns
         self._listing: Listing | None = None
         self._publication_request: DriverRequest | None = driver.add_exclusive_publication(
-            response_channel(request.response_channel, config),
+            bounded_channel(
+                response_channel(request.response_channel, config), CONNECT_LENGTH_MIN + len(request.response_channel)
+            ),
             request.response_stream_id,
             self._on_publication,
             lambda error: self.abort(f"the driver refused its response channel: {error_text(error)}"),

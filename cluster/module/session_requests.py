@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from cluster.module.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator
+from cluster.module.response_channels import bounded, response_channel
 from cluster.module.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
+from cluster.wire.members import host_of
 from cluster.wire.message_limit import encode_message_limit
-from runtime.errors import ClusterError, OrdoError
+from runtime.errors import ChannelError, ClusterError, OrdoError
 from transport.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
     from transport.client import TransportClient
     from transport.image import Image
     from transport.publication import Publication
+
+
+WAITING_MIN = 64
+"""So many requests of one host may wait at least, or else half as many as sessions are allowed; of all, twice that."""
+CONNECT_LENGTH_MIN = 36
+"""Of a connect request without its texts."""
 
 
 class RequestState(Enum):
@@ -98,9 +107,10 @@ class SessionRequests:
         self._sessions_max = sessions_max
         self._opened_detail = encode_message_limit(message_bytes_max)
         self._requests: list[SessionRequest] = []
-        self._asked: PendingRegistrations[tuple[Any, Image]] = PendingRegistrations(client)
+        self._asked: PendingRegistrations[tuple[Any, str, Image]] = PendingRegistrations(client)
         self._on_rejected = on_rejected
         self._draw_session_id = draw_session_id
+        self._waiting_of_host: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -112,26 +122,34 @@ class SessionRequests:
 
         Nobody waits for the response publication: a client's name that takes its time must not hold up the member.
         """
+        if not self._may_wait(image):
+            return
+        weight = CONNECT_LENGTH_MIN + len(request.response_channel) + len(request.encoded_credentials)
         try:
-            registration_id = self._client.async_add_publication(request.response_channel, request.response_stream_id)
+            channel = response_channel(request.response_channel)
+            registration_id = self._client.async_add_publication(bounded(channel, weight), request.response_stream_id)
+        except ChannelError as error:
+            self._on_rejected(f"ingress: {error.message}")
+            return
         except OrdoError:
             return
-        self._asked.add(registration_id, (request, image))
+        self._asked.add(registration_id, (request, channel, image))
         self._client.invoke_driver()
         self._take_asked(leadership, leader_id, cluster_time)
 
     def _take_asked(self, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
-        for (request, image), publication, error in self._asked.take():
+        for (request, channel, image), publication, error in self._asked.take():
             if error is not None:
                 continue
             if image.is_closed:
                 publication.close()
             else:
-                self._begin(request, image, publication, leadership, leader_id, cluster_time)
+                self._begin(request, channel, image, publication, leadership, leader_id, cluster_time)
 
     def _begin(
         self,
         request: Any,
+        channel: str,
         image: Image,
         publication: Publication,
         leadership: Leadership,
@@ -143,12 +161,13 @@ class SessionRequests:
             self._take_session_id() if leading else NULL_VALUE,
             request.correlation_id,
             request.response_stream_id,
-            request.response_channel,
+            channel,
             image,
             publication,
             cluster_time + self._session_timeout,
         )
         self._requests.append(session)
+        self._waiting_of_host[host_of(image.source_identity)] += 1
         major = request.version >> 16 & 0xFF
         if not leading:
             session.refuse(EventCode.REDIRECT, leadership.ingress_endpoints)
@@ -178,7 +197,7 @@ class SessionRequests:
         """The open event of a session was committed: if it is one of ours, let it in and tell the client."""
         for request in self._requests:
             if request.session_id == session.id and request.state is RequestState.IN_FLIGHT:
-                self._requests.remove(request)
+                self._remove(request)
                 self._open.admit(session, request.publication, request.image, cluster_time)
                 detail, member_id = self._opened_detail, leadership.member_id
                 event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)
@@ -257,8 +276,24 @@ class SessionRequests:
             request.state = RequestState.IN_FLIGHT
 
     def _drop(self, request: SessionRequest) -> None:
-        self._requests.remove(request)
+        self._remove(request)
         request.publication.close()
+
+    def _remove(self, request: SessionRequest) -> None:
+        self._requests.remove(request)
+        host = host_of(request.image.source_identity)
+        self._waiting_of_host[host] -= 1
+        if not self._waiting_of_host[host]:
+            del self._waiting_of_host[host]
+
+    def _may_wait(self, image: Image) -> bool:
+        """Whether one more request of this host may wait for its response publication to be answered."""
+        host_max = max(self._sessions_max // 2, WAITING_MIN)
+        of_host = self._waiting_of_host[host_of(image.source_identity)]
+        if of_host < host_max and len(self._requests) + len(self._asked) < 2 * host_max:
+            return True
+        self._on_rejected(f"ingress: too many connect requests wait for their addresses to answer: {of_host} of a host")
+        return False
 
 
 def _version(value: int) -> str:

@@ -118,6 +118,15 @@ REFUSED_REASONS = (
     "pending_setups",
     "contradicting_setup",
     "foreign_address",
+    "not_encrypted",
+    "forged",
+    "repeated",
+    "unknown_keys",
+    "handshake",
+    "unexpected_encryption",
+    "keys_agreed",
+    "reply_over_credit",
+    "unanswered_setups",
 )
 
 OWN_METRICS = {

@@ -138,6 +138,20 @@ def test_a_replay_nobody_listens_to_ends_with_an_error(world: ControlWorld) -> N
     assert "found no subscriber" in str(caller.session.late_errors[0][1])
 
 
+def test_a_replay_to_somebody_else_sends_few_set_ups_until_it_is_answered(world: ControlWorld) -> None:
+    """An address that the client has not answered from gets no more than the request weighed."""
+    server = world.server()
+    caller = world.remote_caller(server).connected()
+    record(world, server, caller, [b"a"])
+    world.packets.clear()
+    caller.call(replay(channel="aeron:udp?endpoint=10.0.0.77:9100"))
+    world.run(10 * S, 10 * MS)
+    asked = sum(len(data) for _, _, to, data in world.packets if to[0] == "10.0.0.1")
+    got = [len(data) for _, _, to, data in world.packets if to[0] == "10.0.0.77"]
+    assert got == [40] * len(got)
+    assert 0 < sum(got) <= 120 < asked
+
+
 def test_a_bounded_replay_never_passes_its_counter(world: ControlWorld) -> None:
     server = world.server()
     caller = world.remote_caller(server)

@@ -244,6 +244,7 @@ def test_hundreds_of_streams_rest_and_wake(world: World) -> None:
 
 def test_a_driver_that_closes_tells_the_senders(world: World) -> None:
     publication, _ = stream(world)
+    world.run(200 * MS, 5 * MS)  # heartbeats, without which nothing more would be owed to the sender's address
     b = world.nodes.pop()
     b.client.close()
     b.driver.on_close()

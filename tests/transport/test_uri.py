@@ -39,6 +39,7 @@ ALL_KEYS = {
     "nak-delay": ("100us", 100_000),
     "max-resend": ("256", 256),
     "stream-id": ("12", 12),
+    "setup-limit": ("3", 3),
     "untethered-window-limit-timeout": ("1ms", 1_000_000),
     "untethered-linger-timeout": ("7ns", 7),
     "untethered-resting-timeout": ("7", 7),

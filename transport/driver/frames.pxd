@@ -95,7 +95,9 @@ cdef enum:
     COUNTER_HANDSHAKES_REFUSED = 59
     COUNTER_UNEXPECTED_ENCRYPTION = 60
     COUNTER_KEYS_AGREED = 61
-    ALL_COUNTERS = 62
+    COUNTER_REPLIES_HELD = 62
+    COUNTER_SETUPS_HELD = 63
+    ALL_COUNTERS = 64
 
 cdef inline int minimum_length(int frame_type) noexcept nogil:
     """Shortest datagram of a frame type, or 0 for a type that is invalid on the wire."""

@@ -63,6 +63,8 @@ cdef class NetworkPublication(Worked):
     cdef int64_t sender_limit
     cdef int64_t last_send_ns
     cdef int64_t last_setup_ns
+    cdef int64_t setup_interval_ns
+    cdef readonly int setups_left              # before an address has answered; SETUPS_UNBOUND: any number
     cdef int64_t idle_deadline_ns
     cdef bint has_initial_connection
     cdef bint setup_elicited
@@ -107,6 +109,8 @@ cdef class NetworkPublication(Worked):
     cdef int32_t _block(self, int64_t position, int64_t limit, int32_t* padding) noexcept nogil
     cdef int _send_data(self, int64_t now_ns) noexcept nogil
     cdef void _send_setup(self, int64_t now_ns) noexcept nogil
+    cdef bint _wants_setup(self) noexcept nogil
+    cdef void _unbind_setups(self) noexcept nogil
     cdef void _send_heartbeat(self, int64_t now_ns) noexcept nogil
     cdef void _on_idle(self, int64_t now_ns) noexcept nogil
     cdef void _expire_receivers(self, int64_t now_ns) noexcept nogil

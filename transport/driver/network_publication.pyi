@@ -25,6 +25,7 @@ class NetworkPublication:
     sender_position: int
     state: int
     reference_count: int
+    setups_left: int
     def __init__(
         self,
         *,
@@ -44,6 +45,7 @@ class NetworkPublication:
         unblock_timeout_ns: int,
         now_ns: int,
     ) -> None: ...
+    def allow_setups(self, limit: int) -> None: ...
     @property
     def receiver_count(self) -> int: ...
     @property

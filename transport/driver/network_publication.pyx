@@ -19,6 +19,7 @@ from transport.logbuffer cimport (align_frame, compute_position, compute_term_id
 
 cdef enum:
     SETUP_INTERVAL_NS = 100000000
+    SETUP_INTERVAL_MAX_NS = 800000000  # between set-ups of which only so many may be sent
     HEARTBEAT_INTERVAL_NS = 100000000
     IDLE_INTERVAL_NS = 10000000
     RESEND_FREE = 0
@@ -27,6 +28,9 @@ cdef enum:
     MAX_MESSAGE_LENGTH = 16777216
     RESEND_WINDOW = 131072
     RECEIVERS_MAX = 4096
+
+cdef enum:
+    SETUPS_UNBOUND = -1
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
@@ -71,6 +75,8 @@ cdef class NetworkPublication(Worked):
         self.unblock_position = start_position
         self.unblock_changed_ns = self.state_changed_ns = now_ns
         self.last_setup_ns = now_ns - SETUP_INTERVAL_NS - 1
+        self.setup_interval_ns = SETUP_INTERVAL_NS
+        self.setups_left = parameters.setup_limit or SETUPS_UNBOUND
         self.last_send_ns = now_ns - HEARTBEAT_INTERVAL_NS - 1
         self.track_limits = True
         self.resend_count = parameters.max_resend if endpoint.has_group_semantics else 1
@@ -98,7 +104,7 @@ cdef class NetworkPublication(Worked):
         cdef int sent
         if self.state == PUBLICATION_DONE:
             return 0
-        if (not self.has_initial_connection or self.setup_elicited) and now_ns - self.last_setup_ns > SETUP_INTERVAL_NS:
+        if self._wants_setup() and now_ns - self.last_setup_ns > self.setup_interval_ns:
             self._send_setup(now_ns)
         sent = self._send_data(now_ns)
         if sent == 0:
@@ -119,8 +125,8 @@ cdef class NetworkPublication(Worked):
         """When this publication next has something to do without being told."""
         cdef int64_t deadline = NEVER
         cdef int i
-        if not self.has_initial_connection or self.setup_elicited:
-            deadline = on_grid(self.last_setup_ns + SETUP_INTERVAL_NS + 1)
+        if self._wants_setup():
+            deadline = on_grid(self.last_setup_ns + self.setup_interval_ns + 1)
         if self.has_initial_connection and self.last_send_ns + HEARTBEAT_INTERVAL_NS < deadline:
             deadline = on_grid(self.last_send_ns + HEARTBEAT_INTERVAL_NS + 1)
         if self.resends_active > 0:
@@ -258,6 +264,27 @@ cdef class NetworkPublication(Worked):
         self.last_setup_ns = now_ns
         if self.has_receivers:
             self.setup_elicited = False
+        if self.setups_left > 0:
+            self.setups_left -= 1
+            self.setup_interval_ns = min(2 * self.setup_interval_ns, <int64_t> SETUP_INTERVAL_MAX_NS)
+            if self.setups_left == 0:
+                count_event(self.system, COUNTER_SETUPS_HELD, 1)
+
+    cdef bint _wants_setup(self) noexcept nogil:
+        """Nobody answered yet, or a receiver asks; and not all set-ups that an unproven address may get were sent."""
+        return (not self.has_initial_connection or self.setup_elicited) and self.setups_left != 0
+
+    def allow_setups(self, int limit):
+        """So many more set-ups may go to an address that has not answered any; 0: without a bound, from now on."""
+        if limit == 0:
+            self._unbind_setups()
+        elif self.setups_left != SETUPS_UNBOUND:
+            self.setups_left += limit
+            self.setup_interval_ns = SETUP_INTERVAL_NS
+
+    cdef void _unbind_setups(self) noexcept nogil:
+        self.setups_left = SETUPS_UNBOUND
+        self.setup_interval_ns = SETUP_INTERVAL_NS
 
     cdef void _send_heartbeat(self, int64_t now_ns) noexcept nogil:
         cdef uint8_t frame[DATA_LENGTH]
@@ -366,6 +393,7 @@ cdef class NetworkPublication(Worked):
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
             return
         self.endpoint.on_status_source(receiver_id, source, now_ns)
+        self._unbind_setups()                          # only who got a set-up knows the session
         if flags & SM_SEND_SETUP:
             if not self.is_end_of_stream:
                 self.setup_elicited = True

@@ -25,6 +25,8 @@ class PublicationParameters:
     signal_eos: bool
     sparse: bool
     spies_simulate_connection: bool
+    setup_limit: int
+    """Set-ups that go to an address which has not answered any; 0: any number."""
     max_resend: int
     entity_tag: int | None
     sndbuf: int
@@ -80,6 +82,7 @@ def publication_parameters(uri: ChannelUri, config: MediaDriverConfig) -> Public
         signal_eos=uri.boolean("eos", True),
         sparse=uri.boolean("sparse", config.term_buffer_sparse),
         spies_simulate_connection=uri.boolean("ssc", config.spies_simulate_connection),
+        setup_limit=uri.integer("setup-limit", 0),
         max_resend=uri.integer("max-resend", config.max_resend),
         entity_tag=uri.entity_tag,
         sndbuf=uri.integer("so-sndbuf", config.socket_sndbuf),

@@ -22,6 +22,7 @@ cdef struct Connection:
     SocketAddress source               # whose datagrams count: the first that was heard on this transport
     SocketAddress control              # where SM, NAK, ERR go
     int64_t last_heard_ns
+    int64_t credit_bytes               # came from the source, less what was sent in return
     bint heard                         # a data frame or heartbeat came on it
     bint is_end_of_stream
     int64_t end_position
@@ -79,8 +80,8 @@ cdef class PublicationImage(Worked):
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
     cdef bint has_unread(self) noexcept nogil
     cdef bint is_settled(self) noexcept nogil
-    cdef bint _is_foreign(self, ReceiveTransport transport, const SocketAddress* source) noexcept nogil
-    cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source,
+    cdef bint _is_foreign(self, ReceiveTransport transport, const SocketAddress* source, uint32_t length) noexcept nogil
+    cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source, uint32_t length,
                             int64_t now_ns) noexcept nogil
     cdef void _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,
                             int64_t now_ns) noexcept nogil

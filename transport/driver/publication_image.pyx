@@ -83,22 +83,24 @@ cdef class PublicationImage(Worked):
 
     # --- receiving ------------------------------------------------------------------------------------------------
 
-    cdef bint _is_foreign(self, ReceiveTransport transport, const SocketAddress* source) noexcept nogil:
+    cdef bint _is_foreign(self, ReceiveTransport transport, const SocketAddress* source, uint32_t length) noexcept nogil:
         """Whether a datagram is from another address than the one that this transport was first heard from; counted.
 
-        What names a stream is no secret, and whoever has set it up may have proven who it is since then.
+        What names a stream is no secret, and whoever has set it up may have proven who it is since then. What comes
+        from the right address is to its credit: so many bytes may be sent to it in return.
         """
         cdef Connection* connections = <Connection*> self.connections.items
         cdef int64_t i
         for i in range(self.connections.count):
             if connections[i].transport == <void*> transport:
                 if same_address(&connections[i].source, source):
+                    connections[i].credit_bytes += length
                     return False
                 count_event(self.system, COUNTER_FOREIGN_SOURCES, 1)
                 return True
         return False
 
-    cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source,
+    cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source, uint32_t length,
                             int64_t now_ns) noexcept nogil:
         """The connection of a transport; made, with the address that was heard first, when there is none."""
         cdef Connection* connections = <Connection*> self.connections.items
@@ -114,6 +116,7 @@ cdef class PublicationImage(Worked):
             added.source = source[0]
             added.control = transport.control if transport.is_multicast else source[0]
             added.last_heard_ns = now_ns
+            added.credit_bytes = length
         return added
 
     cdef bint is_of_setup(self, const uint8_t* frame) noexcept nogil:
@@ -124,9 +127,9 @@ cdef class PublicationImage(Worked):
     cdef void on_setup(self, ReceiveTransport transport, const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """A SETUP for a known image: another path of it, or the publisher lost sight of us."""
         cdef int64_t count = self.connections.count
-        if self._is_foreign(transport, source):
+        if self._is_foreign(transport, source, SETUP_LENGTH):
             return
-        self._track(transport, source, now_ns)
+        self._track(transport, source, SETUP_LENGTH, now_ns)
         if self.connections.count != count:
             self.sm_due = True
 
@@ -138,7 +141,7 @@ cdef class PublicationImage(Worked):
         cdef bint is_heartbeat = frame_length == 0 and length == DATA_LENGTH
         cdef int64_t covered = 0, position
         cdef Connection* connection
-        if self.is_rejected or self.state != IMAGE_ACTIVE or self._is_foreign(transport, source):
+        if self._is_foreign(transport, source, length) or self.is_rejected or self.state != IMAGE_ACTIVE:
             return 0
         if is_heartbeat:
             if term_offset < 0 or term_offset >= self.term_length or term_offset & 31:
@@ -156,15 +159,15 @@ cdef class PublicationImage(Worked):
             if position < self.sm_sent_position - self.term_length:
                 count_event(self.system, COUNTER_UNDER_RUNS, 1)
                 return 0
-            connection = self._track(transport, source, now_ns)
+            connection = self._track(transport, source, length, now_ns)
             self._on_heartbeat(datagram, position, connection, now_ns)
             return 1
         if position < self.sm_sent_position:
             count_event(self.system, COUNTER_UNDER_RUNS, 1)
             if position >= self.sm_sent_position - self.window.length_max:
-                hear(self, self._track(transport, source, now_ns))
+                hear(self, self._track(transport, source, length, now_ns))
             return 0
-        connection = self._track(transport, source, now_ns)
+        connection = self._track(transport, source, length, now_ns)
         hear(self, connection)
         self.last_packet_ns = now_ns
         if position + covered > self.sm_sent_position + self.reach:
@@ -316,14 +319,23 @@ cdef class PublicationImage(Worked):
         self.sm_due = True
 
     cdef int _send_all(self, const uint8_t* frame, uint32_t length, int64_t now_ns) noexcept nogil:
-        """Sends to every path that was heard lately, or to the only one there is. Returns how many datagrams went out."""
+        """Sends to every path that was heard lately, or to the only one there is. Returns how many datagrams went out.
+
+        Whether an address wants the stream that was set up in its name is never proven, so it is not sent more bytes
+        than came from it. A publisher's heartbeats alone are worth more than the status messages that they call for.
+        """
         cdef Connection* connections = <Connection*> self.connections.items
+        cdef int64_t slack = SM_TAGGED_LENGTH - SETUP_LENGTH if self.endpoint.has_tag else 0
         cdef int64_t i
         cdef int sent = 0
         for i in range(self.connections.count):
-            if self.connections.count == 1 or now_ns - connections[i].last_heard_ns <= self.connection_timeout_ns:
-                sent += (<ReceiveTransport> connections[i].transport).send_frame(
-                    frame, length, &connections[i].control)
+            if self.connections.count != 1 and now_ns - connections[i].last_heard_ns > self.connection_timeout_ns:
+                continue
+            if connections[i].credit_bytes + slack < length:
+                count_event(self.system, COUNTER_REPLIES_HELD, 1)
+            elif (<ReceiveTransport> connections[i].transport).send_frame(frame, length, &connections[i].control):
+                connections[i].credit_bytes -= length
+                sent += 1
         return sent
 
     cdef void _send_status(self, int64_t now_ns) noexcept nogil:
@@ -358,7 +370,7 @@ cdef class PublicationImage(Worked):
     cdef void on_rttm(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,
                       int64_t now_ns) noexcept nogil:
         """The sender returns a probe."""
-        if not self._is_foreign(transport, source):
+        if not self._is_foreign(transport, source, RTTM_LENGTH):
             self.window.on_echo(ordo_get_i64(frame + 16), ordo_get_i64(frame + 24), now_ns)
 
     cdef void _send_error(self, int64_t now_ns) noexcept nogil:
@@ -437,7 +449,7 @@ cdef class PublicationImage(Worked):
         """The path the SETUP came on."""
         cdef SocketAddress address
         load_address(&address, source)
-        self._track(transport, &address, now_ns)
+        self._track(transport, &address, SETUP_LENGTH, now_ns)
 
     def drop_connection(self, ReceiveTransport transport not None):
         """Forgets a path whose destination was removed."""

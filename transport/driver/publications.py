@@ -174,6 +174,7 @@ class Publications:
                 for shared in same:
                     if shared.is_active and not shared.is_exclusive:
                         check_same(uri, parameters, shared.parameters, shared.session_id)
+                        shared.allow_setups(parameters.setup_limit)
                         return shared
             session_id = self._session_id(parameters, {p.session_id for p in same}, uri)
             return self._create_network(

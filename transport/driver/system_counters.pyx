@@ -80,6 +80,8 @@ REFUSED_LABELS = (
     "Refused: handshakes without cookie, with a key that is not trusted, or too many",
     "Refused: encrypted datagrams, which this driver without [encryption] cannot read",
     "Encryption: keys agreed on",
+    "Held back: replies beyond what their address had sent",
+    "Held back: publications to addresses that left all set-ups unanswered",
 )
 
 

@@ -1,0 +1,46 @@
+"""Channels that clients name for their answers: what a stranger may make this member's driver do.
+
+Every connect request opens a publication to wherever it says. So it may name a unicast address and little else, and
+that address is sent no more than the request was worth until it has answered: to answer, it must return the session id
+of the publication, a random number that was sent to it alone.
+"""
+
+from __future__ import annotations
+
+from cluster.wire.streams import EGRESS_POLICY_KEY
+from runtime.errors import ChannelError
+from transport.uri import ChannelUri
+
+KEPT_KEYS = frozenset(("endpoint", "term-length", "mtu", "rejoin", "alias", "eos", "so-sndbuf", EGRESS_POLICY_KEY))
+"""Other parameters would choose ids, addresses and resources of this member, or describe the client's own side."""
+TERM_LENGTH_MAX = 16 << 20
+SEND_BUFFER_MAX = 4 << 20
+ALIAS_LENGTH_MAX = 64
+SETUP_LENGTH = 40
+FRAME_HEADER_LENGTH = 32
+FRAME_ALIGNMENT = 32
+
+
+def response_channel(text: str) -> str:
+    """The channel that is published to, and kept in the log, for the one that a client asks for. Raises ChannelError
+    for what no client may ask for."""
+    uri = ChannelUri.parse(text)
+    endpoint = uri.address("endpoint")
+    if not uri.is_udp or uri.is_spy:
+        raise ChannelError(f"response channel {text!r} is refused: it must be aeron:udp")
+    if endpoint is None or endpoint.is_multicast or not endpoint.port or uri.has("control") or uri.has("control-mode"):
+        raise ChannelError(f"response channel {text!r} is refused: it must name one unicast endpoint with a port")
+    kept = {key: value for key, value in uri.params.items() if key in KEPT_KEYS}
+    if uri.integer("term-length", 0) > TERM_LENGTH_MAX:
+        kept["term-length"] = str(TERM_LENGTH_MAX)
+    if uri.integer("so-sndbuf", 0) > SEND_BUFFER_MAX:
+        kept["so-sndbuf"] = str(SEND_BUFFER_MAX)
+    if "alias" in kept:
+        kept["alias"] = kept["alias"][:ALIAS_LENGTH_MAX]
+    return str(ChannelUri(uri.media, kept))
+
+
+def bounded(channel: str, request_length_bytes: int) -> str:
+    """The same channel, with so many set-ups to an address that never answers as weigh no more than the request."""
+    weight = -(-(request_length_bytes + FRAME_HEADER_LENGTH) // FRAME_ALIGNMENT) * FRAME_ALIGNMENT
+    return str(ChannelUri.parse(channel).with_params(setup_limit=max(1, weight // SETUP_LENGTH)))

@@ -1,0 +1,145 @@
+"""A stranger has a cluster send to somebody else: bytes in, and bytes out to an address that asked for nothing."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from cluster.wire import codecs
+from cluster.wire.counter_types import CounterType
+from cluster.wire.streams import INGRESS_STREAM_ID
+from deploy.launcher import LocalCluster
+from tests.attacks.test_sessions import leader_endpoint, stranger
+from tests.attacks.test_streams import setup
+from tests.cluster.integration.agreement import counter_of, demand_agreement
+from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.cluster.integration.writer import Writer
+from tests.transport.test_hostile_stream import frame
+
+__all__ = ["start_cluster"]
+HOST = "127.0.0.1"
+EGRESS_STREAM = 102
+QUIET_S = 1.5
+"""Longer than between any two set-ups or status messages."""
+HELLO_LENGTH = 96
+
+
+class Port:
+    """A socket of somebody; what it was sent."""
+
+    def __init__(self) -> None:
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((HOST, 0))
+        self.socket.settimeout(QUIET_S)
+        self.number: int = self.socket.getsockname()[1]
+        self.sent = 0
+
+    def send(self, endpoint: str, *datagrams: bytes) -> None:
+        host, _, port = endpoint.rpartition(":")
+        for datagram in datagrams:
+            self.socket.sendto(datagram, (host, int(port)))
+            self.sent += len(datagram)
+            time.sleep(0.05)
+
+    def received(self, limit_s: float = 20.0) -> list[int]:
+        """Lengths of all datagrams until nothing more comes."""
+        lengths = []
+        deadline_s = time.monotonic() + limit_s
+        while time.monotonic() < deadline_s:
+            try:
+                lengths.append(len(self.socket.recv(65536)))
+            except TimeoutError:
+                break
+        return lengths
+
+
+@contextmanager
+def port() -> Iterator[Port]:
+    made = Port()
+    try:
+        yield made
+    finally:
+        made.socket.close()
+
+
+def connect_request(channel: str) -> bytes:
+    return codecs.SESSION_CONNECT_REQUEST.encode(
+        correlation_id=1,
+        response_stream_id=EGRESS_STREAM,
+        version=codecs.CLIENT_PROTOCOL_VERSION,
+        response_channel=channel,
+        encoded_credentials=b"",
+        client_info="",
+    )
+
+
+def test_a_connect_request_for_somebody_else(start_cluster: StartCluster) -> None:
+    """168 bytes had 5,960 sent to whatever address they named, by every member."""
+    cluster = start_cluster()
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(50)
+        for session, endpoint in enumerate(cluster.ingress_endpoints.values()):
+            with port() as attacker, port() as victim:
+                request = connect_request(f"aeron:udp?endpoint={HOST}:{victim.number}")
+                attacker.send(endpoint, setup(session, INGRESS_STREAM_ID))
+                attacker.send(endpoint, frame(0, request, session=session, stream=INGRESS_STREAM_ID))
+                got = victim.received()
+                assert 0 < sum(got) <= attacker.sent
+                assert set(got) == {40}, "more than set-ups"
+        writer.write(50)
+        demand_agreement(cluster, [writer])
+    cluster.check_running()
+
+
+def test_a_client_with_a_trusted_key_names_somebody_else(start_cluster: StartCluster) -> None:
+    """The victim gets the beginnings of handshakes: no more of them than the client's request weighs, encrypted."""
+    cluster = start_cluster(encrypted=True)
+    _, endpoint = leader_endpoint(cluster)
+    with stranger(endpoint, **cluster.client_keys) as send, port() as victim:
+        send(connect_request(f"aeron:udp?endpoint={HOST}:{victim.number}"))
+        got = victim.received()
+        assert set(got) <= {HELLO_LENGTH}
+        assert 0 < len(got) <= 2
+    cluster.check_running()
+
+
+def silent_source(cluster: LocalCluster, datagrams: Callable[[int], list[bytes]]) -> None:
+    for session, endpoint in enumerate(cluster.ingress_endpoints.values(), 1000):
+        with port() as source:
+            source.send(endpoint, *datagrams(session))
+            got = source.received()
+            assert 0 < sum(got) <= source.sent, (len(got), source.sent)
+
+
+@pytest.mark.parametrize("gap", [False, True], ids=["set-up", "gap"])
+def test_a_stream_in_the_name_of_somebody_else(start_cluster: StartCluster, gap: bool) -> None:
+    """With somebody else's source address: 40 bytes brought 2,016, and 104 bytes with a gap brought 1.2 MB."""
+    cluster = start_cluster()
+
+    def datagrams(session: int) -> list[bytes]:
+        beyond = frame(4096, bytes(32), session=session, stream=INGRESS_STREAM_ID)
+        return [setup(session, INGRESS_STREAM_ID), *([beyond] if gap else [])]
+
+    silent_source(cluster, datagrams)
+    cluster.check_running()
+
+
+@pytest.mark.parametrize(
+    "channel",
+    ["aeron:ipc", "aeron:udp?control=127.0.0.1:9|control-mode=dynamic", "aeron:udp?endpoint=224.20.30.39:40456"],
+)
+def test_a_response_channel_that_no_client_may_ask_for(start_cluster: StartCluster, channel: str) -> None:
+    """Over IPC the answers of the service were taken for its own messages."""
+    cluster = start_cluster(member_count=1)
+    leader, endpoint = leader_endpoint(cluster)
+    with Writer(cluster.ingress_endpoints) as writer, stranger(endpoint) as send:
+        writer.write(20)
+        refused = counter_of(cluster, leader, CounterType.INVALID_REQUESTS)
+        send(connect_request(channel))
+        writer.run(lambda: counter_of(cluster, leader, CounterType.INVALID_REQUESTS) == refused + 1, timeout_s=30)
+        writer.write(20)
+    cluster.check_running()

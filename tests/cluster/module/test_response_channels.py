@@ -1,0 +1,59 @@
+"""What clients may name as the channel of their answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.module.response_channels import bounded, response_channel
+from runtime.errors import ChannelError
+
+USUAL = "aeron:udp?endpoint=10.0.0.1:4000"
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [USUAL, f"{USUAL}|rejoin=false|term-length=64k|egress-policy=drop-oldest", f"{USUAL}|alias=desk|mtu=8192"],
+)
+def test_what_clients_ask_for_is_kept_as_it_is(channel: str) -> None:
+    assert response_channel(channel) == channel
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        ("session-id=7|init-term-id=1|term-id=1|term-offset=0", ""),
+        ("linger=9999s|sparse=false|ssc=true|interface=10.0.0.2|tags=4,5|setup-limit=60000", ""),
+        ("term-length=1g|so-sndbuf=1g", "|term-length=16777216|so-sndbuf=4194304"),
+        (f"alias={'x' * 2000}", f"|alias={'x' * 64}"),
+    ],
+)
+def test_ids_and_resources_of_the_member_are_not_the_clients_to_choose(more: str, kept: str) -> None:
+    """`term-length=1g|sparse=false`, twice, took 5 GiB."""
+    assert response_channel(f"{USUAL}|{more}") == f"{USUAL}{kept}"
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        "aeron:ipc",
+        "aeron:ipc?endpoint=10.0.0.1:4000",
+        f"aeron-spy:{USUAL}",
+        "aeron:udp",
+        "aeron:udp?endpoint=10.0.0.1:0",
+        "aeron:udp?endpoint=224.0.1.1:4000",
+        "aeron:udp?control=10.0.0.1:4000|control-mode=dynamic",
+        f"{USUAL}|control=10.0.0.1:4001|control-mode=manual",
+        f"{USUAL}|control-mode=response",
+        "udp://10.0.0.1",
+        "",
+    ],
+)
+def test_other_channels_are_refused(channel: str) -> None:
+    with pytest.raises(ChannelError):
+        response_channel(channel)
+
+
+@pytest.mark.parametrize(("length", "setups"), [(0, 1), (60, 2), (99, 4), (1000, 26)])
+def test_set_ups_weigh_no_more_than_the_request_with_its_frame(length: int, setups: int) -> None:
+    assert bounded(USUAL, length) == f"{USUAL}|setup-limit={setups}"
+    assert setups == 1 or setups * 40 <= -(-(length + 32) // 32) * 32
