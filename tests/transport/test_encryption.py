@@ -11,6 +11,7 @@ import pytest
 from runtime.errors import ChannelError, RegistrationError
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Collector, Feeder, Node, S, World, transfer
+from tests.transport.test_responses import Requester, Responder
 from transport.secure.handshakes import COOKIE_REPLY_BYTES, HELLO_BYTES, INIT_BYTES, RESPONSE_BYTES, Calling
 from transport.secure.keys import add_trusted, public_text, write_new_secret
 from transport.secure.noise import KeyPair
@@ -223,6 +224,17 @@ def test_a_subscriber_that_asks_at_a_control_address(keys: Keys) -> None:
     collector = Collector(subscription)
     transfer(world, Feeder(publication, 500), [collector])
     assert collector.messages == Feeder(None, 500).messages
+    world.close()
+
+
+def test_a_response_finds_its_requester(keys: Keys) -> None:
+    world = World()
+    a, b = pair(world, keys)
+    responder, requester = Responder(a), Requester(b)
+    world.until(responder.attend)
+    feeder = Feeder(responder.publications[requester.requests.session_id], 300)
+    transfer(world, feeder, [requester.responses])
+    assert requester.responses.messages == feeder.messages
     world.close()
 
 

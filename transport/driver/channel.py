@@ -16,7 +16,6 @@ from transport.uri import Address, ChannelUri
 SocketName = tuple[str, int]
 _UNIQUE = count(1)
 _UNSUPPORTED_KEYS = (
-    "response-correlation-id",
     "media-rcv-ts-offset",
     "ats",
 )
@@ -31,7 +30,7 @@ class UdpChannelSpec:
     """A UDP channel with its names resolved.
 
     `endpoint` and `control` are (numeric host, port) or None; `canonical` is equal for channels that share a socket;
-    `tag` is the channel tag or None; `mode` is single, manual or dynamic.
+    `tag` is the channel tag or None; `mode` is single, manual, dynamic or response.
     """
 
     uri: ChannelUri
@@ -49,7 +48,12 @@ class UdpChannelSpec:
 
     @property
     def is_multi_destination(self) -> bool:
-        return self.mode != "single"
+        return self.mode in ("manual", "dynamic")
+
+    @property
+    def is_response(self) -> bool:
+        """One end of a response channel: whom it belongs to is only known when the other end has been heard."""
+        return self.mode == "response"
 
     @property
     def has_group_semantics(self) -> bool:
@@ -80,10 +84,8 @@ def refuse_unsupported(uri: ChannelUri) -> None:
     for key in _UNSUPPORTED_KEYS:
         if uri.has(key) and uri.get(key) != "-1":
             raise ChannelError(f"channel {str(uri)!r} has {key}, which this driver does not support; leave it out")
-    if uri.control_mode == "response":
-        raise ChannelError(
-            f"channel {str(uri)!r} has control-mode=response, which this driver does not support; use two channels"
-        )
+    if uri.has("response-correlation-id") and (uri.is_ipc or uri.is_spy):
+        raise ChannelError(f"channel {str(uri)!r} has response-correlation-id, which only aeron:udp may have")
 
 
 def check_shared(uri: ChannelUri, existing: ChannelUri, stamped: str) -> None:
@@ -92,6 +94,11 @@ def check_shared(uri: ChannelUri, existing: ChannelUri, stamped: str) -> None:
     `stamped` is the key of the times that are written into its frames: they must be the same even where nothing is
     asked for, since they would be written into any channel's messages.
     """
+    if uri.channel_tag is None and (uri.control_mode == "response") != (existing.control_mode == "response"):
+        raise ChannelError(
+            f"channel {str(uri)!r} would share its socket with {str(existing)!r}: both must have "
+            "control-mode=response, or neither"
+        )
     for key in ("so-sndbuf", "so-rcvbuf", stamped):
         if (uri.has(key) or key == stamped) and uri.value(key) != existing.value(key):
             raise ChannelError(

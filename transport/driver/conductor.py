@@ -23,6 +23,7 @@ from transport.driver.context import TYPE_RESOLVER_CACHE, TYPE_RESOLVER_NEIGHBOU
 from transport.driver.event_log import COMMAND
 from transport.driver.gossip import Gossip
 from transport.driver.publications import Publications
+from transport.driver.responses import Responses
 from transport.driver.subscriptions import Subscriptions
 
 UNBLOCKED_COMMANDS: Final = 20
@@ -44,6 +45,7 @@ class Conductor:
         self.clients = Clients(context)
         self.publications = Publications(context, ipc_changed)
         self.subscriptions = Subscriptions(context, self.publications)
+        self.responses = Responses(self.subscriptions)
         self._on_terminate = on_terminate
         self._start_gossip()
         self.waiting: list[Any] = []
@@ -116,9 +118,11 @@ class Conductor:
 
     def _add_publication(self, command: Any, exclusive: bool) -> None:
         self.clients.ensure(command.client_id)
+        self.responses.check(command.channel)
         publication = self.publications.add(
             command.client_id, command.correlation_id, command.stream_id, command.channel, exclusive
         )
+        self.responses.on_publication(publication)
         self.subscriptions.on_publication(publication)
 
     def _remove_publication(self, command: Any) -> None:
@@ -224,6 +228,7 @@ class Conductor:
             self.waiting = [command for command in self.waiting if command.client_id != client.client_id]
         self.publications.on_time_event(now_ns, epoch_ms, self.subscriptions)
         self.subscriptions.on_time_event(now_ns, epoch_ms)
+        self.responses.on_time_event()
         self._check_commands(now_ns)
         if now_ns >= self._reresolve_ns:
             self._reresolve_ns = now_ns + self.context.config.reresolution_interval_ns
@@ -256,8 +261,9 @@ class Conductor:
         return min(deadlines, default=(1 << 63) - 1)
 
     def on_native_events(self) -> int:
-        """Handles SETUP frames that ask for images and ERR frames for clients; returns how many."""
+        """Handles SETUP frames that ask for images, RSP_SETUP frames, and ERR frames for clients; how many images."""
         self.publications.publish_errors()
+        self.responses.on_response_setups(self.context.sender.take_response_setups())
         return self.subscriptions.images.on_setups()
 
     def close(self) -> None:

@@ -216,6 +216,13 @@ cdef inline void put_rttm(uint8_t* frame, uint8_t flags, int32_t session_id, int
     ordo_put_i64(frame + 24, delta_ns)
     ordo_put_i64(frame + 32, receiver_id)
 
+cdef inline void put_response_setup(uint8_t* frame, int32_t session_id, int32_t stream_id,
+                                    int32_t response_session_id) noexcept nogil:
+    put_base(frame, RSP_SETUP_LENGTH, 0, FRAME_RSP_SETUP)
+    ordo_put_i32(frame + 8, session_id)
+    ordo_put_i32(frame + 12, stream_id)
+    ordo_put_i32(frame + 16, response_session_id)
+
 cdef inline int64_t on_grid(int64_t deadline_ns) noexcept nogil:
     """The next multiple of 5 ms: periodic messages of many streams go together, so that an idle driver sleeps."""
     return (deadline_ns + 4999999) / 5000000 * 5000000

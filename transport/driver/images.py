@@ -29,6 +29,7 @@ TTL_ASYMMETRY = 21
 IMAGES_FULL = 50
 COUNTERS_OF_IMAGE = 5  # at most
 SETUP_GROUP_FLAG = 0x40
+SETUP_SEND_RESPONSE_FLAG = 0x80
 SESSION_NO_INTEREST = 4
 SESSION_COOL_DOWN = 3
 
@@ -147,6 +148,7 @@ class Images:
         image.loss_record = context.record_loss
         image.channel = links[0].channel
         image.setup = setup
+        image.asks_response = bool(setup.flags & SETUP_SEND_RESPONSE_FLAG)
         image.add_connection(setup.transport, setup.source, context.clock.now())
         return image
 

@@ -287,7 +287,7 @@ cdef class MediaDriver(Agent):
 
     cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil:
         return (now_ns >= self.timer_deadline_ns or now_ns >= self.endpoint_deadline_ns
-                or self.receiver.setup_count > 0 or self.sender.error_count > 0
+                or self.receiver.setup_count > 0 or self.sender.waiting_count > 0
                 or self.ring.has_message())
 
     cdef int _python_work(self, int64_t now_ns) noexcept:
@@ -297,7 +297,7 @@ cdef class MediaDriver(Agent):
             if self.name_is_pending:
                 work += self.conductor.retry()
             work += self.ring.read(self.conductor.on_command, COMMANDS_PER_CYCLE)
-            if self.receiver.setup_count > 0 or self.sender.error_count > 0:
+            if self.receiver.setup_count > 0 or self.sender.waiting_count > 0:
                 work += self.conductor.on_native_events()
             if now_ns >= self.timer_deadline_ns:
                 self.timer_deadline_ns = now_ns + <int64_t> self.config.timer_interval_ns

@@ -75,6 +75,9 @@ cdef class NetworkPublication(Worked):
     cdef bint is_revoked
     cdef bint is_damaged                       # the client wrote what is no frame of the stream
     cdef bint received_unicast_eos
+    cdef readonly bint is_response             # to the one requester whose image it was added for
+    cdef readonly bint wants_response          # its SETUP asks the receiver for a response channel
+    cdef SocketAddress response_address        # where a response goes; length 0 until the requester is heard
     cdef NativeVector receivers                # of Liveness
     cdef Resend* resends
     cdef int resend_count
@@ -95,6 +98,7 @@ cdef class NetworkPublication(Worked):
     cdef int64_t unblock_timeout_ns
 
     cdef int send(self, int64_t now_ns) noexcept nogil                     # bytes
+    cdef bint _has_nobody(self) noexcept nogil
     cdef bint has_work(self) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
     cdef int conduct(self, int64_t now_ns) noexcept nogil

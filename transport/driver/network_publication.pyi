@@ -23,6 +23,8 @@ class NetworkPublication:
     parameters: PublicationParameters
     counters: dict[str, Counter]
     sender_position: int
+    is_response: bool
+    wants_response: bool
     state: int
     reference_count: int
     setups_left: int

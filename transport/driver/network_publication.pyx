@@ -12,6 +12,7 @@ from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_get_u16, ordo_loa
 from runtime.counters cimport Counter
 from transport.driver.frames cimport *
 from transport.driver.pointers cimport pointer_at
+from transport.driver.send_endpoint cimport MODE_RESPONSE
 from transport.driver.system_counters cimport count_event
 from transport.unblock cimport unblock_log
 from transport.logbuffer cimport (align_frame, compute_position, compute_term_id, raw_term_id, FLAG_EOS, FLAG_REVOKED,
@@ -28,8 +29,7 @@ cdef enum:
     MAX_MESSAGE_LENGTH = 16777216
     RESEND_WINDOW = 131072
     RECEIVERS_MAX = 4096
-
-cdef enum:
+    NO_RESPONSE = -1
     SETUPS_UNBOUND = -1
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
@@ -79,6 +79,8 @@ cdef class NetworkPublication(Worked):
         self.setups_left = parameters.setup_limit or SETUPS_UNBOUND
         self.last_send_ns = now_ns - HEARTBEAT_INTERVAL_NS - 1
         self.track_limits = True
+        self.is_response = endpoint.mode == MODE_RESPONSE
+        self.wants_response = not self.is_response and parameters.response_correlation_id != NO_RESPONSE
         self.resend_count = parameters.max_resend if endpoint.has_group_semantics else 1
         self.resends = <Resend*> calloc(self.resend_count, sizeof(Resend))
         if self.resends == NULL:
@@ -102,7 +104,7 @@ cdef class NetworkPublication(Worked):
     cdef int send(self, int64_t now_ns) noexcept nogil:
         """One turn of the sender; bytes sent."""
         cdef int sent
-        if self.state == PUBLICATION_DONE:
+        if self.state == PUBLICATION_DONE or self._has_nobody():
             return 0
         if self._wants_setup() and now_ns - self.last_setup_ns > self.setup_interval_ns:
             self._send_setup(now_ns)
@@ -112,6 +114,10 @@ cdef class NetworkPublication(Worked):
         if self.resends_active > 0:
             self._run_resends(now_ns)
         return sent
+
+    cdef bint _has_nobody(self) noexcept nogil:
+        """A response whose requester has not been heard yet: there is no address to send to (§9)."""
+        return self.is_response and self.response_address.length_bytes == 0
 
     cdef bint has_work(self) noexcept nogil:
         """Data waits that may be sent now, or spies have not been told of it."""
@@ -125,6 +131,8 @@ cdef class NetworkPublication(Worked):
         """When this publication next has something to do without being told."""
         cdef int64_t deadline = NEVER
         cdef int i
+        if self._has_nobody():
+            return NEVER
         if self._wants_setup():
             deadline = on_grid(self.last_setup_ns + self.setup_interval_ns + 1)
         if self.has_initial_connection and self.last_send_ns + HEARTBEAT_INTERVAL_NS < deadline:
@@ -225,7 +233,7 @@ cdef class NetworkPublication(Worked):
             if count < 0 and self.track_limits:
                 self._back_pressured()
             return 0
-        whole = self.endpoint.transmit(items, count)
+        whole = self.endpoint.transmit(items, count, &self.response_address)
         self.short_send = whole < count
         if self.short_send:
             count_event(self.system, COUNTER_SHORT_SENDS, 1)
@@ -250,7 +258,10 @@ cdef class NetworkPublication(Worked):
 
     cdef void _send_setup(self, int64_t now_ns) noexcept nogil:
         cdef uint8_t frame[SETUP_LENGTH]
-        put_base(frame, SETUP_LENGTH, SETUP_GROUP if self.endpoint.has_group_semantics else 0, FRAME_SETUP)
+        cdef uint8_t flags = SETUP_GROUP if self.endpoint.has_group_semantics else 0
+        if self.wants_response:
+            flags |= SETUP_SEND_RESPONSE
+        put_base(frame, SETUP_LENGTH, flags, FRAME_SETUP)
         ordo_put_i32(frame + 8, <int32_t> (self.sender_position & (self.term_length - 1)))
         ordo_put_i32(frame + 12, self.session_id)
         ordo_put_i32(frame + 16, self.stream_id)
@@ -259,7 +270,7 @@ cdef class NetworkPublication(Worked):
         ordo_put_i32(frame + 28, self.term_length)
         ordo_put_i32(frame + 32, self.mtu)
         ordo_put_i32(frame + 36, self.endpoint.ttl)
-        if not self.endpoint.transmit_frame(frame, SETUP_LENGTH):
+        if not self.endpoint.transmit_frame(frame, SETUP_LENGTH, &self.response_address):
             count_event(self.system, COUNTER_SHORT_SENDS, 1)
         self.last_setup_ns = now_ns
         if self.has_receivers:
@@ -300,7 +311,7 @@ cdef class NetworkPublication(Worked):
         ordo_put_i32(frame + 20, compute_term_id(self.sender_position, self.shift, self.initial_term_id))
         ordo_put_i32(frame + 24, 0)
         ordo_put_i32(frame + 28, 0)
-        if self.endpoint.transmit_frame(frame, DATA_LENGTH):
+        if self.endpoint.transmit_frame(frame, DATA_LENGTH, &self.response_address):
             count_event(self.system, COUNTER_HEARTBEATS_SENT, 1)
             count_event(self.system, COUNTER_BYTES_SENT, DATA_LENGTH)
         else:
@@ -395,6 +406,8 @@ cdef class NetworkPublication(Worked):
         self.endpoint.on_status_source(receiver_id, source, now_ns)
         self._unbind_setups()                          # only who got a set-up knows the session
         if flags & SM_SEND_SETUP:
+            if self.is_response and not self.has_receivers:
+                self.response_address = source[0]      # whoever knows the session: it was told to the requester alone
             if not self.is_end_of_stream:
                 self.setup_elicited = True
                 self.flow_control.on_send_setup(has_tag, tag, self.sender_limit, now_ns)
@@ -431,7 +444,7 @@ cdef class NetworkPublication(Worked):
         if frame[5] & RTTM_REPLY == 0:
             return
         put_rttm(reply, 0, self.session_id, self.stream_id, ordo_get_i64(frame + 16), 0, ordo_get_i64(frame + 32))
-        if not self.endpoint.transmit_frame(reply, RTTM_LENGTH):
+        if not self.endpoint.transmit_frame(reply, RTTM_LENGTH, &self.response_address):
             count_event(self.system, COUNTER_SHORT_SENDS, 1)
 
     # --- retransmission -------------------------------------------------------------------------------------------
@@ -505,7 +518,7 @@ cdef class NetworkPublication(Worked):
             count = self._collect(position, self.sender_position, end - position, items, after, ITEMS_MAX)
             if count <= 0:
                 return
-            whole = self.endpoint.transmit(items, count)
+            whole = self.endpoint.transmit(items, count, &self.response_address)
             if whole < count:
                 count_event(self.system, COUNTER_SHORT_SENDS, 1)
             if whole <= 0:

@@ -7,12 +7,19 @@ from dataclasses import dataclass, replace
 from runtime.errors import ChannelError
 from transport.driver.config import MediaDriverConfig
 from transport.driver.flow_control import FlowControl
-from transport.uri import ChannelUri
+from transport.uri import PROTOTYPE_CORRELATION_ID, ChannelUri
+
+NO_RESPONSE = -1
+PROTOTYPE_TERM_LENGTH = 64 << 10
+"""Of a response publication that will never be bound, which is made to learn its parameters (§9)."""
 
 
 @dataclass(frozen=True)
 class PublicationParameters:
-    """Parameters of one publication; lengths in bytes. `initial_term_id` and `session_id` are None until drawn."""
+    """Parameters of one publication; lengths in bytes. `initial_term_id` and `session_id` are None until drawn.
+
+    `response_correlation_id` is NO_RESPONSE but in response channels (`transport/driver/responses.py`).
+    """
 
     mtu: int
     term_length: int
@@ -29,6 +36,7 @@ class PublicationParameters:
     """Set-ups that go to an address which has not answered any; 0: any number."""
     max_resend: int
     entity_tag: int | None
+    response_correlation_id: int
     sndbuf: int
     rcvbuf: int
     untethered_window_limit_timeout_ns: int
@@ -65,6 +73,9 @@ def publication_parameters(uri: ChannelUri, config: MediaDriverConfig) -> Public
     """Reads a checked URI of a publication, UDP or IPC. Raises ChannelError for values that do not fit together."""
     mtu = uri.integer("mtu", config.ipc_mtu if uri.is_ipc else config.mtu)
     term_length = uri.integer("term-length", config.ipc_term_length if uri.is_ipc else config.term_length)
+    response_correlation_id = uri.integer("response-correlation-id", NO_RESPONSE)
+    if response_correlation_id == PROTOTYPE_CORRELATION_ID:
+        term_length = PROTOTYPE_TERM_LENGTH
     start = uri.start_position
     if start is not None and start.term_offset > term_length:
         raise ChannelError(f"channel {str(uri)!r} has term-offset={start.term_offset} beyond term-length={term_length}")
@@ -85,6 +96,7 @@ def publication_parameters(uri: ChannelUri, config: MediaDriverConfig) -> Public
         setup_limit=uri.integer("setup-limit", 0),
         max_resend=uri.integer("max-resend", config.max_resend),
         entity_tag=uri.entity_tag,
+        response_correlation_id=response_correlation_id,
         sndbuf=uri.integer("so-sndbuf", config.socket_sndbuf),
         rcvbuf=uri.integer("so-rcvbuf", config.socket_rcvbuf),
         **_untethered(uri, config),

@@ -65,6 +65,9 @@ cdef class PublicationImage(Worked):
     cdef PointerArray subscribers              # sub-pos cells that hold the window
     cdef readonly bint is_end_of_stream
     cdef readonly bint is_revoked
+    cdef public bint asks_response             # its publisher wants a response channel
+    cdef readonly bint has_response            # of which its sender is told
+    cdef int32_t response_session_id
     cdef readonly bint is_superseded           # a later image of the session speaks now
     cdef readonly bytes rejection              # reason, or None
     cdef bint is_rejected
@@ -93,6 +96,7 @@ cdef class PublicationImage(Worked):
     cdef void _on_gap(self, int64_t now_ns) noexcept nogil
     cdef void _schedule_status(self, int64_t least) noexcept nogil
     cdef void _send_status(self, int64_t now_ns) noexcept nogil
+    cdef void _send_response_setup(self, int64_t now_ns) noexcept nogil
     cdef void _send_nak(self, int64_t now_ns) noexcept nogil
     cdef void _send_probe(self, int64_t now_ns) noexcept nogil
     cdef void on_rttm(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,

@@ -279,6 +279,8 @@ cdef class PublicationImage(Worked):
                 self.sm_due = False
             elif not self.is_superseded:
                 self._send_status(now_ns)
+                if self.has_response:
+                    self._send_response_setup(now_ns)
             else:
                 self.sm_due = False
                 self.sm_sent_ns = now_ns
@@ -349,6 +351,21 @@ cdef class PublicationImage(Worked):
         self.sm_sent_position = self.sm_position
         self.sm_sent_ns = now_ns
         self.sm_due = False
+
+    def offer_response(self, int32_t session_id):
+        """Tells the sender with each status message which session answers it, from now on (§9)."""
+        self.has_response = True
+        self.response_session_id = session_id
+        self.sm_due = True
+
+    def withdraw_response(self):
+        """The sender hears the response, or there is none any more."""
+        self.has_response = False
+
+    cdef void _send_response_setup(self, int64_t now_ns) noexcept nogil:
+        cdef uint8_t frame[RSP_SETUP_LENGTH]
+        put_response_setup(frame, self.session_id, self.stream_id, self.response_session_id)
+        self._send_all(frame, RSP_SETUP_LENGTH, now_ns)
 
     cdef void _send_nak(self, int64_t now_ns) noexcept nogil:
         cdef uint8_t frame[NAK_LENGTH]

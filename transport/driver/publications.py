@@ -172,7 +172,7 @@ class Publications:
             same = [p for p in self.network.values() if p.endpoint is endpoint and p.stream_id == stream_id]
             if not exclusive:
                 for shared in same:
-                    if shared.is_active and not shared.is_exclusive:
+                    if shared.is_active and not shared.is_exclusive and _responds_alike(shared, parameters):
                         check_same(uri, parameters, shared.parameters, shared.session_id)
                         shared.allow_setups(parameters.setup_limit)
                         return shared
@@ -260,7 +260,7 @@ class Publications:
             socket_rcvbuf_length=parameters.rcvbuf,
             max_resend=parameters.max_resend,
             entity_tag=-1 if parameters.entity_tag is None else parameters.entity_tag,
-            response_correlation_id=-1,
+            response_correlation_id=parameters.response_correlation_id,
             linger_timeout_ns=parameters.linger_timeout_ns,
             untethered_window_limit_timeout_ns=parameters.untethered_window_limit_timeout_ns,
             untethered_linger_timeout_ns=parameters.untethered_linger_timeout_ns,
@@ -370,7 +370,7 @@ class Publications:
             if spec.matches(endpoint.spec):
                 check_shared(uri, endpoint.spec.uri, "channel-snd-ts-offset")
                 return endpoint, spec
-        if spec.endpoint is None and not spec.is_multi_destination:
+        if spec.endpoint is None and not spec.is_multi_destination and not spec.is_response:
             raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
         if self.context.config.encryption_key_file and parameters.mtu > ENCRYPTED_MTU_MAX:
             raise ChannelError(
@@ -409,7 +409,7 @@ class Publications:
                 **buffers,
             )
         else:
-            connect = None if spec.is_multi_destination else spec.endpoint
+            connect = None if spec.is_multi_destination or spec.is_response else spec.endpoint
             channel = control = self.context.send_ports.open(
                 bind[1], lambda port: network.open((bind[0], port), connect=connect, **buffers)
             )
@@ -586,6 +586,10 @@ class Publications:
             endpoint.close()
         for publication in self.all():
             publication.log.close()
+
+
+def _responds_alike(publication: Publication, asked: PublicationParameters) -> bool:
+    return publication.parameters.response_correlation_id == asked.response_correlation_id
 
 
 def _start_position(parameters: PublicationParameters) -> int:

@@ -176,6 +176,13 @@ cdef class ReceiveEndpoint:
 
     # --- asking for SETUP -----------------------------------------------------------------------------------------
 
+    def ask_setup(self, int32_t session_id, int32_t stream_id):
+        """Asks the channel's control address for the SETUP of one session."""
+        cdef ReceiveTransport transport
+        for transport in self.transports:
+            if transport.control.length_bytes:
+                self.request_setup(transport, &transport.control, session_id, stream_id)
+
     cdef void request_setup(self, ReceiveTransport transport, const SocketAddress* to, int32_t session_id,
                             int32_t stream_id) noexcept nogil:
         cdef uint8_t frame[SM_TAGGED_LENGTH]

@@ -18,6 +18,7 @@ cdef enum:
     MODE_SINGLE = 0                    # unicast or multicast: the socket is connected
     MODE_MANUAL = 1
     MODE_DYNAMIC = 2
+    MODE_RESPONSE = 3                  # each publication has the one destination that asked for it
     DESTINATIONS_MAX = 4096
     GATHERED_ITEMS_MAX = 32            # items of all destinations that go out with one system call
 
@@ -27,7 +28,7 @@ cdef class SendEndpoint:
     cdef readonly DatagramChannel control      # control in
     cdef readonly tuple connected_to           # (host, port) of a unicast endpoint
     cdef int64_t last_heard_ns
-    cdef int mode
+    cdef readonly int mode
     cdef readonly int ttl                      # multicast TTL told in SETUP
     cdef readonly FrameStamper stamper         # of datagrams that leave, or None
     cdef EventLog events
@@ -42,9 +43,10 @@ cdef class SendEndpoint:
     cdef public object local_address_counter
     cdef public object destinations_counter
     cdef int _send(self, SendItem* items, int count) noexcept nogil
-    cdef int transmit(self, SendItem* items, int count) noexcept nogil
+    cdef int transmit(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil
+    cdef int _transmit_to(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil
     cdef int _transmit_gathered(self, SendItem* items, int count) noexcept nogil
-    cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length) noexcept nogil
+    cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length, const SocketAddress* to) noexcept nogil
     cdef void on_status_source(self, int64_t receiver_id, const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef Destination* _find(self, int64_t receiver_id, const SocketAddress* source) noexcept nogil
     cdef Destination* _add(self, const SocketAddress* address, int64_t registration_id, int64_t now_ns) noexcept nogil

@@ -10,7 +10,7 @@ cdef extern from "<errno.h>" nogil:
 
 from runtime.errors import TransportError
 
-_MODES = {"single": MODE_SINGLE, "manual": MODE_MANUAL, "dynamic": MODE_DYNAMIC}
+_MODES = {"single": MODE_SINGLE, "manual": MODE_MANUAL, "dynamic": MODE_DYNAMIC, "response": MODE_RESPONSE}
 
 
 cdef class SendEndpoint:
@@ -42,10 +42,6 @@ cdef class SendEndpoint:
     @property
     def is_manual(self):
         return self.mode == MODE_MANUAL
-
-    @property
-    def is_multi_destination(self):
-        return self.mode != MODE_SINGLE
 
     @property
     def destination_count(self):
@@ -173,7 +169,7 @@ cdef class SendEndpoint:
         """Any valid status message keeps its destination, and makes a new one in dynamic mode."""
         cdef Destination* heard
         self.last_heard_ns = now_ns
-        if self.mode == MODE_SINGLE:
+        if self.mode == MODE_SINGLE or self.mode == MODE_RESPONSE:
             return
         heard = self._find(receiver_id, source)
         if heard == NULL and self.mode == MODE_DYNAMIC:
@@ -192,8 +188,15 @@ cdef class SendEndpoint:
                 self.events.sent(&items[i])
         return sent
 
-    cdef int transmit(self, SendItem* items, int count) noexcept nogil:
-        """How many of the items, from the first, went to every destination.
+    cdef int _transmit_to(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil:
+        cdef int k, sent
+        for k in range(count):
+            items[k].to = to
+        sent = self._send(items, count)
+        return sent if sent > 0 else 0 if sent == 0 or sent == -EAGAIN else count
+
+    cdef int transmit(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil:
+        """How many of the items, from the first, went to every destination, or to the one that a response has.
 
         A destination that cannot be reached loses its datagrams; only a full socket buffer holds the others up.
         """
@@ -202,10 +205,9 @@ cdef class SendEndpoint:
         cdef int64_t i
         cdef int k, sent, whole = count
         if self.mode == MODE_SINGLE:
-            for k in range(count):
-                items[k].to = NULL
-            sent = self._send(items, count)
-            return sent if sent > 0 else 0 if sent == 0 or sent == -EAGAIN else count
+            return self._transmit_to(items, count, NULL)
+        if self.mode == MODE_RESPONSE:
+            return self._transmit_to(items, count, to) if to.length_bytes else count
         if self.destinations.count * count <= GATHERED_ITEMS_MAX:
             return self._transmit_gathered(items, count)
         for i in range(self.destinations.count):
@@ -247,10 +249,10 @@ cdef class SendEndpoint:
             return 0 if sent == -EAGAIN else count
         return count if sent == total else max(0, sent - (total - count))
 
-    cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length) noexcept nogil:
+    cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length, const SocketAddress* to) noexcept nogil:
         cdef SendItem item
         item.data = frame
         item.length_bytes = length
         item.segment_length_bytes = length
         item.to = NULL
-        return self.transmit(&item, 1) == 1
+        return self.transmit(&item, 1, to) == 1

@@ -16,7 +16,8 @@ cdef class Sender:
     cdef int conduct_cursor
     cdef PointerArray endpoints
     cdef readonly list errors                  # ERR frames for the conductor
-    cdef int error_count
+    cdef readonly list response_setups         # (publication, session of its response) for the conductor
+    cdef int waiting_count                     # entries of both, for native code
     cdef int next_start
     cdef SocketAddress encrypted_source        # of an encrypted datagram, which this driver cannot read
     cdef int receive(self, int64_t now_ns) noexcept nogil      # control frames
@@ -27,5 +28,6 @@ cdef class Sender:
     cdef int _poll(self, SendEndpoint endpoint, int64_t now_ns) noexcept nogil
     cdef void _dispatch(self, SendEndpoint endpoint, const uint8_t* datagram, uint32_t length,
                         const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef void _on_response_setup(self, NetworkPublication publication, const uint8_t* frame) noexcept nogil
     cdef void _on_error(self, NetworkPublication publication, SendEndpoint endpoint, const uint8_t* frame,
                         uint32_t length, const SocketAddress* source) noexcept nogil

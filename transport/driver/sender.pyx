@@ -14,6 +14,7 @@ cdef enum:
     RECEIVE_ITEMS = 16
     RECEIVE_TURNS = 4                  # batches of one socket in one duty cycle
     ERRORS_MAX = 64
+    RESPONSE_SETUPS_MAX = 256
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
@@ -24,6 +25,7 @@ cdef class Sender:
         self.publications = WorkSet()
         self.endpoints = PointerArray()
         self.errors = []
+        self.response_setups = []
 
     def add_endpoint(self, SendEndpoint endpoint not None):
         self.endpoints.add(<void*> endpoint)
@@ -45,7 +47,14 @@ cdef class Sender:
         """(publication, receiver id, group tag or None, code, text, packed source) of the ERR frames since last time."""
         taken = self.errors
         self.errors = []
-        self.error_count = 0
+        self.waiting_count = len(self.response_setups)
+        return taken
+
+    def take_response_setups(self):
+        """(publication, session id of the response to it) of the RSP_SETUP frames since last time."""
+        taken = self.response_setups
+        self.response_setups = []
+        self.waiting_count = len(self.errors)
         return taken
 
     def take_encrypted_source(self):
@@ -97,7 +106,7 @@ cdef class Sender:
                 count_event(self.system, COUNTER_UNEXPECTED_ENCRYPTION, 1)
                 self.encrypted_source = source[0]
             return
-        if not (FRAME_NAK <= frame_type <= FRAME_RTTM) or frame_type == FRAME_SETUP:
+        if not (FRAME_NAK <= frame_type <= FRAME_RTTM or frame_type == FRAME_RSP_SETUP) or frame_type == FRAME_SETUP:
             return
         found = endpoint.publications.get(pair_key(ordo_get_i32(datagram + 8), ordo_get_i32(datagram + 12)))
         if frame_type == FRAME_SM:
@@ -116,8 +125,19 @@ cdef class Sender:
             self.publications.wake(<NetworkPublication> found, now_ns)
         elif frame_type == FRAME_RTTM:
             (<NetworkPublication> found).on_rttm(datagram)
+        elif frame_type == FRAME_RSP_SETUP:
+            self._on_response_setup(<NetworkPublication> found, datagram)
         else:
             self._on_error(<NetworkPublication> found, endpoint, datagram, length, source)
+
+    cdef void _on_response_setup(self, NetworkPublication publication, const uint8_t* frame) noexcept nogil:
+        """The receiver has a response for this stream; it repeats itself until the response is connected."""
+        if not publication.wants_response:
+            return
+        with gil:
+            if len(self.response_setups) < RESPONSE_SETUPS_MAX:
+                self.response_setups.append((publication, ordo_get_i32(frame + 16)))
+                self.waiting_count = len(self.errors) + len(self.response_setups)
 
     cdef void _on_error(self, NetworkPublication publication, SendEndpoint endpoint, const uint8_t* frame,
                         uint32_t length, const SocketAddress* source) noexcept nogil:
@@ -135,7 +155,7 @@ cdef class Sender:
                     ordo_get_i64(frame + 24) if frame[5] & ERR_HAS_TAG else None, ordo_get_i32(frame + 32),
                     (<const char*> frame)[ERR_LENGTH:ERR_LENGTH + text_length],
                     (<const char*> source.storage)[:source.length_bytes]))
-                self.error_count = len(self.errors)
+                self.waiting_count = len(self.errors) + len(self.response_setups)
 
     cdef int send(self, int64_t now_ns) noexcept nogil:
         """One turn of every busy publication and of a slice of the quiet ones; bytes sent."""

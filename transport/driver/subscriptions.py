@@ -43,7 +43,10 @@ Resource = PublicationImage | NetworkPublication | IpcPublication
 
 
 class SubscriptionLink:
-    """One subscription of one client, or one of its IPC or spy destinations (same registration id)."""
+    """One subscription of one client, or one of its IPC or spy destinations (same registration id).
+
+    A response wants no session until `response_session_id` is known.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class SubscriptionLink:
         parameters: SubscriptionParameters,
         endpoint: ReceiveEndpoint | None = None,
         spec: UdpChannelSpec | None = None,
+        is_response: bool = False,
     ) -> None:
         self.kind = kind
         self.registration_id = registration_id
@@ -64,10 +68,14 @@ class SubscriptionLink:
         self.parameters = parameters
         self.endpoint = endpoint
         self.spec = spec
+        self.is_response = is_response
+        self.response_session_id: int | None = None
         self.destinations: dict[str, int] = {}
         self.positions: dict[Resource, tuple[Counter, Tether]] = {}
 
     def wants_session(self, session_id: int) -> bool:
+        if self.is_response:
+            return self.response_session_id == session_id
         return self.parameters.session_id is None or self.parameters.session_id == session_id
 
     def wants(self, resource: Resource) -> bool:
@@ -105,7 +113,10 @@ class Subscriptions:
         uri = ChannelUri.parse(channel).check_subscription()
         refuse_unsupported(uri)
         parameters = subscription_parameters(uri, self.context.config)
-        link = SubscriptionLink(_kind(uri), correlation_id, client_id, stream_id, channel, parameters)
+        is_response = uri.control_mode == "response"
+        link = SubscriptionLink(
+            _kind(uri), correlation_id, client_id, stream_id, channel, parameters, is_response=is_response
+        )
         status_id = NO_STATUS
         if link.kind == KIND_NETWORK:
             link.endpoint = self._endpoint(uri, parameters, correlation_id)
@@ -121,7 +132,7 @@ class Subscriptions:
             link.spec = parse_udp(uri, self.context.names)
         self.links.append(link)
         self.context.transmit(OnSubscriptionReady(correlation_id, status_id))
-        if link.endpoint is not None:
+        if link.endpoint is not None and not link.is_response:
             link.endpoint.add_interest(stream_id, parameters.session_id)
         self._join_existing(link)
 
@@ -205,6 +216,8 @@ class Subscriptions:
             if spec.matches(endpoint.spec):
                 check_shared(uri, endpoint.spec.uri, "channel-rcv-ts-offset")
                 return endpoint
+        if spec.is_response and spec.control is None:
+            raise ChannelError(f"channel {str(uri)!r} has control-mode=response but no control: whom is it to ask?")
         if spec.endpoint is None and spec.control is None and spec.mode != "manual":
             raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
         endpoint = ReceiveEndpoint(
@@ -259,7 +272,7 @@ class Subscriptions:
             endpoint,
             registration_id=registration_id,
             is_multicast=spec.is_multicast,
-            has_explicit_control=spec.control is not None,
+            has_explicit_control=spec.control is not None and not spec.is_response,
             control=packed(control),
             now_ns=self.context.clock.now(),
         )
@@ -383,7 +396,10 @@ class Subscriptions:
             self.detach(link, resource)
         if link.endpoint is None:
             return
-        link.endpoint.remove_interest(link.stream_id, link.parameters.session_id)
+        if not link.is_response:
+            link.endpoint.remove_interest(link.stream_id, link.parameters.session_id)
+        elif link.response_session_id is not None:
+            link.endpoint.remove_interest(link.stream_id, link.response_session_id)
         if link.endpoint.release():
             self.images.on_endpoint_closing(link.endpoint)
             self._close_endpoint(link.endpoint)
