@@ -1,7 +1,8 @@
 """The `ordo` command.
 
 Exit status: 0 done; 1 it failed; 2 the command line or the configuration is wrong; 3 no member leads; 4 the credentials
-do not suffice; 5 no answer in time, so that an order may have been carried out or not. Errors are one line on stderr.
+do not suffice; 5 no answer in time, so that an order may have been carried out or not; 70 the service raised. Errors
+are one line on stderr.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ import typer
 from typer.core import TyperGroup
 
 from runtime import children
-from runtime.errors import ConfigurationError, NoQuorumError, NotPermittedError, OrdoError, OutcomeUnknownError
+from runtime.errors import (
+    ConfigurationError,
+    NoQuorumError,
+    NotPermittedError,
+    OrdoError,
+    OutcomeUnknownError,
+    ServiceError,
+)
 from runtime.version import VERSION
 
 EXIT_FAILED = 1
@@ -26,6 +34,7 @@ EXIT_USAGE = 2
 EXIT_NO_QUORUM = 3
 EXIT_NOT_PERMITTED = 4
 EXIT_UNKNOWN = 5
+EXIT_SERVICE_FAILED = 70
 EXIT_INTERRUPTED = 130
 COMPLETE_VARIABLE = "_ORDO_COMPLETE"
 """The shell sets it when it asks for what may follow."""
@@ -209,6 +218,8 @@ def _exit_status(error: OrdoError) -> int:
         return EXIT_NO_QUORUM
     if isinstance(error, NotPermittedError):
         return EXIT_NOT_PERMITTED
+    if isinstance(error, ServiceError):
+        return EXIT_SERVICE_FAILED
     return EXIT_UNKNOWN if isinstance(error, OutcomeUnknownError) else EXIT_FAILED
 
 

@@ -1,4 +1,4 @@
-"""docs/CONFIGURATION.md, the reference of node.toml, out of the settings' models; and the files of the Compose cluster.
+"""docs/CONFIGURATION.md, the reference of node.toml, out of the settings' models; and the files of deploy/.
 
 `python -m tools.configuration` writes it; `python -m tools.verify configuration` says what is wrong with it.
 """
@@ -17,6 +17,8 @@ from tools.source import ROOT, Problem
 PAGE = ROOT / "docs" / "CONFIGURATION.md"
 COMPOSE = ROOT / "deploy" / "compose"
 COMPOSE_HOSTS = ("node0", "node1", "node2")
+KUBERNETES = ROOT / "deploy" / "kubernetes" / "config"
+KUBERNETES_HOSTS = ("ordo-0.ordo", "ordo-1.ordo", "ordo-2.ordo")
 HEAD = """# Configuration of a node
 
 <!-- Written by `make fix` out of the settings' models; do not edit. -->
@@ -65,20 +67,23 @@ def check() -> list[Problem]:
     problems = [Problem(PAGE, 1, f"{name}: give its field a description") for name in undescribed()]
     if not PAGE.exists() or PAGE.read_text() != render():
         problems.append(Problem(PAGE, 1, "not what the settings' models say; write it with `make fix`"))
-    for path, text in compose_files().items():
+    for path, text in container_files().items():
         if not path.exists() or path.read_text() != text:
             problems.append(Problem(path, 1, "not what `ordo init` writes; write it with `make fix`"))
     return problems
 
 
-def compose_files() -> dict[Path, str]:
-    """What `ordo init` writes for the hosts of deploy/compose.yaml."""
-    with tempfile.TemporaryDirectory() as folder:
-        written = write_cluster(Path(folder), hosts=COMPOSE_HOSTS, profile=Profile.CONTAINER, is_encrypted=False)
-        return {COMPOSE / path.name: path.read_text() for path in written.configs}
+def container_files() -> dict[Path, str]:
+    """What `ordo init` writes for the hosts of deploy/compose.yaml and deploy/kubernetes."""
+    texts: dict[Path, str] = {}
+    for place, hosts in ((COMPOSE, COMPOSE_HOSTS), (KUBERNETES, KUBERNETES_HOSTS)):
+        with tempfile.TemporaryDirectory() as folder:
+            written = write_cluster(Path(folder), hosts=hosts, profile=Profile.CONTAINER, is_encrypted=False)
+            texts |= {place / path.name: path.read_text() for path in written.configs}
+    return texts
 
 
 if __name__ == "__main__":
     PAGE.write_text(render())
-    for path, text in compose_files().items():
+    for path, text in container_files().items():
         path.write_text(text)

@@ -26,6 +26,7 @@ from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
 from runtime.children import die_with_parent
 from runtime.clock import SystemClock
+from runtime.config import EXIT_STATUS_SERVICE
 from runtime.errors import (
     ClusterTimeoutError,
     ConfigurationError,
@@ -41,9 +42,6 @@ from runtime.storage import FileStorage
 from runtime.wake import ParkFlag
 from transport.client import TransportClient
 from transport.cnc import FILE_NAME as CNC_FILE_NAME
-
-SERVICE_FAILED_STATUS = 70
-"""Exit status of a container whose service raised."""
 
 FAILED_STATUS = 1
 USAGE_STATUS = 2
@@ -205,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run_container(parse_arguments(arguments))
     except ServiceError as error:
-        return _report(error, SERVICE_FAILED_STATUS)
+        return _report(error, EXIT_STATUS_SERVICE)
     except ConfigurationError as error:
         return _report(error, USAGE_STATUS)
     except OrdoError as error:

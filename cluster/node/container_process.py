@@ -12,6 +12,7 @@ from cluster.wire.app_version import format_version
 from cluster.wire.component_errors import read_component_errors
 from cluster.wire.mark_file import container_mark_file_name
 from runtime.children import end_child
+from runtime.config import EXIT_STATUS_SERVICE
 from runtime.memory import FileMemoryProvider
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class ContainerProcess:
             return self._describe(status)
         end_child(process, STOP_TIMEOUT_S)
         return None
+
+    @property
+    def has_raised(self) -> bool:
+        """Whether it ended because its service raised, as it would again after a new start."""
+        return self._process is not None and self._process.poll() == EXIT_STATUS_SERVICE
 
     def _describe(self, status: int) -> str | None:
         if status == 0:

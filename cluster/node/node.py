@@ -39,6 +39,7 @@ from cluster.wire.streams import (
     local_stream,
 )
 from runtime.clock import Clock, SystemClock
+from runtime.config import EXIT_STATUS_SERVICE
 from runtime.counters import local_counter
 from runtime.errors import ClusterError, ConfigurationError, OrdoError
 from runtime.file_access import choose_file_access
@@ -426,10 +427,10 @@ def _close(node: Node, child: ContainerProcess | None) -> int:
         if failure is not None:
             node.module.record_error(failure)
             print(f"ordo: {failure}", file=sys.stderr)
-            status = 1
+            status = EXIT_STATUS_SERVICE if child.has_raised else 1
     try:
         node.close()
     except OrdoError as error:
         print(f"ordo: {error.message}", file=sys.stderr)
-        status = 1
+        status = status or 1
     return status

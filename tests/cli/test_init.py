@@ -39,12 +39,16 @@ def test_hosts_are_for_production_and_one_machine_is_for_development(tmp_path: P
         ("hosts", HOSTS, "commit"),
         ("machine", [], "none"),
         ("strict", ["--profile", "production"], "commit"),
+        ("containers", [*HOSTS, "--profile", "container"], "commit"),
     ):
         assert run(["init", str(tmp_path / name), *arguments]) == 0
         assert {config.node.sync for config in written(tmp_path / name)} == {sync}
     assert [config.metrics.port for config in written(tmp_path / "hosts")] == [20009] * 3
     assert [config.metrics.port for config in written(tmp_path / "strict")] == [20009, 20019, 20029]
     assert {config.metrics.port for config in written(tmp_path / "machine")} == {None}
+    for config in written(tmp_path / "containers"):
+        assert (config.node.bind, config.metrics.host, config.metrics.port) == ("0.0.0.0", "0.0.0.0", 20009)
+        assert config.bound_member.consensus == "0.0.0.0:20001" != config.own_member.consensus
     assert written(tmp_path / "hosts")[0].retention.bytes == 10 << 30
     assert written(tmp_path / "machine")[0].cluster.session_timeout_ns == 300 * 10**9
 

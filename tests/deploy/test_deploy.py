@@ -1,29 +1,64 @@
-"""What deploy/ ships is read by the programs it is for."""
+"""What deploy/ ships is read by the programs it is for, and says the same in every place."""
 
+from __future__ import annotations
+
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tools.configuration import COMPOSE_HOSTS, compose_files
+from cluster.node.config import load_config
+from tools.configuration import COMPOSE_HOSTS, container_files
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 
 
-def test_the_configurations_of_compose_are_of_its_services() -> None:
+def test_configurations_of_containers_are_there() -> None:
     """That they are what `ordo init` writes is checked by `python -m tools.verify configuration`."""
-    for path in compose_files():
-        assert path.exists()
-        assert f"{path.stem}:" in (DEPLOY / "compose.yaml").read_text()
-    for host in COMPOSE_HOSTS:
-        assert f"hostname: {host}\n" in (DEPLOY / "compose.yaml").read_text()
+    assert all(path.exists() for path in container_files())
+
+
+@pytest.mark.parametrize("member_id", range(3))
+def test_a_service_of_compose_is_the_member_of_its_configuration(member_id: int) -> None:
+    host = COMPOSE_HOSTS[member_id]
+    service = COMPOSE["services"][host]
+    assert service["hostname"] == host
+    configuration, data = (one.split(":")[:2] for one in service["volumes"])
+    assert configuration[1] == "/etc/ordo/node.toml"
+    config = load_config(DEPLOY / configuration[0])
+    assert config.node.member_id == member_id
+    assert config.own_member.ingress == f"{host}:20000"
+    assert data[0] in COMPOSE["volumes"] and config.node.data_dir.is_relative_to(data[1])
+    assert service["read_only"] is True and service["cap_drop"] == ["ALL"]
+
+
+def test_prometheus_of_compose_asks_every_node() -> None:
+    scraped = yaml.safe_load((DEPLOY / "prometheus" / "compose.yaml").read_text())["scrape_configs"]
+    targets = [target for job in scraped for group in job["static_configs"] for target in group["targets"]]
+    ports = [load_config(DEPLOY / "compose" / f"{host}.toml").metrics.port for host in COMPOSE_HOSTS]
+    assert targets == [f"{host}:{port}" for host, port in zip(COMPOSE_HOSTS, ports, strict=True)]
+    assert f"127.0.0.1:{ports[0]}/readyz" in DOCKERFILE
+
+
+def test_the_image_runs_as_one_who_is_nobody_else() -> None:
+    users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
+    assert users == ["10001"]
+    for path in (DEPLOY / "example").glob("*Dockerfile"):
+        assert re.findall(r"^USER (\S+)", path.read_text(), re.MULTILINE) == ["root", "10001"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_reads_the_unit_without_complaint(tmp_path: Path) -> None:
     """The program it starts is replaced by one that is there."""
-    unit = tmp_path / "ordo-node.service"
-    unit.write_text((DEPLOY / "systemd" / "ordo-node.service").read_text().replace("/usr/local/bin/ordo", "/bin/true"))
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True)
-    assert [line for line in done.stderr.splitlines() if "ordo-node" in line] == []
+    for name in ("ordo-node.service", "ordo-node@.service"):
+        unit = tmp_path / name.replace("@", "@0")
+        text = (DEPLOY / "systemd" / name).read_text()
+        assert "/usr/local/bin/ordo" in text
+        unit.write_text(text.replace("/usr/local/bin/ordo", "/bin/true"))
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True)
+        assert [line for line in done.stderr.splitlines() if "ordo-node" in line] == []

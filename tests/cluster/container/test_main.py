@@ -14,11 +14,11 @@ import pytest
 
 from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
-from cluster.container.main import SERVICE_FAILED_STATUS
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import CounterType
 from cluster.wire.mark_file import HEADER_LENGTH_BYTES, read_mark_file
 from runtime.clock import SystemClock
+from runtime.config import EXIT_STATUS_SERVICE
 from runtime.counters import Counter
 from runtime.error_log import read_errors
 from runtime.memory import FileMemoryProvider
@@ -251,7 +251,7 @@ def test_a_service_that_raises_ends_with_status_70_and_its_traceback_is_kept(nod
     node.open_session()
     position = node.message(b"raise")
     node.run(lambda: node.process.poll() is not None)
-    assert node.process.returncode == SERVICE_FAILED_STATUS
+    assert node.process.returncode == EXIT_STATUS_SERVICE
     line = node.process.stderr.read()
     assert line.count("\n") == 1
     assert f"Echo raised in on_session_message at position {position}: ValueError: the order book is empty" in line
@@ -313,7 +313,7 @@ def alive(pid: int) -> bool:
         ("no_such_module:Service", 2, "there is no module 'no_such_module'"),
         (
             "tests.cluster.container.services:Unmade",
-            SERVICE_FAILED_STATUS,
+            EXIT_STATUS_SERVICE,
             "Unmade() raised RuntimeError: no configuration found",
         ),
     ],

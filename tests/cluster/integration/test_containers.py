@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from deploy.launcher import LocalCluster
+from runtime.config import EXIT_STATUS_SERVICE
 from tests.cluster.integration.agreement import await_value, demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
@@ -96,12 +97,12 @@ def test_a_service_that_raises_ends_its_node(start_cluster: StartCluster, leads:
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(1000)
         writer.write(2000)
-        assert cluster.wait(1) == FAILED
+        assert cluster.wait(1) == EXIT_STATUS_SERVICE
         reason = "RuntimeError: the ledger was told to fail at entry 1500"
         demand_reason(cluster, 1, "service Ledger raised in on_session_message at position ", reason)
         demand_agreement(cluster, [writer], members=(0, 2))
         cluster.start_member(1)
-        assert cluster.wait(1) == FAILED, "the log makes it fail again"
+        assert cluster.wait(1) == EXIT_STATUS_SERVICE, "the log makes it fail again"
         writer.write(100)
 
 

@@ -12,6 +12,7 @@ import pytest
 from deploy.launcher import LocalCluster
 from ordo import ClusterClient
 from ordo.errors import ClusterTimeoutError, RejectedError
+from runtime.config import EXIT_STATUS_SERVICE
 from tests.cluster.integration.agreement import errors_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
@@ -70,7 +71,7 @@ def test_members_that_have_stopped_leave_a_message_out_by_hand(start_cluster: St
         assert total(client, 2) == "1 2"
         with pytest.raises(ClusterTimeoutError):
             client.request(b"two", timeout_s=3)
-        assert [cluster.wait(one) for one in cluster.member_ids] == [1, 1, 1]
+        assert [cluster.wait(one) for one in cluster.member_ids] == [EXIT_STATUS_SERVICE] * 3
     found = re.search(r"raised in on_session_message at position (\d+)", errors_of(cluster, 0))
     assert found is not None
     position = int(found[1])
@@ -98,7 +99,7 @@ def test_a_member_whose_error_is_its_own_stops_alone(start_cluster: StartCluster
     with ClusterClient(cluster.ingress_endpoints) as client:
         assert total(client, 2) == "1 2"
         assert client.request(b"alone", timeout_s=40).payload == b"2 2"
-        assert cluster.wait(ALONE_MEMBER) == 1
+        assert cluster.wait(ALONE_MEMBER) == EXIT_STATUS_SERVICE
         assert "this member stops alone" in errors_of(cluster, ALONE_MEMBER)
         assert total(client, 3) == "3 5"
         cluster.start_member(ALONE_MEMBER)

@@ -1,0 +1,11 @@
+# A service of yours in an image: a package in a registry.
+#
+#     docker build --build-arg PACKAGE=tally==1.0 -t tally -f deploy/example/by-name.Dockerfile deploy/example
+ARG ORDO_IMAGE=ordo
+FROM ${ORDO_IMAGE}
+ARG PIP_NO_INDEX=
+ARG PIP_FIND_LINKS=
+ARG PACKAGE
+USER root
+RUN pip install --no-cache-dir "${PACKAGE}"
+USER 10001

@@ -1,0 +1,100 @@
+"""The manifests are what Kubernetes takes, and agree with the configurations that they mount.
+
+No Kubernetes runs here: the objects are checked against its own schemas, and against each other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from cluster.node.config import NodeConfig, load_config
+from cluster.node.doctor import BASE_MEMORY_BYTES, LOG_STREAMS
+from cluster.wire.members import ENDPOINT_NAMES
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
+KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+OBJECTS: dict[str, dict[str, Any]] = {
+    one["kind"]: one for name in KUSTOMIZATION["resources"] for one in yaml.safe_load_all((FOLDER / name).read_text())
+}
+SET = OBJECTS["StatefulSet"]["spec"]
+POD = SET["template"]["spec"]
+(NODE,) = POD["containers"]
+LABELS = {"app.kubernetes.io/name": "ordo"}
+VERSIONS = ("1.29", "1.34")
+MEBIBYTE = 1 << 20
+
+
+def configs() -> list[NodeConfig]:
+    (generated,) = KUSTOMIZATION["configMapGenerator"]
+    return [load_config(FOLDER / name) for name in generated["files"]]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_objects_fit_the_schemas_of_kubernetes(kind: str, version: str) -> None:
+    kubernetes_validate.validate(OBJECTS[kind], version, strict=True)
+
+
+def test_the_schemas_find_a_misspelt_field() -> None:
+    wrong = {**OBJECTS["StatefulSet"], "spec": {**SET, "podManagmentPolicy": "Parallel"}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
+
+
+def test_every_pod_has_the_configuration_of_the_member_that_it_is_called_by() -> None:
+    assert len(configs()) == SET["replicas"]
+    for index, config in enumerate(configs()):
+        assert config.node.member_id == index
+        name = f"{OBJECTS['StatefulSet']['metadata']['name']}-{index}.{SET['serviceName']}"
+        assert {endpoint.rpartition(":")[0] for endpoint in endpoints(config)} == {name}
+        assert config.node.bind == "0.0.0.0"
+    assert "/etc/ordo/node$(ORDO_MEMBER_ID).toml" in NODE["command"]
+    assert [one["name"] for one in NODE["env"]] == ["ORDO_MEMBER_ID"]
+
+
+def endpoints(config: NodeConfig) -> list[str]:
+    return [str(getattr(config.own_member, name)) for name in ENDPOINT_NAMES]
+
+
+def test_ports_and_probes_are_those_of_the_configuration() -> None:
+    config = configs()[0]
+    ports = {one["name"]: one["containerPort"] for one in NODE["ports"]}
+    own = dict(zip(ENDPOINT_NAMES, (int(one.rpartition(":")[2]) for one in endpoints(config)), strict=True))
+    assert ports == {**own, "metrics": config.metrics.port}
+    assert config.metrics.host == "0.0.0.0"
+    assert {one["name"]: one["port"] for one in OBJECTS["Service"]["spec"]["ports"]}.items() <= ports.items()
+    assert NODE["livenessProbe"]["httpGet"] == NODE["startupProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}
+    assert NODE["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+
+
+def test_members_find_each_other_before_they_are_ready_and_are_kept_apart() -> None:
+    service = OBJECTS["Service"]
+    assert service["metadata"]["name"] == SET["serviceName"]
+    assert service["spec"]["clusterIP"] == "None" and service["spec"]["publishNotReadyAddresses"] is True
+    assert SET["podManagementPolicy"] == "Parallel"
+    budget = OBJECTS["PodDisruptionBudget"]["spec"]
+    assert budget["maxUnavailable"] == 1
+    (rule,) = POD["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    for selector in (SET["selector"], budget["selector"], rule["labelSelector"]):
+        assert selector == {"matchLabels": LABELS}
+    assert service["spec"]["selector"] == SET["template"]["metadata"]["labels"] == LABELS
+
+
+def test_volumes_hold_what_a_node_writes() -> None:
+    config = configs()[0]
+    mounts = {one["mountPath"]: one["name"] for one in NODE["volumeMounts"]}
+    volumes = {one["name"]: one for one in POD["volumes"]}
+    assert NODE["securityContext"]["readOnlyRootFilesystem"] is True
+    data = next(name for path, name in mounts.items() if config.node.data_dir.is_relative_to(path))
+    assert data in [one["metadata"]["name"] for one in SET["volumeClaimTemplates"]]
+    shared = volumes[mounts[f"/{config.aeron_dir.relative_to('/').parts[0]}/shm"]]["emptyDir"]
+    streams = LOG_STREAMS + config.node.max_replays
+    needed = BASE_MEMORY_BYTES + 3 * streams * config.cluster.log_term_length_bytes
+    assert shared["medium"] == "Memory"
+    assert int(shared["sizeLimit"].removesuffix("Mi")) * MEBIBYTE >= needed
+    assert needed <= 64 * MEBIBYTE  # what a container has where nothing is said
