@@ -48,7 +48,8 @@ def test_prometheus_of_compose_asks_every_node() -> None:
 def test_the_image_runs_as_one_who_is_nobody_else() -> None:
     users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
     assert users == ["10001"]
-    for path in (DEPLOY / "example").glob("*Dockerfile"):
+    for name in ("Dockerfile", "by-name.Dockerfile"):
+        path = DEPLOY.parent / "examples" / "image" / name
         assert re.findall(r"^USER (\S+)", path.read_text(), re.MULTILINE) == ["root", "10001"]
 
 

@@ -46,7 +46,7 @@ def image_with_wheels(engine: Engine, image: str) -> str:
     context = WORK / "wheels-image"
     shutil.rmtree(context, ignore_errors=True)
     shutil.copytree(WORK / "wheels", context / "wheels")
-    shutil.copytree(ROOT / "deploy" / "example" / "tally", context / "tally")
+    shutil.copytree(ROOT / "examples" / "image" / "tally", context / "tally")
     wheels = context / "wheels"
     run(
         sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", wheels, context / "tally"
@@ -61,7 +61,7 @@ def tally_images(engine: Engine, image_with_wheels: str) -> tuple[str, str]:
     """The example's image, and that of its next version."""
     context = WORK / "example"
     shutil.rmtree(context, ignore_errors=True)
-    shutil.copytree(ROOT / "deploy" / "example", context)
+    shutil.copytree(ROOT / "examples" / "image", context)
     project = context / "tally" / "pyproject.toml"
     text = project.read_text()
     for version in TALLY_VERSIONS:

@@ -47,13 +47,13 @@ def test_a_package_comes_with_an_image_of_its_own(engine: Engine, tally_images: 
 
 def test_a_package_is_installed_by_its_name(engine: Engine, image_with_wheels: str) -> None:
     options = ("--build-arg", f"ORDO_IMAGE={image_with_wheels}", "--build-arg", "PACKAGE=tally==1.0")
-    engine.build(ROOT / "deploy" / "example", "by-name", *options, file="by-name.Dockerfile", wheels="/wheels")
+    engine.build(ROOT / "examples" / "image", "by-name", *options, file="by-name.Dockerfile", wheels="/wheels")
     found = engine.docker(*BARE, "--entrypoint", "python3", "by-name", "-c", "import tally; print(tally.__file__)")
     assert found.startswith("/opt/ordo/")
 
 
 def test_a_package_comes_on_a_volume(engine: Engine, image: str) -> None:
-    volume = f"{ROOT / 'deploy' / 'example' / 'tally'}:/opt/services:ro"
+    volume = f"{ROOT / 'examples' / 'image' / 'tally'}:/opt/services:ro"
     found = engine.docker(
         *BARE, "-v", volume, "--entrypoint", "python3", image, "-c", "import tally; print(tally.__file__)"
     )

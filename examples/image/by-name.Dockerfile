@@ -1,6 +1,6 @@
 # A service of yours in an image: a package in a registry.
 #
-#     docker build --build-arg PACKAGE=tally==1.0 -t tally -f deploy/example/by-name.Dockerfile deploy/example
+#     docker build --build-arg PACKAGE=tally==1.0 -t tally -f examples/image/by-name.Dockerfile examples/image
 ARG ORDO_IMAGE=ordo
 FROM ${ORDO_IMAGE}
 ARG PIP_NO_INDEX=
