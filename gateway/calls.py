@@ -11,7 +11,7 @@ from gateway.settings import GatewaySettings
 from gateway.statuses import status_of
 from runtime.errors import ClusterTimeoutError, OrdoError
 
-MARGIN_S = 0.05
+MARGIN_S = 0.25
 """The answer that a deadline is about to pass must reach the caller before it does."""
 AUTHORIZATION = "authorization"
 BEARER = "bearer "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from cluster.client.settings import ClientSettings
 from runtime.errors import ConfigurationError
 
+LISTEN = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
 MESSAGE_BYTES_MAX = 4 << 20
 """The longest gRPC message, which is gRPC's own default; the cluster's limit of one payload is lower."""
 
@@ -49,6 +51,9 @@ class GatewaySettings:
     def __post_init__(self) -> None:
         if not self.endpoints:
             raise ConfigurationError("endpoints: name the members of the cluster as host:port")
+        found = LISTEN.fullmatch(self.listen)
+        if found is None or int(found[1]) > 65_535:
+            raise ConfigurationError(f"--listen {self.listen}: must be host:port, with a port of 0 to 65535")
         if bool(self.certificate) != bool(self.key):
             raise ConfigurationError("TLS needs both: a certificate and its key")
         if self.client_ca and not self.certificate:

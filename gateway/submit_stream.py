@@ -95,7 +95,6 @@ class _Stream:
         """Takes requests for as long as there is room for them."""
         try:
             async for batch in batches:
-                self._identity = batch.identity or self._identity
                 problem = self._check(batch)
                 if problem:
                     self._problem = grpc.StatusCode.INVALID_ARGUMENT, problem
@@ -111,6 +110,7 @@ class _Stream:
             self.changed.set()
 
     def _check(self, batch: Any) -> str:
+        self._identity = self._identity or batch.identity
         problem = check_identity(self._identity)
         if batch.identity not in (b"", self._identity):
             return "a stream has one identity: open another stream for another one"

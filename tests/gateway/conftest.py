@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,3 +95,28 @@ def start_gateway(tmp_path: Path) -> Iterator[StartGateway]:
     for gateway in started:
         if gateway.process.poll() is None:
             gateway.kill()
+
+
+GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
+
+
+@pytest.fixture(scope="session")
+def grpcurl() -> str:
+    """A gRPC client in Go that knows nothing of Ordo; built the first time, which takes minutes."""
+    path = ROOT / "build" / "go" / "grpcurl"
+    if path.exists():
+        return str(path)
+    if shutil.which("go") is None:
+        pytest.skip("go is not installed: grpcurl is built with it")
+    environment = {**os.environ, "GOBIN": str(path.parent), "GOFLAGS": "-mod=mod"}
+    done = subprocess.run(
+        ["go", "install", GRPCURL],
+        cwd="/",
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=540,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return str(path)

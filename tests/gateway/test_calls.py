@@ -1,0 +1,238 @@
+"""Every call of a gateway, and how it is refused, in front of one cluster that asks for tokens."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from cluster.module.tokens import hash_token
+from deploy.launcher import LocalCluster
+from service_api import ordo_pb2 as pb
+from service_api import ordo_pb2_grpc
+from tests.gateway.conftest import BANK, GatewayProcess, sequencer_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+ADD = b'{"add": 1}'
+TIMEOUT_S = 20.0
+TRADER, RIVAL, OPERATOR = ("t" * 40, "r" * 40, "o" * 40)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    tokens = [
+        {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries"]},
+        {"principal": "rival", "hash": hash_token(RIVAL), "roles": ["ingress", "queries"]},
+        {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator"]},
+    ]
+    root = tmp_path_factory.mktemp("calls")
+    with LocalCluster(BANK, root=root / "cluster", tables={"tokens": tokens}, member_count=3) as started:
+        started.await_leader(60)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def gateway(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    log_path = tmp_path_factory.mktemp("gateway") / "gateway.log"
+    options = ("--stream-requests-max", "8", "--requests-max", "16", "--sessions-max", "3")
+    started = GatewayProcess(cluster, log_path, *options)
+    yield started
+    started.kill()
+
+
+@pytest.fixture
+def channel(gateway: GatewayProcess) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(gateway.address) as opened:
+        yield opened
+
+
+def shown(token: str) -> dict[str, Any]:
+    """What a call says of who makes it, and until when."""
+    return {"metadata": [("authorization", f"Bearer {token}")], "timeout": TIMEOUT_S}
+
+
+def request(identity: bytes, number: int, payload: bytes = ADD, **more: Any) -> pb.SubmitRequest:
+    return pb.SubmitRequest(identity=identity, number=number, payload=payload, **more)
+
+
+def test_who_shows_no_token_or_a_wrong_one_is_nobody(channel: grpc.Channel) -> None:
+    for metadata in ([], [("authorization", "Bearer " + "x" * 40)]):
+        with pytest.raises(grpc.RpcError) as refused:
+            sequencer_of(channel).Submit(request(os.urandom(16), 1), metadata=metadata, timeout=TIMEOUT_S)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_an_identity_belongs_to_the_principal_of_the_token(channel: grpc.Channel) -> None:
+    identity = os.urandom(16)
+    sequencer_of(channel).Submit(request(identity, 1), **shown(TRADER))
+    with pytest.raises(grpc.RpcError) as refused:
+        sequencer_of(channel).Submit(request(identity, 2), **shown(RIVAL))
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_a_refusal_of_the_service_has_its_text_and_its_position(channel: grpc.Channel) -> None:
+    identity = os.urandom(16)
+    with pytest.raises(grpc.RpcError) as refused:
+        sequencer_of(channel).Submit(request(identity, 1, b'{"add": -1}'), **shown(TRADER))
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert refused.value.details() == "the account has 0"
+    assert int(dict(refused.value.trailing_metadata())["ordo-log-position"]) > 0
+    after = sequencer_of(channel).Submit(request(identity, 2), **shown(TRADER))
+    assert json.loads(after.payload)["balance"] == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"identity": b"short", "number": 1}, "identity of 5 bytes: must be 16"),
+        ({"identity": b"i" * 16, "number": 0}, "number=0"),
+        ({"identity": b"i" * 16, "number": 3, "confirmed": 3}, "confirmed=3: must be below number=3"),
+        ({"identity": b"i" * 16, "number": 1, "identity_position": -5}, "identity_position=-5"),
+        ({"identity": b"i" * 16, "number": 1, "payload": bytes(200_000)}, "payload of 200000 bytes"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_said(channel: grpc.Channel, wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        sequencer_of(channel).Submit(pb.SubmitRequest(**wrong), **shown(TRADER))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert words in refused.value.details()
+
+
+def test_a_gap_is_said_before_the_deadline_passes(channel: grpc.Channel) -> None:
+    identity = os.urandom(16)
+    with pytest.raises(grpc.RpcError) as refused:
+        late = {**shown(TRADER), "timeout": 2.0}
+        sequencer_of(channel).Submit(request(identity, 3), **late)
+    assert refused.value.code() is grpc.StatusCode.OUT_OF_RANGE
+    assert "number 2 is missing" in refused.value.details() or "number 1 is missing" in refused.value.details()
+
+
+def test_an_identity_says_how_far_it_is(channel: grpc.Channel) -> None:
+    identity = os.urandom(16)
+    sequencer = sequencer_of(channel)
+    opened = sequencer.OpenIdentity(pb.OpenIdentityRequest(identity=identity), **shown(TRADER))
+    assert (opened.number, opened.confirmed) == (0, 0) and opened.payload_bytes_max > 10_000
+    known = {"identity_position": opened.identity_position}
+    answer = sequencer.Submit(request(identity, 1, **known), **shown(TRADER))
+    assert answer.identity_position == opened.identity_position
+    sequencer.Submit(request(identity, 2, confirmed=1, **known), **shown(TRADER))
+    again = sequencer.OpenIdentity(pb.OpenIdentityRequest(identity=identity), **shown(TRADER))
+    assert (again.number, again.confirmed) == (2, 1)
+    with pytest.raises(grpc.RpcError) as refused:
+        sequencer.Submit(request(identity, 3, identity_position=opened.identity_position + 64), **shown(TRADER))
+    assert refused.value.code() is grpc.StatusCode.ABORTED
+
+
+def test_a_stream_answers_in_order_and_goes_on_after_a_refusal(channel: grpc.Channel) -> None:
+    identity = os.urandom(16)
+    batches = [
+        pb.SubmitBatch(identity=identity, number=1, payloads=[ADD, b'{"add": -5}']),
+        pb.SubmitBatch(number=3, payloads=[ADD] * 8, confirmed=2),
+        *(pb.SubmitBatch(number=number, payloads=[ADD], confirmed=2) for number in range(11, 60)),
+    ]
+    answers = [
+        one for batch in sequencer_of(channel).SubmitStream(iter(batches), **shown(TRADER)) for one in batch.answers
+    ]
+    assert [one.number for one in answers] == list(range(1, 60))
+    assert (answers[1].outcome, answers[1].payload) == (pb.Answer.REJECTED, b"the account has 1")
+    assert json.loads(answers[-1].payload)["balance"] == 58
+
+
+def test_a_stream_has_one_identity_and_batches_of_a_bounded_length(channel: grpc.Channel) -> None:
+    first = pb.SubmitBatch(identity=b"s" * 16, number=1, payloads=[ADD])
+    for batch, words in (
+        (pb.SubmitBatch(identity=b"z" * 16, number=2, payloads=[ADD]), "one identity"),
+        (pb.SubmitBatch(number=2, payloads=[ADD] * 9), "batch of 9 payloads: at most 8"),
+    ):
+        with pytest.raises(grpc.RpcError) as refused:
+            list(sequencer_of(channel).SubmitStream(iter([first, batch]), **shown(TRADER)))
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT and words in refused.value.details()
+
+
+def test_more_unary_calls_than_may_be_under_way_are_refused(channel: grpc.Channel) -> None:
+    sequencer, identity = sequencer_of(channel), os.urandom(16)
+    soon = {**shown(TRADER), "timeout": 4.0}
+    waiting = [sequencer.Submit.future(request(identity, number), **soon) for number in range(2, 30)]
+    codes = [one.code() for one in waiting if isinstance(one.exception(timeout=TIMEOUT_S), grpc.RpcError)]
+    assert len(codes) == 28 and codes.count(grpc.StatusCode.RESOURCE_EXHAUSTED) == 12, codes
+
+
+def test_queries_are_answered_with_their_position(channel: grpc.Channel) -> None:
+    sequencer, identity = sequencer_of(channel), os.urandom(16)
+    executed = sequencer.Submit(request(identity, 1), **shown(TRADER))
+    asked = sequencer.Query(pb.QueryRequest(), **shown(TRADER))
+    assert asked.log_position >= executed.log_position
+    assert json.loads(asked.payload)[0][identity.hex()] == 1
+    stale = pb.QueryRequest(consistency=pb.QueryRequest.STALE, member_id=1, min_position=executed.log_position)
+    assert json.loads(sequencer.Query(stale, **shown(TRADER)).payload)[0][identity.hex()] == 1
+
+
+def test_the_log_is_followed_from_a_position_and_filtered(channel: grpc.Channel) -> None:
+    sequencer, identity = sequencer_of(channel), os.urandom(16)
+    first = sequencer.Submit(request(identity, 1), **shown(TRADER))
+    last = sequencer.Submit(request(identity, 2), **shown(TRADER))
+    wanted = pb.SubscribeRequest(kinds=["request"], until_position=last.log_position)
+    entries = [one for batch in sequencer.Subscribe(wanted, **shown(TRADER)) for one in batch.entries]
+    mine = [one for one in entries if one.identity_position == first.identity_position]
+    assert [(one.number, one.payload, one.position) for one in mine] == [
+        (1, ADD, first.log_position),
+        (2, ADD, last.log_position),
+    ]
+    assert {one.kind for one in entries} == {"request"}
+    later = pb.SubscribeRequest(from_position=first.log_position, until_position=last.log_position)
+    found = [one for batch in sequencer.Subscribe(later, **shown(TRADER)) for one in batch.entries]
+    assert found[-1].position == last.log_position and min(one.position for one in found) > first.log_position
+
+
+def test_a_subscription_is_for_whom_the_cluster_lets_in(channel: grpc.Channel) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        next(sequencer_of(channel).Subscribe(pb.SubscribeRequest(), timeout=TIMEOUT_S))
+    assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    with pytest.raises(grpc.RpcError) as unknown:
+        next(sequencer_of(channel).Subscribe(pb.SubscribeRequest(kinds=["nothing"]), **shown(TRADER)))
+    assert unknown.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_operators_give_orders_and_others_do_not(channel: grpc.Channel, cluster: LocalCluster) -> None:
+    administration: Any = ordo_pb2_grpc.AdministrationStub(channel)  # type: ignore[no-untyped-call]
+    members = administration.Status(pb.StatusRequest(), **shown(OPERATOR)).members
+    (leader,) = [one.member_id for one in members if one.is_leader]
+    assert [one.member_id for one in members] == [0, 1, 2]
+    administration.TakeSnapshot(pb.TakeSnapshotRequest(), **shown(OPERATOR))
+    administration.Suspend(pb.SuspendRequest(), **shown(OPERATOR))
+    administration.Resume(pb.ResumeRequest(), **shown(OPERATOR))
+    target = (leader + 1) % 3
+    administration.TransferLeadership(pb.TransferLeadershipRequest(member_id=target), **shown(OPERATOR))
+    assert cluster.await_leader() == target
+    with pytest.raises(grpc.RpcError) as refused:
+        administration.TakeSnapshot(pb.TakeSnapshotRequest(), **shown(TRADER))
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_it_serves_while_a_leader_answers(channel: grpc.Channel) -> None:
+    checked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S)
+    assert checked.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.timeout(600)
+def test_grpcurl_finds_the_contract_by_reflection(gateway: GatewayProcess, grpcurl: str) -> None:
+    def call(*words: str) -> str:
+        done = subprocess.run([grpcurl, "-plaintext", *words], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    assert {"ordo.v1.Sequencer", "ordo.v1.Administration", "grpc.health.v1.Health"} <= set(
+        call(gateway.address, "list").split()
+    )
+    asked = {"identity": base64.b64encode(os.urandom(16)).decode(), "number": 1, "payload": "eyJhZGQiOiAxfQ=="}
+    words = ("-H", f"authorization: Bearer {TRADER}", "-d", json.dumps(asked), gateway.address)
+    answer = json.loads(call(*words, "ordo.v1.Sequencer/Submit"))
+    assert answer == json.loads(call(*words, "ordo.v1.Sequencer/Submit"))
+    assert int(answer["log_position"]) == json.loads(base64.b64decode(answer["payload"]))["position"]
