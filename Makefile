@@ -57,10 +57,11 @@ build/.demo: .venv/.core $(SOURCES)
 
 verify: build .venv/.all ## check style, types and the rules of the house; writes nothing
 	@status=0; \
+	$(BIN)/mypy & types=$$!; \
 	$(BIN)/ruff check . || status=1; \
 	$(BIN)/ruff format --check . || status=1; \
-	$(BIN)/mypy || status=1; \
 	$(BIN)/python -m tools.verify || status=1; \
+	wait $$types || status=1; \
 	exit $$status
 
 fix: build ## format and repair what can be repaired
