@@ -44,6 +44,7 @@ class Backup:
         self._client = client
         self._given = list(addresses)
         self._addresses = list(addresses)
+        self._remembered: list[str] = []
         self._credentials = credentials
         self._interval_ns = round(interval_s * SECOND_NS)
         self._report = report
@@ -168,8 +169,8 @@ class Backup:
         """The addresses of the members, those given first that are none of them."""
         found = [one.ingress for one in answer.members]
         addresses = [*found, *(one for one in self._given if one not in found)]
-        if addresses != self._addresses:
-            self._addresses = addresses
+        if addresses != self._remembered:
+            self._remembered = self._addresses = addresses
             self._folder.write_cluster({"endpoints": addresses})
 
     def _take_snapshot(self, copy: SnapshotCopy, now_ns: int) -> None:
