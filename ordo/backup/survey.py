@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cluster.wire.app_version import NO_VERSION
+from runtime.errors import ArchiveError
 from sequencer.entries import EntryKind, LogEntry, decode_entry
 
 if TYPE_CHECKING:
     from archive.reader import RecordedMessage
     from cluster.module.snapshots import ModuleSnapshot
+
+
+STAMPED = (EntryKind.MESSAGE, EntryKind.SESSION_OPEN, EntryKind.SESSION_CLOSE, EntryKind.TIMER)
+"""Entries that say in which term their leader appended them."""
 
 
 @dataclass
@@ -53,13 +58,23 @@ class Survey:
         return self.app_versions[-1] if self.app_versions else NO_VERSION
 
     def add(self, message: RecordedMessage) -> None:
-        """The next record. Raises DecodeError."""
+        """The next record. Raises DecodeError; ArchiveError for one that does not follow the others: a stretch that was
+        begun with one cluster and continued with another looks like that."""
         self.position = message.position
         entry = decode_entry(message.position, message.payload)
         if entry is not None:
+            self._check_term(entry)
             self.timestamp = max(self.timestamp, entry.timestamp)
             if entry.kind is not EntryKind.MESSAGE:
                 self._note(entry)
+
+    def _check_term(self, entry: LogEntry) -> None:
+        term_id = self.terms[-1][0] if self.terms else entry.leadership_term_id
+        if entry.kind in STAMPED and entry.leadership_term_id != term_id:
+            raise ArchiveError(
+                f"the record that ends at position {entry.position} is of term {entry.leadership_term_id}, within term"
+                f" {term_id}: this is not the log of one cluster; restore to a position before it"
+            )
 
     def _note(self, entry: LogEntry) -> None:
         if entry.kind is EntryKind.NEW_TERM:

@@ -69,10 +69,14 @@ class Backup:
 
     def await_log(self, position: int) -> int:
         """Waits until the log is there up to a position; the id of its recording."""
-        while True:
-            recording_id, reached = map(int, self.peer.await_line("live"))
-            if reached >= position:
-                return recording_id
+        told = [line.split(" ")[1:] for line in self.peer.said if line.startswith("live ")]
+        while not told or int(told[-1][1]) < position:
+            told.append(self.peer.await_line("live"))
+        return int(told[-1][0])
+
+    def updated(self) -> list[str]:
+        """The snapshots that its recording log has after the next change."""
+        return self.peer.await_line("updated")
 
     def payloads(self, recording_id: int) -> list[bytes]:
         return payloads(self.archive, recording_id)
@@ -83,7 +87,7 @@ def payloads(address: str, recording_id: int, until: int | None = None) -> list[
     with ArchiveClient.connect(address) as archive:
         end = archive.max_recorded_position(recording_id) if until is None else until
         start = archive.start_position(recording_id)
-        return [message.payload for message in archive.replay(recording_id, start, end - start)]
+        return [message.payload for message in archive.replay(recording_id, position=start, length=end - start)]
 
 
 def committed(cluster: LocalCluster, member_id: int) -> tuple[str, int, int]:
@@ -110,7 +114,7 @@ def test_log_and_snapshots_are_copied_and_followed(
     backup = Backup(java, cluster, shm_path / "backup")
     member_id, members, offered = map(int, backup.peer.await_line("response"))
     assert (members, offered) == (3, 2)
-    updated = dict(reversed(one.split("@")) for one in backup.peer.await_line("updated"))
+    updated = {name: recording_id for recording_id, _, name in (one.partition("@") for one in backup.updated())}
     address, log_id, end = committed(cluster, member_id)
     copied = backup.await_log(end)
     assert backup.payloads(copied)[: len(payloads(address, log_id, end))] == payloads(address, log_id, end)

@@ -1,0 +1,93 @@
+"""What a restored cluster is made by: the records of a log up to a position or a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from archive.reader import RecordedMessage
+from cluster.wire import codecs, ordo_codecs
+from ordo.backup.restore import parse_time
+from ordo.backup.survey import Survey
+from runtime.errors import ArchiveError, ConfigurationError
+
+LENGTH = 96
+
+
+def log(*records: bytes) -> list[RecordedMessage]:
+    return [RecordedMessage(record, LENGTH * number, LENGTH * (number + 1), 0) for number, record in enumerate(records)]
+
+
+def term(term_id: int, base: int, timestamp: int = 0, app_version: int = 1) -> bytes:
+    fields: dict[str, Any] = {"leadership_term_id": term_id, "term_base_log_position": base, "timestamp": timestamp}
+    return codecs.NEW_LEADERSHIP_TERM_EVENT.encode(app_version=app_version, **fields)
+
+
+def message(term_id: int, timestamp: int) -> bytes:
+    fields = {"leadership_term_id": term_id, "cluster_session_id": 7, "timestamp": timestamp}
+    return codecs.SESSION_MESSAGE_HEADER.encode(**fields) + b"payload"
+
+
+def opened(term_id: int, session_id: int) -> bytes:
+    return codecs.SESSION_OPEN_EVENT.encode(leadership_term_id=term_id, cluster_session_id=session_id, timestamp=5)
+
+
+def closed(term_id: int, session_id: int) -> bytes:
+    return codecs.SESSION_CLOSE_EVENT.encode(leadership_term_id=term_id, cluster_session_id=session_id, timestamp=6)
+
+
+def version(app_version: int) -> bytes:
+    return ordo_codecs.VERSION_EVENT.encode(leadership_term_id=0, timestamp=7, app_version=app_version, member_id=0)
+
+
+def skip(position: int) -> bytes:
+    return ordo_codecs.SKIP_EVENT.encode(
+        leadership_term_id=0, timestamp=8, skipped_position=position, member_id=0, text=b""
+    )
+
+
+def test_terms_sessions_and_time_up_to_a_position() -> None:
+    records = log(term(0, 0), opened(0, 1), opened(0, 2), closed(0, 1), term(3, 4 * LENGTH, 9), message(3, 20))
+    survey = Survey(0)
+    assert survey.advance(records, 5 * LENGTH)
+    assert survey.terms == [(0, 0), (3, 4 * LENGTH)]
+    assert survey.sessions == {2}
+    assert survey.timestamp == 9
+    assert survey.app_versions == [1]
+
+
+def test_no_record_ends_there() -> None:
+    survey = Survey(0)
+    assert not survey.advance(log(term(0, 0), message(0, 1), message(0, 2)), 2 * LENGTH - 32)
+    assert survey.position == LENGTH
+
+
+def test_a_time_is_proven_by_what_is_later() -> None:
+    records = log(term(0, 0, 1), message(0, 10), message(0, 10), message(0, 11))
+    survey = Survey(0)
+    assert survey.advance_to_time(records, 10)
+    assert survey.position == 3 * LENGTH
+    assert not Survey(0).advance_to_time(records, 11), "there may have been more of this time"
+
+
+def test_versions_that_were_left_out_do_not_count() -> None:
+    survey = Survey(0)
+    assert survey.advance(log(term(0, 0), version(2), version(3), skip(3 * LENGTH)), 4 * LENGTH)
+    assert survey.app_versions == [1, 2]
+    assert survey.app_version == 2
+
+
+def test_the_logs_of_two_clusters_are_told_apart() -> None:
+    with pytest.raises(ArchiveError, match="not the log of one cluster"):
+        Survey(0).advance(log(term(0, 0), message(0, 1), message(1_050_000, 2)), 3 * LENGTH)
+
+
+@pytest.mark.parametrize("text", ["2026-03-01T12:00:00", "now", "", "12:00", "-5", "1e3"])
+def test_times_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="--time"):
+        parse_time(text)
+
+
+def test_times() -> None:
+    assert parse_time("1772366400000") == parse_time("2026-03-01T12:00:00Z") == parse_time("2026-03-01T13:00:00+01:00")
