@@ -118,11 +118,15 @@ class BackupQueries:
         table, values = found
         if table is codecs.BACKUP_QUERY:
             self._on_query(values, host_of(source_identity), now_ms)
-        elif table is codecs.CHALLENGE_RESPONSE and self._authenticator is not None and self._is_known(values):
-            self._authenticator.on_challenge_response(values.cluster_session_id, values.encoded_credentials, now_ms)
+        elif table is codecs.CHALLENGE_RESPONSE and self._authenticator is not None:
+            self._on_challenge_response(values, self._authenticator, now_ms)
 
-    def _is_known(self, values: Any) -> bool:
-        return any(one.session_id == values.cluster_session_id for one in self._queries)
+    def _on_challenge_response(self, values: Any, authenticator: Authenticator, now_ms: int) -> None:
+        """What is answered from here on is this message, by its correlation id."""
+        for query in self._queries:
+            if query.session_id == values.cluster_session_id:
+                query.correlation_id = values.correlation_id
+                authenticator.on_challenge_response(query.session_id, values.encoded_credentials, now_ms)
 
     def _on_query(self, values: Any, host: str, now_ms: int) -> None:
         if any((one.host, one.correlation_id) == (host, values.correlation_id) for one in self._queries):

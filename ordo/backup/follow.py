@@ -71,7 +71,19 @@ class Backup:
             return False
         offered = self._answer.snapshot
         has_snapshot = offered is None or self._newest_position >= offered.log_position
-        return has_snapshot and self._log.position >= max(self._log.end_position, self._newest_position)
+        return (
+            has_snapshot
+            and self._has_start
+            and self._log.position >= max(self._log.end_position, self._newest_position)
+        )
+
+    @property
+    def _has_start(self) -> bool:
+        """A cluster could start from the newest stretch: it is the beginning of the log, or has a snapshot within."""
+        if self._log is None or self._log.recording_id is None:
+            return False
+        start = self._folder.archive.descriptor(self._log.recording_id).start_position
+        return start == 0 or start <= self._newest_position <= self._log.position
 
     @property
     def _newest_position(self) -> int:
@@ -91,6 +103,8 @@ class Backup:
         if now_ns >= self._status_ns:
             self._status_ns = now_ns + STATUS_INTERVAL_NS
             self._folder.write_status(self.status())
+            if self._answer is not None and not self._has_start:
+                self._due_ns = min(self._due_ns, now_ns)  # the member's log has begun anew since it was asked
         return work_count
 
     def _work_query(self, now_ns: int) -> int:

@@ -26,6 +26,7 @@ class Member:
         self.driver = Driver()
         self.invalid: list[str] = []
         self.described: list[int] = []
+        self.answered: list[int] = []
         self.response: bytes | None = RESPONSE
         ids = count(100)
         self.queries = BackupQueries(self, cast(Any, self.driver), gate, lambda: next(ids))
@@ -36,6 +37,7 @@ class Member:
 
     def describe_backup(self, correlation_id: int, log_position: int) -> bytes | None:
         self.described.append(log_position)
+        self.answered.append(correlation_id)
         return self.response
 
     def ask(self, correlation_id: int = 7, channel: str = "aeron:udp?endpoint=1.2.3.4:4040", **fields: Any) -> None:
@@ -180,9 +182,12 @@ def test_an_authenticator_may_challenge(answer: bytes, is_let_in: bool) -> None:
     assert found[0] is codecs.CHALLENGE
     assert found[1].encoded_challenge == b"prove it"
     response = codecs.CHALLENGE_RESPONSE.encode(
-        correlation_id=7, cluster_session_id=found[1].cluster_session_id, encoded_credentials=answer
+        correlation_id=8, cluster_session_id=found[1].cluster_session_id, encoded_credentials=answer
     )
     member.queries.on_message(response, SOURCE, member.now_ms)
     member.work()
     last = member.sent()[-1]
-    assert (last == RESPONSE) if is_let_in else refusal_of(last)
+    if is_let_in:
+        assert (last, member.answered) == (RESPONSE, [8]), "the message that was sent last is answered"
+    else:
+        assert refusal_of(last).correlation_id == 8
