@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cluster.module.authentication import Authenticator, Right, SessionProxy
     from cluster.wire.codecs import EventCode
     from pipeline.local import read as read
+    from sequencer.consumer import Consumer
     from sequencer.entries import EntryKind, LogEntry
     from sequencer.reader import LogReader
     from service_api.native import Header, NativeClusteredService, NativeSession
@@ -71,6 +72,7 @@ __all__ = [
     "Cluster",
     "ClusterClient",
     "ClusteredService",
+    "Consumer",
     "EntryKind",
     "EventCode",
     "HandedOver",
@@ -124,6 +126,7 @@ _HOMES = {
     "Cluster": "service_api.service",
     "ClusterClient": "cluster.client",
     "ClusteredService": "service_api.service",
+    "Consumer": "sequencer.consumer",
     "EntryKind": "sequencer.entries",
     "EventCode": "cluster.wire.codecs",
     "HandedOver": "cluster.client",

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster.container.cluster import ContainerCluster
+from cluster.container.consumers import ContainerConsumers
 from cluster.container.control import ContainerControl
 from cluster.container.egress import EgressPublications
 from cluster.container.loop import ContainerLoop, ContainerSession
@@ -104,6 +105,8 @@ class ServiceContainer(ContainerLoop):
     _now_ns = 0
     _egress_deadline_ns = 0
     _record_bytes_max = 0
+    _record = b""
+    """The record that is executed, where it is no message."""
     _continuation: Callable[[], None] | None = None
     _termination: tuple[int, bool] | None = None
     _log_recording: Counter | None = None
@@ -130,7 +133,7 @@ class ServiceContainer(ContainerLoop):
         self.set_egress(EgressBuffers(self.encode_gap, egress_buffer_bytes, egress_buffer_total_bytes))
         self.cluster = ContainerCluster(self, member_id)
         self.records = RecordOrders(self)
-        self.numbers = MessageNumbers()
+        self.numbers, self.consumers = MessageNumbers(), ContainerConsumers(self)
         self.versions = VersionSwitch(self, versions, service_id)
         self._started = False
         self.state = ContainerState.AWAITING
@@ -166,6 +169,7 @@ class ServiceContainer(ContainerLoop):
             codecs.SESSION_CLOSE_EVENT: self._on_session_close,
             ordo_codecs.OPEN_IDENTITY: self._on_open_identity,
             ordo_codecs.MESSAGE_MARK: self._on_message_mark,
+            ordo_codecs.CONSUMER_COMMAND: lambda values, position: self.consumers.on_command(self._record, position),
             codecs.TIMER_EVENT: self._on_timer,
             codecs.CLUSTER_ACTION_REQUEST: self._on_action,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
@@ -237,6 +241,7 @@ class ServiceContainer(ContainerLoop):
         if self._snapshot is not None:
             work_count += self._await_snapshot()
         work_count += self.queries.work(now_ns)
+        self.consumers.work(now_ns)
         if not self.follows:
             work_count += self._follow_log()
         if not self.hold:
@@ -316,6 +321,7 @@ class ServiceContainer(ContainerLoop):
                 session.encoded_principal,
             )
         self.numbers.restore(snapshot.numbers, self.sessions)
+        self.consumers.table.restore(snapshot.consumers)
 
     def _follow_log(self) -> int:
         """Opens the log once the node records it: 1 when it did."""
@@ -346,6 +352,7 @@ class ServiceContainer(ContainerLoop):
         table, values = found
         handler = self._handlers.get(table)
         if handler is not None:
+            self._record = record
             self.set_log_state(position, values.timestamp, self.leadership_term_id)
             handler(values, position)
 
@@ -362,6 +369,7 @@ class ServiceContainer(ContainerLoop):
             self.on_unknown_session(event.cluster_session_id)
             return
         self.numbers.close(session)
+        self.consumers.close(session.id, position)
         self._egress.disconnect(session)
         self.invoke("on_session_close", True, session, event.timestamp, CloseReason(event.close_reason))
 
@@ -534,6 +542,7 @@ class ServiceContainer(ContainerLoop):
             tuple(self.cluster.timers.snapshot()),
             tuple(self.requests.snapshot()),
             tuple(self.numbers.snapshot(self.sessions)),
+            tuple(self.consumers.table.snapshot()),
         )
         messages = list(container_snapshot.encode(state))
         writer = service_snapshot.SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)

@@ -17,13 +17,15 @@ class Right(Flag):
     """Ask the service what takes no log entry."""
     ADMINISTRATION = auto()
     """Ask for a snapshot (AdminRequest), where `admin_requests` allows it at all."""
+    CONSUMERS = auto()
+    """Be a member of durable consumers, and look at them; pausing, moving and removing them needs ADMINISTRATION."""
     OPERATOR = auto()
     """Look into members and give them orders, as `ordo cluster ... --endpoints` does: also to end the cluster."""
     LOG = auto()
     """Copy the log and the snapshots, as `ordo backup` does."""
 
 
-EVERYTHING = Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION | Right.LOG
+EVERYTHING = Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION | Right.LOG | Right.CONSUMERS
 """All that a client needs. The operator's right is given by name only."""
 
 

@@ -13,6 +13,7 @@ from runtime.config import DurationNs, Settings, SizeBytes
 
 SECOND_NS = 1_000_000_000
 MEBIBYTE = 1024 * 1024
+GIBIBYTE = 1024 * MEBIBYTE
 TERM_LENGTH_MIN, TERM_LENGTH_MAX = 64 * 1024, 1024 * MEBIBYTE
 
 
@@ -168,6 +169,10 @@ class RetentionSettings(Settings):
     )
     patience_seconds: Annotated[int, Field(ge=0)] = Field(
         default=30, description="The log waits so long for what a member lacks that is silent."
+    )
+    consumer_bytes: SizeBytes = Field(
+        default=GIBIBYTE,
+        description="So much of the log's end waits for durable consumers that have not read it; what is older goes.",
     )
 
 

@@ -25,16 +25,17 @@ NULL_VALUE = -1
 @dataclass(frozen=True)
 class RetentionPolicy:
     """`snapshots_kept`: so many of the newest. The log goes only where `log_bytes` or `log_ns` is given: at least so
-    much of it is kept, of both where both are."""
+    much of it is kept, of both where both are. `consumer_bytes`: so much of it waits for durable consumers."""
 
     snapshots_kept: int
     log_bytes: int | None = None
     log_ns: int | None = None
+    consumer_bytes: int = 0
 
     @classmethod
     def of(cls, snapshots_kept: int, settings: RetentionSettings) -> RetentionPolicy:
         log_ns = None if settings.seconds is None else settings.seconds * SECOND_NS
-        return cls(snapshots_kept, settings.bytes, log_ns)
+        return cls(snapshots_kept, settings.bytes, log_ns, settings.consumer_bytes)
 
     @property
     def purges_log(self) -> bool:
@@ -53,6 +54,10 @@ class RetentionPolicy:
             bound = min(bound, max(older, default=0))
         return max(0, bound)
 
+    def find_held(self, held_position: int, commit_position: int) -> int:
+        """Returns the position from where on the log waits for a durable consumer that has read up to a position."""
+        return max(held_position, commit_position - self.consumer_bytes, 0)
+
 
 class Retention:
     """Applies the policy to one member's disk."""
@@ -61,6 +66,8 @@ class Retention:
         self._policy = policy
         self._archive = archive
         self._shelf = shelf
+        self.held_position = NULL_VALUE
+        """A durable consumer has read up to here; -1: there is none."""
 
     def remove_snapshots(self, agreed_position: int, needed_position: int | None) -> int:
         """Deletes snapshots that are neither among the newest few, nor needed by others: how many."""
@@ -76,6 +83,8 @@ class Retention:
         """Returns the position below which nobody needs the log."""
         bound = self._policy.find_bound(self._shelf.valid(), commit_position, cluster_time_ms)
         bound = min(bound, agreed_position)
+        if self.held_position != NULL_VALUE:
+            bound = min(bound, self._policy.find_held(self.held_position, commit_position))
         return bound if needed_position is None else min(bound, needed_position)
 
     def purge_log(self, recording_id: int, bound: int) -> int:

@@ -78,7 +78,8 @@ cdef class Sequencer:
     cdef int _poll_ingress_image(self, Image image, Assembler assembler, int64_t cluster_time) except -1
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
-    cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time) except -1
+    cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time,
+                       bint was_admitted=*) except -1
     cdef bint _take_positions(self, const Fragment* fragment, int32_t member_id, int64_t now_ns) noexcept nogil
     cpdef int tell_commit(self, int64_t now_ns) except -1
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1

@@ -31,6 +31,7 @@ from cluster.wire.layout cimport (
     SESSION_MESSAGE_HEADER_ID,
     MESSAGE_MARK_ID,
     MESSAGE_MARK_NUMBER,
+    CONSUMER_COMMAND_ID,
     is_for_container,
     is_of_operator,
     is_query,
@@ -433,15 +434,19 @@ cdef class Sequencer:
         """A message of Ordo's own for the container. Of a mark the Python half hears, to tell when it is committed."""
         cdef const uint8_t* data = fragment.payload
         cdef int taken
+        cdef bint is_command = ordo_template_id(data, fragment.length_bytes) == CONSUMER_COMMAND_ID
+        if is_command and not self.module.sessions.admits_command(
+                image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes)):
+            return 1
         self._appended_position = 0
-        taken = self._sequence(image, data, fragment.length_bytes, cluster_time)
+        taken = self._sequence(image, data, fragment.length_bytes, cluster_time, is_command)
         if self._appended_position and ordo_template_id(data, fragment.length_bytes) == MESSAGE_MARK_ID:
             self.module.on_message_mark(ordo_get_i64(data + SESSION_HEADER_SESSION_ID),
                                         ordo_get_i64(data + MESSAGE_MARK_NUMBER), self._appended_position)
         return taken
 
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,
-                       int64_t cluster_time) except -1:
+                       int64_t cluster_time, bint was_admitted=False) except -1:
         """Appends a client's message behind the message header that is in `_header` already."""
         cdef int64_t session_id, slot, position
         cdef int attempt
@@ -454,6 +459,8 @@ cdef class Sequencer:
             return 1
         if self.sessions.owners[slot] == UNCLAIMED:
             self.sessions.owners[slot] = image.correlation_id
+        elif self.sessions.owners[slot] == MUTE and was_admitted:
+            pass
         elif self.sessions.owners[slot] == MUTE:
             self.module.on_invalid_request("ingress: a message of a client that has no right to send any")
             return 1

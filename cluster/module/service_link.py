@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from runtime.sbe import Message
     from transport.client import TransportClient
 
-SERVICE_REPORTS = (ordo_codecs.SERVICE_FAILURE, ordo_codecs.SERVICE_VERSIONS, ordo_codecs.SERVICE_LACK)
+SERVICE_REPORTS = (
+    ordo_codecs.SERVICE_FAILURE,
+    ordo_codecs.SERVICE_VERSIONS,
+    ordo_codecs.SERVICE_LACK,
+    ordo_codecs.CONSUMERS_HOLD,
+)
 
 
 class ServiceHandler(Protocol):

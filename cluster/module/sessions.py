@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cluster.module.authentication import EVERYTHING, Right
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import CloseReason, EventCode
+from cluster.wire.consumer_codec import ADMINISTRATION, ConsumerStatus, encode_answer, refuse_command
 from cluster.wire.counter_types import CounterType
 from cluster.wire.members import host_of
-from runtime.errors import OrdoError, RegistrationError
+from runtime.errors import DecodeError, OrdoError, RegistrationError
 from transport.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
@@ -257,6 +258,24 @@ class OpenSessions:
         if session is None or session.ingress_image is image or self._table.is_owner(session_id, image):
             return session is not None
         return session.ingress_image is None and not self.may(session_id, Right.INGRESS)
+
+    def admits_command(self, image: Image, message: bytes) -> bool:
+        """Whether a ConsumerCommand is of a session that may ask for this; if not, it is told."""
+        try:
+            values = ordo_codecs.CONSUMER_COMMAND.decode(message)
+        except DecodeError:
+            return False
+        session = self._sessions.get(values.cluster_session_id)
+        if session is None or not self.may_ask(session.id, image):
+            return False
+        wanted = Right.ADMINISTRATION if values.kind in ADMINISTRATION else Right.CONSUMERS
+        if self.may(session.id, wanted):
+            return True
+        if len(session.events) < EVENTS_MAX:
+            text = f"this client's roles do not include {(wanted.name or '').lower()!r}, which this needs"
+            answer = refuse_command(values, ConsumerStatus.NOT_ALLOWED, text)
+            self.tell(session, encode_answer(answer, values.leadership_term_id, session.id))
+        return False
 
     def keep_alive(self, session_id: int, image: Image, cluster_time: int) -> None:
         session = self._sessions.get(session_id)

@@ -203,6 +203,8 @@ class Upkeep:
             self.versions.on_service_versions(values)
         elif table is ordo_codecs.SERVICE_LACK:
             self.versions.on_service_lack(values)
+        elif table is ordo_codecs.CONSUMERS_HOLD:
+            self.retention.held_position = values.log_position
 
     # -- what members say ----------------------------------------------------------------------------------------------
 

@@ -211,7 +211,7 @@ class MetricsSection(Settings):
     )
 
 
-Role = Literal["ingress", "queries", "administration", "operator", "log"]
+Role = Literal["ingress", "queries", "consumers", "administration", "operator", "log"]
 
 
 class TokenSection(Settings):
@@ -226,7 +226,8 @@ class TokenSection(Settings):
     )
     roles: list[Role] = Field(
         default=["ingress", "queries"],
-        description="What its holder may do: ingress (messages, requests), queries, administration (AdminRequest),"
+        description="What its holder may do: ingress (messages, requests), queries, consumers (be a member of durable"
+        " consumers), administration (AdminRequest; pause, move and remove consumers),"
         " operator (every `ordo cluster` command with --endpoints), log (`ordo backup`).",
     )
 

@@ -30,6 +30,8 @@ class ServiceSnapshot(NamedTuple):
     requests: tuple[IdentityState, ...] = ()
     numbers: tuple[Any, ...] = ()
     """SessionNumbers: encoded where they are written, decoded where they were read."""
+    consumers: tuple[bytes, ...] = ()
+    """The state of each durable consumer."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -47,7 +49,21 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
     for state in snapshot.requests:
         yield from _encode_identity(state)
     yield from snapshot.numbers
+    for text in snapshot.consumers:
+        yield from _encode_consumer(text)
     yield _marker(snapshot, SnapshotMark.END)
+
+
+def _encode_consumer(text: bytes) -> Iterator[bytes]:
+    parts = [text[start : start + ANSWER_PART_BYTES] for start in range(0, len(text), ANSWER_PART_BYTES)]
+    for index, part in enumerate(parts):
+        yield ordo_codecs.CONSUMER_STATE.encode(part=index, parts=len(parts), state=part)
+
+
+def _add_consumer(consumers: list[bytes], values: Any) -> None:
+    """One more consumer, or one more part of the last."""
+    text = values.state if values.part == 0 else consumers.pop() + values.state if consumers else b""
+    consumers.append(text)
 
 
 def _encode_identity(state: IdentityState) -> Iterator[bytes]:
@@ -113,6 +129,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     timers: list[tuple[int, int]] = []
     requests: list[IdentityState] = []
     numbers: list[Any] = []
+    consumers: list[bytes] = []
     for message in messages:
         table: Any
         values: Any
@@ -125,6 +142,8 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
             requests.append(_decode_identity(values))
         elif table is ordo_codecs.SESSION_NUMBERS and begin is not None:
             numbers.append(values)
+        elif table is ordo_codecs.CONSUMER_STATE and begin is not None:
+            _add_consumer(consumers, values)
         elif table is ordo_codecs.KEPT_ANSWER and requests:
             _add_answer(requests[-1], values)
         elif table is not codecs.SNAPSHOT_MARKER:
@@ -147,6 +166,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 tuple(timers),
                 tuple(requests),
                 tuple(numbers),
+                tuple(consumers),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
 

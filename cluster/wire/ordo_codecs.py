@@ -360,6 +360,31 @@ SESSION_NUMBERS = _message(
 )
 """A service's snapshot, before its END marker: the state behind MessagesMarked, of a session that has sent a mark."""
 
+# Durable consumers (docs/CONSUMERS.md). The first three fields are those of a SessionMessageHeader.
+CONSUMER_COMMAND = _message(
+    "ConsumerCommand",
+    120,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
+    "member_key i64; number i64; epoch i64; position i64; from_position i64; filter_hash i64; ack_timeout i64;"
+    "kind i32; mode i32; in_flight_max i32; tries_max i32; name_length i32; flags i32",
+)
+"""Ingress and log; the name and the rows follow to the end (cluster.wire.consumer_codec). `number`: the member's
+commands are numbered, and each is executed once. `ack_timeout` in ms."""
+CONSUMER_ANSWER = _message(
+    "ConsumerAnswer",
+    121,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
+    "member_key i64; number i64; epoch i64; position i64; frontier i64; due i64; log_position i64;"
+    "status i32; flags i32; room i32; accepted i32; count i32; filler pad4",
+)
+"""Egress; rows or a text follow to the end. `number` 0: nobody has asked, the member's part has changed. `due`: cluster
+time in ms at which something of the work is to be handed out again; -1: never. `accepted`: of a command's
+acknowledgements; what was handed out again before is not acknowledged any more."""
+CONSUMER_STATE = _message("ConsumerState", 122, "part i32; parts i32", "state bytes")
+"""A service's snapshot, before its END marker: a durable consumer, as JSON, in parts."""
+CONSUMERS_HOLD = _message("ConsumersHold", 123, "log_position i64")
+"""From a service container to its module: the log from here on is not read yet by a durable consumer; -1: by none."""
+
 
 def split_identity(identity: bytes) -> dict[str, int]:
     """16 bytes as the two fields that they travel in."""

@@ -52,6 +52,7 @@ class FaultSchedule:
             (options.strand_mean_ns, links.strand),
             (options.echo_mean_ns, links.echo),
             (options.application_mean_ns, self.trouble_application),
+            (options.consumer_mean_ns, self.trouble_consumer),
         ]
         for node in world.nodes:
             rate = options.clock_rate_ppm_max
@@ -111,6 +112,10 @@ class FaultSchedule:
             application.resume(world.now_ns)
             if not application.is_alive:
                 application.boot()
+        for consumer in world.consumers:
+            consumer.resume(world.now_ns)
+            if not consumer.is_alive:
+                consumer.boot()
         if world.options.orders_mean_ns:
             self._resume_always()
 
@@ -370,6 +375,19 @@ class FaultSchedule:
             return
         one.kill(wipes=draw > 0.9, loses_power=draw > 0.7)
         self._count("application kill")
+        self._later(lambda: one.boot() if not one.is_alive else None)
+
+    def trouble_consumer(self) -> None:
+        """A member of a durable consumer is stopped, or killed."""
+        one = self.random.choice(self.world.consumers)
+        if not one.is_alive:
+            return
+        if self.random.random() < 0.4:
+            one.pause(self.world.now_ns + self.random.choice((100 * MS, 1 * S, 4 * S)))
+            self._count("consumer pause")
+            return
+        one.kill()
+        self._count("consumer kill")
         self._later(lambda: one.boot() if not one.is_alive else None)
 
     def snapshot(self) -> None:

@@ -100,6 +100,12 @@ class Options:
     """Instances of one application beside the cluster."""
     application_mean_ns: int = 0
     """Until an instance is killed or stopped."""
+    consumers: int = 0
+    """Members of one exclusive durable consumer beside the cluster."""
+    shared_consumers: int = 0
+    """Members of one shared consumer."""
+    consumer_mean_ns: int = 0
+    """Until a member is killed or stopped."""
     upgrade_mean_ns: int = 0
     """Until an operator asks for another version of the service; with 0 there is one version only."""
     leave_chance: float = 0.0
@@ -139,6 +145,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_tracking(options, rng)
         options.scrub_ns = rng.choice((0, 0, 0, 500 * MS))
         _draw_versions(options, rng)
+        _draw_consumers(options, rng)
     return options
 
 
@@ -277,3 +284,11 @@ def _draw_versions(options: Options, rng: Random) -> None:
     """Members that all have several versions of the service, and change from one to another."""
     chance, mean_ns = rng.random(), rng.choice((100, 500, 1500)) * MS
     options.upgrade_mean_ns = mean_ns if chance < 0.15 else 0
+
+
+def _draw_consumers(options: Options, rng: Random) -> None:
+    """In few runs, for they make them slower; not where the log forgets before anybody has read it."""
+    chance, counts, mean_ns = rng.random(), rng.choice(((2, 0), (0, 3), (2, 2))), rng.choice((300, 1000, 3000)) * MS
+    if chance < 0.12 and options.retention_bytes < 0 and options.sessions_max > options.clients:
+        options.consumers, options.shared_consumers = counts
+        options.consumer_mean_ns = mean_ns

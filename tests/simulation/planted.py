@@ -58,6 +58,11 @@ from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
 from tests.simulation.nodes import VERSIONS
+from tests.simulation.planted_consumers import (
+    acknowledgements_do_not_survive_a_snapshot,
+    every_member_of_a_consumer_is_active,
+    snapshots_forget_where_consumers_are,
+)
 from tests.simulation.service import RunService, digest_of
 from tests.simulation.timeline import HastySequencer
 
@@ -765,6 +770,9 @@ PLANTED: tuple[Plant, ...] = (
     one_member_applies_versions_late,
     one_member_executes_all_with_its_newest_code,
     versions_are_forgotten_by_a_restart,
+    snapshots_forget_where_consumers_are,
+    every_member_of_a_consumer_is_active,
+    acknowledgements_do_not_survive_a_snapshot,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

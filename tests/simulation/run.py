@@ -14,6 +14,7 @@ from tests.linearizability.checker import Verdict, check
 from tests.linearizability.models import Register
 from tests.simulation import rot
 from tests.simulation.app_service import check_outputs
+from tests.simulation.consumers import find_unfinished
 from tests.simulation.faults import FaultSchedule
 from tests.simulation.history import Violation
 from tests.simulation.minority import FaultyMinority
@@ -159,6 +160,7 @@ def recover(world: World) -> None:
     if not world.run(RECOVERY_NS_MAX + world.timers_ahead_ns(), lambda: not world.pending_work() and world.is_steady()):
         raise Violation(f"timers or messages are left over: {world.pending_work()}: {world.describe()}")
     finish_applications(world)
+    finish_consumers(world)
     notice_differences(world)
     executed = [node.executed_position for node in world.members()]
     if min(executed) < world.executed.end_position:
@@ -178,6 +180,13 @@ def finish_applications(world: World) -> None:
 
     if not world.run(RECOVERY_NS_MAX, are_done):
         why = wrong() or "instances wait for outputs or timers"
+        raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
+
+
+def finish_consumers(world: World) -> None:
+    """Each request that was executed has its effect, once where the sink stores positions."""
+    if world.consumers and not world.run(RECOVERY_NS_MAX, lambda: not find_unfinished(world.consumers)):
+        why = find_unfinished(world.consumers)
         raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
 
 

@@ -77,6 +77,9 @@ SEEDS_NEEDED: dict[str, int] = {
     "checkpoints_forget_outputs_under_way": 1,
     "instances_do_not_know_what_the_others_wrote": 21,
     "the_state_shows_how_many_messages_came_at_a_time": 1,
+    "snapshots_forget_where_consumers_are": 1,
+    "every_member_of_a_consumer_is_active": 1,
+    "acknowledgements_do_not_survive_a_snapshot": 1,
     "cluster_time_follows_the_wall_clock": 1,
     "successors_go_by_their_own_clocks": 2,
 }
@@ -110,6 +113,11 @@ WRITTEN = Options(
     snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S, client_mean_ns=S,
     outage_mean_ns=300 * MS,
 )  # fmt: skip
+CONSUMED = Options(
+    duration_ns=4 * S, consumers=2, shared_consumers=2, consumer_mean_ns=300 * MS, operation_mean_ns=8 * MS,
+    padding_max=200, snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S,
+    client_mean_ns=S, outage_mean_ns=300 * MS, session_timeout_ns=2 * S,
+)  # fmt: skip
 TIMED = Options(
     duration_ns=6 * S, clock_mean_ns=S // 2, kill_mean_ns=S, transfer_mean_ns=S, outage_mean_ns=300 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
@@ -119,6 +127,9 @@ UPGRADED = Options(
     partition_mean_ns=S, outage_mean_ns=400 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
 OPTIONS = {
+    "snapshots_forget_where_consumers_are": CONSUMED,
+    "every_member_of_a_consumer_is_active": CONSUMED,
+    "acknowledgements_do_not_survive_a_snapshot": CONSUMED,
     "outputs_are_executed_again_after_a_snapshot": WRITTEN,
     "readers_are_given_what_is_not_committed": WRITTEN,
     "a_change_of_nodes_leaves_a_gap": WRITTEN,

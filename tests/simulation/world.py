@@ -9,6 +9,7 @@ from runtime.clock import VirtualClock
 from runtime.random import RandomSource
 from tests.simulation.applications import SimulatedApplication
 from tests.simulation.clients import SimulatedClient
+from tests.simulation.consumers import SimulatedConsumer, make_consumers
 from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
 from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, all_invariants
 from tests.simulation.network import Faults, SimulatedNetwork
@@ -55,6 +56,7 @@ class World(Timeline):
         self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes + options.spares)]
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.applications = [SimulatedApplication(self, index) for index in range(options.applications)]
+        self.consumers = make_consumers(self)
         self.invariants: list[Invariant] = all_invariants(self)
         self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
         self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]
@@ -179,11 +181,13 @@ class World(Timeline):
             client.boot()
         for application in self.applications:
             application.boot()
+        for consumer in self.consumers:
+            consumer.boot()
 
     @property
-    def participants(self) -> list[SimulatedNode | SimulatedClient | SimulatedApplication]:
-        """All members, clients, and instances of applications."""
-        return [*self.nodes, *self.clients, *self.applications]
+    def participants(self) -> list[SimulatedNode | SimulatedClient | SimulatedApplication | SimulatedConsumer]:
+        """All members, clients, instances of applications, and members of consumers."""
+        return [*self.nodes, *self.clients, *self.applications, *self.consumers]
 
     def quorum(self) -> int:
         """Of the voters of the beginning: damage and changes of the members do not come together."""
@@ -253,6 +257,8 @@ class World(Timeline):
             client.release()
         for application in self.applications:
             application.release()
+        for consumer in self.consumers:
+            consumer.release()
         self.actors.clear()
         self.invariants.clear()
         self._on_step.clear()

@@ -1,0 +1,75 @@
+"""Durable consumers in the container: executes commands of the log, tells members, and says what holds the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from cluster.container.consumer_table import ConsumerTable, Notice
+from cluster.wire import ordo_codecs
+from cluster.wire.consumer_codec import NULL_VALUE, decode_command, encode_answer
+
+if TYPE_CHECKING:
+    from cluster.container.control import ContainerControl
+    from cluster.container.loop import ContainerSession
+
+HOLD_INTERVAL_NS = 1_000_000_000
+
+
+class ConsumerHost(Protocol):
+    """What consumers need of their container."""
+
+    control: ContainerControl
+
+    @property
+    def sessions(self) -> Mapping[int, ContainerSession]: ...
+    @property
+    def is_leading(self) -> bool: ...
+    @property
+    def time(self) -> int:
+        """Cluster time of the record that is executed."""
+
+    @property
+    def leadership_term_id(self) -> int: ...
+    def on_control_sent(self) -> None:
+        """Something was sent to the consensus module."""
+
+
+class ContainerConsumers:
+    """The consumers of one container. `work` once a tick."""
+
+    def __init__(self, host: ConsumerHost) -> None:
+        self._host = host
+        self.table = ConsumerTable()
+        self._told_position = NULL_VALUE
+        self._hold_due_ns = 0
+
+    def on_command(self, record: bytes, position: int) -> None:
+        """Executes a ConsumerCommand. One that makes no sense, or is of a session that is closed, changes nothing."""
+        command = decode_command(record)
+        if command is None:
+            return
+        session_id = ordo_codecs.CONSUMER_COMMAND.decode(record).cluster_session_id
+        if session_id in self._host.sessions:
+            self._tell(self.table.execute(command, session_id, position, self._host.time))
+
+    def close(self, session_id: int, position: int) -> None:
+        """A session is over."""
+        self._tell(self.table.close_session(session_id, position, self._host.time))
+
+    def _tell(self, notices: list[Notice]) -> None:
+        """Where it is lost, the member asks again."""
+        if not self._host.is_leading:
+            return
+        for session_id, answer in notices:
+            session = self._host.sessions.get(session_id)
+            if session is not None:
+                session.send_event(encode_answer(answer, self._host.leadership_term_id, session_id))
+
+    def work(self, now_ns: int) -> None:
+        """Tells the consensus module from where on the log is held, when that has changed; once a second at most."""
+        position = self.table.hold_position
+        if position != self._told_position and now_ns >= self._hold_due_ns:
+            self._told_position, self._hold_due_ns = position, now_ns + HOLD_INTERVAL_NS
+            self._host.control.send(ordo_codecs.CONSUMERS_HOLD.encode(log_position=position))
+            self._host.on_control_sent()

@@ -1,0 +1,128 @@
+"""Durable consumers in processes of their own, killed while they read."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cluster.client import ClusterClient
+from deploy.launcher import LocalCluster
+from runtime.errors import ClusterError, ConfigurationError
+from sequencer.consumer import Consumer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    options = {"session_timeout": "2s"}
+    with LocalCluster("sequencer.ordering:Ordering", root=tmp_path / "cluster", cluster=options) as cluster:
+        cluster.await_leader(60)
+        yield cluster
+
+
+def endpoints(cluster: LocalCluster) -> list[str]:
+    return list(cluster.ingress_endpoints.values())
+
+
+def await_until(is_true: Callable[[], object], client: ClusterClient, timeout_s: float = 60) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while not is_true() and time.monotonic() < deadline_s:
+        client.poll()
+        time.sleep(0.01)
+    return bool(is_true())
+
+
+def test_a_killed_consumer_is_followed_by_another_and_each_message_has_its_effect_once(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    path = tmp_path / "messages.db"
+    arguments = [sys.executable, "-P", "-m", "examples.to_sqlite", ",".join(endpoints(cluster)), str(path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    processes: list[subprocess.Popen[bytes]] = []
+    database = sqlite3.connect(path, timeout=30)
+    try:
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            processes.append(subprocess.Popen(arguments, env=environment))
+            sent: list[bytes] = []
+            for _ in range(3):
+                for _ in range(100):
+                    sent.append(b"message %d" % len(sent))
+                    client.send(sent[-1], until="sequenced")
+                wanted = len(sent) - 80
+                assert await_until(partial(has_more, database, wanted), client)
+                processes.append(subprocess.Popen(arguments, env=environment))  # stands by, or is active when killed
+                processes[0].kill()
+                processes.pop(0).wait()
+            assert await_until(lambda: count(database) >= len(sent), client)
+        rows = database.execute("SELECT payload FROM messages ORDER BY position").fetchall()
+        assert [bytes(row[0]) for row in rows] == sent
+    finally:
+        database.close()
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def has_more(database: sqlite3.Connection, wanted: int) -> bool:
+    return count(database) > wanted
+
+
+def count(database: sqlite3.Connection) -> int:
+    try:
+        return int(database.execute("SELECT count(*) FROM messages").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # the table is not there yet
+
+
+def test_it_goes_on_after_all_nodes_were_killed_and_a_standby_takes_over(cluster: LocalCluster) -> None:
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        for number in range(10):
+            client.send(b"%d" % number, until="sequenced")
+    with Consumer(endpoints(cluster), "risk") as first:
+        assert [entry.payload for _, entry in zip(range(4), first, strict=False)] == [b"0", b"1", b"2", b"3"]
+        first.commit()
+        with Consumer(endpoints(cluster), "risk") as second:
+            assert list(second.entries(timeout_s=1)) == []
+            assert (first.is_active, second.is_active) == (True, False)
+            first.close()
+            assert next(iter(second)).payload == b"4"
+            with pytest.raises(ClusterError, match="was not handed out in this epoch"):
+                second.commit(second.position - 32)
+    for member_id in cluster.member_ids:
+        cluster.kill(member_id)
+    for member_id in cluster.member_ids:
+        cluster.start_member(member_id)
+    cluster.await_leader(60)
+    with Consumer(endpoints(cluster), "risk") as third:
+        assert next(iter(third)).payload == b"4"
+
+
+def test_live_and_positions_and_what_is_refused(cluster: LocalCluster) -> None:
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        client.send(b"before", until="sequenced")
+        with Consumer(endpoints(cluster), "live", start="live") as live:
+            assert list(live.entries(timeout_s=1)) == []
+            client.send(b"after", until="sequenced")
+            entry = next(iter(live))
+            assert entry.payload == b"after"
+        with Consumer(endpoints(cluster), "from", start=entry.position) as behind:
+            client.send(b"last", until="sequenced")
+            assert next(iter(behind)).payload == b"last"
+    with (
+        Consumer(endpoints(cluster), "future", start=1 << 40) as future,
+        pytest.raises(ConfigurationError, match="ends"),
+    ):
+        next(iter(future))
+    with pytest.raises(ConfigurationError, match="allowed are 1 to 64 letters"):
+        Consumer(endpoints(cluster), "a name")

@@ -1,0 +1,47 @@
+"""Bugs of durable consumers that the simulator must find; see tests.simulation.planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cluster.container.consumer_table import ConsumerTable
+from cluster.container.consumer_work import SharedWork
+from cluster.wire.consumer_codec import AnswerFlag
+
+Patch = Callable[[Any, str, Any], None]
+
+
+def snapshots_forget_where_consumers_are(patch: Patch) -> None:
+    """A member that was restored takes every exclusive consumer to stand where it began."""
+    original = ConsumerTable.restore
+
+    def restore(self: ConsumerTable, states: Iterable[bytes]) -> None:
+        original(self, states)
+        for consumer in self._consumers.values():
+            consumer.position = 0
+
+    patch(ConsumerTable, "restore", restore)
+
+
+def every_member_of_a_consumer_is_active(patch: Patch) -> None:
+    """Standbys are told that they are the active one."""
+    original = ConsumerTable._answer
+
+    def answer(self: ConsumerTable, *arguments: Any) -> Any:
+        found = original(self, *arguments)
+        return found._replace(flags=found.flags | AnswerFlag.ACTIVE)
+
+    patch(ConsumerTable, "_answer", answer)
+
+
+def acknowledgements_do_not_survive_a_snapshot(patch: Patch) -> None:
+    """A member that was restored hands out again what was acknowledged behind a message that is not done."""
+    original = SharedWork.restored.__func__  # type: ignore[attr-defined]
+
+    def restored(cls: type[SharedWork], state: dict[str, Any]) -> SharedWork:
+        rows = [[*row[:2], -1, row[3], 0, 0] if row[5] else row for row in state["items"]]
+        found: SharedWork = original(cls, {**state, "items": rows})
+        return found
+
+    patch(SharedWork, "restored", classmethod(restored))

@@ -1,0 +1,26 @@
+"""Durable consumers beside simulated clusters: every message has its effect, whoever is killed or stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.run import run_seed
+from tests.simulation.test_planted import CONSUMED
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.mark.parametrize("members", [(3, 0), (0, 3), (2, 2)], ids=["exclusive", "shared", "both"])
+def test_every_message_has_its_effect(members: tuple[int, int]) -> None:
+    for seed in range(1, 6):
+        outcome = run_seed(seed, replace(CONSUMED, consumers=members[0], shared_consumers=members[1]))
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+        assert outcome.faults["consumer kill"] > 0
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    first, second = (run_seed(4, replace(CONSUMED)) for _ in range(2))
+    assert first.violation is None
+    assert first.digest == second.digest
