@@ -15,12 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from runtime.logging import configure_logging
 from tests.fuzz.decoder_doors import MessageDoor, SegmentDoor
 from tests.fuzz.driver_doors import CommandDoor, DatagramDoor, LogBufferDoor
 from tests.fuzz.engine import Fuzzer, name_of, read_corpus
+from tests.fuzz.secure_doors import HandshakeDoor
 
 DOORS: dict[str, Callable[[], Any]] = {
-    door.name: door for door in (DatagramDoor, LogBufferDoor, CommandDoor, MessageDoor, SegmentDoor)
+    door.name: door for door in (DatagramDoor, LogBufferDoor, CommandDoor, HandshakeDoor, MessageDoor, SegmentDoor)
 }
 CORPUS = Path(__file__).parent / "corpus"
 KEPT_MAX = 40
@@ -43,6 +45,7 @@ def main() -> int:
     if options.replay is not None:
         print(DOORS[options.doors[0]]().run(options.replay.read_bytes()))
         return 0
+    configure_logging("error")  # what is refused is told in a line, and all of this is
     if options.inside:
         return fuzz(options.doors[0], options)
     return max([watch(door, options) for door in options.doors or DOORS])
