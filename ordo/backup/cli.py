@@ -51,17 +51,17 @@ def run_backup(
     from cluster.node.remote import parse_list
     from ordo.backup.folder import CLUSTER, BackupFolder, read_json
     from ordo.backup.follow import Backup, demand_addresses
-    from runtime.config import parse_size_bytes
     from runtime.logging import configure_logging, get_logger
     from transport.client_transport import ClientTransport
 
     configure_logging()
     addresses = parse_list(endpoints) if endpoints else list(read_json(folder / CLUSTER).get("endpoints", ()))
     demand_addresses(addresses)
+    segment_length_bytes = _parse_length(segment_length)
     credentials = b"" if token_file is None else credentials_from_file(token_file)()
     transport = ClientTransport.embedded("backup", clients_max=4)
     try:
-        kept = BackupFolder(folder, transport.client, segment_length_bytes=parse_size_bytes(segment_length))
+        kept = BackupFolder(folder, transport.client, segment_length_bytes=segment_length_bytes)
         with kept:
             backup = Backup(
                 kept,
@@ -78,6 +78,15 @@ def run_backup(
                 kept.write_status({**backup.status(), "state": "stopped"})
     finally:
         transport.close()
+
+
+def _parse_length(text: str) -> int:
+    from runtime.config import parse_size_bytes
+
+    try:
+        return parse_size_bytes(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--segment-length {text}: {error}") from None
 
 
 def _run(backup: Any, kept: Any, transport: ClientTransport, once: bool, timeout_s: float) -> None:

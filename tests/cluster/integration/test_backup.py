@@ -281,3 +281,19 @@ def test_a_stranger_is_told_nothing(start_cluster: StartCluster, tmp_path: Path)
     demand_one_line(ordo("backup", "run", str(folder), *where, "--token-file", str(tmp_path / "other")), 4, "role log")
     assert status_of(folder)["log"] == []
     back_up(old, folder, "--token-file", str(tmp_path / "token"))
+
+
+def test_misuse_is_one_line(tmp_path: Path) -> None:
+    folder = str(tmp_path / "backup")
+    demand_one_line(ordo("backup", "run", folder), 2, "--endpoints")
+    demand_one_line(ordo("backup", "run", folder, "--endpoints", "nowhere"), 2, "--endpoints nowhere")
+    long = ("--endpoints", "127.0.0.1:9", "--segment-length")
+    demand_one_line(ordo("backup", "run", folder, *long, "three"), 2, "--segment-length three")
+    demand_one_line(ordo("backup", "run", folder, *long, "3m"), 2, "power of two")
+    demand_one_line(ordo("backup", "status", folder), 2, "no backup")
+    demand_one_line(ordo("backup", "verify", folder), 2, "no backup")
+    silent = ordo(
+        "backup", "run", folder, "--endpoints", "127.0.0.1:9,no.such.host.invalid:9", "--once", "--timeout", "4"
+    )
+    demand_one_line(silent, 1, "within 4 s")
+    assert status_of(Path(folder))["running"]["state"] == "stopped"
