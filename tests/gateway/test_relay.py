@@ -226,9 +226,9 @@ def test_a_position_of_another_identity_gives_no_way_to_it(link: Link) -> None:
     link.exchange(turns=2)
     (identity,) = link.cluster.table
     other = Link(link.cluster)
-    request = other.submit(B, 1, b"false", open_position=identity.open_position)
+    requests = [other.submit(B, number, b"false", open_position=identity.open_position) for number in (1, 2)]
     other.exchange(turns=3)
-    assert request.outcome is Outcome.IDENTITY_EXPIRED
+    assert [one.outcome for one in requests] == [Outcome.IDENTITY_EXPIRED] * 2
     assert [payload for _, _, payload in link.cluster.executed] == [b"x"]
 
 

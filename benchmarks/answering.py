@@ -1,0 +1,19 @@
+"""Answers every request with its payload: what `benchmarks.gateway` measures."""
+
+from __future__ import annotations
+
+from service_api.native import Header
+from service_api.service import ClientSession, ClusteredService
+from service_api.snapshot import SnapshotWriter
+
+
+class Answering(ClusteredService):
+    """Holds no state."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes:
+        return payload
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        """Writes nothing: the service has no state."""
