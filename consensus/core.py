@@ -111,6 +111,12 @@ class ConsensusCore:
         """JoinLog is done: the leader's log arrives from `position` on."""
         following.on_joined(self._at(now_ns), position)
 
+    def bear_standstill(self, now_ns: int) -> None:
+        """A follower that takes nothing of the log for now, for a reason of its own, is given time to go on joining."""
+        ctx = self._at(now_ns)
+        if ctx.is_following and not ctx.is_closed:
+            following.note_progress(ctx)
+
     def on_live(self, now_ns: int) -> None:
         """The follower's catch-up has reached the leader's live stream."""
         following.on_live(self._at(now_ns))

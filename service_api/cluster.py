@@ -32,6 +32,8 @@ class OfferResult(IntEnum):
     """The stream has come to its last position."""
     MESSAGE_TOO_LONG = -6
     """Longer than the stream takes, and never accepted however often it is tried."""
+    NO_ROOM = -7
+    """The cluster takes no messages until there is room on its disks again: a client's `offer`."""
 
 
 class Role(IntEnum):

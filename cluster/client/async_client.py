@@ -165,7 +165,8 @@ class AsyncClusterClient:
                 async with asyncio.timeout(timeout_s or self._client.settings.message_timeout_s):
                     result = await self._send_slowly(payload)
             except TimeoutError:
-                raise ClusterTimeoutError(f"message not taken in time: state={self.state.name}") from None
+                why = f"state={self.state.name} {self._client.ingress_trouble}".rstrip()
+                raise ClusterTimeoutError(f"message not taken in time: {why}") from None
         number = self._client.last_number
         if self._client.unsent:
             self._client.flush()

@@ -29,6 +29,8 @@ class ClientCalls:
 
     settings: ClientSettings
     state: Any
+    ingress_trouble: str
+    """Why the leader takes no messages for now; empty: it does."""
     _loop: ClientLoop
     _link: SessionLink
     _transport: ClientTransport
@@ -101,7 +103,7 @@ class ClientCalls:
                 )
             if self._transport.clock.now() > deadline_ns:
                 why = f"result={OfferResult(result).name} state={self.state.name}"
-                raise ClusterTimeoutError(f"message not taken in time: {why}")
+                raise ClusterTimeoutError(f"message not taken in time: {why} {self.ingress_trouble}".rstrip())
             if self.poll() == 0:
                 self._park(SEND_PARK_NS)
         return result

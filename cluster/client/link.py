@@ -20,6 +20,10 @@ class LeaderSession(Protocol):
     def leader_ingress(self) -> ExclusivePublication | None:
         """None while there is no leader to send to."""
 
+    @property
+    def takes_messages(self) -> bool:
+        """False while the leader takes neither messages nor requests."""
+
 
 class SessionOwner(Protocol):
     """The client."""
@@ -28,6 +32,7 @@ class SessionOwner(Protocol):
     leadership_term_id: int
     leader_member_id: int
     ingress_endpoints: dict[int, str]
+    ingress_trouble: str
     _loop: ClientLoop
 
     @property
@@ -60,6 +65,10 @@ class SessionLink:
     @property
     def leader_ingress(self) -> ExclusivePublication | None:
         return self._client._leader_ingress
+
+    @property
+    def takes_messages(self) -> bool:
+        return not self._client.ingress_trouble
 
     def note_ingress_lost(self) -> None:
         self._client._loop.note_ingress_lost()

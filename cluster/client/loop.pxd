@@ -47,6 +47,7 @@ cdef class ClientLoop:
     cdef object _on_poll                           # None: nothing is to be done each time
     cdef public int64_t next_tick_ns               # when `poll` calls `_on_tick`
     cdef readonly int64_t longest_stop_ns          # between two polls
+    cdef bint _no_room                             # the leader takes no messages for now
     cdef bint _ingress_lost                        # an offer found it closed or not connected
     cdef bint _polling                             # a callback of poll_egress is running
     cdef int64_t _sent                             # messages since the last keep-alive

@@ -38,6 +38,7 @@ cdef enum:
     ADMIN_ACTION_ATTEMPTS = 3
     KEPT_OVERHEAD_BYTES = 64           # of a message that is kept, whatever its length
     UNSENT_MAX = 32                    # offers after which the transport runs without being polled
+    NO_ROOM = -7                       # OfferResult.NO_ROOM
     MESSAGE_BYTES_MAX = 1 << 30        # until the cluster has said what its log takes
     DRIVE_INTERVAL_NS = 1000000        # a client that only sends runs the whole transport so often
     UNHEARD_NS = 1000000000            # after such a stop a client looks around before it sends
@@ -79,6 +80,10 @@ cdef class ClientLoop:
         """Where offers go; with None they return CLOSED."""
         self._ingress = publication
         self._ingress_lost = False
+
+    def set_room(self, bint has_room):
+        """Whether the leader takes messages; while it does not, offers return NO_ROOM."""
+        self._no_room = not has_room
 
     def set_message_bytes_max(self, int64_t length_bytes):
         """The longest message that the cluster's log takes, with its header."""
@@ -148,8 +153,8 @@ cdef class ClientLoop:
         """Sends one message (bytes or anything with a buffer). Never blocks.
 
         Returns a position > 0: taken, not yet sequenced; or an OfferResult: BACK_PRESSURED (poll and try again),
-        NOT_CONNECTED and CLOSED while there is no leader to send to, MESSAGE_TOO_LONG. Raises SessionClosedError when
-        the session is over.
+        NOT_CONNECTED and CLOSED while there is no leader to send to, NO_ROOM while the cluster's disks are full,
+        MESSAGE_TOO_LONG. Raises SessionClosedError when the session is over.
         """
         cdef int64_t result = self._offer(payload)
         if self.unsent >= UNSENT_MAX or result < 0:
@@ -223,6 +228,8 @@ cdef class ClientLoop:
         cdef int attempt = 0
         if self._ingress is None:
             return CLOSED
+        if self._no_room:
+            return NO_ROOM
         if length_bytes > self._message_bytes_max - SESSION_HEADER_LENGTH:
             return MESSAGE_TOO_LONG
         while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:

@@ -182,7 +182,7 @@ class ClientRequests:
         else:
             self._check_length(payload)
             self._take_number(pending)
-            if self._sent == pending.number - 1 and self._is_open and self._journal is None:
+            if self._sent == pending.number - 1 and self._can_send_at_once:
                 self._send_from(pending.number)
         return pending
 
@@ -209,6 +209,10 @@ class ClientRequests:
     def _is_open(self) -> bool:
         return self._open_position != NULL_POSITION
 
+    @property
+    def _can_send_at_once(self) -> bool:
+        return self._is_open and self._journal is None and self._session.takes_messages
+
     def work(self, now_ns: int) -> None:
         session = self._session
         if session.leader_ingress is None or self._failure is not None or session.session_id == NULL_POSITION:
@@ -223,6 +227,8 @@ class ClientRequests:
         if not self._is_open:
             if now_ns >= self._open_due_ns:
                 self._send_open(now_ns)
+            return
+        if not session.takes_messages:
             return
         if self._sent > self._confirmed and self._retry_ns and now_ns >= self._retry_ns:
             self._doublings = min(self._doublings + 1, RETRY_DOUBLINGS_MAX)

@@ -38,6 +38,7 @@ from cluster.client.requests import ClientRequests
 from cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
+from cluster.wire.ingress_notice import decode_notice
 from cluster.wire.message_limit import decode_message_limit
 from cluster.wire.streams import EGRESS_POLICY_KEY
 from runtime.errors import (
@@ -88,7 +89,8 @@ class ClientEvent(NamedTuple):
     """What has happened to a client's session, for `on_event`.
 
     "opened" and "lost": a session, with its id; "leader": another member leads, and takes offers; "refused": no new
-    session could be opened, and it will be tried again; "endpoints": the members have other endpoints than before.
+    session could be opened, and it will be tried again; "endpoints": the members have other endpoints than before;
+    "full" and "room": the cluster takes no messages since its disks are full, and takes them again.
     `detail` is for people to read.
     """
 
@@ -128,8 +130,8 @@ class ClusterClient(ClientCalls):
     """`offer(payload)` sends one message (bytes or anything with a buffer) and never blocks.
 
     Returns a position > 0: taken, not yet sequenced; or a negative OfferResult: BACK_PRESSURED (poll and try again),
-    NOT_CONNECTED and CLOSED while there is no leader to send to, MESSAGE_TOO_LONG. Raises SessionClosedError when the
-    session is over.
+    NOT_CONNECTED and CLOSED while there is no leader to send to, NO_ROOM while the cluster's disks are full,
+    MESSAGE_TOO_LONG. Raises SessionClosedError when the session is over.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class ClusterClient(ClientCalls):
         self._on_challenge = on_challenge or (lambda challenge: self.settings.read_credentials())
         self.state = ClientState.CONNECTING
         self.session_id = self.leadership_term_id = self.leader_member_id = NULL_VALUE
-        self.close_reason = ""
+        self.close_reason = self.ingress_trouble = ""
         self._image: Any = None
         self._connect: SessionConnect | None = None
         self._owns_transport = transport is None
@@ -480,6 +482,7 @@ class ClusterClient(ClientCalls):
     def _enter_term(self, leadership_term_id: int, session_id: int) -> None:
         self.leadership_term_id, self.session_id = leadership_term_id, session_id
         self._loop.set_session(leadership_term_id, session_id)
+        self._note_room("")
 
     def _become_connected(self, now_ns: int) -> bool:
         """False when the leader's ingress has no room for the mark that must come first."""
@@ -701,7 +704,19 @@ class ClusterClient(ClientCalls):
         code = EventCode(event.code)
         if code is EventCode.CLOSED:
             self._become_closed(event.detail or "closed by the cluster")
+        elif code is EventCode.OK and (trouble := decode_notice(event.detail)) is not None:
+            if trouble != self.ingress_trouble:
+                kind = "full" if trouble else "room"
+                self._on_client_event(ClientEvent(kind, self.session_id, trouble or "messages are taken again"))
+            self._note_room(trouble)
         self._on_session_event(code, event.detail)
+
+    def _note_room(self, trouble: str) -> None:
+        requests = self._requests
+        if requests is not None and (trouble or requests.trouble == self.ingress_trouble):
+            requests.trouble = trouble
+        self.ingress_trouble = trouble
+        self._loop.set_room(not trouble)
 
 
 def relay_of(client: ClusterClient) -> RelayedRequests:

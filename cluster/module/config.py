@@ -188,6 +188,23 @@ class ArchiveSettings(Settings):
     scrub_rate_bytes: Annotated[SizeBytes, Field(ge=64 * 1024)] = Field(
         default=4 * MEBIBYTE, alias="scrub_rate", description="So much is read in a second at most."
     )
+    disk_low_bytes: SizeBytes = Field(
+        default=128 * MEBIBYTE,
+        alias="disk_low",
+        description="With less room on the disk of data_dir a leader takes no more messages of clients; with a quarter"
+        " of it a member records nothing more. 0: until the disk is full.",
+    )
+    disk_high_bytes: SizeBytes = Field(
+        default=256 * MEBIBYTE,
+        alias="disk_high",
+        description="With so much room it takes messages again. At least disk_low.",
+    )
+
+    @model_validator(mode="after")
+    def _marks(self) -> ArchiveSettings:
+        if self.disk_high_bytes < self.disk_low_bytes:
+            raise ValueError(f"disk_high={self.disk_high_bytes}: must be at least disk_low={self.disk_low_bytes}")
+        return self
 
 
 class ModuleConfig(ClusterSettings):

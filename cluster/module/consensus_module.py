@@ -28,6 +28,7 @@ from cluster.module.operators import Operators
 from cluster.module.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
 from cluster.module.query_gate import QueryGate
 from cluster.module.recovery import Recovery
+from cluster.module.room_watch import RoomWatch
 from cluster.module.self_look import SelfLook
 from cluster.module.sequencer import Sequencer
 from cluster.module.service_link import ServiceLink
@@ -134,6 +135,9 @@ class ConsensusModule:
         )
         self.trust = TrustWatch(core, self.record_error)
         self.clock_watch = ClockWatch(self, core, sequencer, seams.clock, counters.clock_ahead, self._recovery)
+        self.room = RoomWatch(
+            self, config.archive, seams.archive, core, sequencer, self.sessions, counters, self.upkeep
+        )
         self.on_consensus = self._make_intake().on_consensus
         self._make_operators(authenticator)
 
@@ -141,7 +145,7 @@ class ConsensusModule:
         numbers = self._seams.random.secret("member proofs")
         proofs = MemberProofs(self.member_id, self.contacts, numbers, self.on_invalid_request)
         return MemberIntake(
-            self, self.core, self.contacts, proofs, self.log, self.queries, self.upkeep, self.clock_watch
+            self, self.core, self.contacts, proofs, self.log, self.queries, self.upkeep, self.clock_watch, self.room
         )
 
     def _make_operators(self, authenticator: Authenticator | None) -> None:
@@ -295,8 +299,8 @@ class ConsensusModule:
 
     def append(self, record: bytes) -> bool:
         """Appends a record as the serving leader. Returns False while nothing is sequenced."""
-        may_append = self.is_leader and not self.transfer.is_under_way and not self.control.is_suspended
-        return may_append and self.sequencer.append(record) > 0
+        is_held = self.transfer.is_under_way or self.control.is_suspended or self.room.is_out
+        return self.is_leader and not is_held and self.sequencer.append(record) > 0
 
     @property
     def is_in_transition(self) -> bool:
@@ -484,6 +488,7 @@ class ConsensusModule:
         session = self.sessions.execute_open(record.values, record.position)
         if self.is_leader:
             self.requests.on_opened(session, self, self.cluster_time)
+            self.room.tell(session)
 
     def _execute_configuration(self, record: LogRecord) -> None:
         self._answer_tool(self.membership.execute(record.position))
@@ -545,6 +550,7 @@ class ConsensusModule:
         """The first record of our own term is committed and executed: this member is the serving leader."""
         self._serving_term = self.leadership_term_id = leadership_term_id
         self.sessions.lead(self, self.cluster_time)
+        self.room.lead()
         self.control.lead()
         self.update_ingress()
 
@@ -586,7 +592,8 @@ class ConsensusModule:
         self.clock_watch.work()
         self.carry_out(now_ns)
         self.upkeep.work(now_ns)
-        self.log.is_held = self.upkeep.fetch.is_under_way
+        self.room.work(now_ns)
+        self.log.is_held = self.upkeep.fetch.is_under_way or self.room.is_out
         self.queries.work(now_ns)
         cluster_time = self.cluster_time
         self.operators.work(cluster_time)
@@ -746,7 +753,7 @@ class ConsensusModule:
         elif isinstance(message, messages.TrustAnswer) and message.leadership_term_id != NULL_VALUE:
             message = message._replace(log_position=self.sequencer.log_end_position)
         elif isinstance(message, messages.AppendPosition):
-            message = message._replace(flags=self.sequencer.append_flags)
+            message = message._replace(flags=self.sequencer.append_flags | self.sequencer.room_flags)
         elif isinstance(message, messages.ReadIndexResponse):
             self.sequencer.tell_commit(self._seams.clock.now())  # the member reads when it knows of it
         self.contacts.send(member_id, consensus_codec.encode(message))

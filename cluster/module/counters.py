@@ -50,6 +50,7 @@ class ModuleCounters:
         self.clock_ahead = counter(CounterType.CLOCK_AHEAD, "ordo wall clock ahead of cluster time in ms")
         self.record_orders = counter(CounterType.RECORD_ORDERS, "ordo record orders")
         """How many orders the service waits for before it executes anything (cluster.module.skips)."""
+        self.no_room = counter(CounterType.NO_ROOM, "ordo no room on disk")  # a Room
         self.skipped_records = counter(CounterType.SKIPPED_RECORDS, "ordo skipped records")
         snapshot = recovery.snapshot
         recovery_key = struct.pack(

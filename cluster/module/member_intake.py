@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cluster.module.contacts import Contacts
     from cluster.module.log_keeper import LogKeeper
     from cluster.module.queries import Queries
+    from cluster.module.room_watch import RoomWatch
     from cluster.module.sequencer import ConsensusSource
     from cluster.module.upkeep import Upkeep
     from consensus.core import ConsensusCore
@@ -55,6 +56,7 @@ class MemberIntake:
         queries: Queries,
         upkeep: Upkeep,
         clock_watch: ClockWatch,
+        room: RoomWatch,
     ) -> None:
         self._host = host
         self._core = core
@@ -64,6 +66,7 @@ class MemberIntake:
         self._queries = queries
         self._upkeep = upkeep
         self._clock_watch = clock_watch
+        self._room = room
 
     def on_consensus(self, source: ConsensusSource, buffer: bytes, now_ns: int) -> None:
         """Takes a message of the consensus stream. It counts only once its stream is proven to be a member's."""
@@ -102,6 +105,7 @@ class MemberIntake:
             self._queries.on_message(message, now_ns)
         else:
             if isinstance(message, messages.AppendPosition):
+                self._room.on_append_position(message, now_ns)
                 self._check_catchup(message)
             self._core.on_message(message, now_ns)
             self._clock_watch.on_message(message)

@@ -69,6 +69,11 @@ class Retention:
         self.held_position = NULL_VALUE
         """A durable consumer has read up to here; -1: there is none."""
 
+    @property
+    def purges_log(self) -> bool:
+        """Whether the policy lets any log go."""
+        return self._policy.purges_log
+
     def remove_snapshots(self, agreed_position: int, needed_position: int | None) -> int:
         """Deletes snapshots that are neither among the newest few, nor needed by others: how many."""
         kept = self._shelf.valid()[: self._policy.snapshots_kept]

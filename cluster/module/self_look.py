@@ -44,6 +44,7 @@ OWN_COUNTERS = {
     CounterType.SERVICE_POSITION: "service_position",
     CounterType.DISTRUST: "distrust",
     CounterType.SKIPPED_RECORDS: "skipped_records",
+    CounterType.NO_ROOM: "no_room",
 }
 """Counters of the module, by the names of `ModuleCounters`."""
 

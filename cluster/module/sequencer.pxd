@@ -48,6 +48,7 @@ cdef class Sequencer:
     # role
     cdef int _mode                        # STAND_BY, LEADING, FOLLOWING
     cdef public bint takes_ingress
+    cdef public bint holds_messages       # clients' messages stay in their ingress: the disk has no room for them
     cdef public bint is_steady            # no election is running: positions go past Python
     cdef public bint holds_service        # the service is ahead of the module: its requests wait
     cdef int64_t _leadership_term_id
@@ -67,6 +68,7 @@ cdef class Sequencer:
     cdef ParkFlag _container_flag
     cdef int64_t _heartbeat_interval_ns
     cdef public uint8_t append_flags
+    cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
     cdef int64_t _appended_position       # leader: of the last message that was taken, or 0
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 

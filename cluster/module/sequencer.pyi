@@ -27,11 +27,13 @@ class ConsensusSource:
 
 class Sequencer:
     takes_ingress: bool
+    holds_messages: bool
     is_steady: bool
     holds_service: bool
     ingress_limit: int
     next_record_position: int
     append_flags: int
+    room_flags: int
     def __init__(
         self,
         module: Any,

@@ -32,6 +32,7 @@ from cluster.wire.layout cimport (
     MESSAGE_MARK_ID,
     MESSAGE_MARK_NUMBER,
     CONSUMER_COMMAND_ID,
+    REQUEST_ID,
     is_for_container,
     is_of_operator,
     is_query,
@@ -62,7 +63,7 @@ cdef enum:
     CONSENSUS_FRAGMENT_LIMIT = 64
     SERVICE_FRAGMENT_LIMIT = 25
     SCAN_LIMIT = 4096                     # records a duty cycle
-    FLAG_LIVE_OR_CATCHUP = 0x03
+    RARE_FLAGS = 0x07                     # of an AppendPosition: live, catch-up, no room
     COMMIT_DELAY_NS_MAX = 500000          # so long a commit position waits for a record that takes it along
     EMPTY_SLOT = -1
     REMOVED_SLOT = -2
@@ -358,7 +359,7 @@ cdef class Sequencer:
         if not self.is_steady:
             return False
         if template == APPEND_POSITION_ID and self._mode == LEADING:
-            if fragment.length_bytes < APPEND_POSITION_LENGTH or data[APPEND_POSITION_FLAGS] & FLAG_LIVE_OR_CATCHUP:
+            if fragment.length_bytes < APPEND_POSITION_LENGTH or data[APPEND_POSITION_FLAGS] & RARE_FLAGS:
                 return False
             if ordo_get_i64(data + APPEND_POSITION_LEADERSHIP_TERM_ID) != self._leadership_term_id \
                     or ordo_get_i32(data + APPEND_POSITION_MEMBER_ID) != member_id:
@@ -411,11 +412,16 @@ cdef class Sequencer:
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
         if template == SESSION_MESSAGE_HEADER_ID:
+            if not self.takes_ingress or self.holds_messages:
+                return 0
             put_sbe_header(self._header, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
-            return self._sequence(image, data, fragment.length_bytes, cluster_time) if self.takes_ingress else 0
+            return self._sequence(image, data, fragment.length_bytes, cluster_time)
         if is_for_container(data, fragment.length_bytes):
+            if not self.takes_ingress or (self.holds_messages
+                                          and ordo_template_id(data, fragment.length_bytes) == REQUEST_ID):
+                return 0
             ordo_put_i64(self._header, ordo_get_i64(data))
-            return self._sequence_own(image, fragment, cluster_time) if self.takes_ingress else 0
+            return self._sequence_own(image, fragment, cluster_time)
         if is_query(data, fragment.length_bytes):
             self.module.on_query(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
@@ -609,7 +615,7 @@ cdef class Sequencer:
         ordo_put_i64(message + APPEND_POSITION_LEADERSHIP_TERM_ID, self._leadership_term_id)
         ordo_put_i64(message + APPEND_POSITION_LOG_POSITION, position)
         ordo_put_i32(message + APPEND_POSITION_MEMBER_ID, self._member_id)
-        message[APPEND_POSITION_FLAGS] = self.append_flags
+        message[APPEND_POSITION_FLAGS] = self.append_flags | self.room_flags
         self._unsent_since_ns = 0
         self.progress.note_sent(position, now_ns)
         if leading:

@@ -349,6 +349,14 @@ class OpenSessions:
         session.events.append(event)
         self._told[session.id] = session
 
+    def notify(self, leadership: Leadership, session: ClusterSession, detail: str) -> None:
+        """Queues an event that says something of an open session. A client that takes no events gets no more."""
+        if session.close_reason is None and len(session.events) < EVENTS_MAX:
+            own_id = leadership.member_id
+            self.tell(
+                session, session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, own_id)
+            )
+
     def note_mark(self, session_id: int, number: int, position: int) -> None:
         """A client has marked which message comes next, and hears when that is committed."""
         self._marks[session_id] = number, position

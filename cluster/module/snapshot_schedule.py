@@ -28,6 +28,11 @@ class SnapshotSchedule:
         self._last_position = log_position
         self._last_ms = cluster_time_ms
 
+    def ask_early(self, commit_position: int) -> None:
+        """Orders one now, if there is log behind the last one."""
+        if commit_position > self._last_position:
+            self._ask()
+
     def work(self, commit_position: int, cluster_time_ms: int) -> None:
         """To be called on the serving leader. Time alone is no reason: nothing was logged in an idle cluster."""
         grown_bytes = commit_position - self._last_position

@@ -42,6 +42,14 @@ class SnapshotShelf:
         """Log position of the newest whole snapshot, or -1."""
         return max((entry.log_position for entry in self._entries.values() if entry.is_valid), default=NULL_VALUE)
 
+    @property
+    def newest_length_bytes(self) -> int:
+        """What both recordings of the newest whole snapshot take on the disk; 0 without one."""
+        for entry in self.valid()[:1]:
+            held = [self._archive.descriptor(one) for one in (entry.service_recording_id, entry.module_recording_id)]
+            return sum(one.stop_position - one.start_position for one in held)
+        return 0
+
     def digests(self) -> dict[int, bytes]:
         """Digests by position, of the snapshots that can be compared with other members'."""
         return {entry.log_position: found for entry in self.valid() if (found := self._digests.get(entry.log_position))}

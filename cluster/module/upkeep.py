@@ -356,6 +356,11 @@ class Upkeep:
         )
         self.retention.purge_log(recording_id, bound)
 
+    def order_early_snapshot(self, room_bytes: int) -> None:
+        """Leader, short of room: a snapshot lets old log go, where retention lets any go and it has room itself."""
+        if self.retention.purges_log and 2 * self.shelf.newest_length_bytes < room_bytes:
+            self.schedule.ask_early(self._sequencer.commit_position)
+
     # -- a snapshot of another member ----------------------------------------------------------------------------------
 
     def _install(self, fetched: FetchedSnapshot) -> None:

@@ -56,6 +56,9 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.CLOCK_AHEAD: _gauge(
         "clock_ahead_seconds", "How far this machine's clock is ahead of cluster time, which is slewed", 0.001
     ),
+    CounterType.NO_ROOM: _gauge(
+        "no_room", "What a full disk keeps the member from: 1 it is short, 2 records nothing, 4 takes no messages"
+    ),
     CounterType.DISTRUST: _gauge("distrust", "What the member lost: 0 nothing, 1 log, 2 vote, 4 the service's state"),
 }
 """By type; a node has one of each."""

@@ -23,6 +23,7 @@ from cluster.node.authentication import make_authenticator
 from cluster.node.config import NodeConfig
 from cluster.node.container_process import ContainerProcess
 from cluster.node.cycle import NodeCycle
+from cluster.node.disk_wait import DiskWait, is_want_of_room
 from cluster.node.driver_bounds import driver_bounds
 from cluster.node.life_log import log_start, log_stop
 from cluster.node.metrics_process import MetricsProcess
@@ -41,7 +42,7 @@ from cluster.wire.streams import (
 from runtime.clock import Clock, SystemClock
 from runtime.config import EXIT_STATUS_SERVICE
 from runtime.counters import local_counter
-from runtime.errors import ClusterError, ConfigurationError, OrdoError
+from runtime.errors import ClusterError, ConfigurationError, OrdoError, StorageFullError
 from runtime.file_access import choose_file_access
 from runtime.logging import get_logger
 from runtime.memory import FileMemoryProvider, MemoryProvider
@@ -66,6 +67,8 @@ TIMER_INTERVAL_NS = 100_000_000
 FAREWELL_NS = 3 * TIMER_INTERVAL_NS
 """The publication drains at one driver timer, and says so with its next heartbeat."""
 FAREWELL_PARK_NS = 1_000_000
+LOW_SPACE_SHARE = 8
+"""No recording begins with less room than this share of disk_low; below a quarter of it none of the log does."""
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """The container's process is watched; a callback may sit at a breakpoint for hours."""
 
@@ -143,6 +146,7 @@ class Node:
             sync=config.node.sync,
             segment_length_bytes=config.cluster.segment_length_bytes,
             sync_queue=sync_queue,
+            low_space_bytes=config.archive.disk_low_bytes // LOW_SPACE_SHARE,
         )
         self._closers.append(self.archive.close)
         self.module = self._make_module(store, lost_state)
@@ -351,7 +355,14 @@ def run_node(config: NodeConfig, service_name: str | None = None) -> int:
     metrics = MetricsProcess(config)
     try:
         while True:
-            status, starts_again = _run_once(config, names, versions, metrics)
+            try:
+                status, starts_again = _run_once(config, names, versions, metrics)
+            except StorageFullError as error:
+                if not is_want_of_room(error, config.node.data_dir):
+                    raise
+                if not DiskWait(config, get_logger().warning).wait(error):
+                    return 0
+                continue
             if not starts_again or status != 0:
                 return status
     finally:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from cluster.node.counters import open_cnc
-from cluster.wire.counter_types import CounterType, ModuleState, find_counter, is_of_cluster
+from cluster.wire.counter_types import CounterType, ModuleState, Room, find_counter, is_of_cluster
 from consensus.distrust import Distrust
 from consensus.states import ElectionState
 from runtime.counters import CounterDescriptor, CountersReader
@@ -22,7 +22,7 @@ LIVE_HEARTBEAT_MS = 10_000
 NOT_THERE = -1
 _RECORDING_ID = struct.Struct("<q")
 CLUSTER_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
-_TYPES_FOR_PROBES = (CounterType.MODULE_STATE, CounterType.ELECTION_STATE, CounterType.DISTRUST)
+_TYPES_FOR_PROBES = (CounterType.MODULE_STATE, CounterType.ELECTION_STATE, CounterType.DISTRUST, CounterType.NO_ROOM)
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,8 @@ class Observation:
         if distrust:
             right = "vote" if distrust.is_loss else "lead"
             return f"the member may not {right} (distrust: {distrust.name})"
+        if room := self.values.get(CounterType.NO_ROOM, 0):
+            return f"the disk of data_dir is full ({Room(room).name}): {self.data_free_bytes} bytes are free"
         if self.data_free_bytes < disk_free_bytes_min:
             return f"{self.data_free_bytes} bytes are free on the disk of data_dir, disk_free_min={disk_free_bytes_min}"
         return ""

@@ -10,7 +10,7 @@ from cluster.node.counters import is_alive, open_cnc, read_counters
 from cluster.node.observation import NOT_THERE as NOT_THERE
 from cluster.node.observation import counter_name, has_quorum
 from cluster.wire import ordo_codecs
-from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, find_counter, is_of_cluster
+from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, Room, find_counter, is_of_cluster
 from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 from consensus.distrust import Distrust
 from consensus.states import ElectionState
@@ -50,6 +50,8 @@ class NodeStatus(NamedTuple):
     """How many records of the log its service leaves out."""
     lost: str
     """What the member lost, so that it may not vote; NONE: it votes."""
+    no_room: str
+    """What a full disk keeps the member from; NONE: nothing."""
 
 
 def node_status(config: NodeConfig) -> NodeStatus:
@@ -66,7 +68,7 @@ def node_status(config: NodeConfig) -> NodeStatus:
 def status_of(member_id: int, value: Callable[[int], int], sessions: int) -> NodeStatus:
     """A node's status from the values of its counters by type, NOT_THERE for those that are not there."""
     state, election = value(CounterType.MODULE_STATE), value(CounterType.ELECTION_STATE)
-    lost = value(CounterType.DISTRUST)
+    lost, room = value(CounterType.DISTRUST), value(CounterType.NO_ROOM)
     return NodeStatus(
         member_id,
         has_quorum(election, state),
@@ -82,6 +84,7 @@ def status_of(member_id: int, value: Callable[[int], int], sessions: int) -> Nod
         value(CounterType.MODULE_ERRORS),
         value(CounterType.SKIPPED_RECORDS),
         "-" if lost == NOT_THERE else Distrust(lost).name or "NONE",
+        "-" if room == NOT_THERE else Room(room).name or "NONE",
     )
 
 

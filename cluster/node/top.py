@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from cluster.client.operator import MemberLook
 from cluster.node.observation import NOT_THERE, counter_name
-from cluster.wire.counter_types import CounterType, ModuleState, NodeRole
+from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, Room
 from consensus.distrust import Distrust
 from consensus.states import ElectionState
 from runtime.errors import OrdoError
@@ -42,6 +42,8 @@ class Row(NamedTuple):
     errors: int
     lost: str
     """What the member lost, so that it may not vote; empty: nothing."""
+    no_room: str
+    """What a full disk keeps the member from; empty: nothing."""
     trouble: str = ""
     """Why the member could not be asked."""
 
@@ -81,6 +83,7 @@ COLUMNS = (
     Column("since snapshot", lambda row: number(row.snapshot_age), lambda row: row.snapshot_age),
     Column("disk free", lambda row: number(row.disk_free), lambda row: row.disk_free),
     Column("errors", lambda row: number(row.errors), lambda row: row.errors),
+    Column("no room", lambda row: row.no_room, lambda row: row.no_room),
     Column("lost", lambda row: row.lost, lambda row: row.lost),
 )
 
@@ -108,7 +111,7 @@ class Top:
         commit, rates = look.counter(CounterType.COMMIT_POSITION), self._rates(endpoint, look, now_ns)
         election, snapshot = look.counter(CounterType.ELECTION_STATE), look.get("snapshot_position")
         state = counter_name(ModuleState, look.counter(CounterType.MODULE_STATE))
-        lost = look.counter(CounterType.DISTRUST)
+        lost, room = look.counter(CounterType.DISTRUST), look.counter(CounterType.NO_ROOM)
         return Row(
             ingress=endpoint,
             member=look.get("member_id"),
@@ -128,6 +131,7 @@ class Top:
             memory_free=look.get("memory_free_bytes"),
             errors=look.counter(CounterType.MODULE_ERRORS),
             lost=Distrust(lost).name or "" if lost > 0 else "",
+            no_room=Room(room).name or "" if room > 0 else "",
         )
 
     def _rates(self, endpoint: str, look: MemberLook, now_ns: int) -> dict[str, float]:
@@ -152,7 +156,9 @@ def _behind(ahead: int, position: int) -> int:
 def _silent(endpoint: str, trouble: str) -> Row:
     """A member that did not answer, of which nothing is known."""
     values: dict[str, Any] = dict.fromkeys(Row._fields, NOT_THERE)
-    return Row(**{**values, "ingress": endpoint, "role": "-", "state": "-", "lost": "", "trouble": trouble})
+    return Row(
+        **{**values, "ingress": endpoint, "role": "-", "state": "-", "lost": "", "no_room": "", "trouble": trouble}
+    )
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class CounterType(IntEnum):
     SERVICE_POSITION = 1005
     DISTRUST = 1030
     CLOCK_AHEAD = 1031
+    NO_ROOM = 1032
     RECORD_ORDERS = 1090
     SKIPPED_RECORDS = 1091
 
@@ -83,6 +84,18 @@ def transfer_target(value: int) -> int | None:
 def is_transfer(value: int) -> bool:
     """Whether a value of counter 202 asks for a transfer."""
     return value == ControlToggle.TRANSFER or value >= TRANSFER_TO
+
+
+class Room(IntFlag):
+    """Values of counter 1032: what a full disk keeps a member from (cluster.module.room_watch); 0: nothing."""
+
+    NONE = 0
+    SHORT = 1
+    """There is less than disk_low."""
+    OUT = 2
+    """Nothing is recorded any more."""
+    CLOSED = 4
+    """This leader takes no messages of clients."""
 
 
 class NodeRole(IntEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.faults.networks import run
@@ -33,6 +34,13 @@ class Disk:
         with self._filler.open("ab") as file:
             if (length := shutil.disk_usage(self.folder).free - left_bytes) > 0:
                 os.posix_fallocate(file.fileno(), file.tell(), length)
+
+    def fill_to_the_last(self) -> None:
+        """Nothing is left at all."""
+        self.fill()
+        with self._filler.open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
 
     def make_room(self) -> None:
         self._filler.unlink(missing_ok=True)

@@ -210,7 +210,7 @@ class Nemesis:
     # Disks
 
     def _begin_full_disk(self, member_id: int, number: int) -> Callable[[], None] | None:
-        """A member may end when it has no room, and is started again when it has."""
+        """A member takes less while it has no room, and goes on when it has."""
         if not self._is_well(member_id) or member_id not in self.lab.disks:
             return None
         self.lab.fill_disk(member_id)

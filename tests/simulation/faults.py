@@ -53,6 +53,7 @@ class FaultSchedule:
             (options.echo_mean_ns, links.echo),
             (options.application_mean_ns, self.trouble_application),
             (options.consumer_mean_ns, self.trouble_consumer),
+            (options.fill_mean_ns, self.fill_disk),
         ]
         for node in world.nodes:
             rate = options.clock_rate_ppm_max
@@ -307,6 +308,7 @@ class FaultSchedule:
             disk.metadata_until_failure = count if is_start else min(count, 5)
         elif kind == "space":
             disk.free_bytes = self.random.choice((0, 10_000, 140 * 1024 * 1024))
+            node.was_filled = True
         else:
             disk.sync_delay_ns_max = 600 * MS
         self.world.note(f"{node.name} disk: {kind} {count}")
@@ -319,6 +321,22 @@ class FaultSchedule:
         node.disk.sync_delay_ns_max = self.world.options.sync_max_ns
         self.world.note(f"{node.name} disk mended")
         self._restart(node)
+
+    def fill_disk(self) -> None:
+        """Something else takes the room on the disk of a member, or of all, for a while."""
+        victims = self.world.nodes if self.random.random() < 0.3 else [self.random.choice(self.world.nodes)]
+        left_bytes = self.random.choice((0, 10_000, 90_000, 250_000, 390_000))
+        for node in victims:
+            node.was_filled = True
+            taken_bytes = max(0, node.disk.free_bytes - left_bytes)
+            node.disk.free_bytes -= taken_bytes
+            self._count("disk filled")
+            self.world.note(f"{node.name} disk: {left_bytes} bytes are left")
+            self._later(lambda node=node, taken_bytes=taken_bytes: self._give_room(node, taken_bytes))  # type: ignore[misc]
+
+    def _give_room(self, node: SimulatedNode, freed_bytes: int) -> None:
+        node.disk.free_bytes += freed_bytes
+        self.world.note(f"{node.name} disk: {node.disk.free_bytes} bytes are free again")
 
     def lose(self) -> None:
         """A member dies, and something it had promised to keep is gone when it comes back: of so few at a time that a

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cluster.container.versions import ServiceVersions
 from cluster.module.state_store import StateStore
 from cluster.node.config import NodeConfig
+from cluster.node.disk_wait import is_want_of_room
 from cluster.node.node import FAREWELL_NS, Node, NodeSeams
 from cluster.wire.app_version import format_version
 from cluster.wire.counter_types import ControlToggle
@@ -30,6 +31,7 @@ EPOCH_NS = 1_700_000_000_000_000_000
 CLOCK_START_NS = 1_000_000_000
 PORT = 9000
 VERSIONS = (1, 2, 65536)
+UNBOUNDED_BYTES = 1 << 40
 
 
 def node_address(member_id: int) -> str:
@@ -88,7 +90,12 @@ def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
                 "receiver_window": max(options.receiver_window, 2 * options.mtu),
                 "socket_buffer": 256 * 1024,
             },
-            "archive": {"scrub": options.scrub_ns, "scrub_rate": 16 * 1024 * 1024},
+            "archive": {
+                "scrub": options.scrub_ns,
+                "scrub_rate": 16 * 1024 * 1024,
+                "disk_low": options.disk_low,
+                "disk_high": options.disk_high,
+            },
             "service": {"on_error": options.on_error, "versions": names if options.upgrade_mean_ns else {}},
             "snapshot": {"every_bytes": options.snapshot_every_bytes, "keep": options.snapshots_kept},
             "retention": {
@@ -108,7 +115,8 @@ class SimulatedNode(NodeActor):
         self.name = f"node{member_id}"
         self.address = node_address(member_id)
         self.config = node_config(world, member_id)
-        self.disk = SimulatedDisk(world.random.stream(f"disk {member_id}"))
+        capacity_bytes = world.options.disk_bytes or UNBOUNDED_BYTES
+        self.disk = SimulatedDisk(world.random.stream(f"disk {member_id}"), capacity_bytes)
         self.disk.remembers = world.options.power_loss_mean_ns > 0
         self.disk.sync_delay_ns_min = world.options.sync_min_ns
         self.disk.sync_delay_ns_max = world.options.sync_max_ns
@@ -119,6 +127,11 @@ class SimulatedNode(NodeActor):
         self.clock_offset_ns = 0
         self.clock_rate_ppm = 0
         self.has_disk_faults = False
+        self.waits_for_room = False
+        """Its process found the disk full, and starts the member again when there is room."""
+        self._is_closed = False
+        self.was_filled = False
+        """Something else than the member has filled its disk."""
         self.is_rotten = False
         """Damage of its log that it has not cut off yet."""
         self.has_lost = False
@@ -162,7 +175,7 @@ class SimulatedNode(NodeActor):
         """Starts a new process on the disk as it is."""
         world = self.world
         self.boots += 1
-        self.starts_again = False
+        self.starts_again = self.waits_for_room = False
         self.clock = VirtualClock(CLOCK_START_NS, EPOCH_NS + world.now_ns + self.clock_offset_ns - CLOCK_START_NS)
         host = self.host = world.network.host(self.address)
         storage = SimulatedStorage(self.disk, self.clock)
@@ -250,6 +263,9 @@ class SimulatedNode(NodeActor):
 
     def die_of(self, error: OrdoError) -> None:
         """The process ends with an error. Only a disk that was made to fail excuses it."""
+        if is_want_of_room(error, self.config.node.data_dir):
+            self._wait_for_room(error)
+            return
         self.world.note(f"{self.name} died: {type(error).__name__}: {error}")
         excused = self.has_disk_faults or (self.is_rotten and isinstance(error, CorruptFrameError))
         excused = excused or (self.has_own_error and isinstance(error, ServiceError))
@@ -257,6 +273,24 @@ class SimulatedNode(NodeActor):
             self.world.fail(f"{self.name} died of {type(error).__name__}: {error}")
         self._gone("process ended")
         self.disk.kill()
+
+    def _wait_for_room(self, error: OrdoError) -> None:
+        """The process goes on without the member. Its marks let no disk become full that only it writes to."""
+        self._gone(f"waits for room: {error}")
+        self.disk.kill()
+        self.waits_for_room = True
+        if not (self.was_filled or self.has_disk_faults):
+            self.world.fail(f"{self.name} has filled its disk in spite of its marks: {error}")
+
+    def notes_closed_ingress(self) -> bool:
+        """True once each time that it is seen as a leader that takes no messages for want of room."""
+        was_closed, self._is_closed = self._is_closed, self.node is not None and bool(self.module.room.is_closed)
+        return self._is_closed and not was_closed
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether there is room again for a member that waits for it."""
+        return self.waits_for_room and self.disk.free_bytes >= self.config.archive.disk_high_bytes
 
     def wipe(self) -> None:
         """An operator replaces the disk of a dead member by an empty one, and says so in its configuration."""

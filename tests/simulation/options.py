@@ -68,6 +68,12 @@ class Options:
     strand_mean_ns: int = 0
     echo_mean_ns: int = 0
     faulty_minority: bool = False
+    disk_bytes: int = 0
+    """Room on the disk of each member, which its log fills; 0: more than it can."""
+    disk_low: int = 128 * 1024 * KIB
+    disk_high: int = 256 * 1024 * KIB
+    fill_mean_ns: int = 0
+    """Until something else fills the disk of a member."""
     outage_mean_ns: int = 500 * MS
     clock_rate_ppm_max: int = 0
     # the workload
@@ -146,6 +152,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         options.scrub_ns = rng.choice((0, 0, 0, 500 * MS))
         _draw_versions(options, rng)
         _draw_consumers(options, rng)
+        _draw_rooms(options, rng)
     return options
 
 
@@ -292,3 +299,19 @@ def _draw_consumers(options: Options, rng: Random) -> None:
     if chance < 0.12 and options.retention_bytes < 0 and options.sessions_max > options.clients:
         options.consumers, options.shared_consumers = counts
         options.consumer_mean_ns = mean_ns
+
+
+def _draw_rooms(options: Options, rng: Random) -> None:
+    """Small disks, filled by the log itself or by something else; retention may make room."""
+    chance, fills, room, mean_ns = rng.random(), rng.random(), rng.choice((100, 300, 1500)), rng.choice((300, 1000))
+    keeps = rng.random() < 0.5
+    if chance >= 0.12 or options.consumer_mean_ns:
+        return
+    options.disk_low, options.disk_high = 400 * KIB, 600 * KIB
+    options.disk_bytes = options.disk_high + room * KIB
+    options.fill_mean_ns = mean_ns * MS if fills < 0.5 else 0
+    options.term_length = options.segment_length = 64 * KIB
+    options.snapshot_padding = min(options.snapshot_padding, 1000)
+    options.operation_mean_ns, options.padding_max = min(options.operation_mean_ns, 3 * MS), 3000
+    if keeps:
+        options.retention_bytes, options.retention_patience_s, options.snapshots_kept = 64 * KIB, 0, 1

@@ -28,6 +28,7 @@ from cluster.module.log_repair import LogRepair
 from cluster.module.membership import Membership
 from cluster.module.recovery import Recovery
 from cluster.module.retention import Retention
+from cluster.module.room_watch import RoomWatch
 from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.skips import Skips
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
@@ -704,6 +705,16 @@ def versions_are_forgotten_by_a_restart(patch: Patch) -> None:
     patch(VersionSwitch, "choose", lambda self, app_version: original(self, min(VERSIONS)))
 
 
+def nobody_looks_at_the_room(patch: Patch) -> None:
+    """Members write to their disks until these are full."""
+    patch(RoomWatch, "_look", lambda self: None)
+
+
+def a_full_disk_is_full_for_ever(patch: Patch) -> None:
+    """A leader does not notice that there is room again."""
+    patch(RoomWatch, "_open", lambda self: None)
+
+
 PLANTED: tuple[Plant, ...] = (
     vote_is_not_durable,
     two_votes_in_a_term,
@@ -773,6 +784,8 @@ PLANTED: tuple[Plant, ...] = (
     snapshots_forget_where_consumers_are,
     every_member_of_a_consumer_is_active,
     acknowledgements_do_not_survive_a_snapshot,
+    nobody_looks_at_the_room,
+    a_full_disk_is_full_for_ever,
 )
 
 BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

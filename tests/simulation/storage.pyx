@@ -39,6 +39,8 @@ cdef class SimulatedFile:
     """The bytes of a file, and what they were before each write that is not durable yet."""
     cdef uint8_t* data
     cdef readonly int64_t length_bytes
+    cdef uint8_t* is_taken                       # of each page: whether it has room on the disk
+    cdef readonly int64_t taken_bytes
     cdef NativeVector undo                       # of Undo
     cdef int64_t durable_count                   # writes that became durable so far
     cdef SimulatedDisk disk
@@ -51,24 +53,38 @@ cdef class SimulatedFile:
         self.length_bytes = length_bytes
         self.undo = NativeVector(sizeof(Undo))
         self.data = <uint8_t*> calloc(length_bytes, 1)
-        if self.data == NULL:
+        self.is_taken = <uint8_t*> calloc(length_bytes // PAGE + 1, 1)
+        if self.data == NULL or self.is_taken == NULL:
             raise MemoryError(f"no memory for the simulated file {path}")
 
     def __dealloc__(self):
         self._forget(self.undo.count)
         free(self.data)
+        free(self.is_taken)
 
     cdef int write(self, const uint8_t* data, int64_t length, int64_t offset) noexcept nogil:
         if offset < 0 or offset + length > self.length_bytes:
             return -EIO
         if self.disk.next_write_fails():
             return -EIO
-        if not self.disk.take_space(length):
+        if not self._take_space(offset, length):
             return -ENOSPC
         if not self._remember(offset, length):
             return -EIO
         memcpy(self.data + offset, data, length)
         return 0
+
+    cdef bint _take_space(self, int64_t offset, int64_t length) noexcept nogil:
+        """Room for the pages of a write that have none yet; as for holes in a sparse file."""
+        cdef int64_t page, needed = 0
+        for page in range(offset // PAGE, (offset + length + PAGE - 1) // PAGE):
+            needed += not self.is_taken[page]
+        if not self.disk.take_space(needed * PAGE):
+            return False
+        for page in range(offset // PAGE, (offset + length + PAGE - 1) // PAGE):
+            self.is_taken[page] = 1
+        self.taken_bytes += needed * PAGE
+        return True
 
     cdef bint _remember(self, int64_t offset, int64_t length) noexcept nogil:
         cdef Undo* entry
@@ -352,11 +368,13 @@ cdef class SimulatedDisk:
         for path, file in self.removed:
             if path not in self.files and self.random.random() < 0.5:
                 self.files[path] = file
+                self.free_bytes -= file.taken_bytes
         self.removed.clear()
         for path in sorted(self.files):
             file = self.files[path]
             if not file.name_durable and self.random.random() < 0.5:
                 del self.files[path]
+                self.free_bytes += file.taken_bytes
             else:
                 file.name_durable = True
                 file.crash(self.random)
@@ -367,6 +385,7 @@ cdef class SimulatedDisk:
 
     def wipe(self):
         """An empty disk."""
+        self.free_bytes += sum(file.taken_bytes for file in self.files.values())
         self.files.clear()
         self.stores.clear()
         self.locks.clear()
@@ -426,6 +445,8 @@ class SimulatedMetadataStore(MetadataStore):
         yield txn
         if (<SimulatedDisk> self._disk).next_write_fails():
             raise storage_error(errno.EIO, "commit", self._path)
+        if (<SimulatedDisk> self._disk).free_bytes < PAGE:
+            raise storage_error(errno.ENOSPC, "commit", self._path)
         try:
             self._disk.call_metadata("commit", self._path)
         except StorageError:
@@ -497,6 +518,8 @@ class SimulatedStorage(Storage):
     def remove(self, path):
         self._disk.call_metadata("remove", path)
         file = self._disk.files.pop(path, None)
+        if file is not None:
+            self._disk.free_bytes += file.taken_bytes
         if file is not None and file.name_durable:
             self._disk.note_removed(path, file)
 
@@ -511,7 +534,6 @@ class SimulatedStorage(Storage):
         self._disk.names_durable(directory)
 
     def usable_bytes(self, directory):
-        self._disk.call_metadata("look at the space of", directory)
         return self._disk.free_bytes
 
     def make_directory(self, directory):

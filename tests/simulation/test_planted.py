@@ -82,6 +82,8 @@ SEEDS_NEEDED: dict[str, int] = {
     "acknowledgements_do_not_survive_a_snapshot": 1,
     "cluster_time_follows_the_wall_clock": 1,
     "successors_go_by_their_own_clocks": 2,
+    "nobody_looks_at_the_room": 1,
+    "a_full_disk_is_full_for_ever": 1,
 }
 """How many seeds, from 1 on, it took to find each bug when it was planted first."""
 SLACK = 60
@@ -126,10 +128,16 @@ UPGRADED = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, upgrade_mean_ns=400 * MS, snapshot_mean_ns=700 * MS, kill_mean_ns=S,
     partition_mean_ns=S, outage_mean_ns=400 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+FULL = Options(
+    duration_ns=4 * S, operation_mean_ns=2 * MS, padding_max=3000, disk_bytes=700 * 1024, disk_low=400 * 1024,
+    disk_high=600 * 1024, kill_mean_ns=2 * S, outage_mean_ns=300 * MS,
+)  # fmt: skip
 OPTIONS = {
     "snapshots_forget_where_consumers_are": CONSUMED,
     "every_member_of_a_consumer_is_active": CONSUMED,
     "acknowledgements_do_not_survive_a_snapshot": CONSUMED,
+    "nobody_looks_at_the_room": FULL,
+    "a_full_disk_is_full_for_ever": replace(FULL, fill_mean_ns=500 * MS, power_loss_mean_ns=S),
     "outputs_are_executed_again_after_a_snapshot": WRITTEN,
     "readers_are_given_what_is_not_committed": WRITTEN,
     "a_change_of_nodes_leaves_a_gap": WRITTEN,

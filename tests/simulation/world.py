@@ -133,6 +133,12 @@ class World(Timeline):
                 node.starts_again = False
                 self.trace.count_fault("started again by itself")
                 node.boot()
+        for node in self.nodes:
+            if node.notes_closed_ingress():
+                self.trace.count_fault("no room for messages")
+            if node.may_go_on and not node.is_alive:
+                self.trace.count_fault("started again with room")
+                node.boot()
         for node in self._expected_nodes():
             if node.was_removed and not node.is_alive:
                 node.boot()

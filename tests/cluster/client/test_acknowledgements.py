@@ -29,6 +29,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.numbers = MessageNumbers()
+        self.takes_messages = True
         self.leadership_term_id = 1
         self.kept: deque[bytes] = deque()
         self.marks: list[Any] = []

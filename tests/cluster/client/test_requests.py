@@ -58,6 +58,7 @@ class Session:
         self.leadership_term_id = 1
         self.leader_ingress: Any = Ingress()
         self.lost = 0
+        self.takes_messages = True
 
     def note_ingress_lost(self) -> None:
         self.lost += 1

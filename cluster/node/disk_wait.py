@@ -1,0 +1,59 @@
+"""What a process does whose node ended because its disk was full: it waits for room, and starts the node again.
+
+The marks of the disk (cluster.module.room_watch) stop a member before that; something else can still fill the disk
+between two looks at it. What was acknowledged is on the disk, so that the node starts from there as after a crash.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.node.observation import free_bytes
+from runtime.errors import StorageFullError
+
+if TYPE_CHECKING:
+    from cluster.node.config import NodeConfig
+
+WAIT_S_MIN = 1.0
+LOOK_INTERVAL_S = 0.1
+
+
+def is_want_of_room(error: BaseException, data_dir: Path) -> bool:
+    """Whether a node ended for want of room below its `data_dir`; shared memory that is full is another matter."""
+    return isinstance(error, StorageFullError) and str(data_dir) in error.message
+
+
+class DiskWait:
+    """The wait of one process. SIGTERM and SIGINT end it."""
+
+    def __init__(self, config: NodeConfig, announce: Callable[..., object]) -> None:
+        """`announce(event, **context)` writes a line into the log of the process."""
+        self._folder = config.node.data_dir
+        self._high_bytes = config.archive.disk_high_bytes
+        self._announce = announce
+        self._member_id = config.node.member_id
+        self._is_told_to_end = False
+
+    def wait(self, error: StorageFullError) -> bool:
+        """Returns True once there is room again, False when the process is told to end."""
+        self._announce(
+            "node.waits",
+            member_id=self._member_id,
+            reason=error.message,
+            detail=f"the node starts again when {self._high_bytes >> 20} MiB are free for {self._folder} (disk_high)",
+        )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        earliest_s = time.monotonic() + WAIT_S_MIN
+        while not self._is_told_to_end:
+            if time.monotonic() >= earliest_s and free_bytes(self._folder) >= self._high_bytes:
+                return True
+            time.sleep(LOOK_INTERVAL_S)
+        return False
+
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        self._is_told_to_end = True
