@@ -418,7 +418,7 @@ class Scenario:
         for name in sorted(self._names):
             node = world.nodes[self._names[name]]
             if not node.is_alive:
-                yield f"{name} dead"
+                yield f"{name} {'waits for room' if node.waits_for_room else 'dead'}"
             else:
                 yield f"{name} {_role(node)}{', suspended' if node.is_suspended else ''}"
         leader = world.leader()

@@ -39,8 +39,7 @@ cdef class SimulatedFile:
     """The bytes of a file, and what they were before each write that is not durable yet."""
     cdef uint8_t* data
     cdef readonly int64_t length_bytes
-    cdef uint8_t* is_taken                       # of each page: whether it has room on the disk
-    cdef readonly int64_t taken_bytes
+    cdef readonly int64_t taken_bytes            # of room on the disk: the end of what was written so far
     cdef NativeVector undo                       # of Undo
     cdef int64_t durable_count                   # writes that became durable so far
     cdef SimulatedDisk disk
@@ -53,14 +52,12 @@ cdef class SimulatedFile:
         self.length_bytes = length_bytes
         self.undo = NativeVector(sizeof(Undo))
         self.data = <uint8_t*> calloc(length_bytes, 1)
-        self.is_taken = <uint8_t*> calloc(length_bytes // PAGE + 1, 1)
-        if self.data == NULL or self.is_taken == NULL:
+        if self.data == NULL:
             raise MemoryError(f"no memory for the simulated file {path}")
 
     def __dealloc__(self):
         self._forget(self.undo.count)
         free(self.data)
-        free(self.is_taken)
 
     cdef int write(self, const uint8_t* data, int64_t length, int64_t offset) noexcept nogil:
         if offset < 0 or offset + length > self.length_bytes:
@@ -75,15 +72,12 @@ cdef class SimulatedFile:
         return 0
 
     cdef bint _take_space(self, int64_t offset, int64_t length) noexcept nogil:
-        """Room for the pages of a write that have none yet; as for holes in a sparse file."""
-        cdef int64_t page, needed = 0
-        for page in range(offset // PAGE, (offset + length + PAGE - 1) // PAGE):
-            needed += not self.is_taken[page]
-        if not self.disk.take_space(needed * PAGE):
-            return False
-        for page in range(offset // PAGE, (offset + length + PAGE - 1) // PAGE):
-            self.is_taken[page] = 1
-        self.taken_bytes += needed * PAGE
+        """Room for a write; none is needed below what was written before."""
+        cdef int64_t needed = offset + length - self.taken_bytes
+        if needed > 0:
+            if not self.disk.take_space(needed):
+                return False
+            self.taken_bytes += needed
         return True
 
     cdef bint _remember(self, int64_t offset, int64_t length) noexcept nogil:
@@ -445,7 +439,7 @@ class SimulatedMetadataStore(MetadataStore):
         yield txn
         if (<SimulatedDisk> self._disk).next_write_fails():
             raise storage_error(errno.EIO, "commit", self._path)
-        if (<SimulatedDisk> self._disk).free_bytes < PAGE:
+        if (<SimulatedDisk> self._disk).free_bytes <= 0:
             raise storage_error(errno.ENOSPC, "commit", self._path)
         try:
             self._disk.call_metadata("commit", self._path)

@@ -153,8 +153,9 @@ def test_a_full_disk_takes_no_more() -> None:
     file = machine.create()
     machine.disk.free_bytes = 10
     file.write_bytes(b"x" * 10, 0)
+    file.write_bytes(b"y", 0)
     with pytest.raises(StorageError):
-        file.write_bytes(b"x", 0)
+        file.write_bytes(b"x", 10)
 
 
 @pytest.mark.parametrize("follows", [False, True], ids=["before", "after"])
