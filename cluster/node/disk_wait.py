@@ -7,18 +7,19 @@ between two looks at it. What was acknowledged is on the disk, so that the node 
 from __future__ import annotations
 
 import signal
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.node.observation import free_bytes
+from runtime.clock import SystemClock
 from runtime.errors import StorageFullError
 
 if TYPE_CHECKING:
     from cluster.node.config import NodeConfig
 
-WAIT_S_MIN = 1.0
+WAIT_NS_MIN = 1_000_000_000
 LOOK_INTERVAL_S = 0.1
 
 
@@ -36,7 +37,7 @@ class DiskWait:
         self._high_bytes = config.archive.disk_high_bytes
         self._announce = announce
         self._member_id = config.node.member_id
-        self._is_told_to_end = False
+        self._end = threading.Event()
 
     def wait(self, error: StorageFullError) -> bool:
         """Returns True once there is room again, False when the process is told to end."""
@@ -48,12 +49,12 @@ class DiskWait:
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        earliest_s = time.monotonic() + WAIT_S_MIN
-        while not self._is_told_to_end:
-            if time.monotonic() >= earliest_s and free_bytes(self._folder) >= self._high_bytes:
+        clock = SystemClock()
+        earliest_ns = clock.now() + WAIT_NS_MIN
+        while not self._end.wait(LOOK_INTERVAL_S):
+            if clock.now() >= earliest_ns and free_bytes(self._folder) >= self._high_bytes:
                 return True
-            time.sleep(LOOK_INTERVAL_S)
         return False
 
     def _on_signal(self, _number: int, _frame: object) -> None:
-        self._is_told_to_end = True
+        self._end.set()
