@@ -244,6 +244,8 @@ class RelayedRequests:
         line, number = request.line, request.number
         if self._session.leader_ingress is None and not request.is_sent:
             return Outcome.NOT_SENT, "there is no leader: nothing was sent"
+        if not (self._session.takes_messages or request.is_sent):
+            return Outcome.NOT_SENT, "the cluster takes no messages while its disks are full: nothing was sent"
         if line.trouble is Outcome.KEPT_TOO_MUCH:
             text = "not executed yet: the cluster keeps as many answers as it may; confirm those that you have"
             return line.trouble, text
@@ -381,7 +383,7 @@ class RelayedRequests:
 
     def _offer(self, message: bytes) -> bool:
         ingress = self._session.leader_ingress
-        if ingress is None:
+        if ingress is None or not self._session.takes_messages:
             return False
         if ingress.offer(message) > 0:
             self._session.note_sent()

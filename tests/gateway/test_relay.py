@@ -83,6 +83,7 @@ class Link:
         self.principal = principal
         self.session_id, self.leadership_term_id = 7, 1
         self.leader_ingress: Any = self
+        self.takes_messages = True
         self.sent: deque[bytes] = deque()
         self.room = 1 << 30
         self.now_ns = MS
