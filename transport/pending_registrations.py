@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from runtime.errors import OrdoError
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from transport.client import TransportClient
 
 Purpose = TypeVar("Purpose")
+LOOKS_MAX = 128
+"""Registrations that one call looks at: thousands may be pending after a change of the leader."""
 
 
 class Answer(NamedTuple, Generic[Purpose]):
@@ -37,13 +40,15 @@ class PendingRegistrations(Generic[Purpose]):
         self._purposes[registration_id] = purpose
 
     def take(self) -> list[Answer[Purpose]]:
-        """Returns the outcomes since the last call, in the order in which they were asked for."""
+        """Returns outcomes since the last call, of the next few when there are many, else in the order asked for."""
         answers: list[Answer[Purpose]] = []
-        for registration_id, purpose in list(self._purposes.items()):
+        for registration_id, purpose in list(islice(self._purposes.items(), LOOKS_MAX)):
+            del self._purposes[registration_id]
             answer = self._ask(registration_id, purpose)
             if answer is not None:
-                del self._purposes[registration_id]
                 answers.append(answer)
+            else:
+                self._purposes[registration_id] = purpose  # behind the others, whose turn is next
         return answers
 
     def _ask(self, registration_id: int, purpose: Purpose) -> Answer[Purpose] | None:

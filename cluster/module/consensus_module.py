@@ -593,6 +593,7 @@ class ConsensusModule:
         self.carry_out(now_ns)
         self.upkeep.work(now_ns)
         self.room.work(now_ns)
+        self.sessions.take_counters()
         self.log.is_held = self.upkeep.fetch.is_under_way or self.room.is_out
         self.queries.work(now_ns)
         cluster_time = self.cluster_time

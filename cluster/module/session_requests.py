@@ -106,7 +106,10 @@ class SessionRequests:
         self._session_timeout = session_timeout
         self._sessions_max = sessions_max
         self._opened_detail = encode_message_limit(message_bytes_max)
-        self._requests: list[SessionRequest] = []
+        self._requests: dict[int, SessionRequest] = {}
+        """By the registration id of their response publication."""
+        self._by_session: dict[int, SessionRequest] = {}
+        """Those that may become sessions, by the session's id."""
         self._asked: PendingRegistrations[tuple[Any, str, Image]] = PendingRegistrations(client)
         self._on_rejected = on_rejected
         self._draw_session_id = draw_session_id
@@ -134,8 +137,9 @@ class SessionRequests:
         except OrdoError:
             return
         self._asked.add(registration_id, (request, channel, image))
-        self._client.invoke_driver()
-        self._take_asked(leadership, leader_id, cluster_time)
+        if len(self._asked) == 1:  # alone it need not wait for the next tick; many must not drive the driver for each
+            self._client.invoke_driver()
+            self._take_asked(leadership, leader_id, cluster_time)
 
     def _take_asked(self, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
         for (request, channel, image), publication, error in self._asked.take():
@@ -166,7 +170,9 @@ class SessionRequests:
             publication,
             cluster_time + self._session_timeout,
         )
-        self._requests.append(session)
+        self._requests[publication.registration_id] = session
+        if leading:
+            self._by_session[session.session_id] = session
         self._waiting_of_host[host_of(image.source_identity)] += 1
         major = request.version >> 16 & 0xFF
         if not leading:
@@ -179,38 +185,35 @@ class SessionRequests:
             self._authenticator.on_connect_request(session.session_id, request.encoded_credentials, cluster_time)
 
     def _take_session_id(self) -> int:
-        pending = {request.session_id for request in self._requests}
-        while (session_id := self._draw_session_id()) in pending or self._open.get(session_id) is not None:
+        while (session_id := self._draw_session_id()) in self._by_session or self._open.get(session_id) is not None:
             pass
         return session_id
 
     def on_challenge_response(self, response: Any, cluster_time: int) -> None:
-        for request in self._requests:
-            if request.session_id == response.cluster_session_id and request.state is RequestState.CHALLENGED:
-                request.correlation_id = response.correlation_id
-                request.deadline = cluster_time + self._session_timeout
-                self._authenticator.on_challenge_response(
-                    request.session_id, response.encoded_credentials, cluster_time
-                )
+        request = self._by_session.get(response.cluster_session_id)
+        if request is not None and request.state is RequestState.CHALLENGED:
+            request.correlation_id = response.correlation_id
+            request.deadline = cluster_time + self._session_timeout
+            self._authenticator.on_challenge_response(request.session_id, response.encoded_credentials, cluster_time)
 
     def on_opened(self, session: ClusterSession, leadership: Leadership, cluster_time: int) -> None:
         """The open event of a session was committed: if it is one of ours, let it in and tell the client."""
-        for request in self._requests:
-            if request.session_id == session.id and request.state is RequestState.IN_FLIGHT:
-                self._remove(request)
-                self._open.admit(session, request.publication, request.image, cluster_time)
-                detail, member_id = self._opened_detail, leadership.member_id
-                event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)
-                self._open.tell(session, event)
-                return
+        request = self._by_session.get(session.id)
+        if request is None or request.state is not RequestState.IN_FLIGHT:
+            return
+        self._forget(request)
+        self._open.admit(session, request.publication, request.image, cluster_time)
+        detail, member_id = self._opened_detail, leadership.member_id
+        event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)
+        self._open.tell(session, event)
 
     def image_gone(self, image: Image) -> None:
-        for request in [request for request in self._requests if request.image is image]:
+        for request in [request for request in self._requests.values() if request.image is image]:
             if request.state is not RequestState.IN_FLIGHT:
                 self._drop(request)
 
     def lose_leadership(self, leadership: Leadership) -> None:
-        for request in list(self._requests):
+        for request in list(self._requests.values()):
             request.publication.offer(
                 session_event(
                     leadership, request.session_id, request.correlation_id, EventCode.CLOSED, "election", NULL_VALUE
@@ -222,7 +225,7 @@ class SessionRequests:
         """One slow tick; returns the number of requests that timed out."""
         self._take_asked(leadership, leader_id, cluster_time)
         timed_out = 0
-        for request in list(self._requests):
+        for request in list(self._requests.values()):
             if request.state is not RequestState.IN_FLIGHT and cluster_time > request.deadline:
                 timed_out += 1
                 self._drop(request)
@@ -262,7 +265,9 @@ class SessionRequests:
     def _append_open(self, request: SessionRequest, leadership: Leadership, cluster_time: int) -> None:
         if self._open.get(request.session_id) is not None:
             # Drawn before this leader had executed what its log has of earlier terms, where it is taken already.
+            del self._by_session[request.session_id]
             request.session_id = self._take_session_id()
+            self._by_session[request.session_id] = request
         record = codecs.SESSION_OPEN_EVENT.encode(
             leadership_term_id=leadership.leadership_term_id,
             correlation_id=request.correlation_id,
@@ -276,11 +281,12 @@ class SessionRequests:
             request.state = RequestState.IN_FLIGHT
 
     def _drop(self, request: SessionRequest) -> None:
-        self._remove(request)
+        self._forget(request)
         request.publication.close()
 
-    def _remove(self, request: SessionRequest) -> None:
-        self._requests.remove(request)
+    def _forget(self, request: SessionRequest) -> None:
+        del self._requests[request.publication.registration_id]
+        self._by_session.pop(request.session_id, None)
         host = host_of(request.image.source_identity)
         self._waiting_of_host[host] -= 1
         if not self._waiting_of_host[host]:

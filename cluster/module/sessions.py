@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 NULL_VALUE = -1
 LABEL_LENGTH_MAX = 380
 CONNECTS_PER_TICK = 32
+CONNECTING_MAX = 64
+"""Publications to clients that a new leader's driver has not made yet."""
 EVENTS_MAX = 64
 """Events and admin responses that wait for one client."""
 TOLD_HEARTBEAT_TIMEOUT_NS_MIN = 5_000_000_000
@@ -130,6 +132,9 @@ class OpenSessions:
         self._marks: dict[int, tuple[int, int]] = {}
         """By session: the number and position of a mark that is not committed yet."""
         self._asked: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
+        self._counters: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
+        self._by_image: dict[Image, dict[int, ClusterSession]] = {}
+        """By ingress image: the sessions whose client speaks through it."""
         self.next_session_id = 1
 
     def __len__(self) -> int:
@@ -167,25 +172,34 @@ class OpenSessions:
         self._closing.pop(session_id, None)
         if session is None:
             return
+        self._bind(session, None)
         if session.counter is not None:
             session.counter.close()
         if session.publication is not None:
             self._closed.append(session)
 
     def restore(self, session: ClusterSession) -> None:
-        """A session of a snapshot, or one just opened; it gets its counter.
+        """A session of a snapshot, or one just opened; it gets its counter by and by (`take_counters`).
 
         The counter is for tools only: a session without one is open all the same, as it is on the other members.
         """
         self._sessions[session.id] = session
+        label = f"cluster-session: sessionId={session.id} channel={session.response_channel}"[:LABEL_LENGTH_MAX]
+        key = struct.pack("<iq", 0, session.id)
         with suppress(RegistrationError):
-            session.counter = self._client.add_counter(
-                int(CounterType.SESSION),
-                f"cluster-session: sessionId={session.id} channel={session.response_channel}"[:LABEL_LENGTH_MAX],
-                struct.pack("<iq", 0, session.id),
-            )
-            session.counter.set(session.id)
+            self._counters.add(self._client.async_add_counter(int(CounterType.SESSION), label, key), session)
         self.next_session_id = max(self.next_session_id, session.id + 1)
+
+    def take_counters(self) -> None:
+        """Counters that are there; one of a session that is over is not needed."""
+        for session, counter, error in self._counters.take():
+            if error is not None:
+                continue
+            if self._sessions.get(session.id) is session:
+                session.counter = counter
+                counter.set(session.id)
+            else:
+                counter.close()
 
     # -- the leader
 
@@ -199,26 +213,28 @@ class OpenSessions:
             session.close_reason = None
             session.close_appended = False
             self._unconnected.append(session)
-            self.tell(
-                session,
-                session_event(leadership, session.id, session.correlation_id, EventCode.OK, "", leadership.member_id),
-            )
-            self.tell(
-                session,
-                codecs.NEW_LEADER_EVENT.encode(
-                    leadership_term_id=leadership.leadership_term_id,
-                    cluster_session_id=session.id,
-                    leader_member_id=leadership.member_id,
-                    ingress_endpoints=leadership.ingress_endpoints,
-                ),
-            )
-        self._connect_some()
+        self._connect_some(leadership)
+
+    def _announce(self, session: ClusterSession, leadership: Leadership) -> None:
+        member_id, term_id = leadership.member_id, leadership.leadership_term_id
+        self.tell(
+            session, session_event(leadership, session.id, session.correlation_id, EventCode.OK, "", member_id)
+        )
+        self.tell(
+            session,
+            codecs.NEW_LEADER_EVENT.encode(
+                leadership_term_id=term_id,
+                cluster_session_id=session.id,
+                leader_member_id=member_id,
+                ingress_endpoints=leadership.ingress_endpoints,
+            ),
+        )
 
     def lose_leadership(self) -> None:
         self._table.clear()
         for session in [*self._sessions.values(), *self._closed]:
             session.events.clear()
-            session.ingress_image = None
+            self._bind(session, None)
             session.close_reason = None
             session.close_appended = False
             self._disconnect(session)
@@ -231,9 +247,24 @@ class OpenSessions:
     def admit(self, session: ClusterSession, publication: Publication | None, image: Image, cluster_time: int) -> None:
         """The session's open event, appended by this leader, has been committed."""
         session.publication = publication
-        session.ingress_image = image
+        self._bind(session, image)
         self._take_messages(session, cluster_time)
         self._table.claim(session.id, image)
+        if image.is_closed:  # it ended while the record was on its way, and nobody will speak for the session
+            self.close(session.id, CloseReason.TIMEOUT)
+
+    def _bind(self, session: ClusterSession, image: Image | None) -> None:
+        """Notes the image that the session's client speaks through."""
+        if session.ingress_image is image:
+            return
+        if session.ingress_image is not None:
+            others = self._by_image[session.ingress_image]
+            del others[session.id]
+            if not others:
+                del self._by_image[session.ingress_image]
+        session.ingress_image = image
+        if image is not None:
+            self._by_image.setdefault(image, {})[session.id] = session
 
     def _take_messages(self, session: ClusterSession, cluster_time: int) -> None:
         self._table.put(session.id, cluster_time)
@@ -282,7 +313,7 @@ class OpenSessions:
         if session is not None and session.close_reason is None:
             self._table.put(session_id, cluster_time)
             self._table.claim(session_id, image)
-            session.ingress_image = image
+            self._bind(session, image)
 
     def close(self, session_id: int, reason: CloseReason, detail: str = "") -> None:
         """Takes no more of the session's messages; the SessionCloseEvent is appended by `work`. `detail` tells the
@@ -323,9 +354,8 @@ class OpenSessions:
 
     def image_gone(self, image: Image) -> None:
         """Ends the sessions of a client whose ingress ended, since messages may be lost."""
-        for session in list(self._sessions.values()):
-            if session.ingress_image is image:
-                self.close(session.id, CloseReason.TIMEOUT)
+        for session_id in list(self._by_image.get(image, ())):
+            self.close(session_id, CloseReason.TIMEOUT)
 
     def touch(self, cluster_time: int) -> None:
         """Restarts the timeout of every session, since nobody could listen for a while."""
@@ -371,7 +401,7 @@ class OpenSessions:
 
     def send(self, leadership: Leadership, commit_position: int) -> None:
         """Sends queued events to sessions that are open or were closed just now."""
-        self._connect_some()
+        self._connect_some(leadership)
         self._tell_marks(leadership, commit_position)
         for session in list(self._told.values()):
             self._send_events(session)
@@ -410,18 +440,21 @@ class OpenSessions:
         self._disconnect(session)
         return True
 
-    def _connect_some(self) -> None:
-        for _ in range(min(CONNECTS_PER_TICK, len(self._unconnected))):
+    def _connect_some(self, leadership: Leadership) -> None:
+        room = min(CONNECTS_PER_TICK, CONNECTING_MAX - len(self._asked), len(self._unconnected))
+        for _ in range(room):
             session = self._unconnected.popleft()
             if self._sessions.get(session.id) is session and session.publication is None:
+                self._announce(session, leadership)
                 self._connect(session)
-        self._take_asked()
+        if self._asked:
+            self._client.invoke_driver()
+            self._take_asked()
 
     def _connect(self, session: ClusterSession) -> None:
         with suppress(OrdoError):
             registration_id = self._client.async_add_publication(session.response_channel, session.response_stream_id)
             self._asked.add(registration_id, session)
-            self._client.invoke_driver()
 
     def _take_asked(self) -> None:
         """Publications that are there; one of a session that is gone, or of another leadership, is not needed."""

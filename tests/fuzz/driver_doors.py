@@ -91,7 +91,7 @@ class DatagramDoor:
             got.poll()
         publication.offer(b"and on")
         world.run(2 * MS)
-        for image in world.nodes[1].driver.conductor.subscriptions.images.all:
+        for image in world.nodes[1].driver.conductor.subscriptions.images.all.values():
             if image.rebuild_position > image.high_water:
                 raise Finding(f"rebuild_position={image.rebuild_position} beyond high_water={image.high_water}")
         got.poll()
@@ -151,7 +151,7 @@ class LogBufferDoor:
     def _write(self, world: World, data: bytes, got: list[Collector]) -> None:
         sender, receiver = (node.driver.conductor for node in world.nodes)
         logs = [publication.log for publication in sender.publications.all()]
-        logs += [image.log for image in receiver.subscriptions.images.all]
+        logs += [image.log for image in receiver.subscriptions.images.all.values()]
         positions = [
             counter
             for conductor in (sender, receiver)

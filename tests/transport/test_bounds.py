@@ -166,7 +166,7 @@ def test_scattered_frames_take_no_memory_beyond_the_window(attacked: Attacked) -
     for number in range(64):
         attacked.send(frame(number * (1 << 19) + 32, b"far", session=1, stream=STREAM))
         attacked.world.run(100_000)
-    (image,) = [i for i in attacked.node.driver.conductor.subscriptions.images.all if i.session_id == 1]
+    (image,) = [i for i in attacked.node.driver.conductor.subscriptions.images.all.values() if i.session_id == 1]
     assert image.claims.count == 1
     assert attacked.counted(OVER_RUNS) - before == 63
     assert all(end <= 4 * window for _, end in image.claims.spans_list())

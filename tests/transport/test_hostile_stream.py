@@ -76,7 +76,7 @@ class Target:
 
     @property
     def image(self) -> Any:
-        (image,) = self.node.driver.conductor.subscriptions.images.all
+        (image,) = self.node.driver.conductor.subscriptions.images.all.values()
         return image
 
 

@@ -255,10 +255,10 @@ class Conductor:
 
     def endpoint_work(self, now_ns: int) -> int:
         """Asks explicit control addresses, forgets old PENDING_SETUP markers; the next deadline."""
-        deadlines = [endpoint.conduct_endpoint(now_ns) for endpoint in self.subscriptions.endpoints]
+        deadlines = [self.subscriptions.conduct_endpoints(now_ns)]
         if self.context.names.gossip is not None:
             deadlines.append(self.context.names.gossip.work(now_ns))
-        return min(deadlines, default=(1 << 63) - 1)
+        return min(deadlines)
 
     def on_native_events(self) -> int:
         """Handles SETUP frames that ask for images, RSP_SETUP frames, and ERR frames for clients; how many images."""

@@ -40,7 +40,10 @@ class Images:
     def __init__(self, context: DriverContext, subscriptions: Any) -> None:
         self.context = context
         self.subscriptions = subscriptions
-        self.all: list[PublicationImage] = []
+        self.all: dict[int, PublicationImage] = {}
+        """By correlation id."""
+        self._by_endpoint: dict[ReceiveEndpoint, dict[tuple[int, int], list[PublicationImage]]] = {}
+        """Those of a socket by session and stream, those included that it does not receive any more."""
         reserved = context.config.counters_reserved
         self.counters_reserved = (context.counters.max_counter_id + 1) // 4 if reserved is None else reserved
 
@@ -68,8 +71,8 @@ class Images:
         endpoint = setup.transport.endpoint
         links = [
             link
-            for link in self.subscriptions.links
-            if link.endpoint is endpoint and link.stream_id == setup.stream_id and link.wants_session(setup.session_id)
+            for link in self.subscriptions.links.of_stream(endpoint, setup.stream_id)
+            if link.wants_session(setup.session_id)
         ]
         if not links:
             return False
@@ -87,14 +90,12 @@ class Images:
             )
             return False
         self._check_ttl(setup, links[0])
-        for older in self.all:
-            if older.endpoint is endpoint and (older.session_id, older.stream_id) == (
-                setup.session_id,
-                setup.stream_id,
-            ):
-                older.supersede()
+        key = setup.session_id, setup.stream_id
+        for older in self._by_endpoint.get(endpoint, {}).get(key, ()):
+            older.supersede()
         image = self._create(setup, links, window)
-        self.all.append(image)
+        self.all[image.correlation_id] = image
+        self._by_endpoint.setdefault(endpoint, {}).setdefault(key, []).append(image)
         self._tell_state(image, "ACTIVE")
         endpoint.add_image(image, setup.session_id, setup.stream_id)
         self.context.receiver.add_image(image, self.context.clock.now())
@@ -242,16 +243,19 @@ class Images:
 
     def reject(self, correlation_id: int, reason: str) -> None:
         """Refuses an image for a client, and tells the sender why."""
-        for image in self.all:
-            if image.correlation_id == correlation_id:
-                image.reject(reason.encode("ascii", "replace"))
-                return
-        raise RegistrationError(
-            f"unknown image correlation_id={correlation_id}: it is gone already", code=ErrorCode.GENERIC_ERROR
-        )
+        image = self.all.get(correlation_id)
+        if image is None:
+            raise RegistrationError(
+                f"unknown image correlation_id={correlation_id}: it is gone already", code=ErrorCode.GENERIC_ERROR
+            )
+        image.reject(reason.encode("ascii", "replace"))
+
+    def of_endpoint(self, endpoint: ReceiveEndpoint) -> list[PublicationImage]:
+        """All images of a socket."""
+        return [image for images in self._by_endpoint.get(endpoint, {}).values() for image in images]
 
     def on_time_event(self, now_ns: int, epoch_ms: int) -> None:
-        for image in list(self.all):
+        for image in list(self.all.values()):
             was_active = image.is_active
             entered = image.on_time_event(now_ns, epoch_ms)
             if entered is not None:
@@ -273,18 +277,16 @@ class Images:
             image.endpoint.mark(image.session_id, image.stream_id, SESSION_COOL_DOWN)
 
     def _linger(self, image: PublicationImage) -> None:
-        for link in self.subscriptions.links:
-            if image in link.positions:
-                self.subscriptions.announce_unavailable(link, image)
+        for link in self.subscriptions.links.readers_of(image):
+            self.subscriptions.announce_unavailable(link, image)
         image.endpoint.remove_image(image, image.session_id, image.stream_id)
         if image.rejoins and not image.is_superseded:
             image.endpoint.unmark(image.session_id, image.stream_id)
 
     def _free(self, image: PublicationImage) -> None:
-        for link in self.subscriptions.links:
-            if image in link.positions:
-                self.subscriptions.detach(link, image)
-        self.all.remove(image)
+        for link in self.subscriptions.links.readers_of(image):
+            self.subscriptions.detach(link, image)
+        self._forget(image)
         self.context.receiver.remove_image(image)
         image.endpoint.remove_image(image, image.session_id, image.stream_id)
         for counter in image.counters.values():
@@ -292,16 +294,26 @@ class Images:
         self._free_log(image.log)
         self.context.receiver.release(image.setup)
 
+    def _forget(self, image: PublicationImage) -> None:
+        del self.all[image.correlation_id]
+        images = self._by_endpoint[image.endpoint]
+        same = images[image.session_id, image.stream_id]
+        same.remove(image)
+        if not same:
+            del images[image.session_id, image.stream_id]
+        if not images:
+            del self._by_endpoint[image.endpoint]
+
     def on_endpoint_closing(self, endpoint: ReceiveEndpoint) -> None:
         """Ends the images of an endpoint whose socket is about to close, and tells their senders at once."""
         now_ns = self.context.clock.now()
-        for image in [image for image in self.all if image.endpoint is endpoint]:
+        for image in self.of_endpoint(endpoint):
             image.end_now(now_ns)
             self._free(image)
 
     def close(self) -> None:
         """Tells every sender that this receiver leaves, and frees the logs."""
         now_ns = self.context.clock.now()
-        for image in self.all:
+        for image in self.all.values():
             image.end_now(now_ns)
             image.log.close()

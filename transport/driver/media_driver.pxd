@@ -80,3 +80,4 @@ cdef class MediaDriver(Agent):
     cdef bint _ipc_has_moved(self) noexcept nogil
     cdef bint _ipc_has_unread(self) noexcept nogil
     cdef int _python_work(self, int64_t now_ns) noexcept
+    cdef int _read_commands(self) except -1

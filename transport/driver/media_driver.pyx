@@ -40,7 +40,8 @@ from transport.udp import UdpNetwork, unpack_address
 
 cdef enum:
     UNREAD_POLL_NS = 1000000           # how long to park while a subscriber in another process is behind
-    COMMANDS_PER_CYCLE = 1
+    COMMANDS_NS = 200000               # so long a duty cycle takes commands of clients, or one command takes longer
+    COMMANDS_PER_CYCLE_MAX = 16
     HOSTS_TOLD_MAX = 64                # about datagrams that cannot be read
     CORRELATION_ID_BITS = 47           # of the first: a client started again must not take its predecessor's answers
 
@@ -296,7 +297,7 @@ cdef class MediaDriver(Agent):
         try:
             if self.name_is_pending:
                 work += self.conductor.retry()
-            work += self.ring.read(self.conductor.on_command, COMMANDS_PER_CYCLE)
+            work += self._read_commands()
             if self.receiver.setup_count > 0 or self.sender.waiting_count > 0:
                 work += self.conductor.on_native_events()
             if now_ns >= self.timer_deadline_ns:
@@ -316,6 +317,16 @@ cdef class MediaDriver(Agent):
             self.record_error(error)
             self.endpoint_deadline_ns = now_ns + UNREAD_POLL_NS
         return work
+
+    cdef int _read_commands(self) except -1:
+        """Several a duty cycle: whoever waits for one must not wait through a cycle for each of thousands before it."""
+        cdef int64_t until_ns = self.clock.nano_time() + COMMANDS_NS
+        cdef int count = 0
+        while count < COMMANDS_PER_CYCLE_MAX and self.ring.read(self.conductor.on_command, 1):
+            count += 1
+            if self.clock.nano_time() >= until_ns:
+                break
+        return count
 
     def _look_for_encryption(self, int64_t now_ns):
         """Somebody encrypts what this driver cannot read: one line for each host, once a minute."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +78,10 @@ class Publications:
         self.ipc: dict[int, IpcPublication] = {}
         self.channels: dict[int, str] = {}
         self.endpoints: list[SendEndpoint] = []
+        self._endpoints_by_canonical: dict[str, SendEndpoint] = {}
+        self._endpoints_by_tag: dict[int, SendEndpoint] = {}
+        self._streams: dict[tuple[SendEndpoint, int], dict[int, NetworkPublication]] = {}
+        """Those of a stream of a socket, by session id."""
         self.destinations: dict[int, tuple[SendEndpoint, ChannelUri]] = {}
         self._ipc_changed = ipc_changed
         self._session_secret = context.random.randbytes(32)
@@ -169,14 +173,14 @@ class Publications:
     ) -> NetworkPublication:
         endpoint, spec = self._endpoint(uri, parameters, correlation_id)
         try:
-            same = [p for p in self.network.values() if p.endpoint is endpoint and p.stream_id == stream_id]
+            same = self._streams.get((endpoint, stream_id), {})
             if not exclusive:
-                for shared in same:
+                for shared in same.values():
                     if shared.is_active and not shared.is_exclusive and _responds_alike(shared, parameters):
                         check_same(uri, parameters, shared.parameters, shared.session_id)
                         shared.allow_setups(parameters.setup_limit)
                         return shared
-            session_id = self._session_id(parameters, {p.session_id for p in same}, uri)
+            session_id = self._session_id(parameters, same.keys(), uri)
             return self._create_network(
                 client_id, correlation_id, stream_id, session_id, uri, spec, endpoint, parameters, exclusive
             )
@@ -225,6 +229,7 @@ class Publications:
         )
         endpoint.retain()
         self.network[correlation_id] = publication
+        self._streams.setdefault((endpoint, stream_id), {})[session_id] = publication
         self.channels[correlation_id] = spec.text
         context.sender.add_publication(publication, context.clock.now())
         return publication
@@ -278,7 +283,7 @@ class Publications:
         self.context.memory.remove(path)
         self.context.system.add(BYTES_MAPPED, -length)
 
-    def _session_id(self, parameters: PublicationParameters, used: set[int], uri: ChannelUri) -> int:
+    def _session_id(self, parameters: PublicationParameters, used: Collection[int], uri: ChannelUri) -> int:
         if uri.session_id_tag is not None:
             return self._tagged(uri.session_id_tag, uri).session_id
         if parameters.session_id is not None:
@@ -296,7 +301,7 @@ class Publications:
                 return publication
         raise ChannelError(f"channel {str(uri)!r} has session-id=tag:{tag}, but no publication has that entity tag")
 
-    def next_session_id(self, used: set[int]) -> int:
+    def next_session_id(self, used: Collection[int]) -> int:
         """An id that is neither used nor reserved, and that nobody can tell from those given before.
 
         A stranger who knew the next one could set the stream up before its publisher does, and keep it out.
@@ -366,10 +371,10 @@ class Publications:
     ) -> tuple[SendEndpoint, UdpChannelSpec]:
         """The send endpoint of a channel, opened if none matches."""
         spec = parse_udp(uri, self.context.names)
-        for endpoint in self.endpoints:
-            if spec.matches(endpoint.spec):
-                check_shared(uri, endpoint.spec.uri, "channel-snd-ts-offset")
-                return endpoint, spec
+        found = self._find_endpoint(spec)
+        if found is not None:
+            check_shared(uri, found.spec.uri, "channel-snd-ts-offset")
+            return found, spec
         if spec.endpoint is None and not spec.is_multi_destination and not spec.is_response:
             raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
         if self.context.config.encryption_key_file and parameters.mtu > ENCRYPTED_MTU_MAX:
@@ -385,8 +390,17 @@ class Publications:
             )
         self._add_endpoint_counters(endpoint, spec, registration_id)
         self.endpoints.append(endpoint)
+        self._endpoints_by_canonical.setdefault(spec.canonical, endpoint)
+        if spec.tag is not None:
+            self._endpoints_by_tag.setdefault(spec.tag, endpoint)
         self.context.sender.add_endpoint(endpoint)
         return endpoint, spec
+
+    def _find_endpoint(self, spec: UdpChannelSpec) -> SendEndpoint | None:
+        """The one whose spec matches, as `UdpChannelSpec.matches` says."""
+        if spec.tag in self._endpoints_by_tag:
+            return self._endpoints_by_tag[spec.tag]
+        return self._endpoints_by_canonical.get(spec.canonical)
 
     def _open_endpoint(self, spec: UdpChannelSpec, parameters: PublicationParameters) -> SendEndpoint:
         config, network = self.context.config, self.context.send_network
@@ -441,11 +455,15 @@ class Publications:
         endpoint.status.set(STATUS_CLOSING)
         self.context.sender.remove_endpoint(endpoint)
         self.endpoints.remove(endpoint)
+        del self._endpoints_by_canonical[endpoint.spec.canonical]
+        if endpoint.spec.tag is not None:
+            del self._endpoints_by_tag[endpoint.spec.tag]
         endpoint.close()
         for counter in (endpoint.status, endpoint.local_address_counter, endpoint.destinations_counter):
             self.context.free_counter(counter)
-        for key in [k for k, (owner, _) in self.destinations.items() if owner is endpoint]:
-            del self.destinations[key]
+        if endpoint.is_manual:
+            for key in [k for k, (owner, _) in self.destinations.items() if owner is endpoint]:
+                del self.destinations[key]
 
     # --- destinations ---------------------------------------------------------------------------------------------
 
@@ -531,6 +549,7 @@ class Publications:
         self.channels.pop(publication.registration_id, None)
         if isinstance(publication, NetworkPublication):
             del self.network[publication.registration_id]
+            self._forget_stream(publication)
             self.context.sender.remove_publication(publication)
         else:
             del self.ipc[publication.registration_id]
@@ -540,6 +559,14 @@ class Publications:
         self._free_log(publication.log)
         if isinstance(publication, NetworkPublication) and publication.endpoint.release():
             self._close_endpoint(publication.endpoint)
+
+    def _forget_stream(self, publication: NetworkPublication) -> None:
+        key = publication.endpoint, publication.stream_id
+        same = self._streams.get(key, {})
+        if same.get(publication.session_id) is publication:
+            del same[publication.session_id]
+        if not same:
+            self._streams.pop(key, None)
 
     def reresolve(self, now_ns: int) -> None:
         """Names whose address fell silent may have moved: manual destinations and unicast endpoints."""

@@ -16,6 +16,7 @@ cdef class Receiver:
     cdef WorkSet images
     cdef int cursor
     cdef readonly list setups                  # for the conductor: images to build
+    cdef readonly dict pending_endpoints       # for the conductor: those with PENDING_SETUP markers, as keys
     cdef readonly Admission admission
     cdef int pending_max
     cdef int setup_count

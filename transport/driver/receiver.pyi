@@ -3,7 +3,7 @@ from typing import NamedTuple
 from transport.driver.admission import Admission
 from transport.driver.event_log import EventLog
 from transport.driver.publication_image import PublicationImage
-from transport.driver.receive_endpoint import ReceiveTransport
+from transport.driver.receive_endpoint import ReceiveEndpoint, ReceiveTransport
 from transport.driver.system_counters import SystemCounters
 
 class Setup(NamedTuple):
@@ -21,6 +21,7 @@ class Setup(NamedTuple):
 
 class Receiver:
     setups: list[Setup]
+    pending_endpoints: dict[ReceiveEndpoint, None]
     admission: Admission
     events: EventLog | None
     def __init__(self, system: SystemCounters, admission: Admission, pending_max: int) -> None: ...

@@ -36,6 +36,7 @@ cdef class Receiver:
         self.transports = PointerArray()
         self.images = WorkSet()
         self.setups = []
+        self.pending_endpoints = {}
 
     def add_transport(self, ReceiveTransport transport not None):
         """Its endpoint keeps it alive until it is removed."""
@@ -152,6 +153,7 @@ cdef class Receiver:
                 transport.endpoint.mark(session_id, stream_id, SESSION_NO_INTEREST)
                 return
             transport.endpoint.mark(session_id, stream_id, SESSION_PENDING_SETUP, now_ns + PENDING_SETUP_NS)
+            self.pending_endpoints[transport.endpoint] = None
         if transport.is_multicast:
             source = &transport.control
         transport.endpoint.request_setup(transport, source, session_id, stream_id)

@@ -47,7 +47,7 @@ class Responses:
         wanted = publication.parameters.response_correlation_id
         if wanted == PROTOTYPE_CORRELATION_ID or any(bound is publication for bound, _ in self._bound):
             return
-        image = next(image for image in self._subscriptions.images.all if image.correlation_id == wanted)
+        image = self._subscriptions.images.all[wanted]
         self._bound.append((publication, image))
         image.offer_response(publication.session_id)
 
@@ -55,8 +55,8 @@ class Responses:
         """Receivers of requests have responses: the subscriptions that wait for them ask for their streams."""
         for publication, session_id in setups:
             wanted = publication.parameters.response_correlation_id
-            for link in self._subscriptions.links:
-                if link.registration_id == wanted and link.is_response:
+            for link in self._subscriptions.links.of_registration(wanted):
+                if link.is_response:
                     self._await(link, session_id)
 
     def on_time_event(self) -> None:
@@ -81,22 +81,22 @@ class Responses:
         link.endpoint.ask_setup(session_id, link.stream_id)
 
     def _image(self, uri: ChannelUri, correlation_id: int) -> PublicationImage:
-        for image in self._subscriptions.images.all:
-            if image.correlation_id == correlation_id and image.is_active:
-                if not image.asks_response:
-                    raise ChannelError(
-                        f"channel {str(uri)!r} has response-correlation-id={correlation_id}, an image whose publisher "
-                        "did not ask for a response: it must have a response-correlation-id of its own"
-                    )
-                return image
-        raise ChannelError(
-            f"channel {str(uri)!r} has response-correlation-id={correlation_id}, but no image has that correlation "
-            "id: its publisher is gone, or the id is another resource's"
-        )
+        image = self._subscriptions.images.all.get(correlation_id)
+        if image is None or not image.is_active:
+            raise ChannelError(
+                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, but no image has that correlation "
+                "id: its publisher is gone, or the id is another resource's"
+            )
+        if not image.asks_response:
+            raise ChannelError(
+                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, an image whose publisher did not "
+                "ask for a response: it must have a response-correlation-id of its own"
+            )
+        return image
 
     def _link(self, uri: ChannelUri, registration_id: int) -> SubscriptionLink:
-        for link in self._subscriptions.links:
-            if link.registration_id == registration_id and link.is_response:
+        for link in self._subscriptions.links.of_registration(registration_id):
+            if link.is_response:
                 return link
         raise ChannelError(
             f"channel {str(uri)!r} has response-correlation-id={registration_id}, but no subscription with "

@@ -27,6 +27,7 @@ from transport.driver.context import (
 )
 from transport.driver.images import Images
 from transport.driver.ipc_publication import IpcPublication
+from transport.driver.links import KIND_IPC, KIND_NETWORK, KIND_SPY, Resource, SubscriptionLink, SubscriptionLinks
 from transport.driver.network_publication import NetworkPublication
 from transport.driver.parameters import SubscriptionParameters, subscription_parameters
 from transport.driver.publication_image import PublicationImage
@@ -36,63 +37,6 @@ from transport.uri import ChannelUri
 
 NO_STATUS = -1
 IPC_IDENTITY = "aeron:ipc"
-KIND_NETWORK = "network"
-KIND_IPC = "ipc"
-KIND_SPY = "spy"
-Resource = PublicationImage | NetworkPublication | IpcPublication
-
-
-class SubscriptionLink:
-    """One subscription of one client, or one of its IPC or spy destinations (same registration id).
-
-    A response wants no session until `response_session_id` is known.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        registration_id: int,
-        client_id: int,
-        stream_id: int,
-        channel: str,
-        parameters: SubscriptionParameters,
-        endpoint: ReceiveEndpoint | None = None,
-        spec: UdpChannelSpec | None = None,
-        is_response: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.registration_id = registration_id
-        self.client_id = client_id
-        self.stream_id = stream_id
-        self.channel = channel
-        self.parameters = parameters
-        self.endpoint = endpoint
-        self.spec = spec
-        self.is_response = is_response
-        self.response_session_id: int | None = None
-        self.destinations: dict[str, int] = {}
-        self.positions: dict[Resource, tuple[Counter, Tether]] = {}
-
-    def wants_session(self, session_id: int) -> bool:
-        if self.is_response:
-            return self.response_session_id == session_id
-        return self.parameters.session_id is None or self.parameters.session_id == session_id
-
-    def wants(self, resource: Resource) -> bool:
-        """Whether this link reads the stream of a publication or image."""
-        if resource.stream_id != self.stream_id or not resource.accepts_subscriptions:
-            return False
-        if not self.wants_session(resource.session_id):
-            return False
-        if self.kind == KIND_IPC:
-            return isinstance(resource, IpcPublication)
-        if self.kind == KIND_SPY:
-            return (
-                isinstance(resource, NetworkPublication)
-                and self.spec is not None
-                and self.spec.matches(resource.endpoint.spec)
-            )
-        return isinstance(resource, PublicationImage) and resource.endpoint is self.endpoint
 
 
 class Subscriptions:
@@ -101,8 +45,12 @@ class Subscriptions:
     def __init__(self, context: DriverContext, publications: Any) -> None:
         self.context = context
         self.publications = publications
-        self.links: list[SubscriptionLink] = []
+        self.links = SubscriptionLinks()
         self.endpoints: list[ReceiveEndpoint] = []
+        self._endpoints_by_canonical: dict[str, ReceiveEndpoint] = {}
+        self._endpoints_by_tag: dict[int, ReceiveEndpoint] = {}
+        self._asking: dict[ReceiveEndpoint, None] = {}
+        """Those that ask a publisher's control address for SETUP."""
         self.images = Images(context, self)
         self._next_receiver_id = context.random.randrange(-(1 << 63), 1 << 63)
 
@@ -130,7 +78,7 @@ class Subscriptions:
             status_id = link.endpoint.status.counter_id
         elif link.kind == KIND_SPY:
             link.spec = parse_udp(uri, self.context.names)
-        self.links.append(link)
+        self.links.add(link)
         self.context.transmit(OnSubscriptionReady(correlation_id, status_id))
         if link.endpoint is not None and not link.is_response:
             link.endpoint.add_interest(stream_id, parameters.session_id)
@@ -138,19 +86,19 @@ class Subscriptions:
 
     def _check_stream(self, link: SubscriptionLink) -> None:
         """Subscriptions that share a socket and a stream must agree on how it is received."""
-        for other in self.links:
-            if other.endpoint is link.endpoint and other.stream_id == link.stream_id:
-                for key in ("is_reliable", "rejoins"):
-                    if getattr(other.parameters, key) != getattr(link.parameters, key):
-                        raise ChannelError(
-                            f"channel {link.channel!r} differs from {other.channel!r} in "
-                            f"{'reliable' if key == 'is_reliable' else 'rejoin'}: subscriptions of one stream on one "
-                            "socket must agree"
-                        )
+        assert link.endpoint is not None
+        for other in self.links.of_stream(link.endpoint, link.stream_id):
+            for key in ("is_reliable", "rejoins"):
+                if getattr(other.parameters, key) != getattr(link.parameters, key):
+                    raise ChannelError(
+                        f"channel {link.channel!r} differs from {other.channel!r} in "
+                        f"{'reliable' if key == 'is_reliable' else 'rejoin'}: subscriptions of one stream on one "
+                        "socket must agree"
+                    )
 
     def _join_existing(self, link: SubscriptionLink) -> None:
-        if link.kind == KIND_NETWORK:
-            candidates: list[Resource] = list(self.images.all)
+        if link.endpoint is not None:
+            candidates: list[Resource] = list(self.images.of_endpoint(link.endpoint))
         else:
             candidates = list(self.publications.all())
         for resource in candidates:
@@ -159,7 +107,7 @@ class Subscriptions:
 
     def on_publication(self, publication: NetworkPublication | IpcPublication) -> None:
         """A publication was added: IPC subscriptions and spies that wait for it join."""
-        for link in self.links:
+        for link in self.links.local:
             if publication not in link.positions and link.wants(publication):
                 self.join(link, publication)
 
@@ -186,6 +134,7 @@ class Subscriptions:
     def attach(self, link: SubscriptionLink, resource: Resource, counter: Counter) -> None:
         """Adds the position to the resource's window."""
         link.positions[resource] = (counter, Tether(link.parameters, self.context.clock.now()))
+        self.links.note_reader(link, resource)
         add_position(resource, counter)
 
     def announce(self, link: SubscriptionLink, resource: Resource, counter: Counter) -> None:
@@ -212,10 +161,10 @@ class Subscriptions:
 
     def _endpoint(self, uri: ChannelUri, parameters: SubscriptionParameters, registration_id: int) -> ReceiveEndpoint:
         spec = parse_udp(uri, self.context.names)
-        for endpoint in self.endpoints:
-            if spec.matches(endpoint.spec):
-                check_shared(uri, endpoint.spec.uri, "channel-rcv-ts-offset")
-                return endpoint
+        found = self._find_endpoint(spec)
+        if found is not None:
+            check_shared(uri, found.spec.uri, "channel-rcv-ts-offset")
+            return found
         if spec.is_response and spec.control is None:
             raise ChannelError(f"channel {str(uri)!r} has control-mode=response but no control: whom is it to ask?")
         if spec.endpoint is None and spec.control is None and spec.mode != "manual":
@@ -239,7 +188,16 @@ class Subscriptions:
         if transport is not None:
             self._add_transport(endpoint, transport)
         self.endpoints.append(endpoint)
+        self._endpoints_by_canonical.setdefault(spec.canonical, endpoint)
+        if spec.tag is not None:
+            self._endpoints_by_tag.setdefault(spec.tag, endpoint)
         return endpoint
+
+    def _find_endpoint(self, spec: UdpChannelSpec) -> ReceiveEndpoint | None:
+        """The one whose spec matches, as `UdpChannelSpec.matches` says."""
+        if spec.tag in self._endpoints_by_tag:
+            return self._endpoints_by_tag[spec.tag]
+        return self._endpoints_by_canonical.get(spec.canonical)
 
     def _take_receiver_id(self) -> int:
         taken = self._next_receiver_id
@@ -285,12 +243,13 @@ class Subscriptions:
             transport.registration_id,
         )
         endpoint.add_transport(transport)
+        if transport.has_explicit_control:
+            self._asking[endpoint] = None
         self.context.receiver.add_transport(transport)
 
     def _remove_transport(self, endpoint: ReceiveEndpoint, transport: ReceiveTransport) -> None:
-        for image in self.images.all:
-            if image.endpoint is endpoint:
-                image.drop_connection(transport)
+        for image in self.images.of_endpoint(endpoint):
+            image.drop_connection(transport)
         for setup in self.context.receiver.setups:
             if setup.transport is transport:
                 endpoint.unmark(setup.session_id, setup.stream_id)
@@ -303,6 +262,11 @@ class Subscriptions:
         for transport in list(endpoint.transports):
             self._remove_transport(endpoint, transport)
         self.endpoints.remove(endpoint)
+        del self._endpoints_by_canonical[endpoint.spec.canonical]
+        if endpoint.spec.tag is not None:
+            del self._endpoints_by_tag[endpoint.spec.tag]
+        self._asking.pop(endpoint, None)
+        self.context.receiver.pending_endpoints.pop(endpoint, None)
         self.context.free_counter(endpoint.status)
 
     # --- receive destinations -------------------------------------------------------------------------------------
@@ -330,7 +294,7 @@ class Subscriptions:
         if extra.kind == KIND_SPY:
             extra.spec = parse_udp(uri, self.context.names)
         link.destinations[str(uri)] = correlation_id
-        self.links.append(extra)
+        self.links.add(extra)
         self._join_existing(extra)
 
     def remove_destination_by_id(self, registration_id: int, destination_id: int) -> None:
@@ -339,7 +303,7 @@ class Subscriptions:
         self.remove_destination(registration_id, str(destination_id) if channel is None else channel)
 
     def has(self, registration_id: int) -> bool:
-        return any(link.registration_id == registration_id for link in self.links)
+        return bool(self.links.of_registration(registration_id))
 
     def remove_destination(self, registration_id: int, channel: str) -> None:
         link = self._manual_link(registration_id, channel)
@@ -349,8 +313,8 @@ class Subscriptions:
                 f"no destination {channel!r} at subscription registration_id={registration_id}",
                 code=ErrorCode.GENERIC_ERROR,
             )
-        for extra in self.links:
-            if extra.registration_id == registration_id and extra.kind != KIND_NETWORK and extra.channel == channel:
+        for extra in self.links.of_registration(registration_id):
+            if extra.kind != KIND_NETWORK and extra.channel == channel:
                 self._drop(extra)
                 return
         assert link.endpoint is not None
@@ -369,19 +333,19 @@ class Subscriptions:
 
     def find(self, registration_id: int) -> SubscriptionLink:
         """The subscription's own link. Raises RegistrationError when there is none."""
-        for link in self.links:
-            if link.registration_id == registration_id:
-                return link
-        raise RegistrationError(
-            f"unknown subscription registration_id={registration_id}", code=ErrorCode.UNKNOWN_SUBSCRIPTION
-        )
+        links = self.links.of_registration(registration_id)
+        if not links:
+            raise RegistrationError(
+                f"unknown subscription registration_id={registration_id}", code=ErrorCode.UNKNOWN_SUBSCRIPTION
+            )
+        return links[0]
 
     # --- removing and life ----------------------------------------------------------------------------------------
 
     def remove(self, registration_id: int) -> None:
         """Removes a subscription with its IPC and spy destinations."""
         self.find(registration_id)
-        for link in [link for link in self.links if link.registration_id == registration_id]:
+        for link in self.links.of_registration(registration_id):
             self._drop(link)
 
     def remove_client(self, client_id: int) -> None:
@@ -407,23 +371,24 @@ class Subscriptions:
     def detach(self, link: SubscriptionLink, resource: Resource) -> None:
         """The link's position no longer counts; its counter is freed."""
         counter, tether = link.positions.pop(resource)
+        self.links.forget_reader(link, resource)
         if tether.holds_window:
             remove_position(resource, counter)
         self.context.free_counter(counter)
 
     def on_publication_lingers(self, publication: NetworkPublication | IpcPublication) -> None:
         """Makes the image unavailable, once its subscribers have read all of it."""
-        for link in self.links:
-            if publication in link.positions:
-                self.announce_unavailable(link, publication)
+        for link in self.links.readers_of(publication):
+            self.announce_unavailable(link, publication)
 
     def on_publication_done(self, publication: NetworkPublication | IpcPublication) -> None:
-        for link in self.links:
-            if publication in link.positions:
-                self.detach(link, publication)
+        for link in self.links.readers_of(publication):
+            self.detach(link, publication)
 
     def on_time_event(self, now_ns: int, epoch_ms: int) -> None:
         for link in self.links:
+            if link.parameters.is_tethered:
+                continue
             for resource, (counter, tether) in list(link.positions.items()):
                 self._tether(link, resource, counter, tether, now_ns)
         self.images.on_time_event(now_ns, epoch_ms)
@@ -446,6 +411,16 @@ class Subscriptions:
             counter.set(position)
             add_position(resource, counter)
             self.announce(link, resource, counter)
+
+    def conduct_endpoints(self, now_ns: int) -> int:
+        """Asks explicit control addresses, forgets old PENDING_SETUP markers; the next deadline."""
+        pending = self.context.receiver.pending_endpoints
+        deadline = (1 << 63) - 1
+        for endpoint in [*self._asking, *(endpoint for endpoint in pending if endpoint not in self._asking)]:
+            deadline = min(deadline, endpoint.conduct_endpoint(now_ns))
+            if not endpoint.pending:
+                pending.pop(endpoint, None)
+        return deadline
 
     def reresolve(self, now_ns: int) -> None:
         """Publishers' control addresses by name may have moved: looked up while nothing comes from them."""

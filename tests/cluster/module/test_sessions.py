@@ -43,7 +43,10 @@ def test_clients_are_told_a_heartbeat_timeout_that_outlasts_an_election(timeout_
 class FullDriver:
     """A transport client whose driver has no counter left."""
 
-    def add_counter(self, type_id: int, label: str, key: bytes) -> Any:
+    def async_add_counter(self, type_id: int, label: str, key: bytes) -> int:
+        return 1
+
+    def get(self, registration_id: int) -> Any:
         raise RegistrationError("no counter is free", code=11)
 
 
@@ -59,18 +62,20 @@ def test_a_session_without_a_counter_is_open_all_the_same() -> None:
         encoded_principal=b"",
     )
     session = sessions.execute_open(event, 96)
+    sessions.take_counters()
     assert sessions.get(5) is session and session.counter is None
     sessions.execute_close(5)
     assert len(sessions) == 0
 
 
 class CountingClient:
-    """A transport client that counts what it is asked for, and whose driver never answers."""
+    """A transport client that counts what it is asked for, and whose driver answers only when it is told to."""
 
     def __init__(self) -> None:
         self.asked = 0
+        self.answers = False
 
-    def add_counter(self, type_id: int, label: str, key: bytes) -> Any:
+    def async_add_counter(self, type_id: int, label: str, key: bytes) -> int:
         raise RegistrationError("no counter is free", code=11)
 
     def async_add_publication(self, channel: str, stream_id: int) -> int:
@@ -80,8 +85,8 @@ class CountingClient:
     def invoke_driver(self) -> None:
         """Nothing happens."""
 
-    def get(self, registration_id: int) -> None:
-        return None
+    def get(self, registration_id: int) -> Any:
+        return SimpleNamespace(close=lambda: None, offer=lambda message: 1) if self.answers else None
 
 
 def test_a_new_leader_reaches_thousands_of_sessions_a_few_at_a_time() -> None:
@@ -92,10 +97,15 @@ def test_a_new_leader_reaches_thousands_of_sessions_a_few_at_a_time() -> None:
         sessions.restore(ClusterSession(number, number, 96, 102, "aeron:udp?endpoint=client:1"))
     sessions.lead(Term(SECOND_NS), 0)
     asked = [client.asked]
+    for _ in range(3):
+        sessions.send(Term(SECOND_NS), 0)
+        asked.append(client.asked)
+    assert asked == [32, 64, 64, 64], "what its driver has not made yet is waited for"
+    client.answers = True
     while asked[-1] < 100:
         sessions.send(Term(SECOND_NS), 0)
         asked.append(client.asked)
-    assert asked == [32, 64, 96, 100]
+    assert asked == [32, 64, 64, 64, 64, 96, 100]
     sessions.lead(Term(SECOND_NS), 0)
     sessions.lose_leadership()
     before = client.asked
