@@ -32,6 +32,9 @@ class SessionConnect:
 
     A member that does not answer within `attempt_timeout_ns` is skipped for the next one, with a new request. Each time
     the timeout doubles, so that a cluster which needs longer to answer is waited for in the end.
+
+    The session of a request that was given up may open all the same, later. It is taken then: otherwise it would stay
+    beside the next one until it times out, and count among those that are allowed.
     """
 
     def __init__(
@@ -69,6 +72,8 @@ class SessionConnect:
         self._renew = renew
         self._attempt_deadline_ns = 0
         self._correlation_id = -1
+        self.attempts: dict[int, int] = {}
+        """By correlation id: the member that was asked."""
         self._challenge_session_id = -1
         self._tried: set[int] = set()
         self._redirected = False
@@ -123,7 +128,7 @@ class SessionConnect:
             return
         self.member_id = fresh[0]
         self._tried.add(self.member_id)
-        self._correlation_id = self._client.next_correlation_id()
+        self._take_correlation_id()
         endpoint = self._egress.resolved_endpoint or ""
         self._message = codecs.SESSION_CONNECT_REQUEST.encode(
             correlation_id=self._correlation_id,
@@ -136,6 +141,10 @@ class SessionConnect:
         self.state = ConnectState.SEND_REQUEST
         self._send(now_ns)
 
+    def _take_correlation_id(self) -> None:
+        self._correlation_id = self._client.next_correlation_id()
+        self.attempts[self._correlation_id] = self.member_id
+
     def _send(self, now_ns: int) -> None:
         publication = self._ingress.get(self.member_id)
         if publication is None or not publication.is_connected:
@@ -146,19 +155,22 @@ class SessionConnect:
             self._attempt_deadline_ns = now_ns + self._attempt_timeout_ns
 
     def on_event(self, table: Any, values: Any, image: Any, now_ns: int) -> None:
-        """An egress message; those of other requests are ignored."""
-        if (
-            self.state is not ConnectState.AWAIT_RESPONSE
-            or getattr(values, "correlation_id", None) != self._correlation_id
-        ):
-            return
+        """An egress message. Of requests that were given up, only the session counts."""
+        correlation_id = getattr(values, "correlation_id", None)
+        is_awaited = self.state is ConnectState.AWAIT_RESPONSE and correlation_id == self._correlation_id
+        if not is_awaited:
+            is_open = table is codecs.SESSION_EVENT and values.code == EventCode.OK
+            member_id = self.attempts.get(values.correlation_id) if is_open else None
+            if member_id is None or self._ingress.get(member_id) is None:
+                return  # of somebody else, or its way to the member is closed, and with it the session
+            self.member_id = member_id
         if table is codecs.CHALLENGE:
             self._answer_challenge(values, now_ns)
         elif table is codecs.SESSION_EVENT:
             self._on_session_event(values, image, now_ns)
 
     def _answer_challenge(self, challenge: Any, now_ns: int) -> None:
-        self._correlation_id = self._client.next_correlation_id()
+        self._take_correlation_id()
         self._message = codecs.CHALLENGE_RESPONSE.encode(
             correlation_id=self._correlation_id,
             cluster_session_id=challenge.cluster_session_id,

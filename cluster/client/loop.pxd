@@ -31,6 +31,7 @@ cdef class ClientLoop:
     cdef Clock _clock
     cdef object _drive                             # of a transport that runs itself, else None
     cdef readonly int64_t driven_ns                # when the transport ran last
+    cdef int64_t _cycle_seen                       # of the driver, at this client's last call: others may share it
     cdef int _busy                                 # calls of the application that are running, one inside the other
     cdef bint _keeping                             # the keeper's thread has the transport
     cdef int64_t _message_bytes_max                # with its header, as far as the log takes it
@@ -63,6 +64,7 @@ cdef class ClientLoop:
     cpdef void leave(self)
     cpdef int64_t drive(self) except -1
     cpdef int64_t run_transport(self) except -1
+    cdef int64_t _drive_unless_driven(self) except -1
     cpdef int flush(self) except -1
     cpdef int poll_egress(self, int limit) except -1
     cdef int _poll_image(self, Image image, Assembler assembler, int limit) except -1

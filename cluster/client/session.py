@@ -18,9 +18,10 @@ The client has no thread: everything happens in `poll`, `send` and `offer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from cluster.client.acknowledgements import Acknowledged, Acknowledgements, Unsequenced
@@ -123,6 +124,7 @@ class ClusterClient(ClientCalls):
 
     state: ClientState
     _keeper: SessionKeeper | None = None
+    _attempts: Mapping[int, int] = MappingProxyType({})
     _leader_heartbeat_timeout_ns = _opened_ns = _reopen_ns = 0
     _deadline_ns = _next_keep_alive_ns = 0
     _is_ending = _has_begun = False
@@ -462,6 +464,7 @@ class ClusterClient(ClientCalls):
         """Takes the new session into use at once, since a NewLeaderEvent may follow immediately."""
         opened = connect.opened
         self._connect = None
+        self._attempts = connect.attempts
         self.ingress_endpoints = connect.endpoints
         self._image = connect.image
         self._leader_heartbeat_timeout_ns = max(opened.leader_heartbeat_timeout_ns, 0)
@@ -665,7 +668,7 @@ class ClusterClient(ClientCalls):
             if self._connect.opened is not None:
                 self._take_session(self._connect, now_ns)
         elif getattr(values, "cluster_session_id", None) != self.session_id:
-            return
+            self._close_spare(table, values)
         elif table is codecs.NEW_LEADER_EVENT:
             self._take_new_leader(values, image)
         elif table is codecs.SESSION_EVENT:
@@ -678,6 +681,19 @@ class ClusterClient(ClientCalls):
             requests = self._relay or self._requests
             if requests is not None:
                 requests.on_opened(values, self._transport.clock.now())
+
+    def _close_spare(self, table: Any, values: Any) -> None:
+        """Closes a session of another attempt to connect, which has opened after this one."""
+        if (
+            table is not codecs.SESSION_EVENT
+            or values.code != EventCode.OK
+            or values.correlation_id not in self._attempts
+        ):
+            return
+        publication = self._leader_ingress
+        if publication is not None:
+            ids = {"leadership_term_id": values.leadership_term_id, "cluster_session_id": values.cluster_session_id}
+            publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**ids))
 
     def _take_new_leader(self, event: Any, image: Any) -> None:
         if self.state is ClientState.CLOSED or not self._is_news(event):

@@ -217,9 +217,7 @@ class OpenSessions:
 
     def _announce(self, session: ClusterSession, leadership: Leadership) -> None:
         member_id, term_id = leadership.member_id, leadership.leadership_term_id
-        self.tell(
-            session, session_event(leadership, session.id, session.correlation_id, EventCode.OK, "", member_id)
-        )
+        self.tell(session, session_event(leadership, session.id, session.correlation_id, EventCode.OK, "", member_id))
         self.tell(
             session,
             codecs.NEW_LEADER_EVENT.encode(

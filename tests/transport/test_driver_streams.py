@@ -11,6 +11,7 @@ from transport.subscription import Subscription
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"
+HEARTBEATS_SENT = 9
 NAK, SM, SETUP, DATA = 2, 3, 5, 1
 
 
@@ -240,6 +241,25 @@ def test_hundreds_of_streams_rest_and_wake(world: World) -> None:
     world.run(6 * S, 2 * MS)
     assert all(publication.is_connected for publication in publications)
     assert len(collector.subscription.images) == count
+
+
+def test_one_of_many_quiet_streams_sends_fewer_heartbeats(world: World) -> None:
+    """Those of 4,096 sessions, ten a second each, overflowed the socket of their node."""
+    count = 160
+    a, b = (world.node(host, term_length=64 << 10, counters_values_length=1 << 18) for host in (A, B))
+    collector = Collector(b.client.add_subscription(CHANNEL, 10))
+    publications = [a.client.add_exclusive_publication(CHANNEL, 10) for _ in range(count)]
+    world.until(lambda: len(collector.subscription.images) == count)
+    before = a.driver.system_counter(HEARTBEATS_SENT)
+    world.run(1 * S, 2 * MS)
+    assert a.driver.system_counter(HEARTBEATS_SENT) - before > 7 * count, "every 100 ms: a lost tail is found soon"
+    world.run(1 * S, 2 * MS)
+    before = a.driver.system_counter(HEARTBEATS_SENT)
+    world.run(5 * S, 2 * MS)
+    assert 8 * count < a.driver.system_counter(HEARTBEATS_SENT) - before < 11 * count
+    assert all(publication.is_connected for publication in publications)
+    assert publications[0].offer(b"x" * 100) > 0
+    world.until(lambda: collector.poll(1000) + 1 and len(collector.messages) == 1)
 
 
 def test_a_driver_that_closes_tells_the_senders(world: World) -> None:

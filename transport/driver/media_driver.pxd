@@ -36,6 +36,7 @@ cdef class MediaDriver(Agent):
     cdef readonly object losses
     cdef public object threads                 # DriverThreads that work it, or None: its owner does
     cdef readonly bint started
+    cdef readonly int64_t cycle_count          # of `do_work`
     cdef readonly bint terminated              # a client asked for the end, and may
     cdef Sender sender
     cdef Receiver receiver

@@ -27,6 +27,7 @@ class MediaDriver(Agent):
     losses: LossReport
     threads: Any
     started: bool
+    cycle_count: int
     terminated: bool
     keyring: Keyring | None
     def __init__(

@@ -243,6 +243,7 @@ cdef class MediaDriver(Agent):
         cdef int work = 0
         if not self.started:
             return 0
+        self.cycle_count += 1
         with nogil:
             self.look()
             work = self.receive_work(now_ns)

@@ -62,6 +62,7 @@ cdef class NetworkPublication(Worked):
     cdef readonly int64_t sender_position
     cdef int64_t sender_limit
     cdef int64_t last_send_ns
+    cdef bint is_quiet                         # one of thousands that rest: fewer heartbeats are enough
     cdef int64_t last_setup_ns
     cdef int64_t setup_interval_ns
     cdef readonly int setups_left              # before an address has answered; SETUPS_UNBOUND: any number
@@ -116,6 +117,7 @@ cdef class NetworkPublication(Worked):
     cdef bint _wants_setup(self) noexcept nogil
     cdef void _unbind_setups(self) noexcept nogil
     cdef void _send_heartbeat(self, int64_t now_ns) noexcept nogil
+    cdef int64_t _heartbeat_interval_ns(self, int64_t now_ns) noexcept nogil
     cdef void _on_idle(self, int64_t now_ns) noexcept nogil
     cdef void _expire_receivers(self, int64_t now_ns) noexcept nogil
     cdef void _heard(self, int64_t receiver_id, int64_t now_ns) noexcept nogil

@@ -22,6 +22,8 @@ cdef enum:
     SETUP_INTERVAL_NS = 100000000
     SETUP_INTERVAL_MAX_NS = 800000000  # between set-ups of which only so many may be sent
     HEARTBEAT_INTERVAL_NS = 100000000
+    QUIET_HEARTBEAT_INTERVAL_NS = 500000000    # of one of many streams, while nothing can have been lost lately
+    QUIET_AFTER_NS = 1000000000
     IDLE_INTERVAL_NS = 10000000
     RESEND_FREE = 0
     RESEND_DELAYED = 1
@@ -318,11 +320,18 @@ cdef class NetworkPublication(Worked):
             count_event(self.system, COUNTER_SHORT_SENDS, 1)
         self.last_send_ns = now_ns
 
+    cdef int64_t _heartbeat_interval_ns(self, int64_t now_ns) noexcept nogil:
+        """Heartbeats every 100 ms tell of a lost tail soon. Ten later there is none: from then on they only keep the
+        image alive, and those of thousands of streams would fill the receiver's socket."""
+        if self.is_quiet and self.state == PUBLICATION_ACTIVE and now_ns - self.active_ns > QUIET_AFTER_NS:
+            return QUIET_HEARTBEAT_INTERVAL_NS
+        return HEARTBEAT_INTERVAL_NS
+
     cdef void _on_idle(self, int64_t now_ns) noexcept nogil:
         """Does what is due when nothing was sent: heartbeats, silent receivers, and the limit of flow control."""
         cdef int64_t limit, producer, spy
         cdef int i
-        if self.has_initial_connection and now_ns - self.last_send_ns > HEARTBEAT_INTERVAL_NS:
+        if self.has_initial_connection and now_ns - self.last_send_ns > self._heartbeat_interval_ns(now_ns):
             self._send_heartbeat(now_ns)
         if now_ns >= self.idle_deadline_ns:
             self.idle_deadline_ns = now_ns + IDLE_INTERVAL_NS

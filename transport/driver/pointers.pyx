@@ -2,6 +2,8 @@
 
 from libc.stdlib cimport calloc, free
 
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
+
 
 cdef class PointerArray(NativeVector):
     cdef int add(self, void* item) except -1:
@@ -56,6 +58,15 @@ cdef class WorkSet(NativeVector):
         if self.busy >= self.count:
             return -1
         return self.busy if cursor < self.busy or cursor + 1 >= self.count else cursor + 1
+
+    cdef int slice(self) noexcept nogil:
+        cdef int share = <int> (self.count - self.busy) // SWEEP_TURNS + 1
+        return share if share > SLICE else SLICE
+
+    cdef int64_t sweep_deadline_ns(self, int64_t now_ns) noexcept nogil:
+        """Without a look at each: among thousands there is always one whose time has come."""
+        cdef int64_t quiet = self.count - self.busy
+        return NEVER if quiet == 0 else now_ns + SWEEP_NS * self.slice() // max(quiet, <int64_t> self.slice())
 
 
 cdef class PointerMap:

@@ -4,7 +4,7 @@ from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
 from transport.driver.event_log cimport EVENT_FRAME_IN
 from transport.driver.frames cimport *
-from transport.driver.pointers cimport SLICE, pair_key, pointer_at
+from transport.driver.pointers cimport pair_key, pointer_at
 from transport.driver.receive_endpoint cimport (ANY_SESSION, ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
                                                 SESSION_NO_INTEREST, SESSION_PENDING_SETUP)
 from transport.driver.system_counters cimport count_event
@@ -217,7 +217,7 @@ cdef class Receiver:
                 work += 1
             elif (<PublicationImage> pointer_at(self.images, i)).is_settled():
                 self.images.settle(i, now_ns)
-        for i in range(SLICE):
+        for i in range(self.images.slice()):
             self.cursor = self.images.next_quiet(self.cursor)
             if self.cursor < 0:
                 break
@@ -226,15 +226,15 @@ cdef class Receiver:
 
     cdef bint has_unread(self) noexcept nogil:
         cdef int i
-        for i in range(self.images.count):
+        for i in range(self.images.busy):              # of the quiet ones all was read, or they would not be quiet
             if (<PublicationImage> pointer_at(self.images, i)).has_unread():
                 return True
         return False
 
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil:
         cdef int i
-        cdef int64_t deadline = NEVER, due
-        for i in range(self.images.count):
+        cdef int64_t deadline = self.images.sweep_deadline_ns(now_ns), due
+        for i in range(self.images.busy):
             due = (<PublicationImage> pointer_at(self.images, i)).deadline_ns(now_ns)
             if due < deadline:
                 deadline = due

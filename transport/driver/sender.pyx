@@ -6,7 +6,7 @@ from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
 from transport.driver.event_log cimport EVENT_FRAME_IN
 from transport.driver.frames cimport *
-from transport.driver.pointers cimport SLICE, pair_key, pointer_at
+from transport.driver.pointers cimport pair_key, pointer_at
 from transport.driver.system_counters cimport count_event
 from transport.secure.session cimport has_mark
 
@@ -15,8 +15,6 @@ cdef enum:
     RECEIVE_TURNS = 4                  # batches of one socket in one duty cycle
     ERRORS_MAX = 64
     RESPONSE_SETUPS_MAX = 256
-
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 
 cdef class Sender:
@@ -166,6 +164,7 @@ cdef class Sender:
             self.next_start = 0
         at = self.next_start
         for i in range(busy):
+            (<NetworkPublication> pointer_at(self.publications, at)).is_quiet = False
             bytes_sent = (<NetworkPublication> pointer_at(self.publications, at)).send(now_ns)
             if bytes_sent > 0:
                 (<NetworkPublication> pointer_at(self.publications, at)).active_ns = now_ns
@@ -173,10 +172,11 @@ cdef class Sender:
             at += 1
             if at == busy:
                 at = 0
-        for i in range(SLICE):
+        for i in range(self.publications.slice()):
             self.send_cursor = self.publications.next_quiet(self.send_cursor)
             if self.send_cursor < 0:
                 break
+            (<NetworkPublication> pointer_at(self.publications, self.send_cursor)).is_quiet = True
             bytes_sent = (<NetworkPublication> pointer_at(self.publications, self.send_cursor)).send(now_ns)
             if bytes_sent > 0:
                 self.publications.wake(<NetworkPublication> pointer_at(self.publications, self.send_cursor), now_ns)
@@ -192,7 +192,7 @@ cdef class Sender:
                 work += 1
             else:
                 self.publications.settle(i, now_ns)
-        for i in range(SLICE):
+        for i in range(self.publications.slice()):
             self.conduct_cursor = self.publications.next_quiet(self.conduct_cursor)
             if self.conduct_cursor < 0:
                 break
@@ -210,8 +210,8 @@ cdef class Sender:
 
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil:
         cdef int i
-        cdef int64_t deadline = NEVER, due
-        for i in range(self.publications.count):
+        cdef int64_t deadline = self.publications.sweep_deadline_ns(now_ns), due
+        for i in range(self.publications.busy):
             due = (<NetworkPublication> pointer_at(self.publications, i)).deadline_ns(now_ns)
             if due < deadline:
                 deadline = due
