@@ -31,6 +31,15 @@ class _Ingress:
     endpoint: str
     registration_id: int
     publication: ExclusivePublication | None = None
+    was_connected: bool = False
+
+    def is_connected(self) -> bool:
+        is_connected = self.publication is not None and self.publication.is_connected
+        self.was_connected = self.was_connected or is_connected
+        return is_connected
+
+    def is_lost(self) -> bool:
+        return not self.is_connected() and self.was_connected
 
 
 class IngressPublications:
@@ -43,9 +52,12 @@ class IngressPublications:
         self._ingresses: dict[int, _Ingress] = {}
 
     def open(self, endpoints: Mapping[int, str]) -> None:
-        """Publications to these endpoints and no others; one that is open already stays. `{-1: ""}`: no endpoint."""
+        """Publications to these endpoints and no others; one that is open already stays. `{-1: ""}`: no endpoint.
+
+        One that has lost its member is made anew: members do not accept one again that they have lost.
+        """
         for member_id, ingress in list(self._ingresses.items()):
-            if endpoints.get(member_id) != ingress.endpoint:
+            if endpoints.get(member_id) != ingress.endpoint or ingress.is_lost():
                 self._close(member_id)
         for member_id, endpoint in endpoints.items():
             if member_id not in self._ingresses:
@@ -69,7 +81,7 @@ class IngressPublications:
         """Publications that have a subscriber, by member id."""
         found = {}
         for member_id, ingress in self._ingresses.items():
-            if ingress.publication is not None and ingress.publication.is_connected:
+            if ingress.is_connected() and ingress.publication is not None:
                 found[member_id] = ingress.publication
         return found
 

@@ -16,8 +16,8 @@ cdef enum:
     SETTLE_NS = 5000000                # quiet for this long: no longer visited every turn
     SETTLE_COUNT = 128                 # up to so many, all are visited every turn
     SLICE = 32                         # quiet ones visited a turn, at least
-    SWEEP_TURNS = 50                   # so many turns visit all quiet ones
-    SWEEP_NS = 50000000                # and so long that takes while nothing else happens
+    SWEEP_NS = 5000000                 # so long it takes to visit all quiet ones, or one turn
+    SWEEP_TURN_NS_MIN = 1000000        # between turns for nothing but them
 
 cdef class Worked:
     """Base of what a WorkSet holds."""
@@ -35,7 +35,7 @@ cdef class WorkSet(NativeVector):
     cdef void wake(self, Worked item, int64_t now_ns) noexcept nogil       # to the busy ones
     cdef void settle(self, int index, int64_t now_ns) noexcept nogil       # to the quiet ones, if it was quiet long
     cdef int next_quiet(self, int cursor) noexcept nogil                   # index behind cursor, -1: there is none
-    cdef int slice(self) noexcept nogil                                    # how many quiet ones a turn visits
+    cdef int slice(self, int64_t elapsed_ns) noexcept nogil                # quiet ones that a turn visits, so long after another
     cdef int64_t sweep_deadline_ns(self, int64_t now_ns) noexcept nogil    # of the next turn, for the quiet ones
     cdef void _swap(self, int a, int b) noexcept nogil
 

@@ -59,14 +59,17 @@ cdef class WorkSet(NativeVector):
             return -1
         return self.busy if cursor < self.busy or cursor + 1 >= self.count else cursor + 1
 
-    cdef int slice(self) noexcept nogil:
-        cdef int share = <int> (self.count - self.busy) // SWEEP_TURNS + 1
-        return share if share > SLICE else SLICE
+    cdef int slice(self, int64_t elapsed_ns) noexcept nogil:
+        cdef int64_t quiet = self.count - self.busy
+        cdef int64_t share = quiet if elapsed_ns >= SWEEP_NS else quiet * elapsed_ns // SWEEP_NS
+        return <int> min(quiet, max(share, <int64_t> SLICE))
 
     cdef int64_t sweep_deadline_ns(self, int64_t now_ns) noexcept nogil:
         """Without a look at each: among thousands there is always one whose time has come."""
         cdef int64_t quiet = self.count - self.busy
-        return NEVER if quiet == 0 else now_ns + SWEEP_NS * self.slice() // max(quiet, <int64_t> self.slice())
+        if quiet == 0:
+            return NEVER
+        return now_ns + max(<int64_t> SWEEP_TURN_NS_MIN, SWEEP_NS * <int64_t> SLICE // max(quiet, <int64_t> SLICE))
 
 
 cdef class PointerMap:

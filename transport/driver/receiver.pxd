@@ -15,6 +15,7 @@ cdef class Receiver:
     cdef PointerArray transports
     cdef WorkSet images
     cdef int cursor
+    cdef int64_t swept_ns                      # when quiet images were visited last
     cdef readonly list setups                  # for the conductor: images to build
     cdef readonly dict pending_endpoints       # for the conductor: those with PENDING_SETUP markers, as keys
     cdef readonly Admission admission

@@ -217,7 +217,9 @@ cdef class Receiver:
                 work += 1
             elif (<PublicationImage> pointer_at(self.images, i)).is_settled():
                 self.images.settle(i, now_ns)
-        for i in range(self.images.slice()):
+        cdef int share = self.images.slice(now_ns - self.swept_ns)
+        self.swept_ns = now_ns
+        for i in range(share):
             self.cursor = self.images.next_quiet(self.cursor)
             if self.cursor < 0:
                 break

@@ -14,6 +14,8 @@ cdef class Sender:
     cdef WorkSet publications
     cdef int send_cursor
     cdef int conduct_cursor
+    cdef int64_t sent_ns                       # when quiet publications were visited last
+    cdef int64_t conducted_ns
     cdef PointerArray endpoints
     cdef readonly list errors                  # ERR frames for the conductor
     cdef readonly list response_setups         # (publication, session of its response) for the conductor

@@ -172,7 +172,9 @@ cdef class Sender:
             at += 1
             if at == busy:
                 at = 0
-        for i in range(self.publications.slice()):
+        cdef int share = self.publications.slice(now_ns - self.sent_ns)
+        self.sent_ns = now_ns
+        for i in range(share):
             self.send_cursor = self.publications.next_quiet(self.send_cursor)
             if self.send_cursor < 0:
                 break
@@ -192,7 +194,9 @@ cdef class Sender:
                 work += 1
             else:
                 self.publications.settle(i, now_ns)
-        for i in range(self.publications.slice()):
+        cdef int share = self.publications.slice(now_ns - self.conducted_ns)
+        self.conducted_ns = now_ns
+        for i in range(share):
             self.conduct_cursor = self.publications.next_quiet(self.conduct_cursor)
             if self.conduct_cursor < 0:
                 break

@@ -107,6 +107,17 @@ def test_a_cluster_that_takes_long_to_answer_is_waited_for(world: SessionWorld) 
     assert requests == [1, 1, 1], "the others were asked after 1 s and 3 s; then the first one's session was there"
 
 
+def test_a_way_to_a_member_that_was_lost_while_connecting_is_opened_anew(world: SessionWorld) -> None:
+    """A leader under load had lost it, and never accepted it again: no session was opened."""
+    world.leader.silent = True
+    began_ns = world.clock.now()
+    world.at(began_ns + SECOND_NS // 2, lambda: world.network.block("10.0.1.1", world.address(0)))
+    world.at(began_ns + 6 * SECOND_NS, world.network.heal)
+    world.at(began_ns + 6 * SECOND_NS, lambda: setattr(world.leader, "silent", False))
+    client = world.client(ingress_endpoints={0: world.leader.endpoint}, connect_timeout_s=30)
+    assert client.is_connected
+
+
 def test_the_session_of_a_request_that_was_given_up_does_not_stay(world: SessionWorld) -> None:
     """A leader under load answered after the next request: its first session stayed until it timed out, unused."""
     world.leader.answer_after_ns = int(2.5 * SECOND_NS)
