@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from runtime.errors import ChannelError
 from transport.driver.channel import refuse_unsupported
+from transport.driver.links import SubscriptionLink
 from transport.driver.network_publication import NetworkPublication
 from transport.driver.parameters import NO_RESPONSE
 from transport.driver.publication_image import PublicationImage
-from transport.driver.subscriptions import SubscriptionLink, Subscriptions
+from transport.driver.subscriptions import Subscriptions
 from transport.uri import PROTOTYPE_CORRELATION_ID, ChannelUri
 
 
