@@ -290,7 +290,11 @@ class FollowerLog(RecordedLog):
             self._client.remove_receive_destination(self._subscription, self._catchup_destination)
 
     def close(self) -> int | None:
-        """Ends subscription and recording. Returns where the log ends, or None when nothing was recorded."""
+        """Ends subscription and recording. Returns where the log ends, or None when nothing was recorded.
+
+        The client tells of the image's end later, when this member may lead or follow another log: that is no loss.
+        """
+        self._image = None
         if self.recording is not None:
             self._archive.stop(self.recording)
         self._subscription.close()
