@@ -58,6 +58,7 @@ ELSEWHERE = {
     "trace": "transport.cli:trace",
     "log": "sequencer.cli:log",
     "app": "ordo.app_cli:app",
+    "consumers": "ordo.consumers_cli:consumers_app",
     "gateway": "gateway.cli:gateway",
     "backup": "ordo.backup.cli:backup_app",
     "restore": "ordo.backup.cli:restore",

@@ -292,7 +292,7 @@ class ConsumerMember:
     def is_closed(self) -> bool:
         """Whether the goodbye was heard, or nobody is there to hear it."""
         session = self._session
-        if session is None or not session.is_connected:
+        if self._failure is not None or session is None or not session.is_connected:
             return True
         return self._is_closing and self._joined_in != session.session_id and not session.is_asking
 

@@ -121,3 +121,19 @@ class NamedEndpoints:
             return None
         self.table = table
         return dict(table)
+
+
+def own_address(endpoint: str) -> str:
+    """The address of this machine towards a `host:port`, as the routes say; nothing is sent.
+
+    Raises ConfigurationError.
+    """
+    host, _, port = endpoint.rpartition(":")
+    try:
+        ((family, kind, _, _, address), *_) = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)
+            own = str(probe.getsockname()[0])
+    except OSError as error:
+        raise ConfigurationError(f"--endpoints: {host} cannot be reached: {error.strerror or error}") from error
+    return f"[{own}]" if family == socket.AF_INET6 else own

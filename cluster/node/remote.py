@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from cluster.client.endpoints import own_address
 from cluster.client.operator import MemberLook, OperatorClient, parse_look, parse_object
 from cluster.node import orders
 from cluster.node.observation import counter_name, has_quorum
@@ -48,9 +48,7 @@ class RemoteCluster:
         members = parse_list(endpoints)
         if egress:
             parse_list(egress, "--egress")
-        self._client = OperatorClient(
-            members, egress=egress or f"{_own_address(members[0])}:0", credentials=credentials
-        )
+        self._client = OperatorClient(members, egress=egress or f"{own_address(members[0])}:0", credentials=credentials)
 
     def look(self, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, MemberLook | OrdoError]:
         """What every member knows of itself, by its ingress, or why it could not be asked; learns of those that no
@@ -216,16 +214,3 @@ def parse_list(endpoints: str, option: str = "--endpoints") -> list[str]:
     if len(found) > ENDPOINTS_MAX:
         raise ConfigurationError(f"{option}: {len(found)} endpoints, at most {ENDPOINTS_MAX}")
     return found
-
-
-def _own_address(endpoint: str) -> str:
-    """The address of this machine towards an endpoint, as the routes say; nothing is sent."""
-    host, _, port = endpoint.rpartition(":")
-    try:
-        ((family, kind, _, _, address), *_) = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)
-        with socket.socket(family, kind) as probe:
-            probe.connect(address)
-            own = str(probe.getsockname()[0])
-    except OSError as error:
-        raise ConfigurationError(f"--endpoints: {host} cannot be reached: {error.strerror or error}") from error
-    return f"[{own}]" if family == socket.AF_INET6 else own

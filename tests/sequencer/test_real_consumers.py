@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from cluster.client import ClusterClient
 from deploy.launcher import LocalCluster
+from ordo.cli import main
 from runtime.errors import ClusterError, ConfigurationError
 from sequencer.consumer import Consumer
 
@@ -106,6 +108,46 @@ def test_it_goes_on_after_all_nodes_were_killed_and_a_standby_takes_over(cluster
     cluster.await_leader(60)
     with Consumer(endpoints(cluster), "risk") as third:
         assert next(iter(third)).payload == b"4"
+
+
+def test_operators_look_and_move(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    def ordo(*words: str) -> str:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(["consumers", *words, "--endpoints", ",".join(endpoints(cluster))])
+        found = capsys.readouterr()
+        return found.out if ended.value.code == 0 else f"{ended.value.code}: {found.err}"
+
+    with ClusterClient(cluster.ingress_endpoints) as client, Consumer(endpoints(cluster), "risk") as consumer:
+        for number in range(10):
+            client.send(b"%d" % number, until="sequenced")
+        entries = [entry for _, entry in zip(range(5), consumer, strict=False)]
+        consumer.commit()
+        (row,) = json.loads(ordo("list", "--json"))
+        assert (row["name"], row["mode"], row["members"], row["paused"]) == ("risk", "exclusive", 1, False)
+        assert (row["position"], row["lag"] > 0) == (entries[-1].position, True)
+        assert "risk" in ordo("list")
+        assert json.loads(ordo("describe", "risk", "--json"))["sessions"][0]["active"]
+        assert ordo("pause", "risk") == ""
+        consumer_is_told(consumer, lambda: consumer.is_paused)
+        assert list(consumer.entries(timeout_s=0.3)) == []
+        assert ordo("seek", "risk", "--to", "first") == "risk goes on at position 0\n"
+        assert ordo("resume", "risk") == ""
+        assert next(iter(consumer)).payload == b"0", "its member goes on at the new position"
+        assert ordo("pause", "nobody").startswith("1: ") and "ordo consumers list" in ordo("pause", "nobody")
+        assert ordo("seek", "risk", "--to", "yesterday").startswith("2: ")
+        assert "allowed is 0 to" in ordo("seek", "risk", "--to", str(1 << 40))
+        assert ordo("remove", "risk") == ""
+        assert json.loads(ordo("list", "--json")) == []
+        with pytest.raises(ClusterError, match="was removed"):
+            list(consumer.entries(timeout_s=20))
+
+
+def consumer_is_told(consumer: Consumer, is_true: Callable[[], object]) -> None:
+    deadline_s = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < deadline_s
+        assert consumer.poll(lambda entry: None, 0) == 0
 
 
 def test_live_and_positions_and_what_is_refused(cluster: LocalCluster) -> None:

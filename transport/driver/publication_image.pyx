@@ -324,7 +324,8 @@ cdef class PublicationImage(Worked):
         """Sends to every path that was heard lately, or to the only one there is. Returns how many datagrams went out.
 
         Whether an address wants the stream that was set up in its name is never proven, so it is not sent more bytes
-        than came from it. A publisher's heartbeats alone are worth more than the status messages that they call for.
+        than came from it. Ten heartbeats a second are worth more than the status messages that they call for; a quiet
+        stream that sends two gets fewer of these.
         """
         cdef Connection* connections = <Connection*> self.connections.items
         cdef int64_t slack = SM_TAGGED_LENGTH - SETUP_LENGTH if self.endpoint.has_tag else 0

@@ -1,0 +1,126 @@
+"""`ordo consumers`: durable consumers of a running cluster, from anywhere (docs/CONSUMERS.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from runtime.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sequencer.consumer_orders import ConsumerOrders
+
+consumers_app = typer.Typer(help="Look at durable consumers, and move them.", no_args_is_help=True)
+
+Endpoints = Annotated[str, typer.Option(help="HOST:PORT,... of the members' ingress")]
+TokenFile = Annotated[
+    Path | None, typer.Option(help="file with a token: of the role consumers, or administration for orders")
+]
+Egress = Annotated[str, typer.Option(help="HOST:PORT of this machine that members answer to; else found out")]
+Name = Annotated[str, typer.Argument(help="of the consumer")]
+AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
+
+
+@contextmanager
+def _orders(endpoints: str, token_file: Path | None, egress: str) -> Iterator[ConsumerOrders]:
+    from cluster.client.endpoints import own_address
+    from cluster.client.settings import ClientSettings, credentials_from_file
+    from cluster.node.remote import parse_list
+    from sequencer.consumer_orders import ConsumerOrders
+
+    members = parse_list(endpoints)
+    if egress:
+        parse_list(egress, "--egress")
+    settings = ClientSettings(
+        egress_channel=f"aeron:udp?endpoint={egress or own_address(members[0]) + ':0'}",
+        credentials=b"" if token_file is None else credentials_from_file(token_file),
+        client_name="ordo consumers",
+    )
+    with ConsumerOrders(members, settings=settings) as orders:
+        yield orders
+
+
+@consumers_app.command("list")
+def list_consumers(
+    endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "", as_json: AsJson = False
+) -> None:
+    """Show every consumer: how far it is, how far behind, and how many members it has."""
+    from cluster.node.cli_print import make_table, print_json, show
+
+    with _orders(endpoints, token_file, egress) as orders:
+        found = orders.list_all()
+    if as_json:
+        print_json(found)
+        return
+    table = make_table("consumer", "mode", "position", "lag", "members", "")
+    for one in found:
+        paused = "paused" if one["paused"] else ""
+        table.add_row(one["name"], one["mode"], str(one["position"]), str(one["lag"]), str(one["members"]), paused)
+    show(table)
+
+
+@consumers_app.command()
+def describe(
+    name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "", as_json: AsJson = False
+) -> None:
+    """Show one consumer with the sessions of its members."""
+    from cluster.node.cli_print import print_json, print_values
+
+    with _orders(endpoints, token_file, egress) as orders:
+        found = orders.describe(name)
+    if as_json:
+        print_json(found)
+        return
+    sessions = found.pop("sessions")
+    print_values(found)
+    for one in sessions:
+        print(f"session {one['session']}{' is active' if one['active'] else ''}")
+
+
+@consumers_app.command()
+def pause(name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "") -> None:
+    """Hand out nothing more, until `resume`; members stay."""
+    with _orders(endpoints, token_file, egress) as orders:
+        orders.pause(name)
+
+
+@consumers_app.command()
+def resume(name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "") -> None:
+    """Go on after `pause`."""
+    with _orders(endpoints, token_file, egress) as orders:
+        orders.resume(name)
+
+
+@consumers_app.command()
+def seek(
+    name: Name,
+    to: Annotated[str, typer.Option("--to", help="a position in bytes, first, or live")],
+    endpoints: Endpoints,
+    token_file: TokenFile = None,
+    egress: Egress = "",
+) -> None:
+    """Move a consumer forward or back: its members go on from there."""
+    position = _position(to)
+    with _orders(endpoints, token_file, egress) as orders:
+        print(f"{name} goes on at position {orders.seek(name, position)}")
+
+
+@consumers_app.command()
+def remove(name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "") -> None:
+    """Forget a consumer and its position; what members it has end with an error."""
+    with _orders(endpoints, token_file, egress) as orders:
+        orders.remove(name)
+
+
+def _position(text: str) -> int | Literal["first", "live"]:
+    if text == "first":
+        return "first"
+    if text == "live":
+        return "live"
+    if not text.isdecimal():
+        raise ConfigurationError(f"--to {text}: allowed is a position of 0 or more, first, or live")
+    return int(text)

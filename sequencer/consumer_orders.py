@@ -1,0 +1,145 @@
+"""Orders to durable consumers, and what there is to know of them (docs/CONSUMERS.md); belongs to one thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from cluster.client.settings import ClientSettings
+from cluster.wire.consumer_codec import NULL_VALUE, CommandKind, ConsumerAnswer, ConsumerCommand, ConsumerStatus
+from runtime.errors import ClusterError, NoQuorumError, NotPermittedError, OrdoError, OutcomeUnknownError
+from sequencer.consumer import draw_member_key
+from sequencer.consumer_link import ConsumerClient
+from sequencer.consumer_member import check_name
+from transport.client_transport import ClientTransport
+
+PARK_NS = 1_000_000
+
+
+class ConsumerOrders:
+    """A session for orders; a context.
+
+    Every call raises NoQuorumError when no member leads in time, OutcomeUnknownError when the order was sent and no
+    answer came, NotPermittedError when the role does not suffice, ClusterError when there is no such consumer or it
+    cannot be done, ConfigurationError for a name that no consumer may have.
+    """
+
+    def __init__(self, endpoints: Sequence[str], *, settings: ClientSettings | None = None, timeout_s: float = 10.0):
+        """`endpoints`: the first `host:port` of each member. `timeout_s`: of one call."""
+        self._timeout_ns = round(timeout_s * 1e9)
+        self._transport = ClientTransport.embedded("consumer orders")
+        self._key = draw_member_key()
+        self._number = 0
+        self._answer: ConsumerAnswer | None = None
+        chosen = replace(settings or ClientSettings(), reconnect=False)
+        try:
+            self._session = ConsumerClient(list(endpoints), settings=chosen, transport=self._transport)
+        except OrdoError:
+            self._transport.close()
+            raise
+        self._session.on_answer = self._on_answer
+
+    def list_all(self) -> list[dict[str, Any]]:
+        """Every consumer, by name: `name`, `mode`, `position`, `log_position`, `lag` (bytes), `paused`, `epoch`,
+        `members` (how many)."""
+        found: list[dict[str, Any]] = []
+        while True:
+            rows = json.loads(self._ask(ConsumerCommand(CommandKind.LIST, found[-1]["name"] if found else "")).text)
+            if not rows:
+                return found
+            found += rows
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """One consumer: as `list_all`, and its `sessions`, each with `session`, `active`, `in_flight`."""
+        check_name(name)
+        described = json.loads(self._ask(ConsumerCommand(CommandKind.DESCRIBE, name)).text)
+        return dict(described)
+
+    def pause(self, name: str) -> None:
+        """Its members are handed nothing until `resume`. Idempotent."""
+        check_name(name)
+        self._ask(ConsumerCommand(CommandKind.PAUSE, name))
+
+    def resume(self, name: str) -> None:
+        """Ends what `pause` began. Idempotent."""
+        check_name(name)
+        self._ask(ConsumerCommand(CommandKind.RESUME, name))
+
+    def seek(self, name: str, to: int | Literal["first", "live"]) -> int:
+        """Moves the consumer, also while its members read: they go on from there. Returns the position.
+
+        Raises ClusterError when its active member has changed meanwhile: the order is not repeated then.
+        """
+        epoch = self.describe(name)["epoch"]
+        position = NULL_VALUE if to == "live" else 0 if to == "first" else to
+        return self._ask(ConsumerCommand(CommandKind.SEEK, name, epoch=epoch, position=position)).position
+
+    def remove(self, name: str) -> None:
+        """Forgets the consumer; its members end with an error."""
+        self.describe(name)
+        try:
+            self._ask(ConsumerCommand(CommandKind.REMOVE, name))
+        except UnknownConsumerError:
+            return  # an earlier copy of the order was carried out
+
+    def _on_answer(self, answer: ConsumerAnswer) -> None:
+        if answer.number == self._number and answer.member_key == self._key:
+            self._answer = answer
+
+    def _ask(self, command: ConsumerCommand) -> ConsumerAnswer:
+        deadline_ns = self._transport.clock.now() + self._timeout_ns
+        self._drive_until_connected(deadline_ns)
+        self._number += 1
+        self._session.ask(command._replace(member_key=self._key, number=self._number))
+        while (answer := self._take_answer()) is None:
+            if self._transport.clock.now() > deadline_ns:
+                raise OutcomeUnknownError(
+                    "no answer in time: the order may have been carried out, look before you repeat"
+                )
+            self._drive()
+        return _checked(answer)
+
+    def _take_answer(self) -> ConsumerAnswer | None:
+        answer, self._answer = self._answer, None
+        return answer
+
+    def _drive_until_connected(self, deadline_ns: int) -> None:
+        while not self._session.is_connected:
+            if self._transport.clock.now() > deadline_ns:
+                raise NoQuorumError("no member leads, or none of the endpoints is reached: nothing was sent")
+            self._drive()
+
+    def _drive(self) -> None:
+        self._transport.drive()
+        if self._session.poll() == 0:
+            self._transport.park(PARK_NS)
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._session.close()
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class UnknownConsumerError(ClusterError):
+    """There is no consumer of that name."""
+
+
+def _checked(answer: ConsumerAnswer) -> ConsumerAnswer:
+    if answer.status is ConsumerStatus.OK:
+        return answer
+    if answer.status is ConsumerStatus.NOT_ALLOWED:
+        raise NotPermittedError(answer.text)
+    if answer.status is ConsumerStatus.UNKNOWN:
+        raise UnknownConsumerError(f"{answer.text}: ordo consumers list shows those that there are")
+    raise ClusterError(answer.text)
