@@ -24,6 +24,16 @@ from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 OPTIONS = {"log_term_length": "64k", "segment_length": "64k"}
+NO_SCRUBBER = {"archive": {"scrub": 0}}
+"""The first pass of a scrubber reads in the first seconds of a node, and mends what a test has just damaged."""
+
+
+def let_rejoin(cluster: LocalCluster, member_id: int) -> None:
+    """Takes everything from a member, which begins again with an empty folder when it is started."""
+    cluster.stop(member_id)
+    cluster.wipe(member_id)
+    config = cluster.config_path(member_id)
+    config.write_text(config.read_text().replace("[node]", "[node]\nrejoin = true", 1))
 
 
 def await_trust(cluster: LocalCluster, member_id: int) -> None:
@@ -139,19 +149,40 @@ def test_a_lost_majority_says_so_and_can_be_told_to_go_on(start_cluster: StartCl
     await_trust(cluster, 0)
 
 
+def test_a_running_leader_mends_its_log_and_hands_over_nothing(start_cluster: StartCluster) -> None:
+    """The scrubber finds the damage first: then a member that has nothing is given the whole log."""
+    cluster = start_cluster(cluster=OPTIONS, tables={"archive": {"scrub": "1s"}})
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(3000)
+        leader = cluster.await_leader()
+        empty = follower_of(cluster)
+        let_rejoin(cluster, empty)
+        damaged = log_files(cluster, leader)[1]
+        whole = damaged.read_bytes()
+        flip(damaged, 40)
+        await_value(lambda: list(cluster.log_events(leader, "cluster.log-mended")) or None, "a mended log")
+        assert damaged.read_bytes() == whole
+        cluster.start_member(empty)
+        await_trust(cluster, empty)
+        writer.write(500)
+        demand_agreement(cluster, [writer])
+        assert "found by the scrubber" in errors_of(cluster, leader)
+        assert not any("hands over" in errors_of(cluster, member_id) for member_id in cluster.member_ids)
+    for member_id in cluster.member_ids:
+        cluster.kill(member_id)
+    demand_equal_logs(cluster)
+
+
 def test_a_leader_that_cannot_read_what_a_member_needs_hands_over_and_is_repaired(start_cluster: StartCluster) -> None:
-    """Below its snapshot nobody reads the log again, until a member comes that has nothing."""
-    cluster = start_cluster(cluster=OPTIONS)
+    """Below its snapshot only the scrubber reads the log again, until a member comes that has nothing."""
+    cluster = start_cluster(cluster=OPTIONS, tables=NO_SCRUBBER)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(3000)
         leader = cluster.await_leader()
         take_snapshot(LocalMember(load_config(cluster.config_path(leader))))
         await_value(lambda: True if counter_of(cluster, leader, CounterType.SNAPSHOT_COUNT) > 0 else None, "a snapshot")
         empty = follower_of(cluster)
-        cluster.stop(empty)
-        cluster.wipe(empty)
-        config = cluster.config_path(empty)
-        config.write_text(config.read_text().replace("[node]", "[node]\nrejoin = true", 1))
+        let_rejoin(cluster, empty)
         flip(log_files(cluster, leader)[1], 40)
         cluster.start_member(empty)
         cluster.await_leader(other_than=leader)
