@@ -23,7 +23,8 @@ from tests.cluster.integration.test_crashes import follower_of
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-OPTIONS = {"log_term_length": "64k", "segment_length": "64k"}
+OPTIONS = {"log_term_length": "64k", "segment_length": "64k", "session_timeout": "60s"}
+"""A writer says nothing while nodes restart, which takes long on a busy machine: its session must outlast that."""
 NO_SCRUBBER = {"archive": {"scrub": 0}}
 """The first pass of a scrubber reads in the first seconds of a node, and mends what a test has just damaged."""
 
