@@ -112,9 +112,13 @@ def test_log_and_snapshots_are_copied_and_followed(
     take_snapshot(cluster)
     send(cluster, 100)
     backup = Backup(java, cluster, shm_path / "backup")
-    member_id, members, offered = map(int, backup.peer.await_line("response"))
+    offered = 0
+    while not offered:  # a snapshot is offered up to a second after all have it
+        member_id, members, offered = map(int, backup.peer.await_line("response"))
     assert (members, offered) == (3, 2)
-    updated = {name: recording_id for recording_id, _, name in (one.partition("@") for one in backup.updated())}
+    while not (rows := backup.updated()):  # the term, where the log came first
+        pass
+    updated = {name: recording_id for recording_id, _, name in (one.partition("@") for one in rows)}
     address, log_id, end = committed(cluster, member_id)
     copied = backup.await_log(end)
     assert backup.payloads(copied)[: len(payloads(address, log_id, end))] == payloads(address, log_id, end)

@@ -22,13 +22,16 @@ import java.util.concurrent.TimeUnit;
  * Aeron's ClusterBackup with driver and archive. Says "response N" (a member offers N snapshot recordings), "updated
  * RECORDING@POSITION/SERVICE ..." when they are here, "live RECORDING POSITION" as the log grows, and "failure WORDS".
  *
+ * How far the log is comes from the position counter. The listener hears of progress only: a log that was recorded whole
+ * before the backup looked at it for the first time, and does not grow, is never mentioned there.
+ *
  * Arguments: folder, control channel of its archive, replication channel, its consensus channel, catch-up endpoint,
  * consensus endpoints of the members, source (ANY, LEADER, FOLLOWER), and perhaps credentials and the answer to a
  * challenge.
  */
 public final class BackupHost implements ClusterBackupEventsListener
 {
-    private long told = -1;
+    private volatile long recordingId = -1;
 
     public static void main(final String[] args) throws Exception
     {
@@ -50,6 +53,7 @@ public final class BackupHost implements ClusterBackupEventsListener
             .threadingMode(ArchiveThreadingMode.SHARED)
             .idleStrategySupplier(() -> new SleepingMillisIdleStrategy(1))
             .errorHandler(BackupHost::note);
+        final BackupHost listener = new BackupHost();
         final ClusterBackup.Context backup = new ClusterBackup.Context()
             .aeronDirectoryName(aeron)
             .clusterDir(new File(args[0], "cluster"))
@@ -68,13 +72,20 @@ public final class BackupHost implements ClusterBackupEventsListener
             .clusterBackupCoolDownIntervalNs(TimeUnit.SECONDS.toNanos(1))
             .credentialsSupplier(args.length > 7 ? new Answers(args[7], args[8]) : new NullCredentialsSupplier())
             .idleStrategySupplier(() -> new SleepingMillisIdleStrategy(1))
-            .eventsListener(new BackupHost())
+            .eventsListener(listener)
             .errorHandler(BackupHost::note);
         try (ClusterBackupMediaDriver host = ClusterBackupMediaDriver.launch(driver, archive, backup))
         {
             Peer.say("ready");
+            long told = -1;
             while (!commands.contains(Peer.END))
             {
+                final long position = backup.liveLogPositionCounter().get();
+                if (listener.recordingId != -1 && position != told)
+                {
+                    told = position;
+                    Peer.say("live " + listener.recordingId + " " + position);
+                }
                 Thread.sleep(1);
             }
         }
@@ -108,7 +119,11 @@ public final class BackupHost implements ClusterBackupEventsListener
         final StringBuilder line = new StringBuilder("updated");
         for (final RecordingLog.Entry one : log.entries())
         {
-            if (RecordingLog.ENTRY_TYPE_SNAPSHOT == one.type)
+            if (RecordingLog.ENTRY_TYPE_TERM == one.type)
+            {
+                recordingId = one.recordingId;
+            }
+            else if (RecordingLog.ENTRY_TYPE_SNAPSHOT == one.type)
             {
                 line.append(' ').append(one.recordingId).append('@').append(one.logPosition).append('/')
                     .append(one.serviceId);
@@ -119,11 +134,7 @@ public final class BackupHost implements ClusterBackupEventsListener
 
     public void onLiveLogProgress(final long recordingId, final long recordingPosCounterId, final long logPosition)
     {
-        if (logPosition != told)
-        {
-            told = logPosition;
-            Peer.say("live " + recordingId + " " + logPosition);
-        }
+        this.recordingId = recordingId;
     }
 
     /** Shows one text as credentials, and another when it is challenged. */
