@@ -44,6 +44,7 @@ class LogCopy:
         self._known_chains = known_chains
         self.start_position = 0
         self._life = 0
+        self._end = 0
         self._reader: RecordingReader | None = None
         self.entries: list[Entry] = []
         self.positions: list[int] = []
@@ -75,9 +76,10 @@ class LogCopy:
         self.suspensions = [row for row in self.suspensions if row[0] <= position]
 
     def note_end(self, position: int) -> None:
-        """The log ends here now: where it has become shorter, what comes next is new."""
-        if self.positions and self.positions[-1] > position:
+        """The log ends here now: where it has become shorter, what comes next is new, also behind part of a message."""
+        if self._end > position:
             self.cut(position)
+        self._end = position
 
     def refresh(self) -> None:
         """Reads on to the append position of a live member. A truncated or damaged log is read anew."""
