@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 import lmdb
 
 from archive.lmdb_copy import LmdbCopy, checked_items
 from archive.lmdb_seal import SEALS, content_sum, item_sum, seal_of
+from runtime.closing import Closing
 from runtime.errors import StorageDamagedError, StorageError, StorageFullError
 from runtime.file_access import file_mode
 from runtime.storage import MetadataStore, Transaction
@@ -59,7 +59,7 @@ class LmdbTransaction(Transaction):
         self.changes[bytes(key)] = None
 
 
-class LmdbStore(MetadataStore):
+class LmdbStore(MetadataStore, Closing):
     """One environment in one file, with its lock file `<path>-lock` beside it."""
 
     def __init__(self, path: str, *, map_bytes: int = MAP_BYTES_DEFAULT) -> None:
@@ -105,14 +105,6 @@ class LmdbStore(MetadataStore):
         if self._env is not None:
             self._env.close()
             self._env = None
-
-    def __enter__(self) -> LmdbStore:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _opened(self) -> Any:
         if self._env is None:

@@ -9,10 +9,10 @@ with Consumer(["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"], "risk") as
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from cluster.client.settings import ClientSettings
+from runtime.closing import Closing
 from runtime.errors import ClusterError, ClusterTimeoutError
 from runtime.random import RandomSource
 from sequencer.consumer_member import DEFAULT_KINDS, ConsumerSettings, ExclusiveMember
@@ -30,7 +30,7 @@ def draw_member_key() -> int:
     return RandomSource().secret("consumers").randint(1, MEMBER_KEY_MAX)
 
 
-class Consumer:
+class Consumer(Closing):
     """A member of an exclusive consumer: one member at a time reads, the others stand by. Belongs to one thread.
 
     `endpoints`: the first `host:port` of each member of the cluster. `name` is what makes it durable: its position is
@@ -171,11 +171,3 @@ class Consumer:
         finally:
             member.close()
             self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cluster.client.request_sending import offer_to_leader
 from cluster.client.session import ClusterClient
 from cluster.wire import ordo_codecs
 from cluster.wire.consumer_codec import ConsumerAnswer, ConsumerCommand, decode_answer, encode_command
@@ -44,18 +45,15 @@ class ConsumerClient(ClusterClient):
         self._work_command(self._transport.clock.now())
 
     def _work_command(self, now_ns: int) -> None:
-        command, ingress = self._command, self._link.leader_ingress
-        if command is None or ingress is None or self.session_id < 0:
+        command = self._command
+        if command is None or self._link.leader_ingress is None or self.session_id < 0:
             return
         if self.term != self._epoch:
             self._epoch, self._retry_ns = self.term, 0
         if now_ns < self._retry_ns:
             return
-        if ingress.offer(encode_command(command, self.leadership_term_id, self.session_id)) > 0:
+        if offer_to_leader(self._link, encode_command(command, self.leadership_term_id, self.session_id)):
             self._retry_ns = now_ns + RETRY_NS
-            self._link.note_sent()
-        elif not ingress.is_connected:
-            self._link.note_ingress_lost()
 
     def _on_event(self, message: bytes, image: Any) -> None:
         found = ordo_codecs.decode(message)

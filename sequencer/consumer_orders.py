@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from cluster.client.settings import ClientSettings
 from cluster.wire.consumer_codec import NULL_VALUE, CommandKind, ConsumerAnswer, ConsumerCommand, ConsumerStatus
+from runtime.closing import Closing
 from runtime.errors import ClusterError, NoQuorumError, NotPermittedError, OrdoError, OutcomeUnknownError
 from sequencer.consumer import draw_member_key
 from sequencer.consumer_link import ConsumerClient
@@ -19,7 +19,7 @@ from transport.client_transport import ClientTransport
 PARK_NS = 1_000_000
 
 
-class ConsumerOrders:
+class ConsumerOrders(Closing):
     """A session for orders; a context.
 
     Every call raises NoQuorumError when no member leads in time, OutcomeUnknownError when the order was sent and no
@@ -121,14 +121,6 @@ class ConsumerOrders:
         """Idempotent."""
         self._session.close()
         self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class UnknownConsumerError(ClusterError):

@@ -10,6 +10,7 @@ import struct
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from cluster.client.request_sending import RequestStamp
 from cluster.client.requests import NULL_POSITION, ClientRequests, PendingRequest
 from cluster.client.session import ClusterClient
 from cluster.client.settings import to_ns
@@ -112,7 +113,7 @@ class GroupRequests(ClientRequests):
         if self.open_position >= 0 and now_ns >= self._open_due_ns and self._session.leader_ingress is not None:
             self._send_open(now_ns)
 
-    def _encode(self, request: PendingRequest, stamp: tuple[int, int, int, int]) -> bytes:
+    def _encode(self, request: PendingRequest, stamp: RequestStamp) -> bytes:
         assert isinstance(request, _PendingOutput)
         head = _OUTPUT.pack(*_OUTPUT_HEADER, *stamp, request.number, self._confirmed, *request.fields)
         return head + request.payload

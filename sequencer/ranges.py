@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from archive.catalog import RecordingDescriptor
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
+from runtime.closing import Closing
 from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError, OrdoError
 from sequencer.source import LogSource, SourceState
 from transport.client_transport import ClientTransport
@@ -190,7 +189,7 @@ class BoundaryError(ArchiveError):
     """No frame begins at the position."""
 
 
-class RangeReader:
+class RangeReader(Closing):
     """Reads [start, end) of the log, each frame once and in order; iterating gives (position, frames).
 
     The frames are those of the recording but for session id and stream id (REPLAY_STREAM_ID), which are the replay's;
@@ -292,11 +291,3 @@ class RangeReader:
             self._source = None
             self._transport.drive()
         self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -8,10 +8,10 @@ with LogReader(["10.0.0.1:9014", "10.0.0.2:9014", "10.0.0.3:9014"], from_positio
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from archive.client.settings import ArchiveClientSettings
+from runtime.closing import Closing
 from runtime.errors import ArchiveError, ConfigurationError
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.follower import LogFollower
@@ -21,7 +21,7 @@ PARK_NS = 1_000_000
 FRAGMENTS_PER_POLL = 256
 
 
-class LogReader:
+class LogReader(Closing):
     """Reads the log in order, each entry once, and nothing that is not committed. Belongs to one thread.
 
     `addresses`: the archive endpoints of the members, the preferred one first; when a node dies, stands still behind
@@ -127,11 +127,3 @@ class LogReader:
         """Ends the connection to the cluster. Idempotent."""
         self._follower.close()
         self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

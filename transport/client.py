@@ -9,9 +9,10 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from runtime.clock import Clock
+from runtime.closing import Closing
 from runtime.counters import Counter, CountersReader
 from runtime.errors import (
     Category,
@@ -46,7 +47,7 @@ CounterHandler = Callable[[int, int], object]
 CommandT = TypeVar("CommandT", bound=tuple[Any, ...])
 
 
-class TransportClient(ClientCore):
+class TransportClient(ClientCore, Closing):
     """A client of the driver in `directory`.
 
     `invoker()` runs one duty cycle of a driver in this thread. `error_handler(error)` hears what happens outside calls:
@@ -579,12 +580,6 @@ class TransportClient(ClientCore):
         self._force_close("it was closed")
 
     def on_close(self) -> None:
-        self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def _force_close(self, because: str) -> None:

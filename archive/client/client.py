@@ -10,7 +10,6 @@ with ArchiveClient.connect("10.0.0.1:8010") as archive:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from archive.catalog import RecordingDescriptor
@@ -20,6 +19,7 @@ from archive.client.replay import RecordedMessage, ReplayStream
 from archive.client.session import ArchiveSession, SignalEvent
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import CONTROL_STREAM_ID_DEFAULT
+from runtime.closing import Closing
 from transport.client import TransportClient
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
@@ -29,7 +29,7 @@ PARK_NS = 1_000_000
 REPLAY_STREAM_ID_DEFAULT = 30
 
 
-class ArchiveClient:
+class ArchiveClient(Closing):
     """One session with an archive; belongs to one thread. Every call waits for the archive's answer.
 
     Calls raise ArchiveError with the archive's words and `code`, UnknownRecordingError, and ArchiveTimeoutError when no
@@ -121,14 +121,6 @@ class ArchiveClient:
             self._session.close()
             self._transport.drive()
         self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _cycle(self) -> None:
         if self._session.work(self._transport.drive()) == 0:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol
 
 from archive.client.settings import ArchiveClientSettings
+from runtime.closing import Closing
 from runtime.errors import ArchiveError, ArchiveTimeoutError
 from transport.client import TransportClient
 from transport.image import Header, Image
@@ -42,7 +42,7 @@ class ReplayClient(Protocol):
     def stop_replay(self, replay_session_id: int) -> None: ...
 
 
-class ReplayStream:
+class ReplayStream(Closing):
     """Subscription and replay of one recording, from a position on. Raises as `ArchiveClient.start_replay`.
 
     `poll` hands messages out; `is_done` when the archive has sent everything. `position` is that of the next byte.
@@ -135,11 +135,3 @@ class ReplayStream:
         if self._replay_session_id != -1 and not self.is_done and not self._client.is_closed:
             self._client.stop_replay(self._replay_session_id)
         self.is_done = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -14,11 +14,12 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import OperatorOrder, OperatorStatus
 from cluster.wire.streams import INGRESS_STREAM_ID, OPERATOR_STREAM_ID
+from runtime.closing import Closing
 from runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
@@ -90,7 +91,7 @@ class _Link:
     waiting: dict[int, Response | None] = field(default_factory=dict)
 
 
-class OperatorClient:
+class OperatorClient(Closing):
     """Talks to members by their ingress `host:port`; it has no thread: everything happens in its calls.
 
     `egress` is the address of this machine that members answer to; port 0 takes a free one. They answer only the host
@@ -306,12 +307,6 @@ class OperatorClient:
 
     def close(self) -> None:
         self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 _LOST = Response(OperatorStatus.REFUSED, 0, b"the connection was lost")

@@ -11,19 +11,22 @@ executed waits, and the cluster is asked how far it is: the predecessor may have
 from __future__ import annotations
 
 import heapq
-import struct
 from collections.abc import Callable
 from enum import Enum, auto
 from hashlib import blake2b
 from typing import Any
 
-from cluster.client.requests import NULL_POSITION, OPEN_RETRY_NS, REQUEST_LENGTH_BYTES, RETRY_DOUBLINGS_MAX
-from cluster.client.requests import RequestSession as RelaySession
-from cluster.wire import ordo_codecs
+from cluster.client.request_sending import (
+    REQUEST_LENGTH_BYTES,
+    RequestSession,
+    encode_open,
+    encode_request,
+    offer_to_leader,
+)
+from cluster.client.requests import NO_EPOCH, NULL_POSITION, OPEN_RETRY_NS, RETRY_DOUBLINGS_MAX
 from cluster.wire.ordo_codecs import AnswerStatus
 from service_api.requests import OpenStatus
 
-NO_EPOCH = (-1, -1)
 CHECK_INTERVAL_NS = 10_000_000
 GAP_PATIENCE_NS = 20_000_000
 """A predecessor that is about to come by the same gateway comes sooner than this."""
@@ -31,8 +34,6 @@ IDENTITIES_MAX = 16_384
 """So many identities that have nothing under way are remembered; of another one the cluster is asked again."""
 IDENTITY_BYTES = 16
 NUMBER_MAX = (1 << 62) - 1
-_REQUEST = struct.Struct("<HHHHqqqqqq")
-_REQUEST_HEADER = (48, ordo_codecs.REQUEST.template_id, ordo_codecs.SCHEMA_ID, ordo_codecs.SCHEMA_VERSION)
 _INCARNATION_KEY = b"ordo relay"
 
 
@@ -148,7 +149,9 @@ class IdentityLine:
 class RelayedRequests:
     """The requests of a session. `work` once a duty cycle sends, and sends again."""
 
-    def __init__(self, session: RelaySession, *, retry_interval_ns: int, identities_max: int = IDENTITIES_MAX) -> None:
+    def __init__(
+        self, session: RequestSession, *, retry_interval_ns: int, identities_max: int = IDENTITIES_MAX
+    ) -> None:
         self._session = session
         self._retry_interval_ns = retry_interval_ns
         self._identities_max = identities_max
@@ -359,8 +362,7 @@ class RelayedRequests:
             same = pending.get(number)
             if same is not None:
                 confirmed = min(line.confirmed, number - 1)
-                head = _REQUEST.pack(*_REQUEST_HEADER, *stamp, number, confirmed)
-                if not self._offer(head + same[0].payload):
+                if not self._offer(encode_request(stamp, number, confirmed, same[0].payload)):
                     return False
                 for request in same:
                     request.is_sent = True
@@ -369,28 +371,11 @@ class RelayedRequests:
         return True
 
     def _send_open(self, line: IdentityLine) -> bool:
-        session = self._session
-        return self._offer(
-            ordo_codecs.OPEN_IDENTITY.encode(
-                leadership_term_id=session.leadership_term_id,
-                cluster_session_id=session.session_id,
-                timestamp=0,
-                incarnation=line.incarnation,
-                known_position=max(line.open_position, line.known_position),
-                **ordo_codecs.split_identity(line.identity),
-            )
-        )
+        known_position = max(line.open_position, line.known_position)
+        return self._offer(encode_open(self._session, line.identity, line.incarnation, known_position))
 
     def _offer(self, message: bytes) -> bool:
-        ingress = self._session.leader_ingress
-        if ingress is None or not self._session.takes_messages:
-            return False
-        if ingress.offer(message) > 0:
-            self._session.note_sent()
-            return True
-        if not ingress.is_connected:
-            self._session.note_ingress_lost()
-        return False
+        return self._session.takes_messages and offer_to_leader(self._session, message)
 
     # Egress
 

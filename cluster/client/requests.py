@@ -7,13 +7,18 @@ in order, from the lowest that is not answered. The cluster executes each number
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cluster.client.link import LeaderSession
-from cluster.wire import ordo_codecs
+from cluster.client.request_sending import (
+    REQUEST_LENGTH_BYTES,
+    RequestSession,
+    RequestStamp,
+    encode_open,
+    encode_request,
+    offer_to_leader,
+)
 from cluster.wire.ordo_codecs import AnswerStatus
 from runtime.errors import (
     AnswerTooLongError,
@@ -30,9 +35,6 @@ if TYPE_CHECKING:
 
 NULL_POSITION = -1
 NO_EPOCH = (-1, -1)
-REQUEST_LENGTH_BYTES = 56
-_REQUEST = struct.Struct("<HHHHqqqqqq")
-_REQUEST_HEADER = (48, ordo_codecs.REQUEST.template_id, ordo_codecs.SCHEMA_ID, ordo_codecs.SCHEMA_VERSION)
 RETRY_DOUBLINGS_MAX = 3
 OPEN_RETRY_NS = 250_000_000
 
@@ -93,16 +95,6 @@ class PendingRequest:
         self.answer, self.error = answer, error
         if self._on_done is not None:
             self._on_done(self)
-
-
-class RequestSession(LeaderSession, Protocol):
-    """What requests need of the session that carries them."""
-
-    def note_ingress_lost(self) -> None:
-        """The leader's ingress turned out to be gone."""
-
-    def note_sent(self) -> None:
-        """Notes that something was sent, which keeps the session alive by itself."""
 
 
 class ClientRequests:
@@ -254,16 +246,8 @@ class ClientRequests:
             self._journal.confirm(self._confirmed)
 
     def _send_open(self, now_ns: int) -> None:
-        session = self._session
-        message = ordo_codecs.OPEN_IDENTITY.encode(
-            leadership_term_id=session.leadership_term_id,
-            cluster_session_id=session.session_id,
-            timestamp=0,
-            incarnation=self._incarnation,
-            known_position=self._known_position,
-            **ordo_codecs.split_identity(self.identity),
-        )
-        if self._offer(message):
+        message = encode_open(self._session, self.identity, self._incarnation, self._known_position)
+        if offer_to_leader(self._session, message):
             self._open_due_ns = now_ns + OPEN_RETRY_NS
 
     def _send_from(self, number: int) -> None:
@@ -275,24 +259,13 @@ class ClientRequests:
         stamp = session.leadership_term_id, session.session_id, 0, self._open_position
         for one in range(number, self._number + 1):
             request = pending.get(one)
-            if request is not None and not self._offer(self._encode(request, stamp)):
+            if request is not None and not offer_to_leader(session, self._encode(request, stamp)):
                 return
             self._sent = one
 
-    def _encode(self, request: PendingRequest, stamp: tuple[int, int, int, int]) -> bytes:
-        """The record; `stamp` has its first fields."""
-        return _REQUEST.pack(*_REQUEST_HEADER, *stamp, request.number, self._confirmed) + request.payload
-
-    def _offer(self, message: bytes) -> bool:
-        ingress = self._session.leader_ingress
-        if ingress is None:
-            return False
-        if ingress.offer(message) > 0:
-            self._session.note_sent()
-            return True
-        if not ingress.is_connected:
-            self._session.note_ingress_lost()
-        return False
+    def _encode(self, request: PendingRequest, stamp: RequestStamp) -> bytes:
+        """The record; an application's outputs have another."""
+        return encode_request(stamp, request.number, self._confirmed, request.payload)
 
     # Egress
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster.client.acknowledgements import Acknowledged, Acknowledgements, Unsequenced
 from cluster.client.calls import TICK_INTERVAL_NS, UNHEARD_NS, ClientCalls
@@ -42,6 +42,7 @@ from cluster.wire.codecs import EventCode
 from cluster.wire.ingress_notice import decode_notice
 from cluster.wire.message_limit import decode_message_limit
 from cluster.wire.streams import EGRESS_POLICY_KEY
+from runtime.closing import Closing
 from runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
@@ -100,7 +101,7 @@ class ClientEvent(NamedTuple):
     detail: str
 
 
-class ClusterClient(ClientCalls):
+class ClusterClient(ClientCalls, Closing):
     """A session with a cluster.
 
     `ingress_endpoints`: every member's `host:port` by member id, or in any order; or what returns them, such as
@@ -384,12 +385,6 @@ class ClusterClient(ClientCalls):
             self._queries.close()
             self._ingress_publications.close()
             self._egress_subscription.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # Duty cycle
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from cluster.client.endpoints import own_address
 from cluster.client.operator import MemberLook, OperatorClient, parse_look, parse_object
@@ -14,6 +14,7 @@ from cluster.wire import ordo_codecs
 from cluster.wire.counter_types import CounterType, NodeRole
 from cluster.wire.ordo_codecs import OperatorOrder
 from consensus.states import ElectionState
+from runtime.closing import Closing
 from runtime.errors import (
     ClusterTimeoutError,
     ConfigurationError,
@@ -36,7 +37,7 @@ ENDPOINTS_MAX = 16
 _ENDPOINT = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
 
 
-class RemoteCluster:
+class RemoteCluster(Closing):
     """The members of a cluster, of which some endpoints are known. A context: closing it leaves the members.
 
     Raises ConfigurationError for endpoints that are none, or not to be reached; besides, what OperatorClient raises.
@@ -107,12 +108,6 @@ class RemoteCluster:
 
     def close(self) -> None:
         self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 class RemoteMember:

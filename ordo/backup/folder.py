@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from archive.archive import Archive
 from archive.catalog import Catalog, RecordingDescriptor, RecordingState
@@ -23,6 +23,7 @@ from archive.lmdb_store import open_lmdb
 from cluster.module.state_store import SnapshotEntry, StateStore
 from cluster.wire.streams import LOG_STREAM_ID
 from runtime.clock import SystemClock
+from runtime.closing import Closing
 from runtime.errors import ConfigurationError, StorageError, StorageInUseError
 from runtime.storage import FileStorage, Storage
 from transport.client import TransportClient
@@ -44,7 +45,7 @@ class Contents(NamedTuple):
     digests: dict[int, bytes]
 
 
-class BackupFolder:
+class BackupFolder(Closing):
     """A backup that belongs to this process until `close`. Raises StorageInUseError while another one has it."""
 
     def __init__(self, path: Path, client: TransportClient | None, *, segment_length_bytes: int | None = None) -> None:
@@ -88,12 +89,6 @@ class BackupFolder:
     def close(self) -> None:
         self.store.close()
         self.archive.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 def _recordings_of(entry: SnapshotEntry) -> tuple[int, int]:

@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from archive.client.settings import ArchiveClientSettings
-from cluster.client.settings import ClientSettings
 from cluster.wire.consumer_codec import AnswerFlag, ConsumerAnswer, ConsumerStatus, RowKind
 from runtime.errors import ClusterError, OrdoError
 from sequencer.consumer_member import ConsumerMember, ExclusiveMember
 from sequencer.entries import LogEntry
 from sequencer.shared_member import Delivery, SharedMember, SharedSettings
-from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
-from tests.simulation.processes import ProcessWorld, start_process
-from tests.simulation.timeline import NEVER_NS, Actor
-from transport.driver.media_driver import MediaDriver
+from tests.simulation.log_followers import FollowerWorld, LogFollowerProcess
 
 if TYPE_CHECKING:
     from tests.simulation.history import ClientHistory
 
 MS = 1_000_000
-S = 1_000_000_000
-KIB = 1024
-TICK_NS = 5 * MS
 BATCH_MAX = 20
 ACK_TIMEOUT_S = 0.5
 TRIES_MAX = 1000
 
 
-class ConsumerWorld(ProcessWorld, Protocol):
+class ConsumerWorld(FollowerWorld, Protocol):
     """What a member needs of the world that it lives in."""
 
     clients_history: ClientHistory
-
-    @property
-    def committed_position(self) -> int: ...
-    def note(self, text: str) -> None: ...
-    def fail(self, text: str) -> None: ...
 
 
 class ConsumerWatch:
@@ -117,56 +103,30 @@ class WatchedShared(SharedMember):
         super()._on_answer(answer)
 
 
-class SimulatedConsumer(Actor):
+class SimulatedConsumer(LogFollowerProcess):
     """One member through all its lives. `member` is None while its process is dead."""
 
     def __init__(self, world: ConsumerWorld, watch: ConsumerWatch, index: int) -> None:
+        super().__init__(world, f"consumer{index}", f"10.0.3.{index + 1}")
         self.world = world
         self.watch = watch
         self.index = index
-        self.name = f"consumer{index}"
-        self.address = f"10.0.3.{index + 1}"
-        self.random: Random = world.random.stream(self.name)
-        self.cycle_ns = world.options.cycle_ns
-        self.lives = 0
         self.member: ConsumerMember | None = None
-        self._driver: MediaDriver | None = None
         self._commit_ns = 0
 
     def boot(self) -> None:
         """A new process, which knows nothing but the consumer's name."""
-        world = self.world
-        self.lives += 1
-        world.note(f"{self.name} boot {self.lives}")
-        process = start_process(world, self.name, self.address, self.lives, 2 * S)
-        self.clock, self.host, self._driver = process.clock, process.host, process.driver
+        transport = self.start_life()
         kind: Any = WatchedShared if self.watch.is_shared else WatchedExclusive
-        self.member = member = kind(self._settings(), process.transport, self.random.getrandbits(62) + 1)
+        self.member = member = kind(self._settings(), transport, self.random.getrandbits(62) + 1)
         member.watch = self.watch
-        self.due_ns = world.now_ns
 
     def _settings(self) -> SharedSettings:
-        options = self.world.options
-        members = [(self.index + i) % options.nodes for i in range(options.nodes)]
         return SharedSettings(
             name=self.watch.name,
-            endpoints=[f"{node_address(i)}:{PORT}" for i in range(options.nodes)],
-            archives=[
-                ArchiveClientSettings(
-                    control_channel=f"aeron:udp?endpoint={node_address(i)}:{PORT + 4}",
-                    response_channel=f"aeron:udp?endpoint={self.address}:0",
-                    message_timeout_s=1.0,
-                )
-                for i in members
-            ],
-            client=ClientSettings(
-                ingress_channel="aeron:udp?term-length=64k",
-                egress_channel=f"aeron:udp?endpoint={self.address}:0",
-                egress_term_length_bytes=64 * KIB,
-                keep_alive_interval_s=options.session_timeout_ns // 5 / S,
-                connect_attempt_timeout_s=0.5,
-                new_leader_timeout_s=4,
-            ),
+            endpoints=self.endpoints(),
+            archives=self.archives(self.index),
+            client=self.client_settings(),
             silence_s=0.3,
             ack_timeout_s=ACK_TIMEOUT_S,
             tries_max=TRIES_MAX,
@@ -175,16 +135,12 @@ class SimulatedConsumer(Actor):
 
     def kill(self) -> None:
         """The process is gone at once; nobody is told, and nothing of it is left."""
-        self.world.note(f"{self.name} killed")
-        if self.host is not None:
-            self.host.close()
-        self.release()
+        self.end_life("killed")
 
     def release(self) -> None:
         """Forgets the process without a word to anybody."""
-        self.member = self._driver = self.host = None
-        self.due_ns = NEVER_NS
-        self.paused_until_ns = 0
+        super().release()
+        self.member = None
 
     @property
     def is_alive(self) -> bool:
@@ -192,9 +148,9 @@ class SimulatedConsumer(Actor):
 
     def step(self, now_ns: int) -> None:
         """One duty cycle, and sleep until something is due."""
-        self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
-        host, driver, member = self.host, self._driver, self.member
-        assert host is not None and driver is not None and member is not None
+        member = self.member
+        assert member is not None
+        self.begin_step(now_ns)
         try:
             member.work()
             if isinstance(member, SharedMember):
@@ -203,8 +159,7 @@ class SimulatedConsumer(Actor):
                 self._consume(member, now_ns)
         except OrdoError as error:
             self.world.fail(f"{self.name} ended: {type(error).__name__}: {error}")
-        driver.park(self.clock.now(), TICK_NS)
-        self.sleep_for(now_ns, min(TICK_NS, host.parked_ns))
+        self.end_step(now_ns)
 
     def _consume(self, member: ExclusiveMember, now_ns: int) -> None:
         member.take(self._on_entry, BATCH_MAX)
@@ -217,8 +172,7 @@ class SimulatedConsumer(Actor):
             self.world.note(f"{self.name} is not the active one any more")
 
     def _on_entry(self, entry: LogEntry) -> None:
-        if entry.position > self.world.committed_position:
-            self.world.fail(f"{self.name} was handed position {entry.position}, which nobody has committed")
+        self.check_committed(entry)
         self.watch.store(entry)
 
     def _on_delivery(self, delivery: Delivery) -> None:

@@ -1,0 +1,57 @@
+"""How requests go to the leader: a client's own, those that a gateway relays, and commands of consumers."""
+
+from __future__ import annotations
+
+import struct
+from typing import Protocol
+
+from cluster.client.link import LeaderSession
+from cluster.wire import ordo_codecs
+
+REQUEST_LENGTH_BYTES = 56
+_REQUEST = struct.Struct("<HHHHqqqqqq")
+_REQUEST_HEADER = (48, ordo_codecs.REQUEST.template_id, ordo_codecs.SCHEMA_ID, ordo_codecs.SCHEMA_VERSION)
+
+RequestStamp = tuple[int, int, int, int]
+"""Leadership term, session, time (0), and where the identity is opened: the first fields of each request."""
+
+
+class RequestSession(LeaderSession, Protocol):
+    """What requests need of the session that carries them."""
+
+    def note_ingress_lost(self) -> None:
+        """The leader's ingress turned out to be gone."""
+
+    def note_sent(self) -> None:
+        """Notes that something was sent, which keeps the session alive by itself."""
+
+
+def encode_request(stamp: RequestStamp, number: int, confirmed: int, payload: bytes) -> bytes:
+    """The record of a request. `confirmed`: the client has the answers up to this number."""
+    return _REQUEST.pack(*_REQUEST_HEADER, *stamp, number, confirmed) + payload
+
+
+def encode_open(session: LeaderSession, identity: bytes, incarnation: int, known_position: int) -> bytes:
+    """The question how far the cluster is with an identity, which makes it known."""
+    message: bytes = ordo_codecs.OPEN_IDENTITY.encode(
+        leadership_term_id=session.leadership_term_id,
+        cluster_session_id=session.session_id,
+        timestamp=0,
+        incarnation=incarnation,
+        known_position=known_position,
+        **ordo_codecs.split_identity(identity),
+    )
+    return message
+
+
+def offer_to_leader(session: RequestSession, message: bytes) -> bool:
+    """Whether the leader's ingress has taken a message."""
+    ingress = session.leader_ingress
+    if ingress is None:
+        return False
+    if ingress.offer(message) > 0:
+        session.note_sent()
+        return True
+    if not ingress.is_connected:
+        session.note_ingress_lost()
+    return False

@@ -1,0 +1,22 @@
+"""Objects that a `with` statement closes at its end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+
+class Closing:
+    """A context manager whose end is `close`, whatever happened within."""
+
+    def close(self) -> None:
+        """Ends in good order and frees what is held. Idempotent."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
