@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.authentication import Authenticator, Right
+from cluster.module.response_channels import bounded
 from cluster.wire import codecs
 from cluster.wire.members import host_of
 from runtime.errors import DecodeError, OrdoError
@@ -117,7 +118,7 @@ class BackupQueries:
             return
         table, values = found
         if table is codecs.BACKUP_QUERY:
-            self._on_query(values, host_of(source_identity), now_ms)
+            self._on_query(values, host_of(source_identity), now_ms, len(message))
         elif table is codecs.CHALLENGE_RESPONSE and self._authenticator is not None:
             self._on_challenge_response(values, self._authenticator, now_ms)
 
@@ -128,7 +129,7 @@ class BackupQueries:
                 query.correlation_id = values.correlation_id
                 authenticator.on_challenge_response(query.session_id, values.encoded_credentials, now_ms)
 
-    def _on_query(self, values: Any, host: str, now_ms: int) -> None:
+    def _on_query(self, values: Any, host: str, now_ms: int, length_bytes: int) -> None:
         if any((one.host, one.correlation_id) == (host, values.correlation_id) for one in self._queries):
             return  # asked again: the response is on its way
         if len(self._queries) >= QUERIES_MAX:
@@ -140,7 +141,9 @@ class BackupQueries:
         query = BackupQuery(self._draw_id(), values.correlation_id, log_position, host, now_ms + QUERY_TIMEOUT_MS)
         channel = f"aeron:udp?endpoint={host}:{port}|term-length={TERM_LENGTH_BYTES}|alias=backup"
         try:
-            registration_id = self._client.async_add_exclusive_publication(channel, values.response_stream_id)
+            registration_id = self._client.async_add_exclusive_publication(
+                bounded(channel, length_bytes), values.response_stream_id
+            )
         except OrdoError:
             return
         self._queries.append(query)

@@ -19,6 +19,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator, Right
+from cluster.module.response_channels import bounded
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import ControlToggle, is_transfer, transfer_target
 from cluster.wire.members import host_of
@@ -175,11 +176,11 @@ class Operators:
             return
         table, values = found
         if table is ordo_codecs.OPERATOR_CONNECT:
-            self._on_connect(values, image, now_ms)
+            self._on_connect(values, image, now_ms, len(message))
         elif table is ordo_codecs.OPERATOR_REQUEST:
             self._on_request(values, image, now_ms)
 
-    def _on_connect(self, values: Any, image: Image, now_ms: int) -> None:
+    def _on_connect(self, values: Any, image: Image, now_ms: int, length_bytes: int) -> None:
         host = host_of(image.source_identity)
         if not host or not 0 < values.response_port < 65_536:
             self._host.on_invalid_request(f"operators: a connection to port {values.response_port} of {host or '?'}")
@@ -188,7 +189,9 @@ class Operators:
         connection = Connection(self._draw_id(), values.correlation_id, image, now_ms + CONNECT_TIMEOUT_MS)
         channel = f"aeron:udp?endpoint={host}:{values.response_port}|term-length={TERM_LENGTH_BYTES}|alias=operator"
         try:
-            registration_id = self._client.async_add_exclusive_publication(channel, OPERATOR_STREAM_ID)
+            registration_id = self._client.async_add_exclusive_publication(
+                bounded(channel, length_bytes), OPERATOR_STREAM_ID
+            )
         except OrdoError:
             return
         self._connections[connection.id] = connection

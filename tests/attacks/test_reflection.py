@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from cluster.wire import codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import CounterType
 from cluster.wire.streams import INGRESS_STREAM_ID
 from deploy.launcher import LocalCluster
@@ -77,16 +77,37 @@ def connect_request(channel: str) -> bytes:
     )
 
 
-def test_a_connect_request_for_somebody_else(start_cluster: StartCluster) -> None:
+def backup_query(port_number: int) -> bytes:
+    return codecs.BACKUP_QUERY.encode(
+        correlation_id=1,
+        response_stream_id=EGRESS_STREAM,
+        version=codecs.CLIENT_PROTOCOL_VERSION,
+        response_channel=f"aeron:udp?endpoint={HOST}:{port_number}",
+        encoded_credentials=b"",
+    )
+
+
+def operator_connect(port_number: int) -> bytes:
+    return ordo_codecs.OPERATOR_CONNECT.encode(correlation_id=1, response_port=port_number, credentials=b"")
+
+
+ASKS = {
+    "connect request": lambda number: connect_request(f"aeron:udp?endpoint={HOST}:{number}"),
+    "backup query": backup_query,
+    "operator": operator_connect,
+}
+
+
+@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
+def test_a_request_for_somebody_else(start_cluster: StartCluster, ask: Callable[[int], bytes]) -> None:
     """168 bytes had 5,960 sent to whatever address they named, by every member."""
     cluster = start_cluster()
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(50)
         for session, endpoint in enumerate(cluster.ingress_endpoints.values()):
             with port() as attacker, port() as victim:
-                request = connect_request(f"aeron:udp?endpoint={HOST}:{victim.number}")
                 attacker.send(endpoint, setup(session, INGRESS_STREAM_ID))
-                attacker.send(endpoint, frame(0, request, session=session, stream=INGRESS_STREAM_ID))
+                attacker.send(endpoint, frame(0, ask(victim.number), session=session, stream=INGRESS_STREAM_ID))
                 got = victim.received()
                 assert 0 < sum(got) <= attacker.sent
                 assert set(got) == {40}, "more than set-ups"
