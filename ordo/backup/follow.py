@@ -49,7 +49,6 @@ class Backup:
         self._interval_ns = round(interval_s * SECOND_NS)
         self._report = report
         self._query: MemberQuery | None = None
-        self._closing: list[MemberQuery] = []
         self._next_address = 0
         self._skips_leader = True
         self._due_ns = 0

@@ -67,12 +67,10 @@ class MemberQuery:
         response = ChannelUri.parse(ArchiveClientSettings.at(address).response_channel).endpoint
         assert response is not None, "an address of a member is one of UDP"
         self._response = response
-        self._add(client.async_add_subscription(str(udp(endpoint=response._replace(port=0))), CONSENSUS_STREAM_ID), "")
+        answers = udp(endpoint=response._replace(port=0))
+        self._asked.add(client.async_add_subscription(answers, CONSENSUS_STREAM_ID), "")
         channel = f"aeron:udp?endpoint={address}|term-length=64k|alias=backup-query"
-        self._add(client.async_add_exclusive_publication(channel, INGRESS_STREAM_ID), "ingress")
-
-    def _add(self, registration_id: int, purpose: str) -> None:
-        self._asked.add(registration_id, purpose)
+        self._asked.add(client.async_add_exclusive_publication(channel, INGRESS_STREAM_ID), "ingress")
 
     @property
     def is_done(self) -> bool:
@@ -109,7 +107,7 @@ class MemberQuery:
             correlation_id=self._correlation_id,
             response_stream_id=CONSENSUS_STREAM_ID,
             version=codecs.CLIENT_PROTOCOL_VERSION,
-            response_channel=str(udp(endpoint=self._response._replace(port=port))),
+            response_channel=udp(endpoint=self._response._replace(port=port)),
             encoded_credentials=self._credentials,
         )
         return publication.offer(query) > 0
@@ -140,8 +138,7 @@ class MemberQuery:
 
     def close(self) -> None:
         """Gives the streams up. Idempotent."""
-        for purpose, resource, _ in self._asked.take():
-            del purpose
+        for _, resource, _ in self._asked.take():
             if resource is not None:
                 resource.close()
         for stream in (self._subscription, self._publication):

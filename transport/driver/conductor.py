@@ -16,7 +16,7 @@ from runtime.errors import (
 )
 from transport import commands
 from transport.commands import ErrorCode, OnError, OnNextAvailableSessionId, OnOperationSuccess
-from transport.driver.channel import ResolutionPending
+from transport.driver.channel import ResolutionPending, refuse_unsupported
 from transport.driver.clients import Clients
 from transport.driver.config import socket_names
 from transport.driver.context import TYPE_RESOLVER_CACHE, TYPE_RESOLVER_NEIGHBOURS, DriverContext, format_address
@@ -25,6 +25,7 @@ from transport.driver.gossip import Gossip
 from transport.driver.publications import Publications
 from transport.driver.responses import Responses
 from transport.driver.subscriptions import Subscriptions
+from transport.uri import ChannelUri
 
 UNBLOCKED_COMMANDS: Final = 20
 ERROR_TEXT_MAX: Final = 2048
@@ -118,9 +119,11 @@ class Conductor:
 
     def _add_publication(self, command: Any, exclusive: bool) -> None:
         self.clients.ensure(command.client_id)
-        self.responses.check(command.channel)
+        uri = ChannelUri.parse(command.channel).check_publication()
+        refuse_unsupported(uri)
+        self.responses.check(uri)
         publication = self.publications.add(
-            command.client_id, command.correlation_id, command.stream_id, command.channel, exclusive
+            command.client_id, command.correlation_id, command.stream_id, uri, exclusive
         )
         self.responses.on_publication(publication)
         self.subscriptions.on_publication(publication)

@@ -23,7 +23,6 @@ from transport.driver.channel import (
     is_name,
     packed,
     parse_udp,
-    refuse_unsupported,
     stamper_of,
 )
 from transport.driver.config import ENCRYPTED_MTU_MAX
@@ -89,13 +88,11 @@ class Publications:
 
     # --- adding ---------------------------------------------------------------------------------------------------
 
-    def add(self, client_id: int, correlation_id: int, stream_id: int, channel: str, exclusive: bool) -> Publication:
-        """Adds or shares a publication, responds to the client, and returns the publication."""
-        uri = ChannelUri.parse(channel).check_publication()
+    def add(self, client_id: int, correlation_id: int, stream_id: int, uri: ChannelUri, exclusive: bool) -> Publication:
+        """Adds or shares a publication of a channel that was checked, responds to the client, and returns it."""
         declared = uri.value("stream-id")
         if declared is not None and declared != stream_id:
-            raise ChannelError(f"channel {channel!r} has stream-id={declared}, the command has stream_id={stream_id}")
-        refuse_unsupported(uri)
+            raise ChannelError(f"channel {str(uri)!r} has stream-id={declared}, the command has stream_id={stream_id}")
         parameters = publication_parameters(uri, self.context.config)
         if uri.is_ipc:
             publication: Publication = self._add_ipc(client_id, correlation_id, stream_id, uri, parameters, exclusive)

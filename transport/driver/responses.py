@@ -9,7 +9,6 @@ configured anywhere: its driver is told the session of the response, and asks fo
 from __future__ import annotations
 
 from runtime.errors import ChannelError
-from transport.driver.channel import refuse_unsupported
 from transport.driver.links import SubscriptionLink
 from transport.driver.network_publication import NetworkPublication
 from transport.driver.parameters import NO_RESPONSE
@@ -25,10 +24,8 @@ class Responses:
         self._subscriptions = subscriptions
         self._bound: list[tuple[NetworkPublication, PublicationImage]] = []
 
-    def check(self, channel: str) -> None:
+    def check(self, uri: ChannelUri) -> None:
         """Raises ChannelError when a publication's channel names an image or a subscription that it cannot have."""
-        uri = ChannelUri.parse(channel)
-        refuse_unsupported(uri)
         wanted = uri.integer("response-correlation-id", NO_RESPONSE)
         if uri.control_mode == "response":
             if wanted == NO_RESPONSE:
