@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ import pytest
 
 from deploy.launcher import ROOT, LocalCluster
 from service_api import ordo_pb2_grpc
+from tests.cluster.integration.conftest import StartCluster, clusters_of
 
 BANK = "tests.cluster.integration.requests_service:Bank"
-StartCluster = Callable[..., LocalCluster]
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 
@@ -72,13 +71,7 @@ StartGateway = Callable[..., GatewayProcess]
 @pytest.fixture
 def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
     """Starts a cluster of the bank and waits for its leader; it is stopped after the test."""
-    with ExitStack() as stack:
-
-        def start(service: str = BANK, **options: Any) -> LocalCluster:
-            cluster = stack.enter_context(LocalCluster(service, root=tmp_path / "cluster", **options))
-            cluster.await_leader(60)
-            return cluster
-
+    with clusters_of(BANK, tmp_path / "cluster") as start:
         yield start
 
 

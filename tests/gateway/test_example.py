@@ -12,7 +12,8 @@ import grpc
 import pytest
 
 from deploy.launcher import ROOT
-from tests.gateway.conftest import StartCluster, StartGateway
+from tests.cluster.integration.conftest import StartCluster
+from tests.gateway.conftest import StartGateway
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 PAGE = ROOT / "docs" / "GATEWAY.md"

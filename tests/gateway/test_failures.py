@@ -11,7 +11,8 @@ import grpc
 import pytest
 
 from service_api import ordo_pb2 as pb
-from tests.gateway.conftest import GatewayProcess, StartCluster, StartGateway, sequencer_of
+from tests.cluster.integration.conftest import StartCluster
+from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ADD = b'{"add": 1}'

@@ -13,7 +13,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from service_api import ordo_pb2 as pb
 from tests.cluster.integration.command import demand_one_line, ordo
-from tests.gateway.conftest import StartCluster, StartGateway, sequencer_of
+from tests.cluster.integration.conftest import StartCluster
+from tests.gateway.conftest import StartGateway, sequencer_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ADD = b'{"add": 1}'

@@ -10,7 +10,8 @@ import grpc
 import pytest
 
 from service_api import ordo_pb2 as pb
-from tests.gateway.conftest import StartCluster, StartGateway, sequencer_of
+from tests.cluster.integration.conftest import StartCluster
+from tests.gateway.conftest import StartGateway, sequencer_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ADD = b'{"add": 1}'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,21 @@ LEDGER = "tests.cluster.integration.services:Ledger"
 StartCluster = Callable[..., LocalCluster]
 
 
-@pytest.fixture
-def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
-    """Starts a cluster of the ledger (or another service) and waits for its leader; it is stopped after the test."""
+@contextmanager
+def clusters_of(default_service: str, root: Path) -> Iterator[StartCluster]:
+    """Gives what starts a cluster of a service and waits for its leader; those that it started are stopped then."""
     with ExitStack() as stack:
 
-        def start(service: str = LEDGER, **options: Any) -> LocalCluster:
-            cluster = stack.enter_context(LocalCluster(service, root=tmp_path / "cluster", **options))
+        def start(service: str = default_service, **options: Any) -> LocalCluster:
+            cluster = stack.enter_context(LocalCluster(service, root=root, **options))
             cluster.await_leader(60)
             return cluster
 
+        yield start
+
+
+@pytest.fixture
+def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
+    """Starts a cluster of the ledger (or another service) and waits for its leader; it is stopped after the test."""
+    with clusters_of(LEDGER, tmp_path / "cluster") as start:
         yield start
