@@ -50,11 +50,14 @@ def cache_folder() -> Path:
     return Path(base) / "ordo" / "peers"
 
 
-def class_path(version: str) -> tuple[Path, Path]:
-    """Aeron's jar and the folder of our classes; what is missing is fetched and compiled. Raises PeerMissingError."""
+def class_path(version: str, sources: Path = SOURCES, name: str = "classes") -> tuple[Path, Path]:
+    """Aeron's jar and the folder of the classes of `sources`; what is missing is fetched and compiled.
+
+    `name` keeps the classes of several folders apart. Raises PeerMissingError.
+    """
     with _only_one():
         jar = _fetch_jar(version)
-        return jar, _compile_programs(version, jar)
+        return jar, _compile_programs(version, jar, sources, name)
 
 
 @contextmanager
@@ -94,18 +97,18 @@ def _fetch_jar(version: str) -> Path:
     return jar
 
 
-def _compile_programs(version: str, jar: Path) -> Path:
-    """Folder with the classes of `java/`, made again when a source changed."""
-    sources = sorted(SOURCES.glob("*.java"))
+def _compile_programs(version: str, jar: Path, folder: Path, name: str) -> Path:
+    """Folder with the classes of a folder's programs, made again when a source changed."""
+    sources = sorted(folder.glob("*.java"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    classes = cache_folder() / f"classes-{version}-{digest}"
+    classes = cache_folder() / f"{name}-{version}-{digest}"
     if classes.is_dir():
         return classes
     if shutil.which("javac") is None:
         raise PeerMissingError("a JDK (javac) is not installed")
-    for old in cache_folder().glob(f"classes-{version}-*"):
+    for old in cache_folder().glob(f"{name}-{version}-*"):
         shutil.rmtree(old, ignore_errors=True)
-    partial = classes.with_name(f"partial-{os.getpid()}")
+    partial = classes.with_name(f"partial-{name}-{os.getpid()}")
     command = ["javac", "-cp", str(jar), "-d", str(partial), *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
     if done.returncode:

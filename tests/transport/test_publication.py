@@ -301,3 +301,32 @@ def test_what_a_publication_tells() -> None:
     assert (publication.term_length, publication.mtu, publication.initial_term_id) == (65536, 4096, INITIAL_TERM_ID)
     assert publication.is_original
     assert (publication.channel_status, publication.local_socket_addresses) == (1, [])
+
+
+@both
+def test_many_messages_at_once(exclusive: bool) -> None:
+    """All of them, in order and over the end of a term, whatever they are made of."""
+    stream = make_stream(exclusive=exclusive)
+    payloads = [bytes([number % 251]) * 1000 for number in range(100)]
+    assert stream.publication.offer_many(payloads[:50]) == 50
+    assert stream.publication.offer_many(map(bytearray, payloads[50:])) == 50
+    assert read_all(stream.image()) == payloads
+    assert stream.publication.offer_many([]) == 0
+    assert stream.publication.offer_many([b"", memoryview(b"ab")]) == 2
+
+
+@both
+def test_as_many_as_there_is_room_for(exclusive: bool) -> None:
+    stream = make_stream(exclusive=exclusive, limit=128)
+    assert stream.publication.offer_many([bytes(32)] * 5) == 2
+    assert stream.publication.offer(bytes(32)) == RESULT_NOT_CONNECTED
+    stream.publication.close()
+    assert stream.publication.offer_many([b"x"]) == 0
+
+
+@both
+def test_those_before_a_message_that_is_too_long_are_taken(exclusive: bool) -> None:
+    stream = make_stream(exclusive=exclusive)
+    with pytest.raises(PublicationError, match=r"message 2 of those offered .* max_message_length=8192 .* 2 before it"):
+        stream.publication.offer_many([b"a", b"b", bytes(8193), b"c"])
+    assert read_all(stream.image()) == [b"a", b"b"]

@@ -1,0 +1,97 @@
+"""What the comparisons with others share: processes that are told by lines what to do, and medians of rounds."""
+
+from __future__ import annotations
+
+import selectors
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from statistics import median
+from types import TracebackType
+from typing import Self
+
+LINE_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 10.0
+Samples = dict[str, list[dict[str, float]]]
+"""By contender, one dictionary of figures a round."""
+
+
+class EndFailedError(RuntimeError):
+    """A process of a comparison ended, or said something else than it should."""
+
+
+class End:
+    """One process, told what to do by lines on its standard input. `close` ends it."""
+
+    def __init__(self, command: Sequence[str], cwd: str | None = None) -> None:
+        self._command = list(command)
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=cwd
+        )
+        assert self._process.stdout is not None
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def await_line(self, start: str, timeout_s: float = LINE_TIMEOUT_S) -> list[str]:
+        """Words after `start` in the next line that begins with it. Raises EndFailedError when none comes in time."""
+        assert self._process.stdout is not None
+        deadline_s = time.monotonic() + timeout_s
+        while self._selector.select(max(0.0, deadline_s - time.monotonic())):
+            line = self._process.stdout.readline()
+            if not line:
+                raise EndFailedError(f"{self._describe()} ended with status {self._process.wait()}")
+            words = line.split()
+            if words and words[0] == start:
+                return words[1:]
+        raise EndFailedError(f"{self._describe()} did not say {start!r} within {timeout_s:g} s")
+
+    def _describe(self) -> str:
+        return " ".join(self._command[-8:])
+
+    def ask(self, line: str) -> list[str]:
+        """Tells it a line, and returns the words of the one that it says in response, behind the first."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        start = {"batch": "stream"}.get(line.split()[0], line.split()[0])
+        return self.await_line(start)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        if self._process.poll() is None:
+            try:
+                self._process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._selector.close()
+        self._process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def medians(samples: Samples) -> dict[str, dict[str, float]]:
+    """The median of each figure of each contender over the rounds."""
+    return {
+        name: {figure: median(each[figure] for each in rounds) for figure in rounds[0]}
+        for name, rounds in samples.items()
+        if rounds
+    }
+
+
+def ratio(figures: Mapping[str, Mapping[str, float]], figure: str, one: str, other: str) -> str:
+    """How much larger the first contender's figure is, as text; a dash where there is no other."""
+    if one not in figures or other not in figures:
+        return "-"
+    return f"{figures[one][figure] / figures[other][figure]:.2f}"

@@ -1,0 +1,72 @@
+"""The comparison of streams, as small as it goes, and the page that it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import transport
+from benchmarks.page import marks, put_section
+from benchmarks.pairs import End, EndFailedError
+from benchmarks.transport import AERON, ORDO, Effort, describe, measure
+from tests.peers.java_peer import PeerMissingError
+
+TINY = Effort(rounds=1, duration_ms=10, sizes_bytes=(32, 65536), mtus_bytes=(1408,))
+
+
+def quiet(line: str) -> None:
+    """Says nothing."""
+
+
+def check_rows(rows: dict[str, transport.Figures], contenders: set[str]) -> None:
+    assert list(rows) == [
+        f"{medium}, MTU 1408, {size}" for medium in ("udp", "ipc") for size in ("32 B", "65536 B", "32 B, plain Python")
+    ]
+    for name, figures in rows.items():
+        assert set(figures) == ({ORDO} if "Python" in name else contenders)
+        for each in figures.values():
+            assert each["per_s"] > 0
+            assert "Python" in name or 0 < each["p50_us"] <= each["p99_us"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_streams_of_ordo_are_measured() -> None:
+    rows = measure(TINY, False, quiet)
+    check_rows(rows, {ORDO})
+    lines = describe(rows, TINY)
+    assert len([line for line in lines if line.startswith("| udp")]) == 3
+    assert " - | - |" in lines[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.peers
+@pytest.mark.timeout(240)
+def test_streams_of_aeron_are_measured_beside_them() -> None:
+    try:
+        rows = measure(TINY, True, quiet)
+    except PeerMissingError as missing:
+        pytest.skip(str(missing))
+    check_rows(rows, {ORDO, AERON})
+
+
+def test_a_process_that_ends_is_told() -> None:
+    with End(["sh", "-c", "echo other; exit 3"]) as end, pytest.raises(EndFailedError, match="ended with status 3"):
+        end.await_line("ready")
+
+
+def test_a_section_is_replaced_between_its_marks(tmp_path: Path) -> None:
+    page = tmp_path / "figures"
+    begin, end = marks("bench-x")
+    page.write_text(f"before\n\n{begin}\nold\n{end}\n\nafter\n")
+    for _ in range(2):
+        put_section("bench-x", ["| new |"], page)
+        assert page.read_text() == f"before\n\n{begin}\n\n| new |\n\n{end}\n\nafter\n"
+
+
+def test_a_page_without_the_marks_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "figures"
+    page.write_text("nothing\n")
+    with pytest.raises(ValueError, match="has no section between"):
+        put_section("bench-x", [], page)
