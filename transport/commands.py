@@ -12,6 +12,8 @@ from runtime.errors import DecodeError
 
 NULL_ID: Final = -1
 REVOKE_FLAG: Final = 1
+IPC_IDENTITY: Final = "aeron:ipc"
+"""The source of an image over shared memory."""
 ADDRESS_TYPE_IPV4: Final = 1
 ADDRESS_TYPE_IPV6: Final = 2
 

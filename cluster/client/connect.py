@@ -79,11 +79,16 @@ class SessionConnect:
         self._redirected = False
         self._message = b""
         self._last = "no member's ingress is connected"
+        if NULL_MEMBER_ID in self.endpoints:
+            self._last = "no leader takes messages there: it is elsewhere, or ipc_ingress or ingress_channel is not set"
 
     def work(self, now_ns: int) -> None:
         if now_ns > self._deadline_ns:
             members = ",".join(f"{member_id}={endpoint}" for member_id, endpoint in sorted(self.endpoints.items()))
-            raise ClusterTimeoutError(f"no session was opened in time: endpoints={members or 'ipc'}: {self._last}")
+            if NULL_MEMBER_ID in self.endpoints:
+                members = self._ingress.channel
+            why = self._last if self._ingress.connected else self._ingress.trouble or self._last
+            raise ClusterTimeoutError(f"no session was opened in time: endpoints={members}: {why}")
         self._ingress.poll()
         if self.state is ConnectState.AWAIT_EGRESS:
             self._await_egress(now_ns)
@@ -208,7 +213,7 @@ class SessionConnect:
     def _redirect(self, event: Any, now_ns: int) -> None:
         endpoints = parse_endpoints(event.detail)
         self._last = f"redirected to leader {event.leader_member_id}"
-        if event.leader_member_id not in endpoints:
+        if event.leader_member_id not in endpoints or NULL_MEMBER_ID in self.endpoints:
             self._try_all(now_ns)
             return
         self.endpoints = endpoints

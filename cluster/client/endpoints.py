@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from runtime.errors import ConfigurationError
+from transport.uri import ChannelUri
 
 NULL_MEMBER_ID = -1
 Endpoints = Iterable[str] | Mapping[int, str]
@@ -22,12 +23,24 @@ def endpoint_table(endpoints: Endpoints, ingress_channel: str) -> dict[int, str]
         if table:
             raise ConfigurationError("ingress_endpoints must be empty for an IPC ingress")
         return {NULL_MEMBER_ID: ""}
+    if table and "endpoint=" in ingress_channel:
+        raise ConfigurationError("ingress_endpoints must be empty when ingress_channel has an endpoint")
     if not table and "endpoint=" not in ingress_channel:
         raise ConfigurationError("ingress_endpoints is empty: name at least one member as host:port")
     for member_id, endpoint in table.items():
         if not _is_endpoint(endpoint):
             raise ConfigurationError(f"ingress endpoint of member {member_id}: {endpoint!r}, must be host:port")
     return table or {NULL_MEMBER_ID: ""}
+
+
+def check_own_driver(ingress_channel: str, *, is_encrypted: bool) -> None:
+    """Raises ConfigurationError where messages cannot travel so from a driver of the client's own."""
+    if ingress_channel.startswith("aeron:ipc"):
+        raise ConfigurationError(
+            f"ingress_channel={ingress_channel!r}: needs aeron_dir, the folder of the leader's driver on this machine"
+        )
+    if is_encrypted and ChannelUri.parse(ingress_channel).is_multicast:
+        raise ConfigurationError(f"ingress_channel={ingress_channel!r}: multicast cannot be encrypted")
 
 
 def _is_endpoint(text: object) -> bool:

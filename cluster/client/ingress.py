@@ -47,9 +47,11 @@ class IngressPublications:
 
     def __init__(self, client: TransportClient, channel: str, stream_id: int) -> None:
         self._client = client
-        self._channel = channel
+        self.channel = channel
         self._stream_id = stream_id
         self._ingresses: dict[int, _Ingress] = {}
+        self.trouble = ""
+        """Why the driver refused the last one that it refused."""
 
     def open(self, endpoints: Mapping[int, str]) -> None:
         """Publications to these endpoints and no others; one that is open already stays. `{-1: ""}`: no endpoint.
@@ -61,7 +63,7 @@ class IngressPublications:
                 self._close(member_id)
         for member_id, endpoint in endpoints.items():
             if member_id not in self._ingresses:
-                channel = self._channel
+                channel = self.channel
                 if endpoint:
                     channel += f"{'|' if '?' in channel else '?'}endpoint={endpoint}"
                 registration_id = self._client.async_add_exclusive_publication(channel, self._stream_id)
@@ -73,7 +75,8 @@ class IngressPublications:
             if ingress.publication is None:
                 try:
                     ingress.publication = self._client.get(ingress.registration_id)
-                except RegistrationError:
+                except RegistrationError as error:
+                    self.trouble = error.message
                     del self._ingresses[member_id]
 
     @property

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cluster.client.acknowledgements import Acknowledged, Acknowledgements, Unsequenced
 from cluster.client.calls import TICK_INTERVAL_NS, UNHEARD_NS, ClientCalls
 from cluster.client.connect import SessionConnect
-from cluster.client.endpoints import Endpoints, EndpointSource, NamedEndpoints
+from cluster.client.endpoints import Endpoints, EndpointSource, NamedEndpoints, check_own_driver
 from cluster.client.ingress import IngressPublications, parse_endpoints
 from cluster.client.journal import Journal
 from cluster.client.keeper import SessionKeeper
@@ -81,7 +81,9 @@ class ClientState(Enum):
 
 def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTransport:
     if not aeron_dir:
-        return ClientTransport.embedded(encryption=Encryption.chosen(settings.key_file, settings.trusted_file))
+        encryption = Encryption.chosen(settings.key_file, settings.trusted_file)
+        check_own_driver(settings.ingress_channel, is_encrypted=bool(encryption.key_file))
+        return ClientTransport.embedded(encryption=encryption)
     if settings.key_file:
         raise ConfigurationError("key_file: encryption belongs to the driver, which is another process (aeron_dir)")
     return ClientTransport.connect(aeron_dir)
@@ -105,7 +107,8 @@ class ClusterClient(ClientCalls, Closing):
     """A session with a cluster.
 
     `ingress_endpoints`: every member's `host:port` by member id, or in any order; or what returns them, such as
-    `endpoints_from_dns` and `endpoints_from_file`; empty for an IPC ingress. Queries to learners need theirs by id.
+    `endpoints_from_dns` and `endpoints_from_file`; empty for shared memory and for multicast. Queries to learners need
+    theirs by id.
     `egress_channel` is short for the setting of that name.
     `on_message(session_id, timestamp, payload)` gets what the service sends, timestamp in cluster time; or
     `on_messages(session_id, timestamps, lengths, payloads)` gets all that one `poll` finds: sequences of ints, and one

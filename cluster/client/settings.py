@@ -52,7 +52,8 @@ class ClientSettings:
     """Times in seconds, lengths in bytes. Raises ConfigurationError for a value out of its range."""
 
     ingress_channel: str = "aeron:udp?term-length=1m"
-    """How messages travel; the endpoint of the leader is added."""
+    """How messages travel; the endpoint of the leader is added. `aeron:ipc`, with `aeron_dir`: through shared memory
+    to a leader on this machine. With a multicast group as its endpoint: to the group (docs/CLIENT.md)."""
     egress_channel: str = "aeron:udp?endpoint=127.0.0.1:0"
     """Where answers come in: an address that every member reaches; port 0 takes a free one."""
     egress_term_length_bytes: int = 256 * 1024
@@ -128,6 +129,10 @@ class ClientSettings:
         for name in ("ingress_channel", "egress_channel"):
             if not getattr(self, name).startswith(("aeron:udp", "aeron:ipc")):
                 raise ConfigurationError(f"{name}={getattr(self, name)!r}: must begin with aeron:udp or aeron:ipc")
+        if self.egress_channel.startswith("aeron:ipc") and not self.ingress_channel.startswith("aeron:ipc"):
+            raise ConfigurationError(
+                f"egress_channel={self.egress_channel!r}: only with an ingress_channel of aeron:ipc, too"
+            )
 
     def read_credentials(self) -> bytes:
         """Returns the current credentials."""

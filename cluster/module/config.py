@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from cluster.module.leader_ingress import check_group
 from cluster.wire.members import Member
 from consensus.config import ConsensusConfig
 from runtime.config import DurationNs, Settings, SizeBytes
+from runtime.errors import ChannelError
 
 SECOND_NS = 1_000_000_000
 MEBIBYTE = 1024 * 1024
@@ -121,11 +123,29 @@ class ClusterSettings(Settings):
         alias="admin_requests",
         description="Whether clients may ask for a snapshot (Aeron's AdminRequest).",
     )
+    ingress_channel: str | None = Field(
+        default=None,
+        description="A multicast group that the leader takes clients' messages from, beside its own endpoint; of this"
+        " cluster alone, and with a port that no member uses. Not with encryption.",
+        examples=["aeron:udp?endpoint=224.20.30.39:20500|interface=10.0.0.0/24"],
+    )
+    ipc_ingress: bool = Field(
+        default=False,
+        description="Whether programs on the leader's machine may be clients through shared memory (`aeron:ipc`).",
+    )
     app_version: Annotated[int, Field(ge=1)] = Field(
         default=ConsensusConfig.app_version,
         description="Version of the code that [service] class names, as a number; 65536 and more is major * 65536 +"
         " minor * 256 + patch. Not used with [service] versions.",
     )
+
+    @field_validator("ingress_channel")
+    @classmethod
+    def _is_group(cls, value: str | None) -> str | None:
+        try:
+            return value if value is None else str(check_group(value))
+        except ChannelError as error:
+            raise ValueError(error.message) from None
 
     @model_validator(mode="after")
     def _lengths(self) -> ClusterSettings:

@@ -19,6 +19,7 @@ from cluster.module.contacts import Contacts
 from cluster.module.control import ClusterControl
 from cluster.module.counters import ModuleCounters
 from cluster.module.draws import UniformDraws
+from cluster.module.leader_ingress import LeaderIngress
 from cluster.module.log_executor import LogExecutor, LogRecord
 from cluster.module.log_keeper import LogKeeper
 from cluster.module.member_intake import MemberIntake
@@ -226,9 +227,17 @@ class ConsensusModule:
             message_bytes_max=min(config.log_term_length_bytes // 8, MAX_MESSAGE_LENGTH),
             on_rejected=self.on_invalid_request,
             draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
+            cluster_id=config.cluster_id,
         )
         self.timers = TimerService()
         self.service_messages = PendingServiceMessages()
+        self._leader_ingress = LeaderIngress(
+            client,
+            config,
+            on_available_image=self.sequencer.add_ingress_image,
+            on_unavailable_image=self._on_ingress_gone,
+            on_error=self.record_error,
+        )
         recovery.restore(self.sessions, self.timers, self.service_messages)
         self.executor = LogExecutor(self._handlers(), recovery.log_position)
 
@@ -550,6 +559,7 @@ class ConsensusModule:
         """The first record of our own term is committed and executed: this member is the serving leader."""
         self._serving_term = self.leadership_term_id = leadership_term_id
         self.sessions.lead(self, self.cluster_time)
+        self._leader_ingress.lead()
         self.room.lead()
         self.control.lead()
         self.update_ingress()
@@ -560,6 +570,7 @@ class ConsensusModule:
         self._answer_tool(self.membership.lose_leadership())
         self.requests.lose_leadership(self)
         self._serving_term = NULL_VALUE
+        self._leader_ingress.lose_leadership()
         self.sessions.lose_leadership()
         self.timers.lose_leadership()
         self.service_messages.lose_leadership()
@@ -594,6 +605,7 @@ class ConsensusModule:
         self.upkeep.work(now_ns)
         self.room.work(now_ns)
         self.sessions.take_counters()
+        self._leader_ingress.work(now_ns)
         self.log.is_held = self.upkeep.fetch.is_under_way or self.room.is_out
         self.queries.work(now_ns)
         cluster_time = self.cluster_time

@@ -7,7 +7,7 @@ of the publication, a random number that was sent to it alone.
 
 from __future__ import annotations
 
-from cluster.wire.streams import EGRESS_POLICY_KEY
+from cluster.wire.streams import EGRESS_POLICY_KEY, EGRESS_STREAM_ID, LOG_REPAIR_STREAM_ID, LOG_STREAM_ID, local_stream
 from runtime.errors import ChannelError
 from transport.uri import ChannelUri
 
@@ -19,28 +19,48 @@ ALIAS_LENGTH_MAX = 64
 SETUP_LENGTH = 40
 FRAME_HEADER_LENGTH = 32
 FRAME_ALIGNMENT = 32
+LOCAL_KEYS = KEPT_KEYS - {"endpoint", "so-sndbuf"}
 
 
-def response_channel(text: str) -> str:
+def response_channel(text: str, *, is_local: bool = False) -> str:
     """The channel that is published to, and kept in the log, for the one that a client asks for. Raises ChannelError
-    for what no client may ask for."""
+    for what no client may ask for.
+
+    `is_local`: the request came through shared memory, and so may the answers go.
+    """
     uri = ChannelUri.parse(text)
+    if is_local and uri.is_ipc and not uri.is_spy:
+        return _bounded_values(uri, LOCAL_KEYS)
     endpoint = uri.address("endpoint")
     if not uri.is_udp or uri.is_spy:
         raise ChannelError(f"response channel {text!r} is refused: it must be aeron:udp")
     if endpoint is None or endpoint.is_multicast or not endpoint.port or uri.has("control") or uri.has("control-mode"):
         raise ChannelError(f"response channel {text!r} is refused: it must name one unicast endpoint with a port")
-    kept = {key: value for key, value in uri.params.items() if key in KEPT_KEYS}
+    return _bounded_values(uri, KEPT_KEYS)
+
+
+def _bounded_values(uri: ChannelUri, keys: frozenset[str]) -> str:
+    kept = {key: value for key, value in uri.params.items() if key in keys}
     if uri.integer("term-length", 0) > TERM_LENGTH_MAX:
         kept["term-length"] = str(TERM_LENGTH_MAX)
-    if uri.integer("so-sndbuf", 0) > SEND_BUFFER_MAX:
+    if "so-sndbuf" in kept and uri.integer("so-sndbuf", 0) > SEND_BUFFER_MAX:
         kept["so-sndbuf"] = str(SEND_BUFFER_MAX)
     if "alias" in kept:
         kept["alias"] = kept["alias"][:ALIAS_LENGTH_MAX]
     return str(ChannelUri(uri.media, kept))
 
 
+def check_stream(channel: str, stream_id: int, cluster_id: int) -> None:
+    """Raises ChannelError for a stream over shared memory that the cluster uses itself."""
+    own = {local_stream(one, cluster_id) for one in range(LOG_STREAM_ID, LOG_REPAIR_STREAM_ID + 1)}
+    own.discard(local_stream(EGRESS_STREAM_ID, cluster_id))
+    if ChannelUri.parse(channel).is_ipc and stream_id in own:
+        raise ChannelError(f"response channel {channel!r} is refused: the cluster uses stream {stream_id} itself")
+
+
 def bounded(channel: str, request_length_bytes: int) -> str:
     """The same channel, with so many set-ups to an address that never answers as weigh no more than the request."""
+    if ChannelUri.parse(channel).is_ipc:
+        return channel
     weight = -(-(request_length_bytes + FRAME_HEADER_LENGTH) // FRAME_ALIGNMENT) * FRAME_ALIGNMENT
     return str(ChannelUri.parse(channel).with_params(setup_limit=max(1, weight // SETUP_LENGTH)))

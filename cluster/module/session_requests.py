@@ -9,13 +9,14 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from cluster.module.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator
-from cluster.module.response_channels import bounded, response_channel
+from cluster.module.response_channels import bounded, check_stream, response_channel
 from cluster.module.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
 from cluster.wire.members import host_of
 from cluster.wire.message_limit import encode_message_limit
 from runtime.errors import ChannelError, ClusterError, OrdoError
+from transport.commands import IPC_IDENTITY
 from transport.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class SessionRequests:
         message_bytes_max: int,
         on_rejected: Callable[[str], object],
         draw_session_id: Callable[[], int],
+        cluster_id: int = 0,
     ) -> None:
         """`session_timeout` in cluster time units; `sessions_max` counts open and pending sessions. A client is told
         `message_bytes_max`, which is what the log takes, when its session is open.
@@ -113,6 +115,7 @@ class SessionRequests:
         self._asked: PendingRegistrations[tuple[Any, str, Image]] = PendingRegistrations(client)
         self._on_rejected = on_rejected
         self._draw_session_id = draw_session_id
+        self._cluster_id = cluster_id
         self._waiting_of_host: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -129,7 +132,8 @@ class SessionRequests:
             return
         weight = CONNECT_LENGTH_MIN + len(request.response_channel) + len(request.encoded_credentials)
         try:
-            channel = response_channel(request.response_channel)
+            channel = response_channel(request.response_channel, is_local=image.source_identity == IPC_IDENTITY)
+            check_stream(channel, request.response_stream_id, self._cluster_id)
             registration_id = self._client.async_add_publication(bounded(channel, weight), request.response_stream_id)
         except ChannelError as error:
             self._on_rejected(f"ingress: {error.message}")

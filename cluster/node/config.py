@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from cluster.module.authentication import Right
 from cluster.module.config import ArchiveSettings, ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
+from cluster.module.leader_ingress import check_group
 from cluster.module.tokens import Token, check_hash
 from cluster.wire.app_version import parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
@@ -317,6 +318,8 @@ class NodeConfig(Settings):
             return self
         if not self.node.own_driver:
             raise ValueError("encryption: belongs to the driver of its own that this node uses; put it in its file")
+        if self.cluster.ingress_channel is not None:
+            raise ValueError("cluster.ingress_channel: multicast cannot be encrypted; leave out one of both")
         if self.cluster.mtu_bytes > ENCRYPTED_MTU_MAX:
             raise ValueError(f"cluster.mtu={self.cluster.mtu_bytes}: at most {ENCRYPTED_MTU_MAX} with encryption")
         return self
@@ -330,6 +333,16 @@ class NodeConfig(Settings):
             raise ValueError("authentication.class and tokens: give one of both")
         if self.node.member_id not in ids:
             raise ValueError(f"node.member_id={self.node.member_id}: must be one of the members' ids {ids}")
+        return self
+
+    @model_validator(mode="after")
+    def _group_has_a_port_of_its_own(self) -> NodeConfig:
+        if self.cluster.ingress_channel is None:
+            return self
+        group = check_group(self.cluster.ingress_channel).endpoint
+        own = [getattr(self.own_member, name).rpartition(":")[2] for name in ENDPOINT_NAMES]
+        if group is not None and str(group.port) in own:
+            raise ValueError(f"cluster.ingress_channel: port {group.port} is this member's own; take another")
         return self
 
     @property

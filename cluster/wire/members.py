@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runtime.errors import ConfigurationError
+from transport.commands import IPC_IDENTITY
 
 ENDPOINT = re.compile(r"[\w.\-:\[\]%]+:\d{1,5}", re.ASCII)
 ENDPOINT_NAMES = ("ingress", "consensus", "log", "catchup", "archive")
@@ -71,4 +72,7 @@ def ingress_endpoints(members: Iterable[Member]) -> str:
 
 
 def host_of(endpoint: str) -> str:
+    """The host of `host:port`, also where that identifies the source of an image; empty for one over shared memory."""
+    if endpoint == IPC_IDENTITY:
+        return ""
     return endpoint.rpartition(":")[0]

@@ -24,6 +24,7 @@ MESSAGES = 10_000
 ECHO_TIMEOUT_S = 120.0
 EGRESS = "aeron:udp?endpoint=127.0.0.1:0"
 EGRESS_STREAM_ID = 102
+GROUP = "aeron:udp?endpoint=239.20.30.41:40458|interface=127.0.0.1"
 PUBLISHER_LIMIT_TYPE_ID = 1
 StartCluster = Callable[..., LocalCluster]
 
@@ -230,6 +231,31 @@ def test_java_client_with_an_ordo_driver(
     await_echoes(peer, 2500)
     close(peer)
     assert not driver.errors
+
+
+@pytest.mark.parametrize("egress", ["aeron:ipc", EGRESS])
+def test_java_client_through_shared_memory(java: JavaPeers, start_cluster: StartCluster, egress: str) -> None:
+    cluster = start_cluster(ipc_ingress=True)
+    leader = cluster.await_leader()
+    peer = java.start("ClusterEcho", cluster.aeron_dir(leader), "attach", "aeron:ipc", egress)
+    assert peer.await_line("connected")[1] == str(leader)
+    peer.tell("send 2000")
+    await_echoes(peer, 2000)
+    assert close(peer) == 0
+    await_sessions(cluster, 0)
+
+
+def test_java_client_of_a_multicast_group(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
+    """The new leader listens to the group as soon as it serves."""
+    cluster = start_cluster(ingress_channel=GROUP, leader_heartbeat_timeout="2s")
+    peer, leader = start_client(java, shm_path / "java", GROUP)
+    peer.tell("send 2000")
+    await_echoes(peer, 2000)
+    cluster.kill(leader)
+    peer.await_line("new-leader")
+    peer.tell("send 500")
+    await_echoes(peer, 2500)
+    close(peer)
 
 
 def test_credentials_of_a_token(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from runtime.counters import Counter
 from runtime.errors import ChannelError, RegistrationError
-from transport.commands import ErrorCode, OnAvailableImage, OnSubscriptionReady, OnUnavailableImage
+from transport.commands import IPC_IDENTITY, ErrorCode, OnAvailableImage, OnSubscriptionReady, OnUnavailableImage
 from transport.driver.channel import (
     UdpChannelSpec,
     check_shared,
@@ -36,7 +36,6 @@ from transport.driver.untethered import Tether
 from transport.uri import ChannelUri
 
 NO_STATUS = -1
-IPC_IDENTITY = "aeron:ipc"
 
 
 class Subscriptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from cluster.client import ClientSettings, ClusterClient
 from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
 
 NOWHERE = ["127.0.0.1:9"]
+GROUP = "aeron:udp?endpoint=224.20.30.39:40457"
 
 
 def test_an_egress_address_of_another_machine_is_named() -> None:
@@ -23,6 +25,23 @@ def test_members_that_do_not_answer_are_named_and_no_thread_is_left() -> None:
     with pytest.raises(ClusterTimeoutError, match=r"no session was opened in time: endpoints=0=127\.0\.0\.1:9"):
         ClusterClient(NOWHERE, settings=settings)
     assert [thread for thread in threading.enumerate() if thread.name == "ordo-session-keeper"] == []
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "settings", "words"),
+    [
+        ((), {"ingress_channel": "aeron:ipc"}, "needs aeron_dir"),
+        (NOWHERE, {"ingress_channel": "aeron:ipc"}, "must be empty for an IPC ingress"),
+        (NOWHERE, {"ingress_channel": GROUP}, "must be empty when ingress_channel has an endpoint"),
+        (NOWHERE, {"egress_channel": "aeron:ipc"}, "only with an ingress_channel of aeron:ipc"),
+        ((), {"ingress_channel": GROUP, "key_file": "a", "trusted_file": "b"}, "multicast cannot be encrypted"),
+        ((), {"ingress_channel": f"{GROUP}|interface=192.0.2.1", "connect_timeout_s": 0.5}, r"192\.0\.2\.1"),
+    ],
+)
+def test_ways_in_that_cannot_be_are_one_line(endpoints: list[str], settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(OrdoError, match=words) as caught:
+        ClusterClient(endpoints, settings=ClientSettings(**settings))
+    assert "\n" not in caught.value.message
 
 
 def test_an_unknown_policy_is_refused_with_those_that_are_allowed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.module.response_channels import bounded, response_channel
+from cluster.module.response_channels import bounded, check_stream, response_channel
 from runtime.errors import ChannelError
 
 USUAL = "aeron:udp?endpoint=10.0.0.1:4000"
@@ -51,6 +51,34 @@ def test_ids_and_resources_of_the_member_are_not_the_clients_to_choose(more: str
 def test_other_channels_are_refused(channel: str) -> None:
     with pytest.raises(ChannelError):
         response_channel(channel)
+
+
+@pytest.mark.parametrize(
+    ("channel", "kept"),
+    [
+        ("aeron:ipc", "aeron:ipc"),
+        ("aeron:ipc?term-length=1g|session-id=7|so-sndbuf=1g|endpoint=10.0.0.1:1", "aeron:ipc?term-length=16777216"),
+        (USUAL, USUAL),
+    ],
+)
+def test_who_comes_by_shared_memory_may_be_answered_there(channel: str, kept: str) -> None:
+    assert response_channel(channel, is_local=True) == kept
+    assert bounded("aeron:ipc", 100) == "aeron:ipc"
+
+
+def test_streams_of_the_cluster_itself_are_not_for_answers() -> None:
+    """Over shared memory; a UDP port of its own tells them apart."""
+    for cluster_id in (0, 3):
+        refused = []
+        for stream_id in range(90, 200):
+            try:
+                check_stream("aeron:ipc", stream_id, cluster_id)
+            except ChannelError:
+                refused.append(stream_id - 16 * cluster_id)
+        assert refused == [100, 101, *range(103, 112)]
+    check_stream(USUAL, 105, 0)
+    with pytest.raises(ChannelError):
+        response_channel("aeron-spy:aeron:ipc", is_local=True)
 
 
 @pytest.mark.parametrize(("length", "setups"), [(0, 1), (60, 2), (99, 4), (1000, 26)])

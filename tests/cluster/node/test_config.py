@@ -74,6 +74,34 @@ def test_a_wrong_key_is_named_with_what_is_allowed(tmp_path: Path, old: str, new
         assert word in failure.value.message
 
 
+GROUP = "aeron:udp?endpoint=224.20.30.39:20500"
+
+
+@pytest.mark.parametrize(
+    ("channel", "words"),
+    [
+        ("aeron:ipc", "aeron:udp.endpoint=GROUP:PORT"),
+        ("aeron:udp?endpoint=10.0.0.9:20500", "of a multicast group"),
+        ("aeron:udp?endpoint=224.20.30.39:0", "of a multicast group"),
+        ("aeron:udp?endpoint=224.20.30.40:20500", "last byte of the group's address must be odd"),
+        (f"{GROUP}|session-id=7", "session-id is not allowed here"),
+        ("aeron:udp?endpoint=224.20.30.39:3", "port 3 is this member's own"),
+        (f"{GROUP}|ttl=999", "ttl"),
+    ],
+)
+def test_a_wrong_group_is_one_line(tmp_path: Path, channel: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        _load(tmp_path, GOOD.replace("[cluster]", f'[cluster]\ningress_channel = "{channel}"'))
+    assert "ingress_channel" in caught.value.message and "\n" not in caught.value.message
+
+
+def test_a_group_is_taken_and_not_with_encryption(tmp_path: Path) -> None:
+    text = GOOD.replace("[cluster]", f'[cluster]\ningress_channel = "{GROUP}"')
+    assert _load(tmp_path, text).module_config().ingress_channel == GROUP
+    with pytest.raises(ConfigurationError, match="multicast cannot be encrypted"):
+        _load(tmp_path, text + '[encryption]\nkey_file = "a"\ntrusted_file = "b"\n')
+
+
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot read"):
         load_config(tmp_path / "none.toml")

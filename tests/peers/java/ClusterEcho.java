@@ -15,8 +15,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.Queue;
 
 /**
- * A session of a cluster whose service echoes. Arguments: folder, "launch" or "attach", ingress endpoints, egress
- * channel, and perhaps credentials and the answer to a challenge. Does what its standard input says, a command a line:
+ * A session of a cluster whose service echoes. Arguments: folder, "launch" or "attach", ingress endpoints or the
+ * channel of an ingress without, egress channel, and perhaps credentials and the answer to a challenge. Does what its standard input says, a command a line:
  * "send N" sends N messages and says "echoed N" when all came back, in order and byte for byte;
  * "snapshot" asks for one as an administrator would;
  * "quiet" stops the keep-alives that otherwise go out every 200 ms; "close" ends the session.
@@ -50,8 +50,8 @@ public final class ClusterEcho implements EgressListener
         try (MediaDriver driver = args[1].equals("launch") ? Peer.launch(args[0]) : null;
             AeronCluster cluster = AeronCluster.connect(new AeronCluster.Context()
                 .aeronDirectoryName(args[0])
-                .ingressChannel("aeron:udp")
-                .ingressEndpoints(args[2])
+                .ingressChannel(args[2].startsWith("aeron:") ? args[2] : "aeron:udp")
+                .ingressEndpoints(args[2].startsWith("aeron:") ? null : args[2])
                 .egressChannel(args[3])
                 .messageTimeoutNs(MESSAGE_TIMEOUT_NS)
                 .egressListener(echo)
