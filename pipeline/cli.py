@@ -169,9 +169,9 @@ def _audit_here(folders: list[str], recording: str, commit: str, master: str | N
     return facts, find_violations(log.batches())
 
 
-def _refuse_spark_options(master: str | None, cores: int | None) -> None:
+def _refuse_spark_options(master: str | None, cores: int | None, what: str = "--engine local") -> None:
     if master is not None or cores is not None:
-        raise PipelineError("--engine local runs in this process: leave out --master and --cores")
+        raise PipelineError(f"{what} runs in this process: leave out --master and --cores")
 
 
 @contextmanager
@@ -183,30 +183,68 @@ def needing(extra: str) -> Iterator[None]:
         raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo[{extra}]'") from error
 
 
+class Lake(StrEnum):
+    """What an export writes."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+
+
 @app.command()
 def export(
     folders: Folders,
-    to: Annotated[str, typer.Option(help="folder for the Parquet files")],
+    to: Annotated[str, typer.Option(help="folder for the files, or a Delta table")],
+    lake: Annotated[Lake, typer.Option("--format", help="parquet (by Spark) or delta (without Spark)")] = Lake.PARQUET,
     recording: RecordingOption = "log",
     columns: Annotated[str | None, typer.Option(help="columns, separated by commas; default all")] = None,
-    commit: Commit = "auto",
-    master: Master = None,
-    cores: Cores = None,
-) -> None:
-    """Write what is new as Parquet; may be run again at any time."""
+    partition_by: Annotated[str, typer.Option(help="columns, separated by commas; may be empty")] = "day",
+    sort_by: Annotated[str, typer.Option(help="columns by which rows are sorted in each file")] = "",
+    decoder: Annotated[str | None, typer.Option(help="delta: payloads into columns, as for `decode`")] = None,
+    compact: Annotated[bool, typer.Option(help="delta: afterwards few large files of many small ones")] = False,
+    storage: Annotated[str, typer.Option(help="delta: options of the object store, as JSON")] = "{}",
+    commit: Commit = "auto", master: Master = None, cores: Cores = None,
+) -> None:  # fmt: skip
+    """Write what is new as Parquet, or into a Delta table; may be run again at any time."""
     if columns and "timestamp" not in columns.split(","):
         columns += ",timestamp"
-    with running("export", master, cores) as job:
-        from pipeline.jobs.export import export as run
+    parts = tuple(filter(None, partition_by.split(",")))
+    order = tuple(filter(None, sort_by.split(",")))
+    if lake is Lake.DELTA:
+        _refuse_spark_options(master, cores, "--format delta")
+        exported = _export_delta(folders, to, recording, commit, compact, columns, decoder, parts, order, storage)
+    elif decoder is not None or compact or storage != "{}":
+        raise PipelineError("--decoder, --compact and --storage are for --format delta; `decode` writes Parquet")
+    else:
+        with running("export", master, cores) as job:
+            from pipeline.jobs.export import export as run
 
-        exported = run(
-            job.spark, folders, to, recording=recording, columns=columns, commit=commit,
-            on_progress=lambda chunk, done, total: job.show(
-                done, total, f"export {chunk.recording.key} to {chunk.end}"
-            ),
-        )  # fmt: skip
+            exported = run(
+                job.spark, folders, to, recording=recording, columns=columns, commit=commit, partition_by=parts,
+                sort_by=order,
+                on_progress=lambda chunk, done, total: job.show(
+                    done, total, f"export {chunk.recording.key} to {chunk.end}"
+                ),
+            )  # fmt: skip
     for key, position in exported.items():
         typer.echo(f"{key}: exported to position {position}")
+
+
+def _export_delta(
+    folders: list[str], to: str, recording: str, commit: str, wants_compact: bool, columns: str | None,
+    decoder: str | None, parts: tuple[str, ...], order: tuple[str, ...], storage: str,
+) -> dict[str, int]:  # fmt: skip
+    with needing("local"):
+        from pipeline.jobs.lake import LakeOptions, compact, export_delta
+        from pipeline.object_store import parse_storage
+        from pipeline.payloads import parse_decoder
+    options = LakeOptions(
+        columns, parse_decoder(decoder) if decoder else None, parts, order, storage=parse_storage(storage) or None
+    )
+    exported = export_delta(folders, to, options, recording=recording, commit=commit)
+    if wants_compact:
+        before, after = compact(to, order, options.storage)
+        typer.echo(f"{before} files became {after}")
+    return exported
 
 
 @app.command()
@@ -252,7 +290,7 @@ def decode(
         from pipeline.jobs.decode import decode as run
         from pipeline.payloads import parse_decoder
 
-        log = _load(job, folders, "log", commit, kinds="message")
+        log = _load(job, folders, "log", commit, kinds="message,request")
         run(log, parse_decoder(decoder)).write.mode("overwrite").parquet(to)
         counts = job.spark.read.parquet(to).groupBy("message").count().orderBy("message").collect()
     for row in counts:
@@ -340,6 +378,47 @@ def query(
                commit=commit)  # fmt: skip
     with query_job.query(log, sql, parse_decoder(decoder) if decoder else None) as rows:
         query_job.write_rows(rows, output)
+
+
+@app.command()
+def alerts(
+    folders: Folders,
+    checkpoint: Annotated[str, typer.Option(help="folder that keeps how far was watched")],
+    webhook: Annotated[str | None, typer.Option(help="URL that gets each alert as a POST of JSON")] = None,
+    gap: Annotated[float | None, typer.Option(help="seconds without a record that are an alert")] = None,
+    rate_min: Annotated[float | None, typer.Option(help="messages a second, at least")] = None,
+    rate_max: Annotated[float | None, typer.Option(help="messages a second, at most")] = None,
+    window: Annotated[float, typer.Option(help="seconds over which rates are taken")] = 10.0,
+    terms: Annotated[bool, typer.Option(help="new leadership terms are alerts")] = False,
+    states: Annotated[bool, typer.Option(help="compare snapshots of the nodes whose folders are given")] = False,
+    start: Annotated[str, typer.Option(help="of a new checkpoint: earliest, latest, a position")] = "latest",
+    once: Annotated[bool, typer.Option(help="end at what there is now; exit status 1 with alerts")] = False,
+    webhook_timeout: Annotated[float, typer.Option(help="seconds to try to deliver an alert")] = 60.0,
+    commit: Commit = "auto", master: Master = None, cores: Cores = None,
+) -> None:  # fmt: skip
+    """Watch a log while it grows, and call a webhook: gaps in time, rates, leadership terms, members' states."""
+    with needing("pipeline"):
+        from pipeline.jobs.alerts import Alert, Rules
+        from pipeline.jobs.webhook import Webhook
+    rules = Rules(None if gap is None else int(gap * 1e6), rate_min, rate_max, int(window * 1e6), terms)
+    if gap is None and not rules.has_rates and not terms and not states:
+        raise PipelineError("nothing to watch: give --gap, --rate-min, --rate-max, --terms or --states")
+    call = Webhook(webhook, webhook_timeout) if webhook is not None else None
+    told: list[str] = []
+    with running("alerts", master, cores) as job:
+        from pipeline.jobs.state_watch import StateWatch
+        from pipeline.jobs.watch import stream_of, watch
+
+        def tell(alert: Alert) -> None:
+            typer.echo(f"{alert['kind']} {alert['log']}: {alert['text']}")
+            if call is not None:
+                call(alert)
+            told.append(alert["id"])
+
+        options = {"commit": commit, "startingPosition": start}
+        watched = StateWatch(folders, commit) if states else None
+        watch(stream_of(job.spark, folders, options), checkpoint, rules, tell, watched, once)
+    raise typer.Exit(EXIT_FOUND if told else 0)
 
 
 @app.command()

@@ -19,6 +19,9 @@ import pyarrow as pa
 from pipeline.errors import PipelineError
 from pipeline.sbe_schema import SbeSchema
 
+APPLICATION_BYTES: dict[str | None, int] = {None: 0, "message": 0, "data": 0, "request": 56}
+"""Kinds of record with bytes of an application, and where these begin; None: a frame that does not say."""
+
 
 class PayloadDecoder(Protocol):
     """`columns` gives the Arrow type of each message by name; `decode` (name, version, values) or raises ValueError."""
@@ -191,15 +194,26 @@ def decoded_schema(given: pa.Schema, decoder: PayloadDecoder, column: str = "pay
 def decode_batches(
     decoder: PayloadDecoder, column: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of `decoded_schema`."""
+    """Batches of `decoded_schema`. Where the frame has `kind`, only what applications sent is decoded."""
     names = list(decoder.columns())
+    has_kinds = "kind" in schema.names
     for batch in batches:
-        found = [_decode_one(decoder, payload) for payload in batch[column].to_pylist()]
+        kinds_of = batch["kind"].to_pylist() if has_kinds else [None] * batch.num_rows
+        pairs = zip(kinds_of, batch[column].to_pylist(), strict=True)
+        found = [_decode_kind(decoder, kind, payload) for kind, payload in pairs]
         extra: list[Sequence[Any]] = [[row[index] for row in found] for index in range(3)]
         extra += [[row[3] if row[0] == name else None for row in found] for name in names]
         kinds = schema.types[batch.num_columns :]
         arrays = [pa.array(values, kind) for values, kind in zip(extra, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema)
+
+
+def _decode_kind(
+    decoder: PayloadDecoder, kind: str | None, payload: bytes | None
+) -> tuple[str | None, int | None, str | None, Any]:
+    if kind in APPLICATION_BYTES:
+        return _decode_one(decoder, (payload or b"")[APPLICATION_BYTES[kind] :])
+    return None, None, None, None
 
 
 def _decode_one(decoder: PayloadDecoder, payload: bytes | None) -> tuple[str | None, int | None, str | None, Any]:

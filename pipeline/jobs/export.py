@@ -11,32 +11,17 @@ the old one. So the same rows come out whatever happens between, once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.errors import DataLossError
+from pipeline.jobs.chunks import Chunk, check_columns, chunks
 from pipeline.jobs.target import open_target
-from pipeline.recordings import Recording, open_recordings
+from pipeline.recordings import open_recordings
 
 STATE_NAME = "_ordo_export.json"
 CHUNK_BYTES = 1 << 30
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Messages of one recording that end in (start, end]."""
-
-    recording: Recording
-    start: int
-    end: int
-
-    @property
-    def path(self) -> str:
-        recording = self.recording
-        return f"node={recording.node}/recording={recording.recording_id}/from_position={self.start}"
 
 
 def with_day(log: DataFrame) -> DataFrame:
@@ -53,21 +38,6 @@ def _parse_state(text: str | None) -> dict[str, int]:
     return {} if text is None else {key: int(position) for key, position in json.loads(text)["exported"].items()}
 
 
-def chunks(recordings: list[Recording], exported: dict[str, int], chunk_bytes: int) -> Iterator[Chunk]:
-    """What is still to be exported, in pieces that end at multiples of `chunk_bytes` or at the recording's limit."""
-    for recording in recordings:
-        position = exported.get(recording.key, recording.start)
-        if position < recording.start:
-            raise DataLossError(
-                f"{recording.key}: exported up to position {position}, and the log begins at {recording.start}: what "
-                f"was between was purged before it was exported; export to another folder to go on with what is there"
-            )
-        while position < recording.limit:
-            end = min(recording.limit, (position // chunk_bytes + 1) * chunk_bytes)
-            yield Chunk(recording, position, end)
-            position = end
-
-
 def export(
     spark: SparkSession,
     directories: list[str],
@@ -79,13 +49,15 @@ def export(
     chunk_bytes: int = CHUNK_BYTES,
     transform: Callable[[DataFrame], DataFrame] = with_day,
     partition_by: tuple[str, ...] = ("day",),
+    sort_by: tuple[str, ...] = (),
     on_progress: Callable[[Chunk, int, int], None] = lambda chunk, done, total: None,
 ) -> dict[str, int]:
     """Write what is new below `target`, a folder or what Hadoop's file systems reach.
 
     Returns the position each recording is exported to.
 
-    `transform` is applied to each chunk before it is written, `partition_by` names columns of its result.
+    `transform` is applied to each chunk before it is written; `partition_by` and `sort_by` name columns of its result.
+    Rows are sorted within each file.
     `on_progress(chunk, done_bytes, total_bytes)` is called after each chunk.
     """
     state = open_target(spark, target, STATE_NAME)
@@ -95,6 +67,9 @@ def export(
     done = 0
     for chunk in pending:
         frame = transform(_read(spark, chunk, columns, commit))
+        check_columns(frame.columns, partition_by, sort_by)
+        if sort_by:  # by what is partitioned first, as the files are written so
+            frame = frame.sortWithinPartitions(*partition_by, *sort_by)
         frame.write.mode("overwrite").partitionBy(*partition_by).parquet(f"{target.rstrip('/')}/{chunk.path}")
         exported[chunk.recording.key] = chunk.end
         state.write(json.dumps({"exported": exported}, indent=2) + "\n")

@@ -123,18 +123,24 @@ def test_every_job_runs_from_the_command_line(tmp_path: Path) -> None:
         f"replay {log} --service {ENGINE} --end snapshot --report {to}/r",
         f"replay {log} --service tests.pipeline.exchange:FewerShares --baseline {ENGINE} --report {to}/differs",
         f"market {log} --report {to}/r",
+        f"alerts {log} --checkpoint {to}/watch --states --terms --start earliest --once",
+        f"alerts {log} --checkpoint {to}/watch --states --terms --once",
     ]  # fmt: skip
     command = [sys.executable, "-c", JOBS, *(f"{line} --cores 2" for line in lines)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=290)
     assert done.returncode == 0, done.stderr[-2000:]
     found = re.findall(r"^(\w+) exit=(\d)", done.stdout, re.MULTILINE)
-    expected = [(line.split()[0], "1" if "differs" in line else "3" if "partly" in line else "0") for line in lines]
+    finds = ("differs", "earliest")
+    expected = [
+        (line.split()[0], "1" if any(word in line for word in finds) else "3" if "partly" in line else "0")
+        for line in lines
+    ]
     assert found == expected, done.stdout
     assert re.search(r"^2 snapshots|, 2 snapshots$", done.stdout, re.MULTILINE)
     assert re.search(
         r"^not checked: positions \d+ to \d+, \d[\d,]* records: no snapshot at its end", done.stdout, re.MULTILINE
     )
-    assert "differs first at position" in done.stdout
+    assert "differs first at position" in done.stdout and "term node0/0: leadership term" in done.stdout
     for name in ("sessions", "latency", "replay", "market"):
         assert (tmp_path / "r" / f"{name}.html").stat().st_size > 0 and (tmp_path / "r" / f"{name}.json").exists()

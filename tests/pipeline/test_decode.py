@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 from pipeline.errors import PipelineError
 from pipeline.generate import RecordingBuilder, session_message
 from pipeline.jobs.decode import decode
-from pipeline.payloads import SbeDecoder, StructDecoder, parse_decoder
+from pipeline.payloads import SbeDecoder, StructDecoder, decode_batches, decoded_schema, parse_decoder
 from pipeline.sbe_schema import SbeSchema
 
 CARS = Path(os.environ.get("ORDO_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data" / "sbe-car"
@@ -99,6 +100,18 @@ def test_a_log_of_cars_and_of_what_no_schema_knows(spark: SparkSession, tmp_path
     ]
     assert bytes(rows[1].payload) == unknown and rows[1].Car is None
     assert plain(rows[3].Car.asDict(recursive=True)) == BASELINE
+
+
+def test_only_what_applications_sent_is_decoded() -> None:
+    """A request has a head of 56 bytes before the application's; other records have none of its bytes."""
+    number, decoder = (7).to_bytes(4, "little"), StructDecoder("<I", ("number",))
+    kinds = ["message", "request", "new_term", "data"]
+    payloads = [number, bytes(56) + number, bytes(96), number]
+    batch = pa.RecordBatch.from_pydict({"kind": kinds, "payload": pa.array(payloads, pa.binary())})
+    schema = decoded_schema(batch.schema, decoder)
+    (decoded,) = decode_batches(decoder, "payload", schema, iter([batch]))
+    found = [row["record"] and row["record"]["number"] for row in decoded.to_pylist()]
+    assert found == [7, 7, None, 7] and decoded["problem"].null_count == 4
 
 
 @pytest.mark.spark

@@ -7,6 +7,7 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -14,7 +15,8 @@ from pipeline.errors import DataLossError, PipelineError
 from pipeline.generate import LogShape, RecordingBuilder, session_close, session_message, session_open
 from pipeline.jobs import latency as latency_job
 from pipeline.jobs import sessions as sessions_job
-from pipeline.jobs.export import STATE_NAME, chunks, export, read_export, with_day
+from pipeline.jobs.chunks import chunks
+from pipeline.jobs.export import STATE_NAME, export, read_export, with_day
 from pipeline.jobs.latency import latency
 from pipeline.jobs.sessions import sessions
 from pipeline.recordings import open_recordings
@@ -102,6 +104,19 @@ def test_an_export_is_incremental_restartable_and_idempotent(spark: SparkSession
     (last,) = spark.read.format("ordo").load(archive).agg({"position": "max"}).head(1)
     assert export(spark, [archive], target) == {"node0/0": last[0]}
     assert rows(read_export(spark, target)) == rows(spark.read.format("ordo").load(archive))
+
+
+def test_files_are_laid_out_and_sorted_by_columns(spark: SparkSession, archive: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "out")
+    export(spark, [archive], target, partition_by=("kind",), sort_by=("session_id", "position"))
+    assert rows(read_export(spark, target)) == rows(spark.read.format("ordo").load(archive))
+    files = list(Path(target).rglob("kind=message/*.parquet"))
+    assert files
+    for file in files:
+        keys = [(row["session_id"], row["position"]) for row in pq.read_table(file, partitioning=None).to_pylist()]
+        assert keys == sorted(keys)
+    with pytest.raises(PipelineError, match="no column 'price' to partition or sort by; there are "):
+        export(spark, [archive], str(tmp_path / "none"), sort_by=("price",))
 
 
 def test_the_life_of_each_session(spark: SparkSession, archive: str, shape: LogShape, tmp_path: Path) -> None:

@@ -1,0 +1,232 @@
+"""Alerts: gaps, rates and terms are found wherever tasks and batches cut the log; the webhook gets each one."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+import ordo
+from pipeline.cli import app
+from pipeline.errors import PipelineError
+from pipeline.generate import RecordingBuilder, encode_record, new_term, session_message
+from pipeline.jobs.alerts import COLUMNS, Alert, Rules, Watch, summarize
+from pipeline.jobs.state_watch import StateWatch
+from pipeline.jobs.watch import stream_of, watch
+from pipeline.jobs.webhook import AUTHORIZATION, Webhook
+from tests.pipeline.exchange import marker
+
+START_MS = 1_700_000_000_000
+RULES = Rules(gap_us=5_000_000, rate_min=2, rate_max=50, window_us=1_000_000, terms=True)
+
+
+def write_log(folder: Path, seconds: list[int]) -> str:
+    """A log with so many messages in each second; every message at its own millisecond."""
+    directory = str(folder / "node0" / "archive")
+    with RecordingBuilder(directory) as builder:
+        builder.append(new_term(0, 0, START_MS, 0, 1))
+        for second, count in enumerate(seconds):
+            for number in range(count):
+                builder.append(session_message(0, 1, START_MS + second * 1000 + number * 1000 // count, b"x"))
+    return directory
+
+
+def batches_of(folder: str) -> list[pa.RecordBatch]:
+    return list(ordo.read(folder, columns=list(COLUMNS)).batches())
+
+
+def cut(batch: pa.RecordBatch, places: list[int]) -> list[pa.RecordBatch]:
+    bounds = [0, *sorted(places), batch.num_rows]
+    return [batch.slice(first, last - first) for first, last in pairwise(bounds)]
+
+
+def alerts_of(parts: list[list[pa.RecordBatch]], rules: Rules) -> list[Alert]:
+    """Each part is a batch of the stream, whose every record batch is a task; the state goes through JSON between."""
+    state: dict[str, Any] = {}
+    found = []
+    for part in parts:
+        watch = Watch(rules, state)
+        found += watch.take(summary for task in part for summary in summarize([task], rules))
+        state = json.loads(json.dumps(watch.state))
+    return found
+
+
+def test_gaps_rates_and_terms_are_found(tmp_path: Path) -> None:
+    folder = write_log(tmp_path, [10, 10, 60, 70, 10, 1, 10, *[0] * 8, 10, 10])
+    found = alerts_of([batches_of(folder)], RULES)
+    assert [(alert["kind"], alert["text"].split(":")[0]) for alert in found] == [
+        ("gap", "no record for 8.100 s before position " + str(found[0]["position"])),
+        ("term", "leadership term 0 began"),
+        ("rate", "the rate is high"), ("rate", "the rate is within its bounds again after it was high"),
+        ("rate", "the rate is low"), ("rate", "the rate is within its bounds again after it was low"),
+        ("rate", "the rate is low"), ("rate", "the rate is within its bounds again after it was low"),
+    ]  # fmt: skip
+    assert "70.0 messages/s in 2 s, the bound is 50" in found[2]["text"]
+    assert found[2]["time"] == "2023-11-14T22:13:22+00:00"
+
+
+@settings(max_examples=60, deadline=None)
+@given(places=st.lists(st.integers(0, 170), max_size=12), batches=st.integers(1, 6))
+def test_where_the_log_is_cut_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, places: list[int], batches: int
+) -> None:
+    folder = write_log(tmp_path_factory.mktemp("log"), [10, 10, 60, 70, 10, 1, 10, *[0] * 8, 10])
+    whole = batches_of(folder)
+    assert len(whole) == 1 and whole[0].num_rows == 182
+    tasks = cut(whole[0], places)
+    chance = random.Random(len(places))
+    parts: list[list[pa.RecordBatch]] = [[]]
+    for task in tasks:
+        parts[-1].append(task)
+        if len(parts) < batches and chance.random() < 0.5:
+            parts.append([])
+    expected = [(alert["id"], alert["kind"], alert["time"]) for alert in alerts_of([whole], RULES)]
+    found = [(alert["id"], alert["kind"], alert["time"]) for alert in alerts_of(parts, RULES)]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_a_window_that_was_not_seen_whole_is_not_judged(tmp_path: Path) -> None:
+    folder = write_log(tmp_path, [10, 10])
+    (batch,) = batches_of(folder)
+    late = batch.slice(10)  # one message of the first second
+    assert alerts_of([[late]], Rules(rate_min=5, window_us=1_000_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"gap_us": 0}, "above 0"), ({"window_us": -1}, "above 0"), ({"rate_min": 3, "rate_max": 2}, "is above rate-max")],
+)
+def test_rules_that_cannot_hold_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(PipelineError, match=words):
+        Rules(**options)
+
+
+class Receiver:
+    """A webhook that refuses the first so many calls."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                nonlocal refusals
+                refusals -= 1
+                if refusals < 0:
+                    receiver.taken.append(json.loads(body))
+                    receiver.headers.append(dict(self.headers))
+                self.send_response(204 if refusals < 0 else 503)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/alerts"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver(refusals=2)
+    yield made
+    made.close()
+
+
+ALERT: Alert = {"id": "node0/0:gap:96", "kind": "gap", "log": "node0/0", "position": 96, "time": None, "text": "late"}
+
+
+def test_a_webhook_that_refuses_is_called_again(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(AUTHORIZATION, "Bearer secret")
+    waits: list[float] = []
+    Webhook(receiver.url, sleep=waits.append)(ALERT)
+    assert receiver.taken == [ALERT] and waits == [0.5, 1.0]
+    assert receiver.headers[0]["Idempotency-Key"] == ALERT["id"]
+    assert receiver.headers[0]["Authorization"] == "Bearer secret"
+
+
+def test_a_webhook_that_is_not_there_is_an_error_in_the_end() -> None:
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    call = Webhook("http://127.0.0.1:9/", timeout_s=20, sleep=sleep, now=lambda: clock[0])
+    with pytest.raises(PipelineError, match=r"did not take alert node0/0:gap:96 in 20 s: .*; it comes again"):
+        call(ALERT)
+    assert clock[0] > 10
+    with pytest.raises(PipelineError, match=r"write http://... or https://..."):
+        Webhook("ftp://host/")
+
+
+def write_snapshot(directory: str, position: int, state: bytes) -> None:
+    with RecordingBuilder(directory, stream_id=106) as builder:
+        for message in (marker(0, position), state, marker(2, position)):
+            builder.append(message)
+
+
+def test_members_whose_states_differ_are_told_once(tmp_path: Path) -> None:
+    folders = []
+    for node, state in enumerate((b"ab", b"ab", b"aX")):
+        folder = str(tmp_path / f"node{node}" / "archive")
+        write_snapshot(folder, 960, b"same")
+        write_snapshot(folder, 1920, encode_record(101, b"") + state)
+        folders.append(folder)
+    states = StateWatch(folders)
+    (alert,) = states.look()
+    assert alert["position"] == 1920 and alert["digests"]["node0"] == alert["digests"]["node1"]
+    assert alert["digests"]["node2"] != alert["digests"]["node0"]
+    assert states.look() == []
+
+
+@pytest.mark.spark
+def test_a_stream_goes_on_where_it_ended_and_loses_no_alert(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write_log(tmp_path, [10, 10, 60, 70, 10, 1, 10, *[0] * 8, 10, 10])
+    expected = {alert["id"] for alert in alerts_of([batches_of(folder)], RULES)}
+    told: list[str] = []
+    left = [3]
+
+    def tell(alert: Alert) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise PipelineError("nobody listens")
+        told.append(alert["id"])
+
+    options = {"startingPosition": "earliest", "maxRecordsPerTrigger": 25}
+    with pytest.raises(Exception, match="nobody listens"):
+        watch(stream_of(spark, [folder], options), str(tmp_path / "checkpoint"), RULES, tell, once=True)
+    assert len(told) == 2 and len(expected) == 8
+    watch(stream_of(spark, [folder], options), str(tmp_path / "checkpoint"), RULES, tell, once=True)
+    assert set(told) == expected
+    before = len(told)
+    watch(stream_of(spark, [folder], options), str(tmp_path / "checkpoint"), RULES, tell, once=True)
+    assert len(told) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [([], "nothing to watch"), (["--gap", "-1"], "above 0"), (["--gap", "1", "--webhook", "localhost"], "write http")],
+)
+def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = CliRunner().invoke(app, ["alerts", "archive", "--checkpoint", str(tmp_path / "c"), *arguments])
+    assert isinstance(done.exception, PipelineError) and words in str(done.exception)
