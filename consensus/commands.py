@@ -24,6 +24,13 @@ class Broadcast(NamedTuple):
     message: Message
 
 
+class Introduce(NamedTuple):
+    """Tell one member that another is a member of the log's configuration, and where it is; it may be lost."""
+
+    member_id: int
+    introduced_id: int
+
+
 class PersistCandidateTerm(NamedTuple):
     """Store the durable vote state: no vote for a term at or below `candidate_term_id` is ever given again."""
 
@@ -100,6 +107,7 @@ class Transition(NamedTuple):
 Command = (
     Send
     | Broadcast
+    | Introduce
     | PersistCandidateTerm
     | PersistTerm
     | PersistDistrust

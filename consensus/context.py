@@ -20,7 +20,8 @@ class Context:
     `leadership_term_id` is the term this member leads or follows, or did last; `candidate_term_id` the durable one it
     is bound to; `term_seen` the highest term met in any message, of use only to choose the next candidate term.
     `configuration` is the one in force: the newest in the own durable log, committed or not (Raft §4.1).
-    `members` are all that were ever named: by the settings, by the log, or by themselves (`strangers`).
+    `members` are all that were ever named: by the settings, by the log, or by others (`strangers`; `vouched`, since
+    the configuration in force).
     Those of the configuration in force count; the others are talked to, for either side may know an older one.
     """
 
@@ -35,7 +36,7 @@ class Context:
         self.own = Member(config.member_id)
         self.members = {one: Member(one) for one in config.member_ids if one != config.member_id}
         self.members[config.member_id] = self.own
-        self.strangers: set[int] = set()
+        self.strangers, self.vouched = set[int](), set[int]()
 
         self.terms = TermTable(durable.terms)
         self.leadership_term_id = self.terms.term_before(durable.append_position)
@@ -233,8 +234,12 @@ class Context:
         return not self.is_leading or member_id not in self.strangers
 
     def is_removed_member(self, member_id: int) -> bool:
-        """Whether a committed configuration took a member out: it can neither be elected nor lead any more."""
-        return self.configurations.has_removed(member_id, self.progress.commit_position)
+        """Whether a committed configuration took a member out: it can neither be elected nor lead any more.
+
+        Unless another member says that it is one: it was added again in log that this member lacks.
+        """
+        is_back = member_id in self.vouched
+        return not is_back and self.configurations.has_removed(member_id, self.progress.commit_position)
 
     def is_distrusted(self, member: Member) -> bool:
         """Whether a member said within the heartbeat timeout that it may not vote."""
@@ -279,6 +284,7 @@ class Context:
         for member_id in configuration.member_ids:
             self.members.setdefault(member_id, Member(member_id))
         self.strangers.difference_update(configuration.member_ids)
+        self.vouched.clear()
         self.progress.configure(configuration.voter_ids, configuration.learner_ids)
 
     def introduce(self, member_id: int) -> None:
@@ -286,6 +292,8 @@ class Context:
         if member_id not in self.members:
             self.members[member_id] = Member(member_id)
             self.strangers.add(member_id)
+        if member_id not in self.configuration.member_ids:
+            self.vouched.add(member_id)
 
     def raise_candidate_term(self, candidate_term_id: int) -> None:
         """Binds this member to a term, durably, before it sends any message of that term (Raft §5.1)."""

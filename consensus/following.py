@@ -1,6 +1,6 @@
 """Following: accepting a leader, joining its log, and acknowledging what is durable (Raft §5.3, §5.4)."""
 
-from consensus import transitions, trust
+from consensus import commands, transitions, trust
 from consensus.context import Context
 from consensus.distrust import Distrust
 from consensus.messages import (
@@ -134,10 +134,16 @@ def on_commit_position(ctx: Context, message: CommitPosition) -> None:
 
 
 def on_canvass(ctx: Context, message: CanvassPosition) -> None:
-    """A leader that canvasses, bound to its own term or a higher one, has given up: do not wait for its timeout."""
-    is_from_leader = message.follower_member_id == ctx.progress.leader_member_id
-    if is_from_leader and message.leadership_term_id >= ctx.leadership_term_id:
-        transitions.leave(ctx, f"leader member {message.follower_member_id} looks for a leader")
+    """A leader that canvasses, bound to its own term or a higher one, has given up: do not wait for its timeout.
+
+    Anybody else is told who leads: the log of a member that was away may not name the leader, or name its removal.
+    """
+    leader_id = ctx.progress.leader_member_id
+    if message.follower_member_id != leader_id:
+        if ctx.is_closed and leader_id in ctx.configuration.member_ids:
+            ctx.emit(commands.Introduce(message.follower_member_id, leader_id))
+    elif message.leadership_term_id >= ctx.leadership_term_id:
+        transitions.leave(ctx, f"leader member {leader_id} looks for a leader")
         ctx.forget_leader()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from random import Random
 
 CONTROL_SESSION_ID_MAX = (1 << 31) - 1
+ENDED_SESSIONS_MAX = 64
 UNSUPPORTED_REQUESTS = frozenset({105})
 """Template ids of replays by token."""
 
@@ -50,6 +52,8 @@ class ControlConductor(Agent):
     ) -> None:
         self.config = config or ControlConfig()
         self.sessions: dict[int, ControlSession] = {}
+        self._ended: deque[tuple[int, int]] = deque(maxlen=ENDED_SESSIONS_MAX)
+        """Sessions and images of clients that are gone: what was still under way from them is no intrusion."""
         self._client = client
         self._access = access or FullAccess()
         self._on_error = on_error
@@ -118,6 +122,7 @@ class ControlConductor(Agent):
 
     def _remove(self, session: ControlSession) -> None:
         del self.sessions[session.session_id]
+        self._ended.append((session.session_id, session.image.correlation_id))
         if session.reason not in ("", "its client is gone"):
             self._warn(f"control session {session.session_id} of {session.client_info!r}: {session.reason}")
 
@@ -164,10 +169,12 @@ class ControlConductor(Agent):
 
     def _session_of(self, session_id: int, image: Image) -> ControlSession | None:
         session = self.sessions.get(session_id)
-        if session is None or session.image.correlation_id != image.correlation_id or session.is_done:
+        is_senders = session is not None and session.image.correlation_id == image.correlation_id
+        if session is not None and is_senders and not session.is_done:
+            return session
+        if not is_senders and (session_id, image.correlation_id) not in self._ended:
             self._warn(f"a request of control session {session_id}, which its sender has not")
-            return None
-        return session
+        return None
 
     def _on_request(self, message: Message, request: Any, image: Image) -> None:
         if message is codecs.AUTH_CONNECT_REQUEST:

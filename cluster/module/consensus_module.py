@@ -682,6 +682,8 @@ class ConsensusModule:
                 self.send(member_id, message)
             case commands.Broadcast(message):
                 self.broadcast(message)
+            case commands.Introduce(member_id, introduced_id):
+                self.contacts.send(member_id, _introduction(*self.contacts.find([introduced_id])))
             case commands.PersistCandidateTerm(candidate_term_id, log_position):
                 store.put_candidate_term(candidate_term_id, log_position, self.cluster_time)
             case commands.PersistTerm(leadership_term_id, base_position):
@@ -754,8 +756,7 @@ class ConsensusModule:
 
     def _introductions(self) -> list[bytes]:
         """Introductions of all members of the log's configuration; receivers accept them from a member they know."""
-        members = [*self.membership.voters, *self.membership.learners]
-        return [consensus_codec.encode(messages.Introduction(member.id, member.encode())) for member in members]
+        return [_introduction(member) for member in (*self.membership.voters, *self.membership.learners)]
 
     def send(self, member_id: int, message: messages.Message) -> None:
         if isinstance(message, messages.NewLeadershipTerm):
@@ -770,3 +771,7 @@ class ConsensusModule:
         elif isinstance(message, messages.ReadIndexResponse):
             self.sequencer.tell_commit(self._seams.clock.now())  # the member reads when it knows of it
         self.contacts.send(member_id, consensus_codec.encode(message))
+
+
+def _introduction(member: Member) -> bytes:
+    return consensus_codec.encode(messages.Introduction(member.id, member.encode()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.administration import ERROR_ACTIVE_RECORDING
 from cluster.wire.streams import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, local_stream
 from runtime.errors import ArchiveError
 
@@ -26,6 +27,8 @@ class SnapshotShelf:
         state = store.load()
         self._entries = {entry.log_position: entry for entry in state.snapshots}
         self._digests = dict(state.digests)
+        self._left_over: set[int] = set()
+        """Recordings that could not be deleted when they were to go, because they were still written or read."""
 
     def add(self, entry: SnapshotEntry, digest: bytes) -> None:
         """A snapshot was taken; where one of the same position was found damaged, it takes its place."""
@@ -105,11 +108,18 @@ class SnapshotShelf:
         """Recordings that others made in this archive may have the same stream id, and not the same alias."""
         return descriptor.stream_id in self._stream_ids and "alias=snapshot" in descriptor.original_channel
 
+    def purge_left_over(self) -> int:
+        """Tries again to delete what was still written or read when it was to go; how many went."""
+        return sum(self._purge(one) for one in sorted(self._left_over))
+
     def _purge(self, recording_id: int) -> bool:
+        self._left_over.discard(recording_id)
         try:
             self._archive.purge(recording_id)
-        except ArchiveError:
-            return False  # it is gone, or somebody reads it: `clear` comes again
+        except ArchiveError as error:
+            if error.code == ERROR_ACTIVE_RECORDING:
+                self._left_over.add(recording_id)
+            return False
         return True
 
 

@@ -345,6 +345,7 @@ class Upkeep:
         if self._cleared_log_id != recording_id:
             self._cleared_log_id = recording_id
             self.shelf.clear_logs(recording_id)
+        self.shelf.purge_left_over()
         self._agree()
         if not self.reports.is_complete(self._core.configuration.member_ids, now_ns):
             return

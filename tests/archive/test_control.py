@@ -133,6 +133,20 @@ def test_requests_of_somebody_elses_session_are_dropped(world: ControlWorld) -> 
     assert caller.call(calls.list_recordings(0, None, None, None)) == []
 
 
+def test_requests_that_come_after_the_end_of_their_session_are_dropped_without_a_word(world: ControlWorld) -> None:
+    """A client that closes may be known to be gone before its last request is read."""
+    server = world.server()
+    caller = world.remote_caller(server)
+    for session in server.conductor.sessions.values():
+        session.abort("its client is gone")
+    world.run(10 * MS)
+    reply = caller.session.request(codecs.START_POSITION_REQUEST, recording_id=0)
+    caller.session.keep_alive()
+    world.run(100 * MS)
+    assert not reply.is_done and not server.conductor.sessions
+    assert server.errors == []
+
+
 @pytest.mark.parametrize(
     "junk", [b"", b"\0", bytes(8), b"\xff" * 64, codecs.REPLAY_REQUEST.encode()[:40], bytes(100_000)]
 )

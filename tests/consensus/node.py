@@ -378,11 +378,11 @@ class SimulatedNode:
         assert self.core is not None
         if isinstance(message, CanvassPosition | NewLeadershipTerm) and self.core.configuration_position >= 0:
             for named_id in self.core.configuration.member_ids:
-                self.world.send(
-                    self.member_id,
-                    member_id,
-                    partial(SimulatedNode.on_introduction, by=self.member_id, member_id=named_id),
-                )
+                self.do_Introduce(commands.Introduce(member_id, named_id))
+
+    def do_Introduce(self, command: commands.Introduce) -> None:
+        named = partial(SimulatedNode.on_introduction, by=self.member_id, member_id=command.introduced_id)
+        self.world.send(self.member_id, command.member_id, named)
 
     def on_introduction(self, by: int, member_id: int) -> None:
         """Believed of a member that is known itself."""

@@ -280,6 +280,32 @@ def test_4_2_3_a_removed_member_is_neither_voted_for_nor_followed() -> None:
         assert member.core.may_introduce(1)
 
 
+def test_4_2_3_a_removed_member_that_was_added_again_is_followed_on_the_word_of_another() -> None:
+    """Its return is in log that this member lacks, and that only it can give: without that word, for ever."""
+    member = Harness(3).following(leader_id=1).configured((0, 1))
+    member.core.on_log_lost("the log ended", True, member.now_ns)
+    member.appended(member.core.append_position).canvassing()
+    member.core.progress.commit_position = member.core.append_position
+    assert member.core.on_introduction(2) and member.core.may_introduce(2)
+    member.announce(2, 6, member.core.append_position, log_term=member.core.log_term_id)
+    assert (member.core.candidate_term_id, member.core.leader_member_id) == (6, 2)
+
+
+def test_4_2_3_the_own_log_of_a_later_time_counts_more_than_the_word_of_another() -> None:
+    member = Harness(3).following(leader_id=1).configured((0, 1))
+    member.core.progress.commit_position = member.core.append_position
+    assert member.core.on_introduction(2) and member.core.may_introduce(2)
+    member.configured((0, 1), (3,))
+    member.core.progress.commit_position = member.core.append_position
+    assert not member.core.may_introduce(2)
+
+
+def test_4_2_3_who_looks_for_a_leader_is_told_of_it_by_its_followers() -> None:
+    follower = Harness(3).following(leader_id=1)
+    follower.canvass_from(2, log_term=0, position=0)
+    assert follower.of(commands.Introduce) == [commands.Introduce(2, 1)]
+
+
 def test_4_2_3_strangers_are_not_heard_by_a_leader() -> None:
     leader = Harness(3).serving()
     leader.core.on_introduction(7)

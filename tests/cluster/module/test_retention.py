@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from archive.administration import ERROR_ACTIVE_RECORDING
 from archive.lmdb_store import open_lmdb
 from cluster.module.retention import RetentionPolicy
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_schedule import SnapshotSchedule
+from cluster.module.snapshot_shelf import SnapshotShelf
 from cluster.module.state_store import SnapshotEntry, StateStore
 from cluster.wire import ordo_codecs
 from cluster.wire.snapshot_digest import combine, digest_of
-from runtime.errors import DecodeError
+from runtime.errors import ArchiveError, DecodeError
 
 SECOND_NS = 1_000_000_000
 PATIENCE_NS = 30 * SECOND_NS
@@ -33,6 +36,39 @@ class Asked:
 
 def entry(log_position: int, timestamp: int = 0) -> SnapshotEntry:
     return SnapshotEntry(log_position, 0, 0, timestamp, 1, 2, True)
+
+
+class BusyArchive:
+    """Recordings that are still written refuse to be deleted."""
+
+    def __init__(self, *busy: int) -> None:
+        self.busy = set(busy)
+        self.purged: list[int] = []
+
+    def replays(self, recording_id: int) -> list[object]:
+        return []
+
+    def purge(self, recording_id: int) -> int:
+        if recording_id in self.busy:
+            raise ArchiveError("it is being recorded", code=ERROR_ACTIVE_RECORDING)
+        if recording_id in self.purged:
+            raise ArchiveError("no such recording")
+        self.purged.append(recording_id)
+        return 1
+
+
+def test_a_snapshot_that_goes_while_it_is_still_written_leaves_no_recording_behind(tmp_path: Path) -> None:
+    """A burst of log made snapshots quicker than their recordings ended: these stayed until the node's next start."""
+    archive: Any = BusyArchive(2)
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    shelf = SnapshotShelf(archive, store, 0)
+    shelf.add(entry(100), A)
+    assert shelf.remove_below(200) == 1
+    assert (shelf.purge_left_over(), archive.purged) == (0, [1])
+    archive.busy.clear()
+    assert (shelf.purge_left_over(), archive.purged) == (1, [1, 2])
+    assert shelf.purge_left_over() == 0
+    store.close()
 
 
 # -- the schedule ------------------------------------------------------------------------------------------------------
