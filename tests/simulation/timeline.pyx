@@ -112,6 +112,9 @@ cdef class NodeActor(Actor):
         except BaseException as error:
             self.on_failed(error)
             return NOTHING
+        if self._cycle.module.has_ended:  # as `NodeCycle.run`: no further cycle
+            self.pause(NEVER)
+            return self._look_for_changes(True)
         if work == 0:
             wait_ns = max(0, self._cycle.deadline_ns() - local_ns)
             self._driver.park_until(local_ns, wait_ns)
