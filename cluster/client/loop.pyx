@@ -24,7 +24,8 @@ from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
 from runtime.native_vector cimport NativeVector
 from service_api.service import OfferResult
 from transport.image cimport Assembler, Fragment, Image
-from transport.logbuffer cimport ADMIN_ACTION, BACK_PRESSURED, CLOSED, MESSAGE_TOO_LONG, NOT_CONNECTED
+from transport.logbuffer cimport (ADMIN_ACTION, BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED, MESSAGE_TOO_LONG,
+                                  NOT_CONNECTED)
 from transport.publication cimport ExclusivePublication
 from transport.subscription cimport Subscription
 
@@ -240,6 +241,9 @@ cdef class ClientLoop:
             self.unsent += 1
         elif result == NOT_CONNECTED or result == CLOSED:
             self._ingress_lost = True
+        elif result == MAX_POSITION_EXCEEDED:        # the stream is used up: another one is opened
+            self._ingress_lost = True
+            return CLOSED
         return result
 
     cpdef int64_t drive(self) except -1:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from cluster.client.link import LeaderSession
 from cluster.wire import ordo_codecs
+from transport.publication import RESULT_MAX_POSITION_EXCEEDED
 
 REQUEST_LENGTH_BYTES = 56
 _REQUEST = struct.Struct("<HHHHqqqqqq")
@@ -49,9 +50,10 @@ def offer_to_leader(session: RequestSession, message: bytes) -> bool:
     ingress = session.leader_ingress
     if ingress is None:
         return False
-    if ingress.offer(message) > 0:
+    result = ingress.offer(message)
+    if result > 0:
         session.note_sent()
         return True
-    if not ingress.is_connected:
+    if not ingress.is_connected or result == RESULT_MAX_POSITION_EXCEEDED:
         session.note_ingress_lost()
     return False

@@ -193,6 +193,16 @@ def test_a_publisher_behind_a_partition_comes_back(world: World) -> None:
     assert collector.messages == feeder.messages + more.messages
 
 
+def test_a_stream_is_not_joined_again_where_its_reader_forbids_it(world: World) -> None:
+    """`rejoin=false`: what was lost in between would be missing without a word."""
+    publication, subscription = stream(world, f"{CHANNEL}|rejoin=false")
+    world.network.partition([A], [B])
+    world.until(lambda: not subscription.images, 16 * S, 5 * MS)
+    world.network.heal()
+    world.run(5 * S, 1 * MS)
+    assert not subscription.images and not publication.is_connected
+
+
 def test_a_closed_subscription_tells_the_sender_at_once(world: World) -> None:
     publication, subscription = stream(world)
     subscription.close()

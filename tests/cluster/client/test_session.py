@@ -156,6 +156,23 @@ def test_another_leader_opens_the_session(world: SessionWorld, asked: int, learn
     assert "SessionMessageHeader" not in world.members[asked].names_received()
 
 
+@pytest.mark.parametrize("way", ["offer", "request"])
+def test_an_ingress_that_is_used_up_is_followed_by_another(world: SessionWorld, way: str) -> None:
+    """Its positions end after 2^31 terms; this one begins near the end, each time."""
+    end = "aeron:udp?term-length=64k|init-term-id=0|term-id=2147483647|term-offset=64512"
+    client = world.client(ingress_channel=end)
+    if way == "offer":
+        for number in range(12):
+            world.run(client, lambda number=number: client.offer(b"%d" % number * 100) > 0)
+    else:
+        for _ in range(12):
+            client.submit(b"x" * 100)
+    counted = world.leader.names_received
+    name = "SessionMessageHeader" if way == "offer" else "OpenIdentity"
+    world.run(client, lambda: counted().count(name) >= (12 if way == "offer" else 4))
+    assert client.session_id == 1 and counted().count("SessionConnectRequest") == 1
+
+
 def test_without_any_member_the_client_says_so_in_time(world: SessionWorld) -> None:
     world.down = {0, 1, 2}
     before_ns = world.clock.now()

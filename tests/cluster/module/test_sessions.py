@@ -111,3 +111,24 @@ def test_a_new_leader_reaches_thousands_of_sessions_a_few_at_a_time() -> None:
     before = client.asked
     sessions.send(Term(SECOND_NS), 0)
     assert client.asked == before
+
+
+@dataclass(eq=False)
+class SpokenImage:
+    """An image of a client's ingress."""
+
+    source_identity: str
+
+
+def test_sessions_end_with_the_image_that_their_client_speaks_through() -> None:
+    """What was lost with it would be missing without a word; a session on another image goes on."""
+    client: Any = CountingClient()
+    sessions = OpenSessions(client, SessionTable(), 10)
+    images: list[Any] = [SpokenImage("10.0.0.1:1"), SpokenImage("10.0.0.1:2")]
+    for number, image in enumerate(images, 1):
+        session = ClusterSession(number, number, 96, 102, "aeron:udp?endpoint=client:1")
+        sessions.restore(session)
+        sessions._bind(session, image)
+    sessions.image_gone(images[0])
+    reasons = [session.close_reason for session in sessions]
+    assert reasons == [codecs.CloseReason.TIMEOUT, None]
