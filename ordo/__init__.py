@@ -39,9 +39,12 @@ if TYPE_CHECKING:
     from cluster.module.authentication import Authenticator, Right, SessionProxy
     from cluster.wire.codecs import EventCode
     from pipeline.local import read as read
+    from sequencer.async_consumer import AsyncConsumer, AsyncSharedConsumer
     from sequencer.consumer import Consumer
     from sequencer.entries import EntryKind, LogEntry
     from sequencer.reader import LogReader
+    from sequencer.shared_consumer import SharedConsumer
+    from sequencer.shared_member import Delivery
     from service_api.native import Header, NativeClusteredService, NativeSession
     from service_api.service import (
         ClientSession,
@@ -64,6 +67,8 @@ __all__ = [
     "ArchiveClientSettings",
     "Authenticator",
     "AsyncClusterClient",
+    "AsyncConsumer",
+    "AsyncSharedConsumer",
     "ClientEvent",
     "ClientSession",
     "ClientSettings",
@@ -73,6 +78,7 @@ __all__ = [
     "ClusterClient",
     "ClusteredService",
     "Consumer",
+    "Delivery",
     "EntryKind",
     "EventCode",
     "HandedOver",
@@ -98,6 +104,7 @@ __all__ = [
     "Role",
     "ServiceMessage",
     "SessionProxy",
+    "SharedConsumer",
     "SignalEvent",
     "SnapshotReader",
     "SnapshotWriter",
@@ -117,6 +124,8 @@ _HOMES = {
     "ArchiveClient": "archive.client.client",
     "ArchiveClientSettings": "archive.client.settings",
     "AsyncClusterClient": "cluster.client",
+    "AsyncConsumer": "sequencer.async_consumer",
+    "AsyncSharedConsumer": "sequencer.async_consumer",
     "Authenticator": "cluster.module.authentication",
     "ClientEvent": "cluster.client",
     "ClientSession": "service_api.service",
@@ -127,6 +136,7 @@ _HOMES = {
     "ClusterClient": "cluster.client",
     "ClusteredService": "service_api.service",
     "Consumer": "sequencer.consumer",
+    "Delivery": "sequencer.shared_member",
     "EntryKind": "sequencer.entries",
     "EventCode": "cluster.wire.codecs",
     "HandedOver": "cluster.client",
@@ -150,6 +160,7 @@ _HOMES = {
     "Role": "service_api.service",
     "ServiceMessage": "cluster.client.async_client",
     "SessionProxy": "cluster.module.authentication",
+    "SharedConsumer": "sequencer.shared_consumer",
     "SignalEvent": "archive.client.session",
     "SnapshotReader": "service_api.snapshot",
     "SnapshotWriter": "service_api.snapshot",

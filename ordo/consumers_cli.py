@@ -48,7 +48,8 @@ def _orders(endpoints: str, token_file: Path | None, egress: str) -> Iterator[Co
 def list_consumers(
     endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "", as_json: AsJson = False
 ) -> None:
-    """Show every consumer: how far it is, how far behind, and how many members it has."""
+    """Show every consumer: how far it is, how far behind, how many members it has; of a shared one what is with them,
+    what waits, and its dead letters."""
     from cluster.node.cli_print import make_table, print_json, show
 
     with _orders(endpoints, token_file, egress) as orders:
@@ -56,10 +57,11 @@ def list_consumers(
     if as_json:
         print_json(found)
         return
-    table = make_table("consumer", "mode", "position", "lag", "members", "")
+    counts = ("position", "lag", "members", "in_flight", "waiting", "dead")
+    table = make_table("consumer", "mode", "position", "lag", "members", "in flight", "waiting", "dead", "")
     for one in found:
-        paused = "paused" if one["paused"] else ""
-        table.add_row(one["name"], one["mode"], str(one["position"]), str(one["lag"]), str(one["members"]), paused)
+        shown = (str(one.get(count, "")) for count in counts)
+        table.add_row(one["name"], one["mode"], *shown, "paused" if one["paused"] else "")
     show(table)
 
 
@@ -75,8 +77,10 @@ def describe(
     if as_json:
         print_json(found)
         return
-    sessions = found.pop("sessions")
+    sessions, dead_letters = found.pop("sessions"), found.pop("dead_letters", [])
     print_values(found)
+    for one in dead_letters:
+        print(f"dead letter at {one['position']} after {one['tries']} tries")
     for one in sessions:
         print(f"session {one['session']}{' is active' if one['active'] else ''}")
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from hashlib import blake2b
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from archive.client.settings import ArchiveClientSettings
 from cluster.client.settings import ClientSettings
@@ -18,6 +19,7 @@ from cluster.wire.consumer_codec import (
     NAME,
     NULL_VALUE,
     AnswerFlag,
+    CommandFlag,
     CommandKind,
     ConsumerAnswer,
     ConsumerCommand,
@@ -38,6 +40,7 @@ from sequencer.application import archive_endpoint
 from sequencer.consumer_link import ConsumerClient
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.follower import LogFollower
+from sequencer.start_search import StartSearch
 from transport.client_transport import ClientTransport
 
 SECOND_NS = 1_000_000_000
@@ -48,6 +51,9 @@ READ_AHEAD_MAX = 1024
 """Entries that are read and not handed out yet."""
 DEFAULT_KINDS = (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT)
 _TRANSIENT = (ClusterTimeoutError, SessionClosedError, SessionRejectedError)
+Item = TypeVar("Item")
+Start = int | datetime | Literal["first", "live"]
+"""Where a new consumer begins: at a position, at the first entry that is not older than a time, or as the words say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +63,7 @@ class ConsumerSettings:
     name: str
     endpoints: Sequence[str]
     """Every member's `host:port`, its first port."""
-    start: int | Literal["first", "live"] = "first"
+    start: Start = "first"
     """Where a new consumer begins; one that is there already goes on where it stands."""
     kinds: Collection[EntryKind] = DEFAULT_KINDS
     session_ids: Collection[int] = ()
@@ -74,7 +80,9 @@ class ConsumerSettings:
         if not self.kinds:
             raise ConfigurationError("kinds: name at least one kind of entries")
         if isinstance(self.start, str) and self.start not in ("first", "live"):
-            raise ConfigurationError(f"start={self.start!r}: allowed is first, live, or a position")
+            raise ConfigurationError(f"start={self.start!r}: allowed is first, live, a position, or a datetime")
+        if isinstance(self.start, datetime) and self.start.tzinfo is None:
+            raise ConfigurationError(f"start={self.start!r}: give it a time zone, such as tzinfo=timezone.utc")
         if isinstance(self.start, int) and self.start < 0:
             raise ConfigurationError(f"start={self.start}: a position is 0 or more")
 
@@ -91,7 +99,8 @@ class ConsumerSettings:
 
     @property
     def start_position(self) -> int:
-        return self.start if isinstance(self.start, int) else 0 if self.start == "first" else NULL_VALUE
+        """Where a new consumer begins; -1: at the log's end, or where it is found that the log, or a time, begins."""
+        return self.start if isinstance(self.start, int) else NULL_VALUE
 
 
 def check_name(name: str) -> None:
@@ -102,7 +111,7 @@ def check_name(name: str) -> None:
         )
 
 
-class ConsumerMember:
+class ConsumerMember(Generic[Item]):
     """What all members have: a session that is opened again when it is lost, and one command at a time.
 
     `work` once a duty cycle. The transport stays the caller's.
@@ -129,7 +138,12 @@ class ConsumerMember:
         self._failure: OrdoError | None = None
         self._follower: LogFollower | None = None
         self._entries: deque[LogEntry] = deque()
-        self._is_closing = False
+        self._is_closing = self._has_said_goodbye = False
+        self._start_position = settings.start_position
+        self._search: StartSearch | None = None
+        if settings.start == "first" or isinstance(settings.start, datetime):
+            time = round(settings.start.timestamp() * 1000) if isinstance(settings.start, datetime) else None
+            self._search = StartSearch(transport.client, settings.archive_settings(), time, settings.silence_s)
 
     # State
 
@@ -143,9 +157,19 @@ class ConsumerMember:
         return self.answer is not None and AnswerFlag.PAUSED in self.answer.flags
 
     @property
+    def committed(self) -> int:
+        """Everything before this position is done, as far as this member was told; -1 before it was."""
+        return self.answer.position if self.answer is not None else NULL_VALUE
+
+    @property
     def source_problem(self) -> str:
         """Why the reader left the last node."""
-        return "" if self._follower is None else self._follower.problem
+        reader = self._follower or self._search
+        return "" if reader is None else reader.problem
+
+    def take(self, handler: Callable[[Item], object], limit: int) -> int:
+        """Calls `handler` for what is for this member and was read, at most `limit` times; returns how often."""
+        raise NotImplementedError
 
     # Duty cycle
 
@@ -156,6 +180,8 @@ class ConsumerMember:
         count = self._work_session(now_ns)
         if self._failure is not None:
             raise self._failure
+        if self._search is not None and not self._is_closing:
+            return count + self._find_start(self._search, now_ns)
         session = self._session
         if session is not None and session.is_connected and not session.is_asking:
             command = self._next_command(now_ns)
@@ -163,14 +189,22 @@ class ConsumerMember:
                 self._number += 1
                 self._look_ns = now_ns + LOOK_AGAIN_NS
                 session.ask(command._replace(name=self.settings.name, member_key=self.member_key, number=self._number))
-        return count + self._read(now_ns)
+        return count if self._is_closing else count + self._read(now_ns)
+
+    def _find_start(self, search: StartSearch, now_ns: int) -> int:
+        """Looks for where a new consumer begins; the member joins when that was found. The log may have been begun
+        above 0 by retention."""
+        count = search.work(now_ns)
+        if search.position is not None:
+            self._start_position, self._search = search.position, None
+        return count
 
     def _next_command(self, now_ns: int) -> ConsumerCommand | None:
         """What is to be said next. A member joins in every session anew, and asks in every term."""
         session = self._session
         assert session is not None
         if self._is_closing:
-            return ConsumerCommand(CommandKind.LEAVE) if self._joined_in == session.session_id else None
+            return self._farewell() if self._joined_in == session.session_id else None
         if self._joined_in != session.session_id or self._term != session.term:
             self._term = session.term
             return self._join()
@@ -180,12 +214,25 @@ class ConsumerMember:
         return command
 
     def _join(self) -> ConsumerCommand:
-        settings = self.settings
         return ConsumerCommand(
-            CommandKind.JOIN, position=settings.start_position, mode=self.mode, filter_hash=settings.filter_hash
+            CommandKind.JOIN,
+            position=self._start_position,
+            mode=self.mode,
+            filter_hash=self.settings.filter_hash,
+            flags=CommandFlag.NONE if self.answer is None else CommandFlag.EXISTING,
         )
 
     def _next_of_mode(self, now_ns: int) -> ConsumerCommand | None:
+        raise NotImplementedError
+
+    def _farewell(self) -> ConsumerCommand:
+        """What is done and was not said yet, then the goodbye."""
+        unsaid = self._unsaid()
+        self._has_said_goodbye = unsaid is None
+        return unsaid or ConsumerCommand(CommandKind.LEAVE)
+
+    def _unsaid(self) -> ConsumerCommand | None:
+        """What this member has done, and the cluster was not told."""
         raise NotImplementedError
 
     def _work_session(self, now_ns: int) -> int:
@@ -235,7 +282,7 @@ class ConsumerMember:
             self._failure = ConfigurationError(f"consumer {name}: {answer.text}")
         else:
             if answer.number:
-                self._joined_in = NULL_VALUE if self._is_closing else self._session.session_id
+                self._joined_in = NULL_VALUE if self._has_said_goodbye else self._session.session_id
             self._take(answer)
             self.answer = answer
 
@@ -300,10 +347,12 @@ class ConsumerMember:
         """Gives up session and reader. Idempotent."""
         self._is_closing = True
         self._stop_reading()
+        if self._search is not None:
+            self._search.close()
         self._drop_session()
 
 
-class ExclusiveMember(ConsumerMember):
+class ExclusiveMember(ConsumerMember[LogEntry]):
     """A member of an exclusive consumer: while it is active, `take` hands out entries; `commit` says what is done."""
 
     mode = ConsumerMode.EXCLUSIVE
@@ -318,11 +367,6 @@ class ExclusiveMember(ConsumerMember):
     def epoch(self) -> int:
         """Names the time in which this member is the active one; -1 while it is not."""
         return self.answer.epoch if self.answer is not None and self.is_active else NULL_VALUE
-
-    @property
-    def committed(self) -> int:
-        """The position that is committed, as far as this member was told."""
-        return self.answer.position if self.answer is not None else NULL_VALUE
 
     def take(self, handler: Callable[[LogEntry], object], limit: int) -> int:
         """Calls `handler(entry)` for what was read, at most `limit` times, unless it is paused; returns how often."""
@@ -344,6 +388,9 @@ class ExclusiveMember(ConsumerMember):
         self._wanted = max(self._wanted, position)
 
     def _next_of_mode(self, now_ns: int) -> ConsumerCommand | None:
+        return self._unsaid()
+
+    def _unsaid(self) -> ConsumerCommand | None:
         if not self.is_active or self._wanted <= self.committed:
             return None
         return ConsumerCommand(CommandKind.COMMIT, epoch=self.epoch, position=self._wanted)

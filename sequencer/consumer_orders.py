@@ -11,7 +11,7 @@ from cluster.client.settings import ClientSettings
 from cluster.wire.consumer_codec import NULL_VALUE, CommandKind, ConsumerAnswer, ConsumerCommand, ConsumerStatus
 from runtime.closing import Closing
 from runtime.errors import ClusterError, NoQuorumError, NotPermittedError, OrdoError, OutcomeUnknownError
-from sequencer.consumer import draw_member_key
+from sequencer.consumer_face import draw_member_key
 from sequencer.consumer_link import ConsumerClient
 from sequencer.consumer_member import check_name
 from transport.client_transport import ClientTransport
@@ -44,7 +44,7 @@ class ConsumerOrders(Closing):
 
     def list_all(self) -> list[dict[str, Any]]:
         """Every consumer, by name: `name`, `mode`, `position`, `log_position`, `lag` (bytes), `paused`, `epoch`,
-        `members` (how many)."""
+        `members` (how many); of a shared one also `in_flight`, `waiting`, `dead` (counts) and `frontier`."""
         found: list[dict[str, Any]] = []
         while True:
             rows = json.loads(self._ask(ConsumerCommand(CommandKind.LIST, found[-1]["name"] if found else "")).text)
@@ -53,7 +53,8 @@ class ConsumerOrders(Closing):
             found += rows
 
     def describe(self, name: str) -> dict[str, Any]:
-        """One consumer: as `list_all`, and its `sessions`, each with `session`, `active`, `in_flight`."""
+        """One consumer: as `list_all`, and its `sessions`, each with `session`, `active`, `in_flight`; of a shared one
+        also its settings and `dead_letters`, each with `position` and `tries`."""
         check_name(name)
         described = json.loads(self._ask(ConsumerCommand(CommandKind.DESCRIBE, name)).text)
         return dict(described)

@@ -35,6 +35,7 @@ READ_AHEAD_MAX = 2048
 """Entries that are kept: those of the consumer's window, and as many again."""
 ROWS_AT_A_TIME = 128
 """Of one kind in a command, which must fit a message of the shortest terms, 8 KiB."""
+DELAY_MS_MAX = 24 * 3600 * 1000
 SKIPPED_BYTES = 256 * 1024
 """So much log without any entry that is wanted is told as read."""
 PATIENCE_NS = SECOND_NS
@@ -76,8 +77,17 @@ class Delivery(NamedTuple):
     tries: int
     """1 for the first time. It may have been done before, by this member or another one, where it is more."""
 
+    @property
+    def position(self) -> int:
+        """Names the message: the position of the log after its entry."""
+        return self.entry.position
 
-class SharedMember(ConsumerMember):
+    @property
+    def payload(self) -> bytes:
+        return self.entry.payload
+
+
+class SharedMember(ConsumerMember[Delivery]):
     """A member of a shared consumer: `take` hands out, `acknowledge` and `give_back` say what became of it."""
 
     mode = ConsumerMode.SHARED
@@ -122,16 +132,19 @@ class SharedMember(ConsumerMember):
             handler(Delivery(entry, self._work[position]))
         return count
 
-    def acknowledge(self, position: int) -> bool:
+    def acknowledge(self, delivery: Delivery) -> bool:
         """A message is done. False where it is not with this member any more: it is, or will be, done again."""
-        return self._finish(Row(RowKind.ACKNOWLEDGED, position))
+        return self._finish(delivery, Row(RowKind.ACKNOWLEDGED, delivery.position))
 
-    def give_back(self, position: int, delay_ms: int = 0) -> bool:
+    def give_back(self, delivery: Delivery, delay_ms: int = 0) -> bool:
         """A message cannot be done now: it is handed out again, to anybody, after a delay. False as `acknowledge`."""
-        return self._finish(Row(RowKind.GIVEN_BACK, position, 0, delay_ms))
+        if not 0 <= delay_ms <= DELAY_MS_MAX:
+            raise ConfigurationError(f"delay_ms={delay_ms}: allowed is 0 to {DELAY_MS_MAX}, a day")
+        return self._finish(delivery, Row(RowKind.GIVEN_BACK, delivery.position, 0, delay_ms))
 
-    def _finish(self, row: Row) -> bool:
-        if row.position not in self._given or self._work.get(row.position) != self._given[row.position]:
+    def _finish(self, delivery: Delivery, row: Row) -> bool:
+        """Only what is with this member for the same try: it may have been taken back and handed out to it again."""
+        if self._given.get(row.position) != delivery.tries or self._work.get(row.position) != delivery.tries:
             return False
         del self._given[row.position]
         del self._work[row.position]
@@ -141,34 +154,31 @@ class SharedMember(ConsumerMember):
     # Commands
 
     def _join(self) -> ConsumerCommand:
-        settings = self.settings
-        return (
-            super()
-            ._join()
-            ._replace(
-                ack_timeout=round(settings.ack_timeout_s * 1000),
-                in_flight_max=settings.in_flight_max,
-                tries_max=settings.tries_max,
-                flags=CommandFlag.BY_KEY if settings.key is not None else CommandFlag.NONE,
-            )
+        settings, command = self.settings, super()._join()
+        return command._replace(
+            ack_timeout=round(settings.ack_timeout_s * 1000),
+            in_flight_max=settings.in_flight_max,
+            tries_max=settings.tries_max,
+            flags=command.flags | (CommandFlag.BY_KEY if settings.key is not None else CommandFlag.NONE),
         )
 
     def _next_of_mode(self, now_ns: int) -> ConsumerCommand | None:
         answer = self.answer
         if answer is None:
             return None
-        self._sent = {position: self._done.pop(position) for position in list(self._done)[:ROWS_AT_A_TIME]}
-        rows = list(self._sent.values())
         found, position = self._find_more(answer, now_ns)
-        if not rows and position == NULL_VALUE and not self._is_due(answer, now_ns):
+        if not self._done and position == NULL_VALUE and not self._is_due(answer, now_ns):
             return None
-        return ConsumerCommand(
-            CommandKind.WORK,
-            epoch=answer.epoch,
-            position=position,
-            from_position=answer.frontier,
-            rows=(*rows, *found),
-        )
+        return self._tell(answer)._replace(position=position, rows=(*self._sent.values(), *found))
+
+    def _unsaid(self) -> ConsumerCommand | None:
+        return self._tell(self.answer) if self.answer is not None and self._done else None
+
+    def _tell(self, answer: ConsumerAnswer) -> ConsumerCommand:
+        """Says what became of messages."""
+        self._sent = {position: self._done.pop(position) for position in list(self._done)[:ROWS_AT_A_TIME]}
+        rows = tuple(self._sent.values())
+        return ConsumerCommand(CommandKind.WORK, epoch=answer.epoch, from_position=answer.frontier, rows=rows)
 
     def _find_more(self, answer: ConsumerAnswer, now_ns: int) -> tuple[list[Row], int]:
         """What was read behind the frontier, and up to where; -1: nothing to tell."""

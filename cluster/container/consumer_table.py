@@ -121,7 +121,7 @@ class ConsumerTable:
             return self._repeat(consumer, command, session_id)
         if consumer is not None:
             return self._change(consumer, command, session_id)
-        if command.kind is not CommandKind.JOIN:
+        if command.kind is not CommandKind.JOIN or command.flags & CommandFlag.EXISTING:
             return [Notice(session_id, self._unknown(command))]
         created = self._create(command)
         if isinstance(created, str):

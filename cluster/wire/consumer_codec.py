@@ -64,6 +64,8 @@ class CommandFlag(IntFlag):
     NONE = 0
     BY_KEY = 1
     """Shared: messages of one key go to one member at a time, in order."""
+    EXISTING = 2
+    """The member was told of this consumer before: where it is gone it was removed, and is not begun anew."""
 
 
 class RowKind(IntEnum):

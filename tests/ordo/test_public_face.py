@@ -28,6 +28,7 @@ PUBLIC = {
     *("OrdoError", "Payload", "PendingQuery", "PendingRequest", "QueryReply", "RecordedMessage"),
     *("RecordingDescriptor", "RecordingSignal", "Reject", "ReplayStream", "Role", "ServiceMessage", "SignalEvent"),
     *("Acknowledged", "ClientEvent", "HandedOver", "Unsequenced", "endpoints_from_dns", "endpoints_from_file"),
+    *("AsyncConsumer", "AsyncSharedConsumer", "Delivery", "SharedConsumer"),
     *("Consumer", "SnapshotReader", "SnapshotWriter", "TimeUnit", "__version__"),
     *("Authenticator", "Right", "SessionProxy", "credentials_from_environment", "credentials_from_file"),
 }

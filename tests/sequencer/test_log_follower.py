@@ -19,6 +19,7 @@ from sequencer.cli import describe_entry
 from sequencer.entries import EntryKind, LogEntry, decode_entry
 from sequencer.follower import LogFollower
 from sequencer.source import LogSource
+from sequencer.start_search import StartSearch
 from tests.archive.control_world import SEGMENT_LENGTH, ControlWorld, Server
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, S
@@ -340,3 +341,33 @@ def test_a_record_that_is_cut_is_an_error() -> None:
         decode_entry(64, (200).to_bytes(2, "little") + record[2:])
     with pytest.raises(DecodeError):
         decode_entry(64, codecs.TIMER_EVENT.encode(leadership_term_id=1, correlation_id=1, timestamp=1)[:-1])
+
+
+def test_a_time_is_found_in_whichever_term_it_is(world: LogWorld) -> None:
+    world.start()
+    world.commit(world.append(range(400)))  # about 600 KB: ten terms of 64 KiB
+    world.until(lambda: len(world.seen) == 400)
+    assert world.follower is not None
+    world.follower.close()
+    world.follower = None
+    settings = [node.settings for node in world.nodes_of_log]
+    ends = [0, *(entry.position for entry in world.seen)]
+
+    def find(time: int | None) -> int:
+        search = StartSearch(world.client_node.client, settings, time, 0.5)
+
+        def look() -> bool:
+            search.work(world.clock.now())
+            return search.position is not None
+
+        world.until(look)
+        assert search.position is not None
+        return search.position
+
+    first_of_terms = [n for n in range(400) if ends[n] // 65536 != ends[n + 1] // 65536]
+    assert len(first_of_terms) > 5
+    for time in {0, 1, 200, 399, *first_of_terms, *(n + 1 for n in first_of_terms)}:
+        found = find(time)
+        assert ends[time] <= found < ends[time + 1], f"time={time}: the entry with this time is the next one"
+    assert (find(-5), find(None)) == (0, 0)
+    assert find(400) == ends[-1]

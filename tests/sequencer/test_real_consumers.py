@@ -17,8 +17,9 @@ import pytest
 from cluster.client import ClusterClient
 from deploy.launcher import LocalCluster
 from ordo.cli import main
-from runtime.errors import ClusterError, ConfigurationError
+from runtime.errors import ClusterError, ConfigurationError, NotSequencedError
 from sequencer.consumer import Consumer
+from sequencer.consumer_orders import ConsumerOrders
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -74,6 +75,60 @@ def test_a_killed_consumer_is_followed_by_another_and_each_message_has_its_effec
         for process in processes:
             process.kill()
             process.wait()
+
+
+def test_killed_workers_are_replaced_and_every_job_is_done(cluster: LocalCluster, tmp_path: Path) -> None:
+    path = tmp_path / "done.txt"
+    path.touch()
+    arguments = [sys.executable, "-P", "-m", "examples.work_queue", ",".join(endpoints(cluster)), str(path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(arguments, env=environment, stderr=subprocess.DEVNULL)
+
+    def done() -> set[bytes]:
+        return {line.split(b" ", 2)[2] for line in path.read_bytes().splitlines()}
+
+    workers = [start(), start(), start()]
+    sent: list[bytes] = []
+    try:
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            for round_number in range(4):
+                for _ in range(60):
+                    sent.append(b"job %d" % len(sent))
+                    send_surely(client, sent[-1])
+                send_surely(client, b"fail %d" % round_number)
+                assert await_until(lambda: len(done()) > len(sent) - 50, client)
+                if round_number == 2:
+                    leader = cluster.await_leader(60)
+                    cluster.kill(leader)
+                    cluster.start_member(leader)
+                else:
+                    workers[0].kill()
+                    workers.pop(0).wait()
+                    workers.append(start())
+            assert await_until(lambda: len(done()) == len(sent), client)
+        assert done() == set(sent)
+        with ConsumerOrders(endpoints(cluster)) as orders:
+            deadline_s = time.monotonic() + 60
+            while (found := orders.describe("jobs"))["dead"] < 4 or found["in_flight"] or found["waiting"]:
+                assert time.monotonic() < deadline_s, found
+                time.sleep(0.2)
+        assert found["dead"] == 4, "the jobs that fail, and no other"
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
+def send_surely(client: ClusterClient, payload: bytes) -> None:
+    """Again, where it is certain that the message went down with its leader."""
+    while True:
+        try:
+            client.send(payload, until="sequenced")
+            return
+        except NotSequencedError:
+            continue
 
 
 def has_more(database: sqlite3.Connection, wanted: int) -> bool:

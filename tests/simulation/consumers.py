@@ -111,7 +111,7 @@ class SimulatedConsumer(LogFollowerProcess):
         self.world = world
         self.watch = watch
         self.index = index
-        self.member: ConsumerMember | None = None
+        self.member: ConsumerMember[Any] | None = None
         self._commit_ns = 0
 
     def boot(self) -> None:
@@ -182,9 +182,9 @@ class SimulatedConsumer(LogFollowerProcess):
         draw = self.random.random()
         if draw < 0.9:
             self.watch.effects.add(delivery.entry.position)
-            member.acknowledge(delivery.entry.position)
+            member.acknowledge(delivery)
         elif draw < 0.95:
-            member.give_back(delivery.entry.position, self.random.choice((0, 50)))
+            member.give_back(delivery, self.random.choice((0, 50)))
 
 
 def make_consumers(world: ConsumerWorld) -> list[SimulatedConsumer]:

@@ -183,6 +183,15 @@ def test_pause_and_removal_are_told() -> None:
     assert len(consumers.table) == 0
 
 
+def test_a_member_that_comes_back_after_a_removal_does_not_begin_it_anew() -> None:
+    consumers = Consumers()
+    consumers.join(1)
+    consumers.do(2, CommandKind.REMOVE)
+    again = consumers.join(1, flags=CommandFlag.EXISTING)
+    assert (again.status, len(consumers.table)) == (ConsumerStatus.UNKNOWN, 0)
+    assert consumers.join(1).status is ConsumerStatus.OK
+
+
 def test_the_log_is_held_from_the_consumer_that_is_furthest_behind() -> None:
     consumers = Consumers()
     assert consumers.table.hold_position == NULL_VALUE

@@ -1,0 +1,80 @@
+"""What a durable consumer holds back of the log: as much as it lacks, and no more than `consumer_bytes`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from archive.tools import list_recordings
+from cluster.client import ClusterClient
+from cluster.wire.streams import LOG_STREAM_ID
+from deploy.launcher import LocalCluster
+from runtime.errors import ArchiveError
+from sequencer.consumer import Consumer
+from sequencer.consumer_orders import ConsumerOrders
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+SEGMENT = 64 << 10
+HELD = 1 << 20
+SNAPSHOT = 128 << 10
+
+
+def log_start(cluster: LocalCluster) -> int:
+    recordings = list_recordings(str(cluster.data_dir(0) / "archive"))
+    return max(one.start_position for one in recordings if one.stream_id == LOG_STREAM_ID)
+
+
+def write(client: ClusterClient, length_bytes: int) -> int:
+    """Returns the position after it."""
+    for _ in range(length_bytes // 1000):
+        client.send(b"x" * 1000)
+    client.send(b"end", until="sequenced")
+    return client.sequenced_position
+
+
+def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -> None:
+    cluster_options = {"log_term_length": "64k", "segment_length": "64k"}
+    snapshot = {"every_bytes": "128k", "keep": 1}
+    retention = {"bytes": 0, "consumer_bytes": "1m"}
+    with LocalCluster(
+        "sequencer.ordering:Ordering",
+        root=tmp_path / "cluster",
+        member_count=1,
+        cluster=cluster_options,
+        tables={"snapshot": snapshot, "retention": retention},  # type: ignore[dict-item]
+    ) as cluster:
+        cluster.await_leader(60)
+        endpoints = list(cluster.ingress_endpoints.values())
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            write(client, 2 * SNAPSHOT)
+            cluster.await_value(lambda: log_start(cluster) or None, "log that goes: there is no consumer")
+            begin = log_start(cluster)
+            with Consumer(endpoints, "slow") as slow:
+                first = next(iter(slow))
+                slow.commit()
+            slow_position = first.position
+            assert begin < slow_position < begin + 3 * SEGMENT, "first is where the log begins now"
+            position = write(client, 5 * SNAPSHOT)
+            assert log_start(cluster) <= slow_position, "snapshots are behind it, and the log waits"
+            while position < slow_position + 2 * HELD:
+                position = write(client, SNAPSHOT)
+            cluster.await_value(lambda: log_start(cluster) > slow_position or None, "log that goes all the same")
+            assert log_start(cluster) >= position - HELD - SNAPSHOT - 2 * SEGMENT
+            assert log_start(cluster) <= position - HELD, "its limit is kept for it"
+            with ConsumerOrders(endpoints) as orders, Consumer(endpoints, "slow") as slow:
+                assert orders.describe("slow")["lag"] > HELD
+                with pytest.raises(ArchiveError, match="ordo consumers seek") as lost:
+                    next(iter(slow))
+                oldest = int(lost.value.message.split("left is position=")[1].split(":")[0])
+                assert oldest == log_start(cluster)
+            with ConsumerOrders(endpoints) as orders:
+                orders.seek("slow", oldest)
+            with Consumer(endpoints, "slow") as slow:
+                assert next(iter(slow)).position > oldest
+                for _ in slow.entries(timeout_s=2):
+                    pass
+                slow.commit()
+            position = write(client, 2 * SNAPSHOT)
+            cluster.await_value(lambda: log_start(cluster) > oldest + HELD // 2 or None, "log that nobody lacks goes")
