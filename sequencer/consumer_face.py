@@ -89,6 +89,10 @@ class MemberFace(Closing, Generic[Item]):
         """`poll` without the duty cycle: hands out what was read before."""
         return self._member.take(handler, limit)
 
+    def park(self) -> None:
+        """Waits until something came in, a millisecond at most: for loops of `poll`."""
+        self._transport.park(PARK_NS)
+
     def __iter__(self) -> Iterator[Item]:
         return self._items(None)
 
@@ -105,7 +109,7 @@ class MemberFace(Closing, Generic[Item]):
             elif timeout_s is not None and now_ns - silent_since_ns > timeout_s * 1e9:
                 return
             else:
-                self._transport.park(PARK_NS)
+                self.park()
 
     def _drive_until(self, is_true: Callable[[], bool], what: str) -> None:
         """Raises ClusterTimeoutError with `what` was waited for, and whatever `is_true` raises."""
@@ -114,7 +118,7 @@ class MemberFace(Closing, Generic[Item]):
             if self._transport.clock.now() > deadline_ns:
                 raise ClusterTimeoutError(f"{what} in time: {self.trouble or 'no answer'}")
             if self.keep_alive() == 0:
-                self._transport.park(PARK_NS)
+                self.park()
 
     # The end
 
@@ -137,7 +141,7 @@ class MemberFace(Closing, Generic[Item]):
         try:
             while not self.has_left and clock.now() < deadline_ns:
                 if self._member.work() == 0:
-                    self._transport.park(PARK_NS)
+                    self.park()
         except OrdoError:
             pass  # the cluster has no part in it any more, so there is nobody to say goodbye to
         finally:
