@@ -7,11 +7,11 @@ from typing import Any
 
 import grpc
 
+from cluster.client.endpoints import archive_endpoint
 from gateway.calls import Deadline, refuse, refuse_with, session_of
 from gateway.sessions import GatewaySessions
 from gateway.settings import GatewaySettings
 from runtime.errors import ArchiveError, OrdoError
-from sequencer.application import archive_endpoint
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.reader import LogReader
 from service_api import ordo_pb2 as pb

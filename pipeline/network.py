@@ -15,6 +15,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from archive.catalog import RecordingDescriptor
+from cluster.client.log_source import REPLAY_STREAM_ID
 from pipeline.batches import BatchBuilder
 from pipeline.cursor import MessageCursor
 from pipeline.decoder import RecordDecoder, RowSelection
@@ -24,7 +25,6 @@ from pipeline.scanner import scan_blocks
 from pipeline.time_unit import time_unit_of_cursors
 from runtime.errors import OrdoError
 from sequencer.ranges import Access, BoundaryError, LostRangeError, RangeReader, Survey, survey
-from sequencer.source import REPLAY_STREAM_ID
 
 SCHEME = "ordo://"
 RECORDING_ID = -1

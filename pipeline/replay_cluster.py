@@ -14,6 +14,7 @@ from pipeline import replay_requests
 from pipeline.errors import PipelineError
 from pipeline.jobs.sessions import parse_event
 from runtime.errors import Reject, ServiceError
+from service_api.feeds import check_publication
 from service_api.native import Header, SinkSession
 from service_api.requests import IdentityState, RequestTable
 from service_api.service import (
@@ -153,6 +154,7 @@ class ReplayCluster:
         self.effects: list[Effect] = []
         self.service = make_service()
         self._sessions: dict[int, ReplaySession] = {}
+        self._sequences: dict[str, int] = {}
         self._timers = ServiceTimers(snapshot.timers if snapshot else ())
         self._header = Header()
         self._term = snapshot.leadership_term if snapshot else -1
@@ -231,6 +233,14 @@ class ReplayCluster:
     def offer(self, payload: Payload) -> int:
         self._note("offer", 0, bytes(payload))
         return 1
+
+    def publish(self, topic: str, payload: Payload) -> int:
+        """Notes what goes to a feed, with its number in the topic as far as this replay goes."""
+        data = bytes(payload)
+        check_publication(topic, len(data))
+        sequence = self._sequences[topic] = self._sequences.get(topic, 0) + 1
+        self._note("publish", sequence, topic.encode() + b":" + data)
+        return sequence
 
     def idle(self) -> None:
         """Every offer is taken at once, so there is nothing to wait for."""

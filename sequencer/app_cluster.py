@@ -124,6 +124,10 @@ class AppCluster:
         self._check_allowed("offer")
         return self._write(NULL_SESSION_ID, payload)
 
+    def publish(self, topic: str, payload: Payload) -> int:
+        """Raises ServiceCallError: feeds belong to the cluster's own service."""
+        raise ServiceCallError("publish: an application cannot publish to feeds; its outputs go into the log")
+
     def idle(self) -> None:
         """Every output is taken at once, so there is nothing to wait for."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from archive.client.settings import ArchiveClientSettings
+from cluster.client.endpoints import archive_endpoint
 from cluster.client.settings import ClientSettings
 from runtime.errors import (
     ArchiveError,
@@ -33,7 +34,6 @@ FRAGMENTS_PER_CYCLE = 256
 SESSION_PAUSE_NS = SECOND_NS // 2
 OUTPUTS_WAITING_MAX = 8192
 """So many outputs may wait to be executed before the instance reads no further."""
-ARCHIVE_PORT_OFFSET = 4
 UNIT_NS = {TimeUnit.MILLIS: 1_000_000, TimeUnit.MICROS: 1_000, TimeUnit.NANOS: 1}
 _TRANSIENT = (ClusterTimeoutError, SessionClosedError, SessionRejectedError)
 
@@ -65,14 +65,6 @@ class ApplicationSettings:
     def archive_settings(self) -> list[ArchiveClientSettings]:
         """Where the log is read."""
         return list(self.archives) or [ArchiveClientSettings.at(archive_endpoint(one)) for one in self.endpoints]
-
-
-def archive_endpoint(endpoint: str) -> str:
-    """Where the member with this first port serves the log. Raises ConfigurationError."""
-    host, _, port = endpoint.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ConfigurationError(f"endpoint {endpoint!r}: must be host:port")
-    return f"{host}:{int(port) + ARCHIVE_PORT_OFFSET}"
 
 
 class Application:

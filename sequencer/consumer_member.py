@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Generic, Literal, TypeVar
 
 from archive.client.settings import ArchiveClientSettings
+from cluster.client.endpoints import archive_endpoint
 from cluster.client.settings import ClientSettings
 from cluster.wire.consumer_codec import (
     NAME,
@@ -36,7 +37,6 @@ from runtime.errors import (
     SessionClosedError,
     SessionRejectedError,
 )
-from sequencer.application import archive_endpoint
 from sequencer.consumer_link import ConsumerClient
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.follower import LogFollower

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from archive.catalog import RecordingDescriptor
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
+from cluster.client.log_source import LogSource, SourceState
 from runtime.closing import Closing
 from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError, OrdoError
-from sequencer.source import LogSource, SourceState
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from archive.client.settings import ArchiveClientSettings
+from cluster.client.log_source import LogSource, SourceState
+from cluster.client.recording_follower import RETRY_INTERVAL_NS
 from runtime.errors import OrdoError
 from sequencer.entries import LogEntry
-from sequencer.follower import RETRY_INTERVAL_NS, LogFollower
-from sequencer.source import LogSource, SourceState
+from sequencer.follower import LogFollower
 from transport.client import TransportClient
 
 FRAGMENTS_PER_CYCLE = 256

@@ -168,6 +168,14 @@ class Cluster(Protocol):
         """
         ...
 
+    def publish(self, topic: str, payload: Payload) -> int:
+        """Publishes a message to everybody who subscribes to the topic (docs/CLIENT.md, Feeds), on every member alike.
+
+        Returns its sequence number in the topic, from 1 on. Nothing of a record goes out whose callback raises an error
+        other than Reject. Raises ServiceError for a topic's name, a length or a number of topics that is not allowed.
+        """
+        ...
+
     def idle(self) -> None:
         """Lets the transport go on. Call it in a loop that waits until a session takes a message."""
         ...

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
+from service_api.feeds import TOPICS_MAX, check_publication
 from service_api.native import Header, SinkSession
 from service_api.service import (
     ClientSession,
@@ -76,7 +77,7 @@ Input: TypeAlias = OpenSession | CloseSession | Message | AdvanceTime | TakeSnap
 
 class Effect(NamedTuple):
     """Something the service did. `kind`: egress (answers to messages are among it), schedule, cancel, close, offer,
-    reject, answer (of a query)."""
+    reject, publish (topic, ":" and payload, by sequence number), answer (of a query)."""
 
     kind: str
     key: int
@@ -91,6 +92,8 @@ class HarnessSnapshot(NamedTuple):
     time: int
     sessions: tuple[tuple[int, bytes], ...]
     timers: tuple[tuple[int, int], ...]
+    sequences: tuple[tuple[str, int], ...] = ()
+    """Of the topics that were published to."""
 
 
 class HarnessSession(SinkSession):
@@ -181,6 +184,7 @@ class ServiceHarness:
         self._sessions: dict[int, HarnessSession] = {}
         self._timers: list[tuple[int, int]] = []
         self._offered: deque[bytes] = deque()
+        self._sequences: dict[str, int] = {}
         self._header = Header()
         self._callback = "on_start"
         self._may_call = False
@@ -203,6 +207,12 @@ class ServiceHarness:
         """What the service sent to a session so far."""
         return [bytes(effect.value) for effect in self.effects if effect[:2] == ("egress", session_id)]
 
+    def feed(self, topic: str) -> list[bytes]:
+        """What the service published to a topic so far."""
+        prefix = topic.encode() + b":"
+        found = [bytes(effect.value) for effect in self.effects if effect.kind == "publish"]
+        return [value[len(prefix) :] for value in found if value.startswith(prefix)]
+
     def query(self, payload: bytes) -> bytes:
         """Returns what the service answers. Raises ServiceError when the query has changed the service's state."""
         before = self.take_snapshot()
@@ -221,7 +231,8 @@ class ServiceHarness:
         self._call("on_take_snapshot", False, writer)
         writer.close()
         sessions = tuple((session.id, session.encoded_principal) for session in self._sessions.values())
-        return HarnessSnapshot(tuple(messages), self.log_position, self.time, sessions, tuple(self._timers))
+        sequences = tuple(self._sequences.items())
+        return HarnessSnapshot(tuple(messages), self.log_position, self.time, sessions, tuple(self._timers), sequences)
 
     # Cluster
 
@@ -265,6 +276,17 @@ class ServiceHarness:
         self._offered.append(bytes(payload))
         self.effects.append(Effect("offer", 0, bytes(payload)))
         return len(self._offered)
+
+    def publish(self, topic: str, payload: Payload) -> int:
+        """Publishes to a feed: see `feed`. Returns the message's sequence number."""
+        self._check_allowed("publish")
+        data = bytes(payload)
+        check_publication(topic, len(data))
+        if topic not in self._sequences and len(self._sequences) >= TOPICS_MAX:
+            raise ServiceError(f"topic {topic}: there are {TOPICS_MAX} topics already, which is the limit")
+        sequence = self._sequences[topic] = self._sequences.get(topic, 0) + 1
+        self.effects.append(Effect("publish", sequence, topic.encode() + b":" + data))
+        return sequence
 
     def idle(self) -> None:
         """Every offer is taken at once, so there is nothing to wait for."""
@@ -388,7 +410,7 @@ class ServiceHarness:
 
     def _restore(self, snapshot: HarnessSnapshot) -> None:
         self.log_position, self.time = snapshot.position, snapshot.time
-        self._timers = list(snapshot.timers)
+        self._timers, self._sequences = list(snapshot.timers), dict(snapshot.sequences)
         for session_id, encoded_principal in snapshot.sessions:
             self._sessions[session_id] = HarnessSession(self, session_id, encoded_principal)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from archive.control import codecs
@@ -45,6 +46,10 @@ class AccessPolicy(Protocol):
     def check_channel(self, channel: str) -> None:
         """Raises ArchiveError for a channel that clients may not have the archive publish to."""
 
+    def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
+        """Raises ArchiveError with MAX_REPLAYS for one replay too many; `replayed_ids` are the recordings of all that
+        are active, one for each replay."""
+
     def replay_limit(self, recording_id: int) -> Counter | None:
         """The counter that a replay of a recording may not pass; None when there is no bound."""
 
@@ -58,6 +63,9 @@ class FullAccess:
         pass
 
     def check_channel(self, channel: str) -> None:
+        pass
+
+    def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         pass
 
     def replay_limit(self, recording_id: int) -> Counter | None:
@@ -83,6 +91,9 @@ class ReadOnlyAccess:
                 f"channel {channel!r} is refused: a node's archive publishes to aeron:udp channels only",
                 code=ErrorCode.UNAUTHORISED_ACTION,
             )
+
+    def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
+        pass
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         return None

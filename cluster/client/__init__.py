@@ -2,7 +2,9 @@
 
 from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
 from cluster.client.async_client import AsyncClusterClient
+from cluster.client.async_feeds import AsyncFeedReader
 from cluster.client.endpoints import endpoints_from_dns, endpoints_from_file
+from cluster.client.feeds import FeedMessage, FeedReader
 from cluster.client.query import PendingQuery, QueryReply
 from cluster.client.requests import Answer, PendingRequest
 from cluster.client.session import ClientEvent, ClientState, ClusterClient
@@ -13,11 +15,14 @@ __all__ = [
     "Acknowledged",
     "Answer",
     "AsyncClusterClient",
+    "AsyncFeedReader",
     "ClientEvent",
     "ClientSettings",
     "ClientState",
     "ClientTransport",
     "ClusterClient",
+    "FeedMessage",
+    "FeedReader",
     "HandedOver",
     "PendingQuery",
     "PendingRequest",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
+from cluster.client.async_feeds import AsyncFeedReader
 from cluster.client.endpoints import Endpoints, EndpointSource
+from cluster.client.feeds import FeedStart
 from cluster.client.query import QueryReply
 from cluster.client.requests import Answer, PendingRequest
 from cluster.client.session import ClientEvent, ClientState, ClusterClient
@@ -281,6 +283,22 @@ class AsyncClusterClient:
             if self._failure is not None:
                 raise self._failure
             await self._change()
+
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        from_position: FeedStart = "live",
+        from_sequence: int | None = None,
+        archives: Sequence[str] = (),
+    ) -> AsyncFeedReader:
+        """Reads what the service publishes to a topic: `async for message in client.subscribe(...)`.
+
+        As ClusterClient.subscribe.
+        """
+        return AsyncFeedReader(
+            self._client.subscribe(topic, from_position=from_position, from_sequence=from_sequence, archives=archives)
+        )
 
     @property
     def identity(self) -> bytes:

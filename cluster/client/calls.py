@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgements, HandedOver, Unsequenced
+from cluster.client.endpoints import archive_endpoint
+from cluster.client.feeds import FeedReader, FeedStart
 from cluster.client.journal import Journal, JournalFile
 from cluster.client.relay import RelayedRequests
 from cluster.client.requests import Answer, ClientRequests, PendingRequest
@@ -29,6 +31,9 @@ class ClientCalls:
 
     settings: ClientSettings
     state: Any
+    session_id: int
+    leader_member_id: int
+    ingress_endpoints: dict[int, str]
     ingress_trouble: str
     """Why the leader takes no messages for now; empty: it does."""
     _loop: ClientLoop
@@ -225,6 +230,39 @@ class ClientCalls:
         if not self._requests.has_room:
             self._await_room()
         return self._requests.submit(bytes(payload), on_done)
+
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        from_position: FeedStart = "live",
+        from_sequence: int | None = None,
+        archives: Sequence[str] = (),
+    ) -> FeedReader:
+        """Reads what the service publishes to a topic: from now on, from a position of the log, or from a number.
+
+        It does not need the session, and keeps itself: iterate over it, or call its `poll`, and close it. Followers are
+        asked first. `archives`: where members serve their archives, if not at the last of their five ports in a row.
+        Raises ConfigurationError.
+        """
+        return FeedReader(
+            list(archives) or self._archive_endpoints(),
+            topic,
+            from_position=from_position,
+            from_sequence=from_sequence,
+            key_file=self.settings.key_file,
+            trusted_file=self.settings.trusted_file,
+        )
+
+    def _archive_endpoints(self) -> list[str]:
+        """Of all members, the leader's last; the first one is another for each session."""
+        ids = [one for one in sorted(self.ingress_endpoints) if one != self.leader_member_id]
+        start = self.session_id % len(ids) if ids else 0
+        ordered = [*ids[start:], *ids[:start], *(one for one in self.ingress_endpoints if one == self.leader_member_id)]
+        endpoints = [self.ingress_endpoints[one] for one in ordered]
+        if not all(endpoints):
+            raise ConfigurationError("archives: give the archive endpoints of the members; over IPC none is known")
+        return [archive_endpoint(one) for one in endpoints]
 
     @property
     def identity(self) -> bytes:

@@ -11,9 +11,18 @@ from runtime.errors import ConfigurationError
 from transport.uri import ChannelUri
 
 NULL_MEMBER_ID = -1
+ARCHIVE_PORT_OFFSET = 4
 Endpoints = Iterable[str] | Mapping[int, str]
 EndpointSource = Callable[[], Endpoints]
 """Is asked whenever members are looked for: at the start, after a member did not answer, and for a new session."""
+
+
+def archive_endpoint(endpoint: str) -> str:
+    """Where the member with this first port serves the log. Raises ConfigurationError."""
+    host, _, port = endpoint.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ConfigurationError(f"endpoint {endpoint!r}: must be host:port")
+    return f"{host}:{int(port) + ARCHIVE_PORT_OFFSET}"
 
 
 def endpoint_table(endpoints: Endpoints, ingress_channel: str) -> dict[int, str]:

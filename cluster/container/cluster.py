@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cluster.container.control import ContainerControl
+    from cluster.container.feeds import ContainerFeeds
     from cluster.container.loop import ContainerSession
 
 
@@ -30,6 +31,8 @@ class ClusterHost(Protocol):
     def sessions(self) -> Mapping[int, ContainerSession]: ...
     @property
     def control(self) -> ContainerControl: ...
+    @property
+    def feeds(self) -> ContainerFeeds: ...
     def check_allowed(self, call: str) -> None:
         """Raises ServiceCallError unless a callback is running that may call the cluster."""
 
@@ -109,6 +112,9 @@ class ContainerCluster:
         self._container.on_control_sent()
         self._offers += 1
         return self._offers
+
+    def publish(self, topic: str, payload: Payload) -> int:
+        return self._container.feeds.publish(topic, payload)
 
     def idle(self) -> None:
         self._container.idle()

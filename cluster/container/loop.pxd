@@ -46,6 +46,7 @@ cdef class ContainerLoop(Agent):
     cdef public int32_t record_limit               # a duty cycle
     cdef public bint may_call                      # sessions, timers, cluster.offer: only from callbacks of records
     cdef public str callback
+    cdef public bint has_published                 # to feeds, since `flush_feeds` took it all
     cdef bint _wrote                               # egress since the driver was woken last
     cdef public int64_t messages_executed
     cdef readonly RequestTable requests

@@ -217,6 +217,8 @@ cdef class ContainerLoop(Agent):
             else:
                 self._execute_record(&fragment, is_message)
                 count += 1
+            if self.has_published:
+                self.flush_feeds()
             if count >= self.record_limit or self.hold:
                 if self._has_next:
                     self._has_next = False
@@ -502,6 +504,10 @@ cdef class ContainerLoop(Agent):
 
     def encode_gap(self, session_id, count):
         """What a client is told in the place of messages that it was too slow for."""
+        raise NotImplementedError
+
+    def flush_feeds(self):
+        """What the records executed so far have published goes to the feeds; `hold` says where not all of it has."""
         raise NotImplementedError
 
     def on_failure(self, error, position):

@@ -21,6 +21,7 @@ from cluster.container.cluster import ContainerCluster
 from cluster.container.consumers import ContainerConsumers
 from cluster.container.control import ContainerControl
 from cluster.container.egress import EgressPublications
+from cluster.container.feeds import HOLD_FEEDS, ContainerFeeds
 from cluster.container.loop import ContainerLoop, ContainerSession
 from cluster.container.message_numbers import MessageNumbers
 from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT, EgressBuffers
@@ -100,6 +101,7 @@ class ServiceContainer(ContainerLoop):
     is FAILED then and executes nothing more.
     """
 
+    _snapshot: SnapshotWriter | None = None
     _snapshot_digest = b""
     """Of the service's part that is being recorded."""
     _now_ns = 0
@@ -131,6 +133,7 @@ class ServiceContainer(ContainerLoop):
         versions = ServiceVersions.of(service, app_version)
         super().__init__(versions.make(versions.lowest))
         self.set_egress(EgressBuffers(self.encode_gap, egress_buffer_bytes, egress_buffer_total_bytes))
+        self.feeds = ContainerFeeds(self, client, cluster_id)
         self.cluster = ContainerCluster(self, member_id)
         self.records = RecordOrders(self)
         self.numbers, self.consumers = MessageNumbers(), ContainerConsumers(self)
@@ -157,7 +160,6 @@ class ServiceContainer(ContainerLoop):
         self._queries_max = queries_max
         self._cluster_id = cluster_id
         self._egress = EgressPublications(client, self.record_error)
-        self._snapshot: SnapshotWriter | None = None
         self._requested_acks: list[int] = []
         self._positions: list[Counter] = []
         self._handlers = self._record_handlers()
@@ -197,6 +199,7 @@ class ServiceContainer(ContainerLoop):
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
+        self.feeds.close()
         if self._started:
             self.control.close()
             self.queries.close()
@@ -234,6 +237,8 @@ class ServiceContainer(ContainerLoop):
         was_held = self.hold
         if self.hold & HOLD_CONTROL and not self.control.blocked:
             self.hold &= ~HOLD_CONTROL
+        if self.hold & HOLD_FEEDS:
+            work_count += self.feeds.flush()
         if self.hold & HOLD_EGRESS:
             work_count += self._await_egress(now_ns)
         elif self._egress.pending:
@@ -244,6 +249,8 @@ class ServiceContainer(ContainerLoop):
         self.consumers.work(now_ns)
         if not self.follows:
             work_count += self._follow_log()
+        if self.has_published:
+            work_count += self.feeds.flush()
         if not self.hold:
             if was_held:
                 self.publish_position()
@@ -322,6 +329,7 @@ class ServiceContainer(ContainerLoop):
             )
         self.numbers.restore(snapshot.numbers, self.sessions)
         self.consumers.table.restore(snapshot.consumers)
+        self.feeds.restore(snapshot.feeds)
 
     def _follow_log(self) -> int:
         """Opens the log once the node records it: 1 when it did."""
@@ -344,6 +352,9 @@ class ServiceContainer(ContainerLoop):
         return 0 if self.hold & HOLD_EGRESS else self.queries.answer()
 
     # Records
+
+    def flush_feeds(self) -> None:
+        self.feeds.flush()
 
     def on_record(self, record: bytes, position: int) -> None:
         found = ordo_codecs.decode_any(record)
@@ -543,6 +554,7 @@ class ServiceContainer(ContainerLoop):
             tuple(self.requests.snapshot()),
             tuple(self.numbers.snapshot(self.sessions)),
             tuple(self.consumers.table.snapshot()),
+            tuple(self.feeds.snapshot()),
         )
         messages = list(container_snapshot.encode(state))
         writer = service_snapshot.SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)
@@ -565,6 +577,9 @@ class ServiceContainer(ContainerLoop):
 
     def _await_snapshot(self) -> int:
         assert self._snapshot is not None
+        if not self.feeds.is_recorded:
+            self._client.wake_driver()
+            return 0
         is_recorded = self._snapshot.work()
         self._client.wake_driver()
         if not is_recorded:
@@ -642,6 +657,7 @@ class ServiceContainer(ContainerLoop):
 
     def on_failure(self, error: Exception, position: int) -> bool:
         self.executes = False
+        self.feeds.drop(position)
         if self.state is ContainerState.FAILED:
             raise error
         self.state = ContainerState.FAILED

@@ -21,6 +21,7 @@ SERVICE_REPORTS = (
     ordo_codecs.SERVICE_VERSIONS,
     ordo_codecs.SERVICE_LACK,
     ordo_codecs.CONSUMERS_HOLD,
+    ordo_codecs.FEED_OPEN,
 )
 
 

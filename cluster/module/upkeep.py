@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cluster.module.feed_recorder import FeedRecorder
 from cluster.module.log_repair import LogRepair
 from cluster.module.retention import Retention, RetentionPolicy
 from cluster.module.skips import SkipHost, Skips
@@ -87,6 +88,7 @@ class Upkeep:
         self.reports = SnapshotReports(own_id, config.retention.patience_seconds * SECOND_NS)
         policy = RetentionPolicy.of(config.snapshot.keep, config.retention)
         self.retention = Retention(policy, archive, self.shelf)
+        self.feeds = FeedRecorder(archive, client, config.cluster_id, self._note_error)
         self.source = SnapshotSource(archive, self.shelf, own_id, contacts.send, host.record_error)
         self.fetch = self._make_fetch(config, client, random)
         self.repair = self._make_repair(config, client, random)
@@ -205,6 +207,11 @@ class Upkeep:
             self.versions.on_service_lack(values)
         elif table is ordo_codecs.CONSUMERS_HOLD:
             self.retention.held_position = values.log_position
+        elif table is ordo_codecs.FEED_OPEN:
+            self.feeds.open(values)
+
+    def _note_error(self, error: Exception) -> None:
+        self._host.record_error(str(error))
 
     # -- what members say ----------------------------------------------------------------------------------------------
 
@@ -309,6 +316,7 @@ class Upkeep:
     def work(self, now_ns: int) -> None:
         """Called with every slow tick."""
         self.fetch.work(now_ns)
+        self.feeds.work()
         self.skips.work(now_ns)
         self.repair.work(now_ns, is_free=self._is_in_step and not self.fetch.is_under_way)
         host = self._host
@@ -355,7 +363,8 @@ class Upkeep:
         bound = self.retention.find_log_bound(
             agreed_position, needed, self._sequencer.commit_position, host.cluster_time
         )
-        self.retention.purge_log(recording_id, bound)
+        if self.retention.purge_log(recording_id, bound):
+            self.feeds.purge(self._archive.descriptor(recording_id).start_position)
 
     def order_early_snapshot(self, room_bytes: int) -> None:
         """Leader, short of room: a snapshot lets old log go, where retention lets any go and it has room itself."""
@@ -377,5 +386,6 @@ class Upkeep:
         self._host.start_again(f"starts again from the snapshot at log position {position} of another member")
 
     def close(self) -> None:
+        self.feeds.close()
         self.fetch.close()
         self.repair.close()

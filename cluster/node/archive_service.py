@@ -1,14 +1,16 @@
-"""What a node's archive offers to others: the committed log and its snapshots, read-only."""
+"""What a node's archive offers to others: the committed log, its snapshots and the feeds, read-only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from archive.control.access import ReadOnlyAccess
+from archive.control.codes import ErrorCode
 from archive.control.conductor import ControlConductor
 from archive.control.config import ControlConfig
-from cluster.wire.streams import LOG_STREAM_ID
+from cluster.wire.streams import LOG_STREAM_ID, is_feed
+from runtime.errors import ArchiveError
 
 if TYPE_CHECKING:
     from random import Random
@@ -18,12 +20,34 @@ if TYPE_CHECKING:
     from transport.client import TransportClient
 
 
-class CommittedLogAccess(ReadOnlyAccess):
-    """Hides whatever of the log is not committed, since it may still be truncated."""
+SESSIONS_BESIDE = 32
+"""Of clients that replay nothing: readers that ask whether a node has more, and tools."""
 
-    def __init__(self, archive: Archive, commit_position: Counter) -> None:
+
+class CommittedLogAccess(ReadOnlyAccess):
+    """Hides whatever of the log is not committed, since it may still be truncated. Feeds are of committed log only.
+
+    Readers of feeds and all others have bounds of their own, so that neither keep the others out.
+    """
+
+    def __init__(self, archive: Archive, commit_position: Counter, replays_max: int, subscribers_max: int) -> None:
         self._archive = archive
         self._commit_position = commit_position
+        self._replays_max = replays_max
+        self._subscribers_max = subscribers_max
+
+    def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
+        is_wanted_feed = self._is_feed(recording_id)
+        bound = self._subscribers_max if is_wanted_feed else self._replays_max
+        if sum(self._is_feed(one) == is_wanted_feed for one in replayed_ids) >= bound:
+            what = "feeds have" if is_wanted_feed else "the log and snapshots have"
+            name = "max_subscribers" if is_wanted_feed else "max_replays"
+            raise ArchiveError(
+                f"{what} {bound} readers at this node, as many as {name} lets", code=ErrorCode.MAX_REPLAYS
+            )
+
+    def _is_feed(self, recording_id: int) -> bool:
+        return is_feed(self._archive.descriptor(recording_id).original_channel)
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         is_log = self._archive.descriptor(recording_id).stream_id == LOG_STREAM_ID
@@ -38,13 +62,15 @@ def serve_archive(
     endpoint: str,
     commit_position: Counter,
     replays_max: int,
+    subscribers_max: int,
     on_error: Callable[[Exception], object],
 ) -> ControlConductor:
     """The agent that serves a node's archive at its member's archive endpoint; not started yet."""
     config = ControlConfig(
         control_channel=f"aeron:udp?endpoint={endpoint}|alias=archive",
         local_control_channel=None,
-        replays_max=replays_max,
+        replays_max=replays_max + subscribers_max,
+        sessions_max=SESSIONS_BESIDE + 2 * (replays_max + subscribers_max),
     )
-    access = CommittedLogAccess(archive, commit_position)
+    access = CommittedLogAccess(archive, commit_position, replays_max, subscribers_max)
     return ControlConductor(archive, client, random, config, access=access, on_error=on_error)

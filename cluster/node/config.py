@@ -150,7 +150,11 @@ class NodeSection(Settings):
     max_replays: Annotated[int, Field(ge=0, le=64)] = Field(
         default=4,
         description="So many programs may read the log from this node at a time; each takes three log terms of shared"
-        " memory. 0: the archive endpoint is not served.",
+        " memory. 0: the archive endpoint is not served, for feeds neither.",
+    )
+    max_subscribers: Annotated[int, Field(ge=0, le=256)] = Field(
+        default=32,
+        description="So many programs may read feeds from this node at a time; each takes 768 KiB of shared memory.",
     )
 
     @model_validator(mode="after")

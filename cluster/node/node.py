@@ -198,6 +198,7 @@ class Node:
             endpoint=self.config.bound_member.archive,
             commit_position=self.module.counters.commit_position,
             replays_max=self.config.node.max_replays,
+            subscribers_max=self.config.node.max_subscribers,
             on_error=on_error,
         )
 

@@ -32,6 +32,8 @@ class ServiceSnapshot(NamedTuple):
     """SessionNumbers: encoded where they are written, decoded where they were read."""
     consumers: tuple[bytes, ...] = ()
     """The state of each durable consumer."""
+    feeds: tuple[Any, ...] = ()
+    """FeedState: encoded where they are written, decoded where they were read."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -51,6 +53,7 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
     yield from snapshot.numbers
     for text in snapshot.consumers:
         yield from _encode_consumer(text)
+    yield from snapshot.feeds
     yield _marker(snapshot, SnapshotMark.END)
 
 
@@ -130,6 +133,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     requests: list[IdentityState] = []
     numbers: list[Any] = []
     consumers: list[bytes] = []
+    feeds: list[Any] = []
     for message in messages:
         table: Any
         values: Any
@@ -144,6 +148,8 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
             numbers.append(values)
         elif table is ordo_codecs.CONSUMER_STATE and begin is not None:
             _add_consumer(consumers, values)
+        elif table is ordo_codecs.FEED_STATE and begin is not None:
+            feeds.append(values)
         elif table is ordo_codecs.KEPT_ANSWER and requests:
             _add_answer(requests[-1], values)
         elif table is not codecs.SNAPSHOT_MARKER:
@@ -167,6 +173,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 tuple(requests),
                 tuple(numbers),
                 tuple(consumers),
+                tuple(feeds),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
 

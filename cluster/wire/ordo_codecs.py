@@ -385,6 +385,23 @@ CONSUMER_STATE = _message("ConsumerState", 122, "part i32; parts i32", "state by
 CONSUMERS_HOLD = _message("ConsumersHold", 123, "log_position i64")
 """From a service container to its module: the log from here on is not read yet by a durable consumer; -1: by none."""
 
+# Feeds (docs/spec/feeds.md)
+FEED_MESSAGE = _message(
+    "FeedMessage",
+    130,
+    "sequence i64; log_position i64; previous_log_position i64; timestamp i64; message_index i32; filler pad4",
+)
+"""In the recording of a topic, and in replays of it; the payload follows to the end. The sequence counts the topic's
+messages from 1 on. `log_position`: after the record that it was published for; `previous_log_position`: that of the
+message before in the topic, 0: there is none; `message_index`: among what was published for the record, in any topic,
+from 0 on; `timestamp`: cluster time of the record."""
+FEED_OPEN = _message("FeedOpen", 131, "position i64; session_id i32", "topic ascii")
+"""From a service container to its module: publishes a topic from this position of its stream on, which is to be
+recorded."""
+FEED_STATE = _message("FeedState", 132, "sequence i64; position i64; log_position i64", "topic ascii")
+"""A service's snapshot, before its END marker: the last sequence of a topic, the end of its stream, and the log
+position of its last message."""
+
 
 def split_identity(identity: bytes) -> dict[str, int]:
     """16 bytes as the two fields that they travel in."""

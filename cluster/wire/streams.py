@@ -18,6 +18,9 @@ OPERATOR_STREAM_ID = 110
 LOG_REPAIR_STREAM_ID = 111
 """Ordo's own: a stretch of the log, from one member to another whose copy of it was damaged."""
 
+FEED_STREAM_ID = 112
+"""Ordo's own: what a service publishes to a topic, from its container to the archive of the same node."""
+
 LOCAL_STREAMS_STEP = 16
 
 
@@ -34,3 +37,17 @@ QUERY_CHANNEL = "aeron:ipc?term-length=1m|alias=queries"
 SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m"
 EGRESS_POLICY_KEY = "egress-policy"
 """In a response channel: what is done with a client that takes too little (docs/CLIENT.md, Slow clients)."""
+FEED_TERM_LENGTH_BYTES = 256 * 1024
+FEED_ALIAS = "feed."
+FEED_MTU_BYTES = 1408
+"""Positions in the stream of a topic are the same on all members only where terms and fragments are."""
+
+
+def feed_alias(topic: str) -> str:
+    """What names the topic of a stream, and of its recording, in their channel."""
+    return f"{FEED_ALIAS}{topic}"
+
+
+def is_feed(channel: str) -> bool:
+    """Whether a recording of this channel is that of a topic."""
+    return f"alias={FEED_ALIAS}" in channel

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from archive.archive import Archive
     from archive.catalog import RecordingDescriptor
     from archive.recorder import Recording
-    from sequencer.source import LogSource
+    from cluster.client.log_source import LogSource
     from transport.client import TransportClient
 
 SILENCE_S = 2.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.client.settings import ArchiveClientSettings
+from cluster.client.log_source import LogSource, SourceState
 from cluster.module.recovery import check_parts
 from cluster.module.snapshots import decode as decode_module
 from cluster.module.state_store import SnapshotEntry
@@ -12,7 +13,6 @@ from cluster.wire import container_snapshot
 from cluster.wire.snapshot_digest import combine, digest_of
 from ordo.backup.query import OfferedSnapshot
 from runtime.errors import ArchiveError, OrdoError, SnapshotError, StorageError
-from sequencer.source import LogSource, SourceState
 
 if TYPE_CHECKING:
     from archive.archive import Archive

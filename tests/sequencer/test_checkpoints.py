@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from archive.lmdb_store import open_lmdb
+from cluster.client.endpoints import archive_endpoint
 from runtime.errors import ConfigurationError, StorageDamagedError, StorageInUseError
 from runtime.storage import FileStorage
-from sequencer.application import ApplicationSettings, archive_endpoint
+from sequencer.application import ApplicationSettings
 from sequencer.checkpoints import STORE_NAME, Checkpoints
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.access import FullAccess
+from cluster.client.log_source import LogSource
 from cluster.node.archive_service import CommittedLogAccess
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.streams import LOG_STREAM_ID
@@ -18,7 +19,6 @@ from runtime.errors import DecodeError
 from sequencer.cli import describe_entry
 from sequencer.entries import EntryKind, LogEntry, decode_entry
 from sequencer.follower import LogFollower
-from sequencer.source import LogSource
 from sequencer.start_search import StartSearch
 from tests.archive.control_world import SEGMENT_LENGTH, ControlWorld, Server
 from tests.simulation.network import Faults
@@ -34,7 +34,7 @@ class LogNode:
     def __init__(self, world: LogWorld, address: str) -> None:
         self.commit: Counter = local_counter(0)
         self.server: Server = world.server(address, sessions_max=8)
-        access = CommittedLogAccess(self.server.archive, self.commit)
+        access = CommittedLogAccess(self.server.archive, self.commit, 20, 20)
         self.server.conductor._access = access
         self.server.conductor.replays._access = access
         self.server.archive.record_subscription("aeron:ipc", LOG_STREAM_ID)

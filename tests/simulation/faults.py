@@ -12,6 +12,8 @@ from cluster.wire.ordo_codecs import MembershipChange
 from consensus.distrust import Distrust
 from runtime.errors import OrdoError
 from tests.simulation import damage
+from tests.simulation.consumers import SimulatedConsumer
+from tests.simulation.feeds import SimulatedReader
 from tests.simulation.links import LinkFaults
 from tests.simulation.nodes import VERSIONS, SimulatedNode
 from tests.simulation.world import World
@@ -54,6 +56,7 @@ class FaultSchedule:
             (options.application_mean_ns, self.trouble_application),
             (options.consumer_mean_ns, self.trouble_consumer),
             (options.fill_mean_ns, self.fill_disk),
+            (options.reader_mean_ns, self.trouble_reader),
         ]
         for node in world.nodes:
             rate = options.clock_rate_ppm_max
@@ -117,6 +120,10 @@ class FaultSchedule:
             consumer.resume(world.now_ns)
             if not consumer.is_alive:
                 consumer.boot()
+        for reader in world.readers:
+            reader.resume(world.now_ns)
+            if not reader.is_alive:
+                reader.boot()
         if world.options.orders_mean_ns:
             self._resume_always()
 
@@ -397,15 +404,21 @@ class FaultSchedule:
 
     def trouble_consumer(self) -> None:
         """A member of a durable consumer is stopped, or killed."""
-        one = self.random.choice(self.world.consumers)
+        self._trouble(self.random.choice(self.world.consumers), "consumer")
+
+    def trouble_reader(self) -> None:
+        """A reader of a feed is stopped, or killed."""
+        self._trouble(self.random.choice(self.world.readers), "reader")
+
+    def _trouble(self, one: SimulatedConsumer | SimulatedReader, kind: str) -> None:
         if not one.is_alive:
             return
         if self.random.random() < 0.4:
             one.pause(self.world.now_ns + self.random.choice((100 * MS, 1 * S, 4 * S)))
-            self._count("consumer pause")
+            self._count(f"{kind} pause")
             return
         one.kill()
-        self._count("consumer kill")
+        self._count(f"{kind} kill")
         self._later(lambda: one.boot() if not one.is_alive else None)
 
     def snapshot(self) -> None:

@@ -202,6 +202,7 @@ class SimulatedNode(NodeActor):
         # every second member takes its messages many at a time: the states are compared
         make_service = RunService if self.member_id % 2 else RegisterService
         self.service = make_service(self.member_id, self.world, options.snapshot_padding, version)
+        self.service.publishes = options.feed_readers > 0
         self.service.fails_next = former is not None and former.fails_next
         return self.service
 

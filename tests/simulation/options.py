@@ -112,6 +112,10 @@ class Options:
     """Members of one shared consumer."""
     consumer_mean_ns: int = 0
     """Until a member is killed or stopped."""
+    feed_readers: int = 0
+    """Readers of a feed beside the cluster; with 0 nothing is published."""
+    reader_mean_ns: int = 0
+    """Until a reader is killed or stopped."""
     upgrade_mean_ns: int = 0
     """Until an operator asks for another version of the service; with 0 there is one version only."""
     leave_chance: float = 0.0
@@ -153,6 +157,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_versions(options, rng)
         _draw_consumers(options, rng)
         _draw_rooms(options, rng)
+        _draw_feeds(options, rng)
     return options
 
 
@@ -315,3 +320,10 @@ def _draw_rooms(options: Options, rng: Random) -> None:
     options.operation_mean_ns, options.padding_max = min(options.operation_mean_ns, 3 * MS), 3000
     if keeps:
         options.retention_bytes, options.retention_patience_s, options.snapshots_kept = 64 * KIB, 0, 1
+
+
+def _draw_feeds(options: Options, rng: Random) -> None:
+    """In few runs, for readers make them slower; not where a small disk holds them up."""
+    chance, count, mean_ns = rng.random(), rng.choice((1, 2, 3)), rng.choice((300, 1000, 3000)) * MS
+    if chance < 0.12 and not options.disk_bytes:
+        options.feed_readers, options.reader_mean_ns = count, mean_ns

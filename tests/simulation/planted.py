@@ -13,6 +13,7 @@ from typing import Any
 from archive.scrub import Scrubber
 from cluster.client.acknowledgements import Acknowledgements
 from cluster.client.journal import Journal
+from cluster.client.log_source import LogSource
 from cluster.client.requests import ClientRequests
 from cluster.container import service_container
 from cluster.container.queries import ContainerQueries
@@ -52,7 +53,6 @@ from consensus.states import ELECTING_STATES
 from consensus.verification import Comparison, Verdict
 from sequencer.app_executor import AppExecutor
 from sequencer.outputs import GroupRequests
-from sequencer.source import LogSource
 from service_api.requests import RequestLimits, RequestTable
 from service_api.service import MessageRun
 from service_api.timers import ServiceTimers
@@ -63,6 +63,11 @@ from tests.simulation.planted_consumers import (
     acknowledgements_do_not_survive_a_snapshot,
     every_member_of_a_consumer_is_active,
     snapshots_forget_where_consumers_are,
+)
+from tests.simulation.planted_feeds import (
+    a_change_of_nodes_leaves_a_gap_in_feeds,
+    snapshots_forget_the_sequences_of_feeds,
+    what_a_failed_record_published_goes_out,
 )
 from tests.simulation.service import RunService, digest_of
 from tests.simulation.timeline import HastySequencer
@@ -781,6 +786,9 @@ PLANTED: tuple[Plant, ...] = (
     one_member_applies_versions_late,
     one_member_executes_all_with_its_newest_code,
     versions_are_forgotten_by_a_restart,
+    snapshots_forget_the_sequences_of_feeds,
+    a_change_of_nodes_leaves_a_gap_in_feeds,
+    what_a_failed_record_published_goes_out,
     snapshots_forget_where_consumers_are,
     every_member_of_a_consumer_is_active,
     acknowledgements_do_not_survive_a_snapshot,

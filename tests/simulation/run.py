@@ -16,6 +16,7 @@ from tests.simulation import rot
 from tests.simulation.app_service import check_outputs
 from tests.simulation.consumers import find_unfinished
 from tests.simulation.faults import FaultSchedule
+from tests.simulation.feeds import find_unread
 from tests.simulation.history import Violation
 from tests.simulation.minority import FaultyMinority
 from tests.simulation.options import Options, draw
@@ -161,6 +162,7 @@ def recover(world: World) -> None:
         raise Violation(f"timers or messages are left over: {world.pending_work()}: {world.describe()}")
     finish_applications(world)
     finish_consumers(world)
+    finish_readers(world)
     notice_differences(world)
     executed = [node.executed_position for node in world.members()]
     if min(executed) < world.executed.end_position:
@@ -187,6 +189,13 @@ def finish_consumers(world: World) -> None:
     """Each request that was executed has its effect, once where the sink stores positions."""
     if world.consumers and not world.run(RECOVERY_NS_MAX, lambda: not find_unfinished(world.consumers)):
         why = find_unfinished(world.consumers)
+        raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
+
+
+def finish_readers(world: World) -> None:
+    """Every reader of a feed has everything that was published."""
+    if world.readers and not world.run(RECOVERY_NS_MAX, lambda: not find_unread(world.readers)):
+        why = find_unread(world.readers)
         raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
 
 

@@ -17,6 +17,7 @@ from tests.simulation.questions import Answer, decode_question
 
 SNAPSHOT_PADDING_BYTES_MAX = 200_000
 DIGESTS_KEPT = 256
+FEED_TOPIC = "records"
 
 
 class Observer(Protocol):
@@ -67,6 +68,11 @@ def digest_of(data: bytes) -> str:
     return blake2b(data, digest_size=8).hexdigest()
 
 
+def feed_payload(position: int, digest: str) -> bytes:
+    """What is published for a record; some of it in several fragments."""
+    return digest.encode() + bytes(position // 32 % 97 * 40)
+
+
 @lru_cache(DIGESTS_KEPT)
 def chain(digest: str, record: str, outcome: bytes) -> str:
     """The state hash after one more record. Every member computes the same, so it is kept for a while."""
@@ -83,6 +89,8 @@ class RegisterService(ClusteredService):
         self.state = State()
         self._observer = observer
         self._padding = snapshot_padding_bytes
+        self.publishes = False
+        """Whether every record is published to FEED_TOPIC."""
         self.fails_next = False
         """Makes the service raise, at its next record, an error that no other member has."""
         self._cluster: Cluster | None = None
@@ -108,6 +116,8 @@ class RegisterService(ClusteredService):
     def _done(self, position: int, text: str, wrong: str = "", outcome: bytes = b"") -> None:
         text += f" version={self.version}" if self.version > 1 else ""
         digest = self.state.digest = chain(self.state.digest, f"{position} {text} {wrong}", outcome)
+        if self.publishes:
+            self.cluster.publish(FEED_TOPIC, feed_payload(position, digest))
         self._observer.on_executed(self.member_id, position, digest, text, wrong)
 
     def on_session_open(self, session: Any, timestamp: int) -> None:
@@ -181,6 +191,8 @@ class RegisterService(ClusteredService):
         if request.kind is Kind.POISON or self.fails_next:
             self.state.registers[0] = self.state.messages_received = request.number
             self.state.digest = "half done"
+            if self.publishes:
+                self.cluster.publish(FEED_TOPIC, b"half done")
             is_own, self.fails_next = self.fails_next and request.kind is not Kind.POISON, False
             raise RuntimeError("of this member alone") if is_own else ValueError("poison")
 

@@ -80,6 +80,9 @@ SEEDS_NEEDED: dict[str, int] = {
     "snapshots_forget_where_consumers_are": 1,
     "every_member_of_a_consumer_is_active": 1,
     "acknowledgements_do_not_survive_a_snapshot": 1,
+    "snapshots_forget_the_sequences_of_feeds": 1,
+    "a_change_of_nodes_leaves_a_gap_in_feeds": 1,
+    "what_a_failed_record_published_goes_out": 1,
     "cluster_time_follows_the_wall_clock": 1,
     "successors_go_by_their_own_clocks": 2,
     "nobody_looks_at_the_room": 1,
@@ -125,6 +128,10 @@ CONSUMED = Options(
     padding_max=200, snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S,
     client_mean_ns=S, outage_mean_ns=300 * MS, session_timeout_ns=2 * S,
 )  # fmt: skip
+PUBLISHED = Options(
+    duration_ns=4 * S, feed_readers=2, reader_mean_ns=300 * MS, operation_mean_ns=4 * MS, padding_max=200,
+    snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S, outage_mean_ns=300 * MS,
+)  # fmt: skip
 TIMED = Options(
     duration_ns=6 * S, clock_mean_ns=S // 2, kill_mean_ns=S, transfer_mean_ns=S, outage_mean_ns=300 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
@@ -138,6 +145,11 @@ FULL = Options(
     disk_high=600 * 1024, kill_mean_ns=2 * S, outage_mean_ns=300 * MS,
 )  # fmt: skip
 OPTIONS = {
+    "snapshots_forget_the_sequences_of_feeds": PUBLISHED,
+    "a_change_of_nodes_leaves_a_gap_in_feeds": PUBLISHED,
+    "what_a_failed_record_published_goes_out": replace(
+        PUBLISHED, on_error="restore", poison_chance=0.01, own_error_mean_ns=S // 2
+    ),
     "snapshots_forget_where_consumers_are": CONSUMED,
     "every_member_of_a_consumer_is_active": CONSUMED,
     "acknowledgements_do_not_survive_a_snapshot": CONSUMED,

@@ -10,6 +10,7 @@ from runtime.random import RandomSource
 from tests.simulation.applications import SimulatedApplication
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.consumers import SimulatedConsumer, make_consumers
+from tests.simulation.feeds import SimulatedReader
 from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
 from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, all_invariants
 from tests.simulation.network import Faults, SimulatedNetwork
@@ -21,6 +22,7 @@ from tests.simulation.trace import Trace
 
 MS = 1_000_000
 CHECKPOINT_INTERVAL_NS = 200 * MS
+Participant = SimulatedNode | SimulatedClient | SimulatedApplication | SimulatedConsumer | SimulatedReader
 
 
 class World(Timeline):
@@ -57,6 +59,7 @@ class World(Timeline):
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.applications = [SimulatedApplication(self, index) for index in range(options.applications)]
         self.consumers = make_consumers(self)
+        self.readers = [SimulatedReader(self, index) for index in range(options.feed_readers)]
         self.invariants: list[Invariant] = all_invariants(self)
         self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
         self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]
@@ -189,11 +192,13 @@ class World(Timeline):
             application.boot()
         for consumer in self.consumers:
             consumer.boot()
+        for reader in self.readers:
+            reader.boot()
 
     @property
-    def participants(self) -> list[SimulatedNode | SimulatedClient | SimulatedApplication | SimulatedConsumer]:
-        """All members, clients, instances of applications, and members of consumers."""
-        return [*self.nodes, *self.clients, *self.applications, *self.consumers]
+    def participants(self) -> list[Participant]:
+        """All members, clients, instances of applications, members of consumers, and readers of feeds."""
+        return [*self.nodes, *self.clients, *self.applications, *self.consumers, *self.readers]
 
     def quorum(self) -> int:
         """Of the voters of the beginning: damage and changes of the members do not come together."""

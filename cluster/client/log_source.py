@@ -1,4 +1,4 @@
-"""One node as the source of a log reader: a session with its archive, and a replay of its log.
+"""One node as the source of a log reader: a session with its archive, and a replay of its log, or of a topic.
 
 A backup has a node's snapshots replayed in the same way, and records what comes instead of polling it."""
 
@@ -15,7 +15,7 @@ from archive.client.session import ArchiveSession, Reply
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
 from archive.control.driver_requests import DriverRequest, DriverRequests
-from cluster.wire.streams import LOG_STREAM_ID
+from cluster.wire.streams import LOG_STREAM_ID, feed_alias
 from runtime.errors import ArchiveError, OrdoError
 from transport.client import TransportClient
 from transport.image import Header, Image
@@ -54,14 +54,17 @@ class LogSource:
         *,
         recording_id: int | None = None,
         stream_id: int | None = REPLAY_STREAM_ID,
+        topic: str | None = None,
     ) -> None:
-        """`recording_id`: another recording than the log. `stream_id`: the stream that the replay comes in; None: that
-        of the recording, for who records it again. Raises TransportError, ChannelError.
+        """`recording_id`: another recording than the log; `topic`: that of a topic of the feeds. `stream_id`: that of
+        the replay; None: that of the recording, for who records it again. Raises TransportError, ChannelError.
         """
         self.address = settings.control_channel
         self.state = SourceState.CONNECTING
         self.reason = ""
         self.is_too_old = False
+        self.has_nothing = False
+        """The node has no such recording, or none yet."""
         self.is_between_frames = True
         """False when no frame begins at the position that was asked for."""
         self.descriptor: RecordingDescriptor | None = None
@@ -75,6 +78,7 @@ class LogSource:
         self._session = ArchiveSession(client, settings, now_ns)
         self._length: int | None = None
         self._stream_id = stream_id
+        self._topic = topic
         self._recording_id = -1 if recording_id is None else recording_id
         self._reply: Reply | None = None
         self._on_reply: Callable[[Reply], None] = lambda _: None
@@ -105,9 +109,7 @@ class LogSource:
             self._end(str(self._session.error))
         elif self.state is SourceState.CONNECTING and self._session.is_connected:
             self.state = SourceState.FINDING
-            is_log = self._recording_id == -1
-            found = calls.list_recordings(0, None, None, LOG_STREAM_ID) if is_log else self._find_recording()
-            self._ask(found, self._on_recordings)
+            self._ask(self._find_recording(), self._on_recordings)
         elif self._reply is not None and self._reply.is_done:
             reply, self._reply = self._reply, None
             self._on_reply(reply)
@@ -127,14 +129,23 @@ class LogSource:
             self._end(str(error))
 
     def _find_recording(self) -> Call[Any]:
-        return calls.list_recordings(self._recording_id, 1, None, None)
+        if self._topic is not None:
+            return calls.list_recordings(0, None, None, None)
+        is_log = self._recording_id == -1
+        return calls.list_recordings(0, None, None, LOG_STREAM_ID) if is_log else self._find_one(self._recording_id)
+
+    def _find_one(self, recording_id: int) -> Call[Any]:
+        return calls.list_recordings(recording_id, 1, None, None)
 
     def _on_recordings(self, reply: Reply) -> None:
-        """The log is the newest recording of its stream."""
-        if reply.error is not None or not reply.items:
-            self._end(str(reply.error or "has no log yet"))
+        """The log, or a topic, is the newest recording of its stream."""
+        items = [one for one in reply.items if self._topic is None or self._is_topic(one)]
+        if reply.error is not None or not items:
+            what = "log" if self._topic is None else f"topic {self._topic}"
+            self.has_nothing = reply.error is None
+            self._end(str(reply.error or f"has no {what} yet"))
             return
-        newest = calls.descriptor_of(reply.items[-1])
+        newest = calls.descriptor_of(items[-1])
         if self._recording_id not in (-1, newest.recording_id):
             self._end(f"has no recording {self._recording_id} any more")
             return
@@ -144,6 +155,10 @@ class LogSource:
         self._recording_id, self.start_position = newest.recording_id, newest.start_position
         self.state = SourceState.MEASURING
         self._ask(calls.max_recorded_position(self._recording_id), self._on_measured)
+
+    def _is_topic(self, item: Any) -> bool:
+        channel = ChannelUri.parse(calls.descriptor_of(item).original_channel)
+        return self._topic is not None and channel.get("alias") == feed_alias(self._topic)
 
     def _on_measured(self, reply: Reply) -> None:
         if reply.error is not None:

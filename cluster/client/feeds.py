@@ -1,0 +1,270 @@
+"""What a service publishes to topics, from whichever node can give it (docs/CLIENT.md, Feeds).
+
+with FeedReader(["10.0.0.1:9014", "10.0.0.2:9014", "10.0.0.3:9014"], "trades", from_position=0) as feed:
+    for message in feed:
+        print(message.sequence, message.position, message.payload)
+
+All nodes record a topic alike, so a position in its stream means the same on each of them, and a reader that changes
+nodes goes on where it was. Sequence numbers prove it: one that is not the next is an error.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from archive.client.settings import ArchiveClientSettings
+from cluster.client.log_source import LogSource
+from cluster.client.recording_follower import RecordingFollower
+from cluster.wire import ordo_codecs
+from cluster.wire.codecs import HEADER_LENGTH_BYTES
+from runtime.closing import Closing
+from runtime.errors import ArchiveError, ClusterError, ConfigurationError, DecodeError
+from service_api.feeds import TOPIC_LENGTH_MAX, is_topic
+from transport.client import TransportClient
+from transport.client_transport import ClientTransport
+from transport.secure.settings import Encryption
+
+PARK_NS = 1_000_000
+FRAGMENTS_PER_POLL = 256
+INVALID_POSITION = 16
+_MESSAGE = struct.Struct("<HHHHqqqqi")
+FeedStart = int | Literal["live", "oldest"]
+
+
+class FeedMessage(NamedTuple):
+    """One message of a topic."""
+
+    topic: str
+    sequence: int
+    """Counts the messages of the topic from 1 on."""
+    position: int
+    """The log position after the record that it was published for."""
+    message_index: int
+    """Among what was published for the record, in any topic, from 0 on."""
+    timestamp: int
+    """Cluster time of the record."""
+    payload: bytes
+
+
+def decode_message(topic: str, record: bytes) -> tuple[FeedMessage, int]:
+    """A message, and the log position of the one before it in the topic; 0: there is none. Raises DecodeError."""
+    if len(record) < _MESSAGE.size:
+        raise DecodeError(f"feed {topic}: a message of {len(record)} bytes, at least {_MESSAGE.size} are needed")
+    block_length, template_id, schema_id, _, sequence, position, previous, timestamp, index = _MESSAGE.unpack_from(
+        record
+    )
+    start = HEADER_LENGTH_BYTES + block_length
+    is_known = (template_id, schema_id) == (ordo_codecs.FEED_MESSAGE.template_id, ordo_codecs.SCHEMA_ID)
+    if not is_known or start < _MESSAGE.size or start > len(record):
+        raise DecodeError(f"feed {topic}: {template_id=} {schema_id=} {block_length=} is no message of a feed")
+    return FeedMessage(topic, sequence, position, index, timestamp, record[start:]), previous
+
+
+class FeedFollower(RecordingFollower):
+    """Follows one topic. Never waits: `work` and `poll_messages` every duty cycle.
+
+    It begins with what is published from now on ("live"), with the oldest message that is left ("oldest"), with the
+    first one behind a position of the log, or with a sequence number (`from_sequence`).
+    """
+
+    def __init__(
+        self,
+        client: TransportClient,
+        nodes: Sequence[ArchiveClientSettings],
+        topic: str,
+        from_position: FeedStart,
+        from_sequence: int | None,
+        silence_s: float,
+    ) -> None:
+        is_live = from_position == "live" and from_sequence is None
+        super().__init__(client, nodes, None, silence_s, is_from_start=not is_live, topic=topic)
+        self.topic = topic
+        self.next_sequence = from_sequence
+        """Of the message to be handed out next; None: any."""
+        self._from_position = from_position if isinstance(from_position, int) and from_sequence is None else None
+        self._starts: dict[str, int] = {}
+        self._without: set[str] = set()
+        self._has_begun = False
+
+    def _choose_position(self, source: LogSource) -> int | None:
+        """The topic's first message, if it is there; else the node is sought that has most of it."""
+        if not self._is_from_start:
+            return source.end_position
+        self._starts[source.address] = source.start_position
+        if source.start_position > 0 and self._next_node < len(self._nodes):
+            return None
+        return min(self._starts.values())
+
+    def _note_end(self, source: LogSource) -> None:
+        """A topic that no node has yet begins later than this reader: all of it is to be handed out."""
+        super()._note_end(source)
+        if source.has_nothing and self.position is None:
+            self._without.add(source.address)
+            self._is_from_start = self._is_from_start or len(self._without) == len(self._nodes)
+
+    def poll_messages(self, handler: Callable[[FeedMessage], object], limit: int) -> int:
+        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many.
+
+        Raises ArchiveError when what is wanted was deleted, ClusterError when a message is missing.
+        """
+        if self.oldest_position is not None:
+            raise ArchiveError(
+                f"feed {self.topic}: what comes next, from sequence {self.next_sequence} on, was deleted at all nodes:"
+                ' begin anew, with "oldest" or "live"',
+                code=INVALID_POSITION,
+            )
+
+        def on_record(_: int, record: bytes) -> None:
+            message, previous = decode_message(self.topic, record)
+            if self._admits(message, previous):
+                self._has_begun = True
+                self.next_sequence = message.sequence + 1
+                handler(message)
+
+        return self.poll_records(on_record, limit)
+
+    def _admits(self, message: FeedMessage, previous: int) -> bool:
+        """Whether a message is wanted. What must not be missing, and is, is an error."""
+        if self._from_position is not None:
+            if message.position <= self._from_position:
+                return False
+            if previous > self._from_position:
+                raise ArchiveError(
+                    f"feed {self.topic}: messages behind position={self._from_position} of the log were deleted at all "
+                    f"nodes that could be reached; the oldest that is left has sequence {message.sequence} and "
+                    f"position={message.position}",
+                    code=INVALID_POSITION,
+                )
+            self._from_position = None
+        if self.next_sequence is None or message.sequence == self.next_sequence:
+            return True
+        if message.sequence < self.next_sequence and not self._has_begun:
+            return False
+        raise ClusterError(
+            f"feed {self.topic}: sequence {message.sequence} came where {self.next_sequence} was expected: that was"
+            " deleted at all nodes that could be reached"
+        )
+
+
+class FeedReader(Closing):
+    """Reads one topic in order, each message once, from the node that can give it. Belongs to one thread.
+
+    `addresses`: the archive endpoints of the members, the preferred one first. `from_position`: "live" for what is
+    published from now on; a position of the log, 0 or that of a message, for what was published behind it; "oldest" for
+    what is left, whatever was deleted.
+    `from_sequence`: the number of the first message, instead: to go on after `message.sequence`, give the next one.
+
+    A reader that is slow holds up nobody but itself: it reads from the disk of its node.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        topic: str,
+        *,
+        from_position: FeedStart = "live",
+        from_sequence: int | None = None,
+        aeron_dir: str | None = None,
+        silence_s: float = 2.0,
+        message_timeout_s: float = 5.0,
+        key_file: str = "",
+        trusted_file: str = "",
+    ) -> None:
+        """`silence_s`: after so long without a message the other nodes are asked whether they have more.
+
+        Raises ConfigurationError, TransportError; nodes are looked for later, in `poll`.
+        """
+        _check(addresses, topic, from_position, from_sequence)
+        settings = [
+            ArchiveClientSettings.at(address, message_timeout_s=message_timeout_s, name="feed-reader")
+            for address in addresses
+        ]
+        self._transport = (
+            ClientTransport.connect(aeron_dir, "feed-reader")
+            if aeron_dir
+            else ClientTransport.embedded("feed-reader", encryption=Encryption.chosen(key_file, trusted_file))
+        )
+        self._follower = FeedFollower(self._transport.client, settings, topic, from_position, from_sequence, silence_s)
+
+    @property
+    def topic(self) -> str:
+        return self._follower.topic
+
+    @property
+    def next_sequence(self) -> int | None:
+        """The number of the message to be handed out next; None: whichever comes first."""
+        return self._follower.next_sequence
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a node was found that sends the topic: what is published from then on is handed out."""
+        return self._follower.source_address is not None
+
+    @property
+    def source(self) -> str | None:
+        """The channel of the node that is read from, None while one is looked for."""
+        return self._follower.source_address
+
+    @property
+    def problem(self) -> str:
+        """Why the reader left the last node."""
+        return self._follower.problem
+
+    @property
+    def descriptor(self) -> int | None:
+        """Readable when `poll` would find something; None with the driver of another process."""
+        return self._transport.descriptor
+
+    def poll(self, handler: Callable[[FeedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
+        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many. Does not wait.
+
+        What the handler raises is raised here; the message counts as handed out. Raises ArchiveError when no node has
+        what is wanted any more, ClusterError when a message is missing.
+        """
+        self._follower.work(self._transport.drive())
+        return self._follower.poll_messages(handler, limit)
+
+    def messages(self, *, timeout_s: float | None = None) -> Iterator[FeedMessage]:
+        """Messages as they come, for ever, or until none has come for `timeout_s`."""
+        found: list[FeedMessage] = []
+        silent_since_ns = self._transport.clock.now()
+        while True:
+            if self.poll(found.append):
+                silent_since_ns = self._transport.clock.now()
+            yield from found
+            if not found:
+                if timeout_s is not None and self._transport.clock.now() - silent_since_ns > timeout_s * 1e9:
+                    return
+                self._transport.park(PARK_NS)
+            found.clear()
+
+    def keep_alive(self) -> None:
+        """Tells the node that this reader is still there, while `poll` is not called. Hands out nothing."""
+        self._follower.work(self._transport.drive())
+
+    def __iter__(self) -> Iterator[FeedMessage]:
+        return self.messages()
+
+    def close(self) -> None:
+        """Ends the subscription. Idempotent."""
+        self._follower.close()
+        self._transport.close()
+
+
+def _check(addresses: Sequence[str], topic: str, from_position: object, from_sequence: int | None) -> None:
+    if not addresses:
+        raise ConfigurationError("addresses: give the archive endpoint of at least one member")
+    if not is_topic(topic):
+        raise ConfigurationError(
+            f"topic {topic!r}: must have 1 to {TOPIC_LENGTH_MAX} letters, digits, '.', '_' or '-', and begin with a "
+            "letter or a digit"
+        )
+    if from_position not in ("live", "oldest") and (not isinstance(from_position, int) or from_position < 0):
+        allowed = '"live", "oldest", 0, or the position of a message'
+        raise ConfigurationError(f"from_position={from_position!r}: must be {allowed}")
+    if from_sequence is not None and from_sequence < 1:
+        raise ConfigurationError(f"from_sequence={from_sequence}: messages are numbered from 1 on")
+    if from_sequence is not None and from_position != "live":
+        raise ConfigurationError("from_position and from_sequence: give one of both")

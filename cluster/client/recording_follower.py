@@ -1,0 +1,184 @@
+"""Follows what all nodes record alike, without a gap and without a repeat: the committed log, or a topic of the feeds.
+
+The clock is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from archive.client.settings import ArchiveClientSettings
+from cluster.client.log_source import REPLAY_STREAM_ID, LogSource, SourceState
+from runtime.errors import OrdoError
+from transport.client import TransportClient
+
+SECOND_NS = 1_000_000_000
+RETRY_INTERVAL_NS = 100_000_000
+
+
+class RecordingFollower:
+    """At most two nodes at a time: the one that is read, and one that is asked whether it has more.
+
+    `position` is where the next entry begins. It moves with each record, before the record is handed out, and by
+    nothing else; every source is begun there, and what ends at or below it is not handed out again. So a change of
+    nodes neither skips nor repeats.
+    """
+
+    def __init__(
+        self,
+        client: TransportClient,
+        nodes: Sequence[ArchiveClientSettings],
+        position: int | None,
+        silence_s: float,
+        *,
+        is_from_start: bool = False,
+        stream_id: int | None = REPLAY_STREAM_ID,
+        topic: str | None = None,
+    ) -> None:
+        """`position` None begins with what is committed when the first node is reached; `is_from_start`: where that
+        node's log begins. `stream_id`, `topic`: as LogSource has it."""
+        self.position = position
+        self.problem = ""
+        self.oldest_position: int | None = None
+        """Where the log begins now, when `position` is below that at every node."""
+        self._is_from_start = is_from_start
+        self._stream_id = stream_id
+        self._topic = topic
+        self._client = client
+        self._nodes = list(nodes)
+        self._silence_ns = round(silence_s * SECOND_NS)
+        self._next_node = 0
+        self._retry_ns = 0
+        self._last_progress_ns: int | None = None
+        self._source: LogSource | None = None
+        self._probe: LogSource | None = None
+        self._probed_at: int | None = None
+        self._closing: list[LogSource] = []
+        self._too_old: dict[str, int] = {}
+
+    @property
+    def source(self) -> LogSource | None:
+        """The node that is read, for who records its replay instead of polling."""
+        return self._source
+
+    def advance(self, position: int) -> None:
+        """Everything up to `position` was taken from the source by who records it."""
+        self.position = position
+        self._last_progress_ns = None
+        self._too_old.clear()
+
+    @property
+    def source_address(self) -> str | None:
+        is_reading = self._source is not None and self._source.state is SourceState.REPLAYING
+        return self._source.address if is_reading and self._source is not None else None
+
+    def work(self, now_ns: int) -> int:
+        """One duty cycle: finds, leaves and changes nodes. The count of things done."""
+        if self._last_progress_ns is None:
+            self._last_progress_ns = now_ns
+        work_count = sum(source.work(now_ns) for source in self._closing)
+        self._closing = [source for source in self._closing if source.is_pending]
+        if self._source is None and now_ns >= self._retry_ns:
+            self._source = self._open_next(now_ns)
+        if self._source is not None:
+            work_count += self._source.work(now_ns)
+            self._attend_source(now_ns)
+        if self._probe is not None:
+            work_count += self._probe.work(now_ns)
+            self._attend_probe()
+        elif self._source is not None and now_ns - self._last_progress_ns >= self._silence_ns:
+            self._last_progress_ns = now_ns
+            self._probed_at = self.position
+            self._probe = self._open_next(now_ns)
+        return work_count
+
+    def _open_next(self, now_ns: int) -> LogSource | None:
+        """A source at the next node in turn, other than the one that is read where there is another."""
+        for _ in range(len(self._nodes)):
+            settings = self._nodes[self._next_node % len(self._nodes)]
+            self._next_node += 1
+            if self._source is None or settings.control_channel != self._source.address:
+                break
+        else:
+            return None
+        try:
+            return LogSource(self._client, settings, now_ns, stream_id=self._stream_id, topic=self._topic)
+        except OrdoError as error:
+            self.problem = str(error)
+            self._retry_ns = now_ns + RETRY_INTERVAL_NS
+            return None
+
+    def _attend_source(self, now_ns: int) -> None:
+        source = self._source
+        assert source is not None
+        if source.state is SourceState.READY:
+            if self.position is None:
+                self.position = self._choose_position(source)
+            if self.position is None:
+                source.end("another node may have more")
+            else:
+                source.begin(self.position)
+        if source.is_ended:
+            self.problem = f"{source.address}: {source.reason}"
+            self._note_end(source)
+            self._drop(source)
+            self._source, self._probe = self._probe, None
+            self._retry_ns = now_ns + RETRY_INTERVAL_NS
+            self._last_progress_ns = now_ns
+
+    def _choose_position(self, source: LogSource) -> int | None:
+        """Where to begin, now that the first node was reached; None: another one is to be asked, too."""
+        return source.start_position if self._is_from_start else source.end_position
+
+    def _note_end(self, source: LogSource) -> None:
+        """Only when every node has lost the position is it lost."""
+        if not source.is_too_old:
+            return
+        self._too_old[source.address] = source.start_position
+        if len(self._too_old) == len({settings.control_channel for settings in self._nodes}):
+            self.oldest_position = min(self._too_old.values())
+
+    def _attend_probe(self) -> None:
+        """Changes to the other node when it has more, and nothing has come since it was asked."""
+        probe, source = self._probe, self._source
+        if probe is None or source is None:
+            return
+        if probe.is_ended:
+            self._drop(probe)
+            self._probe = None
+        elif probe.state is SourceState.READY:
+            self._probe = None
+            is_still = self.position is None or self.position == self._probed_at
+            if is_still and (self.position is None or probe.end_position > self.position >= probe.start_position):
+                self.problem = f"{source.address}: stands still at position={self.position}"
+                self._drop(source)
+                self._source = probe
+            else:
+                self._drop(probe)
+
+    def _drop(self, source: LogSource) -> None:
+        source.close()
+        self._closing.append(source)
+
+    def poll_records(self, handler: Callable[[int, bytes], object], limit: int) -> int:
+        """Calls `handler(position, record)` for what has come, at most `limit` fragments; returns how many."""
+        if self._source is None:
+            return 0
+
+        def on_record(position: int, record: bytes) -> None:
+            if self.position is not None and position <= self.position:
+                return
+            self.position = position
+            handler(position, record)
+
+        before = self.position
+        count = self._source.poll(on_record, limit)
+        if self.position is not None and self.position != before:
+            self.advance(self.position)
+        return count
+
+    def close(self) -> None:
+        """Gives up both sources. Idempotent."""
+        for source in (self._source, self._probe):
+            if source is not None:
+                source.close()
+        self._source = self._probe = None

@@ -1,0 +1,157 @@
+"""Feeds of real processes: each message once and in order, while the nodes that give them are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.client.client import ArchiveClient
+from cluster.client import AsyncClusterClient, ClusterClient
+from cluster.client.endpoints import archive_endpoint
+from cluster.client.feeds import FeedMessage, FeedReader
+from cluster.wire.streams import is_feed
+from deploy.launcher import LocalCluster
+from runtime.errors import ArchiveError
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+SERVICE = "tests.cluster.integration.feed_service:Publisher"
+MODES = ("process", "inline")
+
+
+@pytest.fixture(params=MODES)
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalCluster]:
+    with LocalCluster(SERVICE, root=tmp_path, service_mode=request.param) as cluster:
+        cluster.await_leader(60)
+        yield cluster
+
+
+def archives(cluster: LocalCluster) -> list[str]:
+    return [archive_endpoint(one) for one in cluster.ingress_endpoints.values()]
+
+
+def read(reader: FeedReader, found: list[FeedMessage], count: int, timeout_s: float = 30) -> None:
+    """Reads until so many messages were found."""
+    deadline_s = time.monotonic() + timeout_s
+    while len(found) < count and time.monotonic() < deadline_s:
+        reader.poll(found.append)
+    assert len(found) >= count, f"{len(found)} of {count}: {reader.problem}"
+
+
+def check_whole(found: list[FeedMessage]) -> None:
+    """Nothing is missing, nothing comes twice, and the service counted as it numbered."""
+    assert [one.sequence for one in found] == list(range(1, len(found) + 1))
+    assert [int(one.payload.partition(b":")[0]) for one in found] == [one.sequence for one in found]
+    assert sorted(found, key=lambda one: one.position) == found
+
+
+def test_a_feed_goes_on_through_changes_of_nodes(cluster: LocalCluster) -> None:
+    found: list[FeedMessage] = []
+    with (
+        ClusterClient(cluster.ingress_endpoints) as client,
+        FeedReader(archives(cluster), "trades", from_position=0, silence_s=0.5) as reader,
+    ):
+        sent = 0
+        for round_number in range(3):
+            for _ in range(100):
+                sent += 1
+                answer = client.request(b"x" * (sent * 31 % 3000), timeout_s=30)
+                assert answer.payload == b"%d" % sent
+            read(reader, found, sent)
+            assert found[-1].position == answer.log_position
+            if round_number == 2:
+                break
+            source = reader.source or ""
+            (serving,) = [one for one, at in enumerate(archives(cluster)) if source.endswith(at)]
+            cluster.kill(serving)
+            cluster.await_leader(60)
+            cluster.restart(serving)
+        assert len(found) == sent
+        check_whole(found)
+        books: list[FeedMessage] = []
+        with FeedReader(archives(cluster), "books", from_position=found[149].position) as late:
+            read(late, books, 50)
+        assert [int(one.payload) for one in books] == list(range(153, 301, 3))
+        assert books[0].sequence == 51 and books[0].message_index == 1
+        with client.subscribe("trades", from_sequence=200) as late:
+            again: list[FeedMessage] = []
+            read(late, again, 101)
+        assert again == found[199:]
+
+
+def test_asyncio_reads_what_is_published_from_now_on(tmp_path: Path) -> None:
+    async def run(endpoints: dict[int, str]) -> list[FeedMessage]:
+        async with AsyncClusterClient(endpoints) as client:
+            await client.request(b"before")
+            async with client.subscribe("trades") as feed:
+                taking = asyncio.ensure_future(anext(feed))
+                while not feed.is_reading:
+                    await asyncio.sleep(0.01)
+                await client.request(b"one")
+                await client.request(b"two")
+                return [await taking, await anext(feed)]
+
+    with LocalCluster(SERVICE, root=tmp_path, member_count=1) as cluster:
+        cluster.await_leader(60)
+        found = asyncio.run(run(cluster.ingress_endpoints))
+    assert [one.payload for one in found] == [b"2:one", b"3:two"]
+    assert [one.sequence for one in found] == [2, 3]
+
+
+def test_a_snapshot_and_the_retention_of_the_log_hold_for_feeds(tmp_path: Path) -> None:
+    """A cluster that forgets its log forgets the feed of it, and goes on with the next number after a restart."""
+    options = {"log_term_length": "64k", "segment_length": "256k"}
+    tables: dict[str, Any] = {
+        "snapshot": {"every_bytes": 300_000, "keep": 1},
+        "retention": {"bytes": 0, "patience_seconds": 1},
+    }
+    with LocalCluster(SERVICE, root=tmp_path, member_count=1, cluster=options, tables=tables) as cluster:
+        cluster.await_leader(60)
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            sent = 0
+            deadline_s = time.monotonic() + 60
+            while not is_forgotten(cluster) and time.monotonic() < deadline_s:
+                client.request_many([b"x" * 2000] * 20, timeout_s=30)
+                sent += 20
+            with pytest.raises(ArchiveError, match="were deleted at all nodes"):
+                next(iter(client.subscribe("trades", from_position=0)))
+            with client.subscribe("trades", from_position="oldest") as feed:
+                found: list[FeedMessage] = []
+                read(feed, found, 1)
+                read(feed, found, sent - found[0].sequence + 1)
+            assert found[0].sequence > 1
+            cluster.kill(0)
+            cluster.restart(0)
+            cluster.await_leader(60)
+            client.request(b"y", timeout_s=30)
+            with client.subscribe("trades", from_sequence=found[-1].sequence) as feed:
+                again: list[FeedMessage] = []
+                read(feed, again, 2)
+            assert again[0] == found[-1]
+            assert again[1].sequence == sent + 1 and again[1].payload == b"%d:y" % (sent + 1)
+
+
+def is_forgotten(cluster: LocalCluster) -> bool:
+    """Whether the first message of the feed is gone."""
+    with ArchiveClient.connect(archives(cluster)[0]) as archive:
+        feeds = [one for one in archive.list_recordings() if is_feed(one.original_channel)]
+        return any(one.start_position > 0 for one in feeds)
+
+
+def test_a_reader_too_many_is_told_so(tmp_path: Path) -> None:
+    with LocalCluster(SERVICE, root=tmp_path, member_count=1, node={"max_subscribers": 1}) as cluster:
+        cluster.await_leader(60)
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            client.request(b"one")
+            with client.subscribe("trades", from_position=0) as first, client.subscribe("trades") as second:
+                found: list[FeedMessage] = []
+                read(first, found, 1)
+                deadline_s = time.monotonic() + 20
+                while "max_subscribers" not in second.problem and time.monotonic() < deadline_s:
+                    second.poll(found.append)
+                    first.keep_alive()
+                assert "feeds have 1 readers at this node, as many as max_subscribers lets" in second.problem

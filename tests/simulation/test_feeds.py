@@ -1,0 +1,27 @@
+"""Feeds beside simulated clusters: each message once and in order, whoever is killed, stopped or cut off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.run import run_seed
+from tests.simulation.test_planted import PUBLISHED
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.mark.parametrize("on_error", ["stop", "restore"])
+def test_every_reader_has_everything_once(on_error: str) -> None:
+    options = replace(PUBLISHED, on_error=on_error, poison_chance=0.005 if on_error == "restore" else 0.0)
+    for seed in range(1, 6):
+        outcome = run_seed(seed, replace(options))
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+        assert outcome.faults["reader kill"] > 0
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    first, second = (run_seed(4, replace(PUBLISHED)) for _ in range(2))
+    assert first.violation is None
+    assert first.digest == second.digest
