@@ -18,7 +18,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench budget bench-transport bench-attacks sim test-soak test-faults test-sessions test-debug sanitized fuzz test-asan \
-	bench-pipeline debug clean docs coverage test-python test-wheel test-arm64 test-docker
+	bench-readers bench-pipeline debug clean docs coverage test-python test-wheel test-arm64 test-docker
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,6 +130,9 @@ bench-transport: build ## measure streams beside Aeron's Java driver in one run,
 
 bench-attacks: build ## measure what a flood of datagrams costs a cluster; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.attacks $(if $(JSON),--json $(JSON))
+
+bench-readers: build ## measure readers of the log, one that catches up, and an application; JSON=file keeps the figures
+	$(BIN)/python -m benchmarks.readers $(if $(JSON),--json $(JSON))
 
 bench-pipeline: build .venv/.all ## measure the data pipeline
 	$(BIN)/python -m benchmarks.pipeline $(if $(JSON),--json $(JSON))

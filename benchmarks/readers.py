@@ -1,0 +1,278 @@
+"""What programs outside cost a cluster, and how fast they are: readers of its log, and an application.
+
+    python -m benchmarks.readers [--readers 20] [--seconds 10] [--catch-up-mb 512] [--json out.json]
+
+Three nodes and all their clients on this machine, so readers also take processor time from the cluster, which those
+elsewhere would not.
+
+`readers`: echoes a second (as many on the way as fit a window) and round trips (one on the way), without readers, then
+with so many that follow the log live, in turn over the three nodes; and how far the last of them was behind its end
+when the load ended.
+`catch_up`: one reader begins at the log's start: frames as they are (`RangeReader`), and entries one by one
+(`LogReader`).
+`application`: client, cluster, application, log, client, beside a service inside that answers the same; both with the
+Python client, one message on the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from hdrh.histogram import HdrHistogram
+
+from cluster.client import ClusterClient
+from deploy.launcher import LocalCluster
+from ordo.bench.latency import new_histogram, percentiles_us, record
+from ordo.bench.machine import describe_machine
+from ordo.bench.native_load import NativeLoad
+from sequencer.entries import EntryKind, LogEntry
+from sequencer.ranges import RangeReader, survey
+from sequencer.reader import LogReader
+
+ECHO = "ordo.bench.echo:Echo"
+ORDERING = "sequencer.ordering:Ordering"
+SIZE_BYTES = 32
+CATCH_UP_SIZE_BYTES = 1024
+WINDOW = 512
+CHUNK = 5_000
+READERS_PER_PROCESS = 5
+WARM_UP = 50
+ANSWER_TIMEOUT_S = 20.0
+Figures = dict[str, object]
+
+
+def addresses_of(cluster: LocalCluster) -> list[str]:
+    """The archive endpoints of the members."""
+    found = []
+    for endpoint in cluster.ingress_endpoints.values():
+        host, _, port = endpoint.rpartition(":")
+        found.append(f"{host}:{int(port) + 4}")
+    return found
+
+
+def start_cluster(service: str, readers: int) -> LocalCluster:
+    """Short terms: each reader takes three of them in the node's shared memory."""
+    return LocalCluster(service, cluster={"log_term_length": "4m"}, node={"max_replays": readers + 4})
+
+
+# Readers
+
+
+def follow(addresses: list[str], first: int, count: int) -> None:
+    """Follows the log live with some readers; says where they are for every line on standard input, until its end."""
+    with ExitStack() as stack:
+        readers = []
+        for number in range(first, first + count):
+            turn = number % len(addresses)
+            readers.append(stack.enter_context(LogReader(addresses[turn:] + addresses[:turn], from_position="live")))
+        while True:
+            for reader in readers:
+                reader.poll(ignore)
+            if select.select([sys.stdin], [], [], 0)[0]:
+                if not sys.stdin.readline():
+                    return
+                print(json.dumps([reader.position if reader.source else None for reader in readers]), flush=True)
+
+
+def ignore(entry: LogEntry) -> None:
+    """Readers take entries and do nothing with them."""
+
+
+@contextmanager
+def followed(addresses: list[str], count: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """While so many readers follow."""
+    processes = []
+    try:
+        for first in range(0, count, READERS_PER_PROCESS):
+            command = [sys.executable, "-m", "benchmarks.readers", "--follow", ",".join(addresses)]
+            command += ["--first", str(first), "--readers", str(min(READERS_PER_PROCESS, count - first))]
+            processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        while None in find_positions(processes):
+            time.sleep(0.1)
+        yield processes
+    finally:
+        for process in processes:
+            process.communicate()
+
+
+def find_positions(processes: list[subprocess.Popen[str]]) -> list[int | None]:
+    """Where each reader is; None: it has no node yet."""
+    found: list[int | None] = []
+    for process in processes:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        assert process.stdout is not None
+        found += json.loads(process.stdout.readline())
+    return found
+
+
+def echoes_per_s(load: NativeLoad, seconds: float) -> float:
+    begin_s, done = time.monotonic(), 0
+    while time.monotonic() - begin_s < seconds:
+        load.pipelined(CHUNK, WINDOW)
+        done += CHUNK
+    return done / (time.monotonic() - begin_s)
+
+
+def measure_readers(count: int, seconds: float) -> Figures:
+    round_trips = max(200, round(seconds * 300))
+    with start_cluster(ECHO, count) as cluster, NativeLoad(cluster.ingress_endpoints, SIZE_BYTES) as load:
+        cluster.await_leader(60)
+        addresses = addresses_of(cluster)
+        echoes_per_s(load, 1.0)
+        alone = echoes_per_s(load, seconds)
+        alone_us = percentiles_us(load.round_trips(round_trips))
+        with followed(addresses, count) as processes:
+            beside = echoes_per_s(load, seconds)
+            positions = find_positions(processes)
+            end = survey(addresses).end_position
+            beside_us = percentiles_us(load.round_trips(round_trips))
+    return {
+        "readers": count,
+        "echoes_per_s": round(alone),
+        "echoes_per_s_with_readers": round(beside),
+        "throughput_lost_percent": round(100 * (1 - beside / alone), 1),
+        "round_trip_us": alone_us,
+        "round_trip_us_with_readers": beside_us,
+        "lag_bytes_max": max(end - (position or 0) for position in positions),
+    }
+
+
+# Catching up
+
+
+def measure_catch_up(megabytes: int) -> Figures:
+    with start_cluster(ECHO, 2) as cluster:
+        cluster.await_leader(60)
+        with NativeLoad(cluster.ingress_endpoints, CATCH_UP_SIZE_BYTES) as load:
+            wanted = (megabytes << 20) // CATCH_UP_SIZE_BYTES
+            for _ in range(0, wanted, CHUNK):
+                load.pipelined(min(CHUNK, wanted), WINDOW)
+        addresses = addresses_of(cluster)
+        end = survey(addresses).end_position
+        begin_s = time.monotonic()
+        with RangeReader(addresses, 0, end) as frames:
+            length = sum(len(block) for _, block in frames)
+        frames_s = time.monotonic() - begin_s
+        assert length >= end
+        begin_s = time.monotonic()
+        with LogReader(addresses) as reader:
+            count = sum(1 for _ in reader.entries(until_position=end))
+        entries_s = time.monotonic() - begin_s
+    return {
+        "log_mb": round(end / 1e6),
+        "frames_mb_per_s": round(end / 1e6 / frames_s),
+        "entries_mb_per_s": round(end / 1e6 / entries_s),
+        "entries_per_s": round(count / entries_s),
+    }
+
+
+# Through an application
+
+
+def measure_application(count: int) -> Figures:
+    with start_cluster(ECHO, 2) as cluster:
+        cluster.await_leader(60)
+        inside = percentiles_us(record_inside(cluster, count))
+    with start_cluster(ORDERING, 2) as cluster, tempfile.TemporaryDirectory() as folder:
+        cluster.await_leader(60)
+        endpoints = ",".join(cluster.ingress_endpoints.values())
+        command = [sys.executable, "-P", "-m", "ordo.cli", "app", "--service", ECHO, "--group", "echo"]
+        application = subprocess.Popen([*command, "--folder", folder, "--endpoints", endpoints])
+        try:
+            outside = percentiles_us(record_outside(cluster, count))
+        finally:
+            application.terminate()
+            application.wait()
+    return {"inside_us": inside, "application_us": outside, "times_p50": round(outside["p50"] / inside["p50"], 2)}
+
+
+def record_inside(cluster: LocalCluster, count: int) -> HdrHistogram:
+    answers: list[int] = []
+    histogram = new_histogram()
+
+    def on_message(session_id: int, timestamp: int, payload: bytes) -> None:
+        answers.append(int(payload))
+
+    with ClusterClient(cluster.ingress_endpoints, on_message=on_message) as client:
+        for number in range(WARM_UP + count):
+            took_ns = measure_turn(client, number, answers, client.poll)
+            record(histogram, [took_ns] if number >= WARM_UP else [])
+    return histogram
+
+
+def record_outside(cluster: LocalCluster, count: int) -> HdrHistogram:
+    answers: list[int] = []
+    histogram = new_histogram()
+    addresses = addresses_of(cluster)
+    reader = LogReader(addresses, from_position="live", kinds=[EntryKind.OUTPUT])
+    with ClusterClient(cluster.ingress_endpoints) as client, reader:
+        while reader.position is None or reader.source is None:
+            reader.poll(ignore)
+
+        def turn() -> None:
+            client.poll()
+            reader.poll(lambda entry: answers.append(int(entry.payload)))
+
+        for number in range(WARM_UP + count):
+            took_ns = measure_turn(client, number, answers, turn)
+            record(histogram, [took_ns] if number >= WARM_UP else [])
+    return histogram
+
+
+def measure_turn(client: ClusterClient, number: int, answers: list[int], turn: Callable[[], object]) -> int:
+    """One round trip, in ns. An answer may come twice in the log, where it was sent again."""
+    begin_ns = time.monotonic_ns()
+    client.send(b"%32d" % number)
+    while number not in answers[-3:]:
+        turn()
+        if time.monotonic_ns() - begin_ns > ANSWER_TIMEOUT_S * 1e9:
+            raise TimeoutError(f"message {number} was not answered in {ANSWER_TIMEOUT_S:g} s")
+    return time.monotonic_ns() - begin_ns
+
+
+def measure(readers: int, seconds: float, catch_up_mb: int, round_trips: int) -> Figures:
+    """All of it, each part printed as soon as it is there."""
+    figures: Figures = {"machine": describe_machine()}
+    parts: dict[str, Callable[[], Figures]] = {
+        "readers": lambda: measure_readers(readers, seconds),
+        "catch_up": lambda: measure_catch_up(catch_up_mb),
+        "application": lambda: measure_application(round_trips),
+    }
+    for name, part in parts.items():
+        figures[name] = part()
+        print(f"{name}: {json.dumps(figures[name])}", flush=True)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--readers", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--catch-up-mb", type=int, default=512)
+    parser.add_argument("--round-trips", type=int, default=3000)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--follow", help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.follow:
+        follow(options.follow.split(","), options.first, options.readers)
+        return
+    figures = measure(options.readers, options.seconds, options.catch_up_mb, options.round_trips)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""The benchmark of readers and applications, as small as it goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.readers import measure
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_every_figure_is_there() -> None:
+    figures = measure(readers=6, seconds=0.3, catch_up_mb=8, round_trips=60)
+    readers, catch_up, application = (figures[name] for name in ("readers", "catch_up", "application"))
+    assert isinstance(readers, dict) and isinstance(catch_up, dict) and isinstance(application, dict)
+    assert readers["readers"] == 6
+    assert readers["echoes_per_s"] > 0 and readers["echoes_per_s_with_readers"] > 0
+    assert readers["lag_bytes_max"] >= 0 and readers["round_trip_us_with_readers"]["count"] == 200
+    assert catch_up["log_mb"] >= 8 and catch_up["frames_mb_per_s"] > 0 and catch_up["entries_per_s"] > 0
+    assert application["inside_us"]["count"] == application["application_us"]["count"] == 60
