@@ -87,7 +87,12 @@ class Context:
         self.trust_request_id = self.rng.uniform_int(1, REQUEST_ID_MAX) if distrust else 0
         self.trust_send_ns = 0
         self.trust_terms: dict[int, int] = {}  # what other members are bound to, by member id
+        self.lags = False
         self.trust_position = NULL_POSITION  # end of all that the leader of this term had published
+
+    def lag(self, lags: bool) -> None:
+        """The own service is far behind what is committed, or level again."""
+        self.lags = lags
 
     def doubt_state(self) -> None:
         """This member leads no more until it starts again: its service's state is not that of the others."""
@@ -184,9 +189,21 @@ class Context:
 
     @property
     def stands_back(self) -> bool:
-        """Whether this member leaves the leadership to others where they can take it: its service's state is in doubt.
-        An only voter has nobody to differ from."""
+        """Whether this member leaves the leadership to others where they can take it: its service's state is in doubt,
+        or far behind while another's is level."""
+        return self.is_in_doubt or (self.lags and self._hears_level_voter)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the service's state is in doubt. An only voter has nobody to differ from."""
         return Distrust.STATE in self.distrust and not self.is_only_voter
+
+    @property
+    def _hears_level_voter(self) -> bool:
+        """Whether another voter takes part in the election that has not said that it stands back."""
+        limit_ns = self.now_ns - self.config.leader_heartbeat_timeout_ns
+        others = (one for one in self.voters() if one is not self.own and one.heard_ns > limit_ns)
+        return any(not (self.is_distrusted(one) or self.has_stood_back(one)) for one in others)
 
     @property
     def is_voter(self) -> bool:

@@ -266,6 +266,16 @@ class ConsensusCore:
         assert not self._ctx.is_leading, "a leader hands over first"
         self._ctx.doubt_state()
 
+    def lag(self, lags: bool) -> None:
+        """The service is far behind what is committed, or level again: the member stands back where another is level."""
+        self._ctx.lag(lags)
+
+    @property
+    def successors(self) -> list[int]:
+        """Members to which this leader could hand over now."""
+        ctx = self._ctx
+        return [one.member_id for one in ctx.others() if ctx.is_leading and transfer.can_lead(ctx, one.member_id)]
+
     @property
     def is_leading(self) -> bool:
         """Whether this member leads its term, serving or not yet."""

@@ -37,7 +37,7 @@ def tick_leading(ctx: Context) -> None:
         if not ctx.is_voter:
             transitions.enter_election(ctx, "the end of the own vote is committed")
             return
-        if ctx.stands_back:
+        if ctx.is_in_doubt:
             transitions.enter_election(ctx, "the others have its log, and its service's state is in doubt")
             return
         transitions.serve(ctx)

@@ -63,7 +63,7 @@ def on_timeout_now(ctx: Context, message: TimeoutNow) -> None:
         and message.leader_member_id == ctx.progress.leader_member_id
         and message.follower_member_id == ctx.own.member_id
     )
-    may_stand = ctx.may_stand and not ctx.stands_back
+    may_stand = ctx.may_stand and not ctx.is_in_doubt
     if not (is_from_leader and may_stand) or message.log_position > ctx.append_position or ctx.is_terminating:
         return
     transitions.leave(ctx, f"leader member {message.leader_member_id} hands over")

@@ -8,7 +8,8 @@ voted in. One that finds a part of its log or its vote gone takes no part in ele
     VOTE  a vote may have been given in a term that is forgotten. It follows nobody until every other member has told
           the term it is bound to, then binds itself to the highest.
 
-One whose service's state is in doubt (STATE) lost nothing of this: it votes, and stands back from leading.
+One whose service's state is in doubt (STATE) lost nothing of this: it votes, and stands back from leading. So does one
+whose service is far behind, where another's is level.
 
 docs/CONSENSUS.md, Trust, has the argument. Such a member says so with each TrustRequest, so that nobody waits for its
 vote; the answers give terms and the end of the leader's log. Answers to earlier starts do not count: their request id
@@ -25,7 +26,7 @@ from consensus.states import ElectionState
 def send_trust_request(ctx: Context) -> None:
     """Tell all others, once a heartbeat interval, that this member does not vote, and ask for what it must know; or
     that it does not want to lead."""
-    if not (ctx.distrust and ctx.now_ns >= ctx.trust_send_ns):
+    if not ((ctx.distrust or ctx.lags) and ctx.now_ns >= ctx.trust_send_ns):
         return
     ctx.trust_send_ns = ctx.now_ns + ctx.config.leader_heartbeat_interval_ns
     if ctx.distrust.is_loss:

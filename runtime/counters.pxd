@@ -32,6 +32,7 @@ cdef class CountersManager(CountersReader):
     cdef readonly int32_t high_water_mark
     cdef list _freed
     cdef int32_t _next_id(self) except -1
+    cdef bint _reserve(self, int32_t counter_id) noexcept
     cdef void _write_label(self, uint8_t* record, str label)
 
 cdef class Counter:

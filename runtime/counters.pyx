@@ -276,8 +276,18 @@ cdef class CountersManager(CountersReader):
             raise CountersFullError(
                 f"no counter is free: max_counter_id={self.max_counter_id} waiting_for_reuse={len(self._freed)}; "
                 "make the counters values buffer longer or close unused streams")
-        self.high_water_mark += 1
+        counter_id = self.high_water_mark + 1
+        if not self._reserve(counter_id):
+            raise CountersFullError(f"shared memory has no room for counter_id={counter_id}: enlarge /dev/shm")
+        self.high_water_mark = counter_id
         return self.high_water_mark
+
+    cdef bint _reserve(self, int32_t counter_id) noexcept:
+        """Whether the counter has memory, and the record after it, whose state says to readers where counters end."""
+        cdef Memory metadata = self._owner[0], values = self._owner[1]
+        cdef Py_ssize_t at = <Py_ssize_t> counter_id * COUNTER_METADATA_LENGTH
+        return (metadata.reserve(at, min(2 * COUNTER_METADATA_LENGTH, metadata.length_bytes - at))
+                and values.reserve(<Py_ssize_t> counter_id * COUNTER_VALUE_LENGTH, COUNTER_VALUE_LENGTH))
 
     cdef void _write_label(self, uint8_t* record, str label):
         text = label.encode("ascii", "replace")[:COUNTER_LABEL_LENGTH_MAX]

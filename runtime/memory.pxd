@@ -12,9 +12,13 @@ cdef class Memory:
     cdef readonly str path              # "" for an allocation
     cdef readonly bint writable
     cdef bint _mapped                   # freed by munmap, else by free
+    cdef Py_ssize_t _file_offset        # of the first byte in the mapped file; -1: not of a file
     cdef int _views                     # buffer views and open slices
     cdef Memory _parent                 # of a slice: owns the bytes
     cdef void _release(self) noexcept
+    # pages for a range of a mapped file, now; False when there is no room. Plain memory has its pages anyway
+    cdef bint reserve(self, Py_ssize_t offset, Py_ssize_t length_bytes) noexcept nogil
+    cdef bint _allocate_range(self, Py_ssize_t offset, Py_ssize_t length_bytes) noexcept
     cpdef Memory slice(self, Py_ssize_t offset, Py_ssize_t length_bytes, bint writable=*)
 
 cdef class MemoryProvider:

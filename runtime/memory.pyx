@@ -6,10 +6,10 @@ import shutil
 
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
-from libc.errno cimport errno as c_errno
+from libc.errno cimport EINVAL, errno as c_errno
 from libc.stdlib cimport free
 from libc.string cimport memset
-from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, MAP_SHARED, PROT_READ, PROT_WRITE, mmap, munmap
+from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, MAP_SHARED, PROT_READ, PROT_WRITE, madvise, mmap, munmap
 from posix.stdlib cimport posix_memalign
 
 from runtime.errors import MemoryInUseError, StorageError, StorageExistsError, StorageFullError, StorageMissingError
@@ -17,6 +17,8 @@ from runtime.file_access import file_mode, make_folders
 
 cdef enum:
     CACHE_LINE_BYTES = 64
+    PAGE_BYTES = 4096
+    MADV_POPULATE_WRITE = 23    # Linux 5.14; in no header of older systems
     MAP_FROM_BYTES = 65536      # allocations from here on are anonymous mappings: zeroed and committed page by page
 
 
@@ -29,6 +31,7 @@ cdef class Memory:
         self.path = ""
         self.writable = False
         self._mapped = False
+        self._file_offset = -1
         self._views = 0
 
     def __init__(self):
@@ -66,6 +69,43 @@ cdef class Memory:
         """The address of the first byte, 0 when closed; for native code only."""
         return <size_t> self.data
 
+    cdef bint reserve(self, Py_ssize_t offset, Py_ssize_t length_bytes) noexcept nogil:
+        """Has the system give a sparse file its pages for a range. A write to a page that the file system has no room
+        for would end the process with SIGBUS, and so would a read."""
+        cdef size_t first, last
+        if self._file_offset < 0 or length_bytes <= 0:
+            return True
+        first = (<size_t> self.data + offset) & ~<size_t> (PAGE_BYTES - 1)
+        last = (<size_t> self.data + offset + length_bytes + PAGE_BYTES - 1) & ~<size_t> (PAGE_BYTES - 1)
+        if madvise(<void*> first, last - first, MADV_POPULATE_WRITE) == 0:
+            return True
+        if c_errno != EINVAL:
+            return False
+        with gil:                     # a kernel before 5.14
+            return self._allocate_range(offset, length_bytes)
+
+    cdef bint _allocate_range(self, Py_ssize_t offset, Py_ssize_t length_bytes) noexcept:
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                os.posix_fallocate(descriptor, self._file_offset + offset, length_bytes)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        return True
+
+    def reserve_range(self, Py_ssize_t offset, Py_ssize_t length_bytes, bint with_madvise=True):
+        """Gives a range of a mapped, sparse file its pages. Raises StorageFullError when there is no room for them.
+
+        `with_madvise=False` is the way of kernels before 5.14.
+        """
+        if offset < 0 or length_bytes < 0 or offset > self.length_bytes - length_bytes:
+            raise ValueError(f"range outside: offset={offset} length_bytes={length_bytes} of {self.length_bytes}")
+        if not (self.reserve(offset, length_bytes) if with_madvise else self._allocate_range(offset, length_bytes)):
+            raise StorageFullError(f"not enough space: path={self.path} needed_bytes={length_bytes}; "
+                                   f"{_advice(os.path.dirname(self.path))}")
+
     cpdef Memory slice(self, Py_ssize_t offset, Py_ssize_t length_bytes, bint writable=True):
         """A part as a Memory of its own; keeps this one open until it is closed or dropped."""
         if self.data == NULL:
@@ -78,6 +118,7 @@ cdef class Memory:
         part.path = self.path
         part.writable = self.writable and writable
         part._parent = self
+        part._file_offset = self._file_offset + offset if self._file_offset >= 0 else -1
         self._views += 1
         return part
 
@@ -158,12 +199,16 @@ def check_usable_bytes(str directory, int64_t needed_bytes, int64_t usable_bytes
     """Raises StorageFullError with one clear line when `needed_bytes` do not fit."""
     if needed_bytes <= usable_bytes:
         return
-    advice = "free some space or choose another folder"
-    if os.path.abspath(directory).startswith("/dev/shm"):
-        advice = ("raise it with `mount -o remount,size=1g /dev/shm`, `docker run --shm-size=1g` or, in Kubernetes, "
-                  "an emptyDir with medium: Memory; or choose smaller terms")
     raise StorageFullError(
-        f"not enough space: folder={directory} needed_bytes={needed_bytes} usable_bytes={usable_bytes}; {advice}")
+        f"not enough space: folder={directory} needed_bytes={needed_bytes} usable_bytes={usable_bytes}; "
+        f"{_advice(directory)}")
+
+
+def _advice(str directory):
+    if not os.path.abspath(directory).startswith("/dev/shm"):
+        return "free some space or choose another folder"
+    return ("raise it with `mount -o remount,size=1g /dev/shm`, `docker run --shm-size=1g` or, in Kubernetes, "
+            "an emptyDir with medium: Memory; or choose smaller terms")
 
 
 cdef Memory _map(int descriptor, str path, Py_ssize_t length_bytes, bint writable):
@@ -177,6 +222,7 @@ cdef Memory _map(int descriptor, str path, Py_ssize_t length_bytes, bint writabl
     memory.path = path
     memory.writable = writable
     memory._mapped = True
+    memory._file_offset = 0
     return memory
 
 

@@ -18,7 +18,7 @@ from runtime.memory cimport Memory, MemoryProvider
 from transport.broadcast cimport BROADCAST_TRAILER_LENGTH, BroadcastReceiver, BroadcastTransmitter
 from transport.ring cimport RING_TRAILER_LENGTH, ManyToOneRing
 
-from runtime.errors import ConfigurationError, StorageError, StorageMissingError, TransportError
+from runtime.errors import ConfigurationError, StorageError, StorageFullError, StorageMissingError, TransportError
 
 FILE_NAME = "cnc.dat"
 VERSION = 0x00000200
@@ -134,8 +134,12 @@ def create_cnc(
     counters_values_length: int = COUNTERS_VALUES_LENGTH_DEFAULT,
     error_log_length: int = ERROR_LOG_LENGTH_DEFAULT,
     page_size: int = 4096,
+    reserve: bool = False,
 ) -> CncFile:
-    """Creates the file with a filled header and version 0; `mark_ready` opens it to clients. Lengths in bytes."""
+    """Creates the file with a filled header and version 0; `mark_ready` opens it to clients. Lengths in bytes.
+
+    `reserve` has the pages of everything but the counters, which have theirs as they are allocated.
+    """
     lengths = (to_driver_capacity + RING_TRAILER_LENGTH, to_clients_capacity + BROADCAST_TRAILER_LENGTH,
                METADATA_PER_VALUES * counters_values_length, counters_values_length, error_log_length)
     length = (HEADER_LENGTH + sum(lengths) + page_size - 1) // page_size * page_size
@@ -143,6 +147,14 @@ def create_cnc(
         raise ConfigurationError(f"cnc.dat would be {length} bytes long, at most 2^31 - 1: choose smaller buffers")
     cdef Memory mapped = memory.create(path, length)
     cdef int i
+    if reserve:
+        try:
+            mapped.reserve_range(0, HEADER_LENGTH + lengths[0] + lengths[1])
+            mapped.reserve_range(HEADER_LENGTH + sum(lengths[:4]), lengths[4])
+        except StorageFullError:
+            mapped.close()
+            memory.remove(path)
+            raise
     for i in range(5):
         ordo_put_i32(mapped.data + OFFSET_TO_DRIVER + 4 * i, lengths[i])
     ordo_put_i64(mapped.data + OFFSET_LIVENESS_TIMEOUT, client_liveness_timeout_ns)

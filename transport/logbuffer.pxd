@@ -95,6 +95,11 @@ cdef class LogBuffers:
     cdef readonly int32_t session_id           # of the default frame header
     cdef readonly int32_t stream_id
     cdef readonly int64_t correlation_id
+    # Pages of a sparse file are had before they are touched: up to here, and one frame beyond what readers poll. The
+    # driver that made the log reserves; everybody else relies on it.
+    cdef readonly int64_t reserved_position
+    cdef int64_t _reserve_start
+    cdef bint _was_short
     cdef uint64_t header_word                  # default header bytes 8..15, offset 0: session id in the high half
     cdef uint32_t header_flags                 # default header bytes 4..7: version, flags, type
     cdef int64_t raw_tail(self, int index) noexcept nogil                       # acquire
@@ -110,6 +115,10 @@ cdef class LogBuffers:
     cdef void set_revoked(self) noexcept nogil
     cdef uint8_t* at(self, int64_t position) noexcept nogil                     # address of the byte at a position
     cdef int64_t rest_of_term(self, int64_t position) noexcept nogil            # bytes from there to the term's end
+    # False: there is no room for the pages up to the position; what lies before `reserved_position` may be used
+    cdef bint reserve(self, int64_t position) noexcept nogil
+    # how far a producer that is at this position may be let go: a quiet stream does not need pages for its window
+    cdef int64_t reservable_limit(self, int64_t producer_position) noexcept nogil
     cdef void rotate(self, int32_t term_count, int32_t term_id) noexcept nogil  # to the term after `term_id` (§5)
     # all of a header but the positive length: the frame stays invisible to readers (§3)
     cdef void write_header(self, uint8_t* frame, int32_t term_offset, int32_t term_id, uint32_t flags_and_type,

@@ -77,6 +77,13 @@ def check_page_size(page_size: int) -> int:
     return page_size
 
 
+cdef enum:
+    RESERVE_STEP_MIN = 4096
+    RESERVE_STEP_MAX = 65536
+    QUIET_WINDOW = 16384
+cdef int64_t NEVER_BEYOND = 0x7FFFFFFFFFFFFFFF
+
+
 @cython.final
 cdef class LogBuffers:
     """The log of one stream over a `Memory`. `create_log` makes one, `open_log` opens another process's.
@@ -94,6 +101,7 @@ cdef class LogBuffers:
         self.term_shift = <int32_t> (<int> self.term_length).bit_length() - 1
         self.mtu = check_mtu(ordo_get_i32(self.metadata + META_MTU))
         self.initial_term_id = ordo_get_i32(self.metadata + META_INITIAL_TERM_ID)
+        self.reserved_position = NEVER_BEYOND
         self.correlation_id = ordo_get_i64(self.metadata + META_CORRELATION_ID)
         self.session_id = ordo_get_i32(self.metadata + META_DEFAULT_HEADER + SESSION_ID_OFFSET)
         self.stream_id = ordo_get_i32(self.metadata + META_DEFAULT_HEADER + STREAM_ID_OFFSET)
@@ -144,6 +152,26 @@ cdef class LogBuffers:
     cdef uint8_t* at(self, int64_t position) noexcept nogil:
         return self.terms[(<uint64_t> position >> self.term_shift) % PARTITION_COUNT] \
             + (position & (self.term_length - 1))
+
+    cdef bint reserve(self, int64_t position) noexcept nogil:
+        """An idle stream takes a page, a busy one soon all of its terms: steps grow with what is used."""
+        cdef int64_t at = self.reserved_position, step, length
+        while at < position:
+            step = RESERVE_STEP_MAX if at - self._reserve_start >= RESERVE_STEP_MAX else RESERVE_STEP_MIN
+            length = min(step - (at & (step - 1)), self.rest_of_term(at))
+            if not self.memory.reserve(self.at(at) - self.memory.data, length):
+                self._was_short = True
+                return False
+            at += length
+            if at - self._reserve_start >= PARTITION_COUNT * <int64_t> self.term_length:
+                at = NEVER_BEYOND
+            self.reserved_position = at
+        return True
+
+    cdef int64_t reservable_limit(self, int64_t producer_position) noexcept nogil:
+        if self.reserved_position == NEVER_BEYOND:
+            return NEVER_BEYOND
+        return producer_position + max(<int64_t> QUIET_WINDOW, 2 * (producer_position - self._reserve_start))
 
     cdef int64_t rest_of_term(self, int64_t position) noexcept nogil:
         return self.term_length - (position & (self.term_length - 1))
@@ -200,6 +228,25 @@ cdef class LogBuffers:
     @property
     def path(self) -> str:
         return self.memory.path
+
+    def start_reserving(self, position: int) -> None:
+        """From now on the pages of this log, which starts at a position, are had before they are used.
+
+        Raises StorageFullError when there is no room for the first one and the metadata.
+        """
+        self._reserve_start = self.reserved_position = position & ~<int64_t> (RESERVE_STEP_MIN - 1)
+        self.memory.reserve_range(self.metadata - self.memory.data, METADATA_LENGTH)
+        if not self.reserve(position + HEADER_LENGTH):
+            self.memory.reserve_range(self.at(self._reserve_start) - self.memory.data, RESERVE_STEP_MIN)
+
+    def reserve_to(self, position: int) -> bool:
+        """Whether all pages up to a position are had."""
+        return position <= self.reserved_position or self.reserve(position)
+
+    def take_shortage(self) -> bool:
+        """Whether there was no room for a page since the last call."""
+        was_short, self._was_short = self._was_short, False
+        return was_short
 
     @property
     def connected(self) -> bool:

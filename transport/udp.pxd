@@ -37,6 +37,7 @@ cdef class UdpNetwork(DatagramNetwork):
     cdef NativeVector _by_slot                 # of borrowed pointers to UdpChannel, NULL where a slot is free
     cdef object _free_slots
     cdef bint _has_pwait2
+    cdef int _descriptors_kept
     cdef readonly bint segmentation            # the kernel knows UDP_SEGMENT
     cdef readonly bint coalescing              # the kernel knows UDP_GRO
     cdef mmsghdr* _messages

@@ -9,6 +9,7 @@ import fcntl
 import ipaddress
 import os
 import re
+import resource
 import socket
 import struct
 
@@ -345,8 +346,10 @@ cdef class UdpNetwork(DatagramNetwork):
     def __cinit__(self):
         self._epoll = self._event = self._wake_socket = -1
 
-    def __init__(self):
+    def __init__(self, int descriptors_kept=0):
+        """`descriptors_kept`: sockets leave so many of the process's descriptors to files."""
         cdef epoll_event event
+        self._descriptors_kept = descriptors_kept
         self._channels = {}
         self._by_slot = NativeVector()
         self._free_slots = []
@@ -417,8 +420,13 @@ cdef class UdpNetwork(DatagramNetwork):
         and joins on. Raises TransportError in one line when the address cannot be had.
         """
         family = socket.AF_INET6 if ":" in (connect or group or bind)[0] else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
+            sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        except OSError as error:
+            raise TransportError(f"cannot open a socket for {bind[0]}:{bind[1]}: {error.strerror}; raise "
+                                 "the limit of open files (ulimit -n)") from None
+        try:
+            self._check_room(sock, bind)
             self._set_up(sock, family, connect, group, interface, ttl, reuse, rcvbuf, sndbuf)
             sock.bind(bind)
             if connect is not None:
@@ -428,6 +436,15 @@ cdef class UdpNetwork(DatagramNetwork):
             raise _bind_error(error, bind) from None
         finally:
             sock.close()
+
+    def _check_room(self, sock, bind):
+        """New descriptors are the lowest free ones: a high one says that few are left."""
+        if self._descriptors_kept == 0:
+            return
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if limit != resource.RLIM_INFINITY and sock.fileno() + 1 >= limit - self._descriptors_kept:
+            raise TransportError(f"cannot open a socket for {bind[0]}:{bind[1]}: the last {self._descriptors_kept} of "
+                                 f"{limit} descriptors are for files; raise the limit of open files (ulimit -n)")
 
     def _set_up(self, sock, family, connect, group, interface, ttl, reuse, rcvbuf, sndbuf):
         if reuse:

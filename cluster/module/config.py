@@ -84,6 +84,17 @@ class ClusterSettings(Settings):
         alias="egress_buffer_total",
         description="Kept for all of them together. At least egress_buffer.",
     )
+    service_timeout_ns: DurationNs = Field(
+        default=10 * SECOND_NS,
+        alias="service_timeout",
+        description="A leader whose service has executed nothing for so long, though there is something to execute, hands"
+        " over to a member whose service is level.",
+    )
+    service_backlog_bytes: SizeBytes = Field(
+        default=64 * MEBIBYTE,
+        alias="service_backlog",
+        description="So much of the log may wait for the leader's service; beyond it the messages of clients wait.",
+    )
     appointed_leader_id: int = Field(
         default=ConsensusConfig.appointed_leader_id,
         description="Id of the only member that may stand for election; -1: any may. With it a failed leader is not"

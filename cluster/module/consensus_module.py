@@ -34,6 +34,7 @@ from cluster.module.self_look import SelfLook
 from cluster.module.sequencer import Sequencer
 from cluster.module.service_link import ServiceLink
 from cluster.module.service_messages import PendingServiceMessages
+from cluster.module.service_watch import ServiceWatch
 from cluster.module.session_requests import SessionRequests
 from cluster.module.sessions import NULL_VALUE, OpenSessions
 from cluster.module.snapshot_taker import SnapshotTaker
@@ -51,7 +52,7 @@ from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from consensus import commands, messages
 from consensus.core import ConsensusCore
 from consensus.states import ElectionState
-from runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError
+from runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError, StorageMissingError
 from transport.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ class ConsensusModule:
         self.room = RoomWatch(
             self, config.archive, seams.archive, core, sequencer, self.sessions, counters, self.upkeep
         )
+        self.service_watch = ServiceWatch(self, config, core, sequencer, counters.service_position, self.room)
         self.on_consensus = self._make_intake().on_consensus
         self._make_operators(authenticator)
 
@@ -604,6 +606,7 @@ class ConsensusModule:
         self.carry_out(now_ns)
         self.upkeep.work(now_ns)
         self.room.work(now_ns)
+        self.service_watch.work(now_ns)
         self.sessions.take_counters()
         self._leader_ingress.work(now_ns)
         self.log.is_held = self.upkeep.fetch.is_under_way or self.room.is_out
@@ -642,7 +645,7 @@ class ConsensusModule:
         """The log could not be sent to a member. Where it is damaged below what a start reads, or its files cannot be
         read, another member must lead to give it out. This one may vote as before: what it has promised is at the end
         of its log."""
-        if isinstance(error, CorruptFrameError):
+        if isinstance(error, CorruptFrameError | StorageMissingError):
             self._seams.store.put_check_log(True)
             remedy = "start it again while others run, it repairs that"
         elif isinstance(error, StorageError):

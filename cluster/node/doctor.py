@@ -15,20 +15,16 @@ from typing import NamedTuple
 
 from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive
+from cluster.node.needs import LOG_STREAMS, memory_needed_bytes, sessions_that_fit
 from cluster.node.observation import free_bytes
 from cluster.wire.members import ENDPOINT_NAMES
 from runtime.clock import SystemClock
-from runtime.errors import TransportError
+from runtime.errors import ConfigurationError, TransportError
 from transport.resolver import resolve
 
 MEBIBYTE = 1024 * 1024
-BASE_MEMORY_BYTES = 32 * MEBIBYTE
-"""Counters, queues and the small streams of a node."""
-LOG_STREAMS = 2
-"""Of the log a node has one that it sends, or receives, and one more while leaders change."""
 SYNC_COUNT = 20
 SYNC_SLOW_MS = 10.0
-OPEN_FILES_MIN = 4096
 ALIVE_MS = 2_000
 TIME_ERROR = 5
 TIMEX_BYTES = 512
@@ -68,12 +64,12 @@ def examine(config: NodeConfig) -> list[Finding]:
 
 def _shared_memory(config: NodeConfig) -> Iterator[Finding]:
     streams = LOG_STREAMS + config.node.max_replays
-    needed = BASE_MEMORY_BYTES + 3 * streams * config.cluster.log_term_length_bytes
+    needed = memory_needed_bytes(streams * config.cluster.log_term_length_bytes)
     free = free_bytes(config.aeron_dir)
     text = f"{_mib(free)} free for {config.aeron_dir}, up to {_mib(needed)} are used"
     if _is_running(config) or free >= needed:
         yield Finding("shared memory", Verdict.OK, text)
-    elif free < BASE_MEMORY_BYTES + 3 * config.cluster.log_term_length_bytes:
+    elif free < memory_needed_bytes(config.cluster.log_term_length_bytes):
         yield Finding("shared memory", Verdict.FAIL, text, "enlarge /dev/shm (shm_size), or lower log_term_length")
     else:
         yield Finding("shared memory", Verdict.WARN, text, "enlarge /dev/shm, or lower log_term_length or max_replays")
@@ -122,11 +118,18 @@ def _socket_buffers(config: NodeConfig) -> Iterator[Finding]:
         yield Finding("socket buffers", Verdict.OK if given >= wanted else Verdict.WARN, text, remedy)
 
 
-def _open_files(_config: NodeConfig) -> Iterator[Finding]:
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    is_enough = limit == resource.RLIM_INFINITY or limit >= OPEN_FILES_MIN
-    remedy = "" if is_enough else f"raise it to {OPEN_FILES_MIN} (LimitNOFILE in a unit, ulimit -n)"
-    yield Finding("open files", Verdict.OK if is_enough else Verdict.WARN, f"the limit is {limit}", remedy)
+def _open_files(config: NodeConfig) -> Iterator[Finding]:
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)  # a node raises its own to the hard one
+    limit = 1 << 30 if limit == resource.RLIM_INFINITY else limit
+    try:
+        sessions = sessions_that_fit(config, limit)
+    except ConfigurationError as error:
+        yield Finding("open files", Verdict.FAIL, error.message, "LimitNOFILE in a unit, ulimit -n")
+        return
+    wanted = config.cluster.sessions_max
+    remedy = "" if sessions == wanted else f"raise it by {wanted - sessions} (LimitNOFILE in a unit, ulimit -n)"
+    text = f"the limit is {limit}, enough for {sessions} of max_sessions = {wanted}"
+    yield Finding("open files", Verdict.WARN if remedy else Verdict.OK, text, remedy)
 
 
 def _names(config: NodeConfig) -> Iterator[Finding]:

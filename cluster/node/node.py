@@ -27,6 +27,7 @@ from cluster.node.disk_wait import DiskWait, is_want_of_room
 from cluster.node.driver_bounds import driver_bounds
 from cluster.node.life_log import log_start, log_stop
 from cluster.node.metrics_process import MetricsProcess
+from cluster.node.needs import look_ahead
 from cluster.node.observation import free_bytes
 from cluster.node.shared_driver import connect_shared_driver
 from cluster.wire.component_errors import ComponentErrors
@@ -86,10 +87,11 @@ class NodeSeams:
     """Takes canonical events for the log of the process; nobody listens in simulation."""
 
 
-def real_seams() -> NodeSeams:
+def real_seams(descriptors_kept: int = 0) -> NodeSeams:
+    """`descriptors_kept`: so many are left to files by sockets."""
     return NodeSeams(
         SystemClock(),
-        UdpNetwork(),
+        UdpNetwork(descriptors_kept),
         FileMemoryProvider(),
         FileStorage(open_lmdb),
         RandomSource(),
@@ -245,6 +247,7 @@ class Node:
                 client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
                 publication_unblock_timeout_ns=2 * CLIENT_LIVENESS_TIMEOUT_NS,
                 pid_is_local=True,
+                reserve_memory=True,
                 **config.encryption.driver_settings(),
                 **driver_bounds(config.cluster),
             ),
@@ -353,11 +356,12 @@ def run_node(config: NodeConfig, service_name: str | None = None) -> int:
     choose_file_access(config.node.file_access)
     names = config.service_names(service_name)
     versions = load_versions(names)
+    descriptors_kept = look_ahead(config, get_logger())
     metrics = MetricsProcess(config)
     try:
         while True:
             try:
-                status, starts_again = _run_once(config, names, versions, metrics)
+                status, starts_again = _run_once(config, names, versions, metrics, descriptors_kept)
             except StorageFullError as error:
                 if not is_want_of_room(error, config.node.data_dir):
                     raise
@@ -371,7 +375,11 @@ def run_node(config: NodeConfig, service_name: str | None = None) -> int:
 
 
 def _run_once(
-    config: NodeConfig, service_names: dict[int, str], versions: ServiceVersions, metrics: MetricsProcess
+    config: NodeConfig,
+    service_names: dict[int, str],
+    versions: ServiceVersions,
+    metrics: MetricsProcess,
+    descriptors_kept: int,
 ) -> tuple[int, bool]:
     """One life of a node: the exit status, and whether it is to be started again at once."""
     inline = config.node.service_mode == "inline"
@@ -389,7 +397,7 @@ def _run_once(
         causes.append(signal.Signals(number).name)
         node.module.end()
 
-    node = Node(config, real_seams(), versions if inline else None, on_tick)
+    node = Node(config, real_seams(descriptors_kept), versions if inline else None, on_tick)
     has_started, failure = False, ""
     try:
         signal.signal(signal.SIGTERM, on_signal)

@@ -59,7 +59,7 @@ def test_a_taken_port_and_an_unknown_name_fail(config: Path, capsys: pytest.Capt
 
 
 def test_short_memory_and_a_short_disk(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for free, memory in ((10 << 30, Verdict.OK), (100 << 20, Verdict.WARN), (64 << 20, Verdict.FAIL)):
+    for free, memory in ((10 << 30, Verdict.OK), (100 << 20, Verdict.WARN), (48 << 20, Verdict.FAIL)):
         monkeypatch.setattr(doctor, "free_bytes", lambda folder, free=free: free)
         assert verdicts(config, "shared memory") == [memory]
     assert verdicts(config, "disk")[0] is Verdict.WARN
@@ -74,6 +74,8 @@ def test_small_buffers_few_files_and_a_slow_disk_are_warned_of(
     assert verdicts(config, "socket buffers") == [Verdict.WARN, Verdict.WARN]
     monkeypatch.setattr("cluster.node.doctor.resource.getrlimit", lambda _: (1024, 1024))
     assert verdicts(config, "open files") == [Verdict.WARN]
+    monkeypatch.setattr("cluster.node.doctor.resource.getrlimit", lambda _: (32, 32))
+    assert verdicts(config, "open files") == [Verdict.FAIL]
     monkeypatch.setattr(doctor, "_sync_ms", lambda folder: 25.0)
     assert verdicts(config, "disk")[1] is Verdict.WARN
     config.write_text(config.read_text().replace("member_id = 0", 'member_id = 0\nsync = "none"'))

@@ -68,7 +68,13 @@ def acknowledge_what_is_not_durable(patch: pytest.MonkeyPatch) -> None:
 
 def serve_with_a_state_in_doubt(patch: pytest.MonkeyPatch) -> None:
     """A member whose service differs from the others' leads like any other."""
-    patch.setattr(Context, "stands_back", property(lambda self: False))
+    patch.setattr(Context, "is_in_doubt", property(lambda self: False))
+
+
+def stand_back_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """A member whose service is far behind never leads, whoever else could."""
+    patch.setattr(Context, "stands_back", property(lambda self: self.is_in_doubt or self.lags))
+    patch.setattr("consensus.election.last_resort_ns", lambda ctx: ctx.now_ns + 1)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +85,7 @@ def serve_with_a_state_in_doubt(patch: pytest.MonkeyPatch) -> None:
         skip_verification,
         acknowledge_what_is_not_durable,
         serve_with_a_state_in_doubt,
+        stand_back_for_ever,
     ],
 )
 def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from tests.consensus.faults import MILLISECOND_NS, Faults
 from tests.consensus.node import SimulatedNode
 
 SECOND_NS = 1_000 * MILLISECOND_NS
+LAG_PROBABILITY = 0.6
 
 
 class World:
@@ -103,6 +104,7 @@ class World:
                 *(["damage", "damage", "wipe"] * self.faults.losses),
                 *(["change"] * self.faults.changes),
                 *(["doubt"] * self.faults.doubts),
+                *("lag", "lag"),
             )
         )
         if kind == "crash":
@@ -122,6 +124,9 @@ class World:
             self.changes += sum([leader.change(self.draw_change(leader)) for leader in leaders])
         elif kind == "doubt":
             self.doubt_state(node)
+        elif kind == "lag":
+            if node.core is not None:
+                node.core.lag(self.rng.random() < LAG_PROBABILITY)
         elif kind == "transfer":
             target = self.rng.choice([None, *range(len(self.nodes))])
             for leader in leaders:

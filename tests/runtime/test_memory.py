@@ -1,6 +1,7 @@
 """Memory with a stable address, and where it comes from."""
 
 import gc
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,37 @@ def test_slice_keeps_its_parent_alive_and_its_bounds() -> None:
         part.slice(15, 6)
     with pytest.raises(ValueError, match="out of range"):
         part.slice(-1, 2)
+
+
+@pytest.mark.parametrize("with_madvise", [True, False])
+def test_pages_of_a_sparse_file_are_had_before_they_are_used(tmp_path: Path, with_madvise: bool) -> None:
+    provider = FileMemoryProvider()
+    memory = provider.create(str(tmp_path / "a"), 1 << 20)
+    before = (tmp_path / "a").stat().st_blocks
+    with memory.slice(1 << 19, 1 << 19) as part:
+        part.reserve_range(4096, 3 * 4096, with_madvise)
+    with pytest.raises(ValueError, match="range outside"):
+        memory.reserve_range(1, 1 << 20)
+    memory.close()
+    assert (tmp_path / "a").stat().st_blocks - before >= 3 * 8
+
+
+def test_plain_memory_has_its_pages(tmp_path: Path) -> None:
+    allocate(100).reserve_range(0, 100)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("with_madvise", [True, False])
+def test_pages_that_are_not_to_be_had_are_an_error_and_no_signal(tmp_path: Path, with_madvise: bool) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], check=True)
+    try:
+        (tmp_path / "filler").write_bytes(bytes(1 << 15))
+        provider = FileMemoryProvider()
+        memory = provider.create(str(tmp_path / "a"), 1 << 15)
+        (tmp_path / "more").write_bytes(bytes(1 << 14))
+        memory.reserve_range(0, 8192, with_madvise)
+        with pytest.raises(StorageFullError, match="not enough space"):
+            memory.reserve_range(0, 1 << 15, with_madvise)
+        memory.close()
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)

@@ -594,7 +594,7 @@ def a_different_state_is_taken_up_again(patch: Patch) -> None:
 
 def members_in_doubt_serve(patch: Patch) -> None:
     """A member whose state is not that of the others leads like any other."""
-    patch(Context, "stands_back", property(lambda self: False))
+    patch(Context, "is_in_doubt", property(lambda self: False))
 
 
 def outputs_are_executed_again_after_a_snapshot(patch: Patch) -> None:

@@ -89,6 +89,9 @@ class MediaDriverConfig:
     """Room for events that `ordo trace` has not taken yet; takes memory only while somebody looks."""
     page_size: int = 4096
     term_buffer_sparse: bool = True
+    reserve_memory: bool = False
+    """Have each page of shared memory before it is used, so that too little of it refuses a stream or holds one up
+    (never SIGBUS)."""
     term_length: int = 16 << 20
     ipc_term_length: int = 64 << 20
     publication_window: int = 0

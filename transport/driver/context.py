@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from runtime.clock import Clock
 from runtime.counters import Counter, CountersManager
+from runtime.errors import StorageFullError
 from runtime.memory import MemoryProvider
 from transport.cnc import CncFile
 from transport.commands import encode, type_id_of
@@ -112,6 +113,21 @@ class DriverContext:
         type_id, payload = type_id_of(response), encode(response)
         self.events.record(RESPONSE, type_id, payload)
         self.transmit_raw(type_id, payload)
+
+    def reserve(self, log: LogBuffers, position: int, free: Callable[[LogBuffers], None]) -> None:
+        """Has the first pages of a new log that starts at a position; frees it and raises where there is no room."""
+        if not self.config.reserve_memory:
+            return
+        try:
+            log.start_reserving(position)
+        except StorageFullError:
+            free(log)
+            raise
+
+    def check_shortage(self, log: LogBuffers) -> None:
+        """Records that a stream is held up because shared memory is full."""
+        if log.take_shortage():
+            self.record_error(f"shared memory is full, stream {log.stream_id} waits for room: {self.directory}")
 
     def tell_state(self, kind: str, resource_id: int, log: LogBuffers, state: str) -> None:
         """One line of the event log: a publication or an image is in a state from now on."""

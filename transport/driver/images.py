@@ -212,6 +212,8 @@ class Images:
             tether=parameters.is_tethered,
         )
         self.context.system.add(BYTES_MAPPED, log_length_bytes(log.term_length, config.page_size))
+        terms = (setup.active_term_id - setup.initial_term_id) & 0xFFFFFFFF
+        self.context.reserve(log, terms * setup.term_length + setup.term_offset, self._free_log)
         return log
 
     def _counters(self, stream: StreamName, client_id: int, position: int, is_cubic: bool) -> dict[str, Counter]:
@@ -256,6 +258,7 @@ class Images:
 
     def on_time_event(self, now_ns: int, epoch_ms: int) -> None:
         for image in list(self.all.values()):
+            self.context.check_shortage(image.log)
             was_active = image.is_active
             entered = image.on_time_event(now_ns, epoch_ms)
             if entered is not None:

@@ -69,6 +69,9 @@ cdef class IpcPublication:
         while self.clean_position < least and turns < CLEAN_TURNS:
             self.clean_position = self.log.clean(self.clean_position, least)
             turns += 1
+        if (limit + self.log.term_length / 4 > self.log.reserved_position
+                and not self.log.reserve(limit + self.log.term_length / 4)):
+            return 0                                   # no room in shared memory: the producer waits
         ordo_store_release_i64(self.limit_cell, limit)
         self.trip_limit = limit + self.window / 8
         return 1

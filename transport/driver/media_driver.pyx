@@ -109,16 +109,19 @@ cdef class MediaDriver(Agent):
             client_liveness_timeout_ns=config.client_liveness_timeout_ns, start_timestamp_ms=self.clock.epoch_ms(),
             pid=os.getpid(), to_driver_capacity=config.to_driver_capacity,
             to_clients_capacity=config.to_clients_capacity, counters_values_length=config.counters_values_length,
-            error_log_length=config.error_log_length, page_size=config.page_size)
+            error_log_length=config.error_log_length, page_size=config.page_size,
+            reserve=config.reserve_memory)
         self._memories.append(cnc)
         counters = CountersManager(cnc.counters_metadata, cnc.counters_values, self.clock,
                                    config.counters_reuse_timeout_ns // 1000000)
         self.system = SystemCounters(counters, config.threading_mode.upper().replace("-", "_"))
         self.error_log = DistinctErrorLog(cnc.error_log, self.clock, self.system.counters[COUNTER_ERRORS])
-        losses = self.memory.create(f"{self.directory}/{LOSS_FILE_NAME}", config.loss_report_length)
+        losses = self.memory.create(f"{self.directory}/{LOSS_FILE_NAME}", config.loss_report_length,
+                                    not config.reserve_memory)
         self._memories.append(losses)
         self.losses = LossReport(losses, self.clock)
-        traced = self.memory.create(f"{self.directory}/{EVENTS_FILE_NAME}", file_length_bytes(config.event_log_length))
+        traced = self.memory.create(f"{self.directory}/{EVENTS_FILE_NAME}", file_length_bytes(config.event_log_length),
+                                    not config.reserve_memory)
         self._memories.append(traced)
         events = EventLog(traced, self.clock, is_new=True)
         self.sender = Sender(self.system)

@@ -569,12 +569,15 @@ cdef class NetworkPublication(Worked):
             moved = 1
         if self._has_subscribers():
             consumer = self._min_consumer()
-            limit = consumer + self.window
+            limit = min(consumer + self.window, self.log.reservable_limit(producer))
             if limit <= self.publisher_limit:
                 return moved
             self._clean_to(consumer - self.term_length)
             if not self._may_move_limit(limit):
                 return 1                            # the next turn cleans on
+            if (limit + self.term_length / 4 > self.log.reserved_position
+                    and not self.log.reserve(limit + self.term_length / 4)):
+                return moved                        # no room in shared memory: the producer waits
         else:
             limit = self.sender_position
             if limit == self.publisher_limit:

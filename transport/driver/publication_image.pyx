@@ -22,6 +22,7 @@ cdef enum:
     CONNECTIONS_MAX = 256
     DRAIN_STATUS_MULTIPLE = 5
     WINDOWS_AHEAD = 4                  # a sender may follow a faster receiver than this one; no further
+    RESERVED_AHEAD = 64                # readers poll the header after the last frame
     IDENTITY_LENGTH = 24               # of a header, but for the reserved value
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
@@ -173,6 +174,9 @@ cdef class PublicationImage(Worked):
         if position + covered > self.sm_sent_position + self.reach:
             count_event(self.system, COUNTER_OVER_RUNS, 1)
             return 0
+        if (position + covered + RESERVED_AHEAD > self.log.reserved_position
+                and not self.log.reserve(position + covered + RESERVED_AHEAD)):
+            return 0                                 # no room in shared memory: as if it had been lost
         if self.claims.is_free(position, position + covered):
             self._insert(datagram, length, position, covered)
         else:
@@ -302,6 +306,8 @@ cdef class PublicationImage(Worked):
         cdef int64_t position = self.loss.active.position
         if self.is_reliable:
             self._send_nak(now_ns)
+            return
+        if not self.log.reserve(position + self.loss.active.length + RESERVED_AHEAD):
             return
         self.log.write_padding(self.log.at(position), <int32_t> (position & (self.term_length - 1)),
                                compute_term_id(position, self.shift, self.initial_term_id),

@@ -272,6 +272,7 @@ class Publications:
             spies_simulate_connection=parameters.spies_simulate_connection,
         )
         self.context.system.add(BYTES_MAPPED, log_length_bytes(log.term_length, self.context.config.page_size))
+        self.context.reserve(log, log.tail_position, self._free_log)
         return parameters, log
 
     def _free_log(self, log: Any) -> None:
@@ -529,6 +530,7 @@ class Publications:
     def on_time_event(self, now_ns: int, epoch_ms: int, subscriptions: Any) -> None:
         """Advances the lifetime of every publication, and frees those that are finished."""
         for publication in list(self.all()):
+            self.context.check_shortage(publication.log)
             before = publication.state_name
             entered = publication.on_time_event(now_ns, epoch_ms)
             if publication.state_name != before:

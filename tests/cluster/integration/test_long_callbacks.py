@@ -1,6 +1,10 @@
-"""A service that takes its time costs its member nothing: neither the leadership nor its place as a follower."""
+"""A service that takes its time costs its member nothing; one that stands still costs it the leadership."""
 
 from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +12,7 @@ from cluster.wire.counter_types import CounterType
 from consensus.states import ElectionState
 from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
+from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
 from tests.cluster.integration.writer import Writer
@@ -67,6 +72,37 @@ def test_a_slow_follower_does_not_hold_up_the_others(start_cluster: StartCluster
         assert writer.longest_gap_s < PAUSE_S / 2
         demand_agreement(cluster, [writer])
         assert places(cluster) == before
+
+
+def container_of(cluster: LocalCluster, member_id: int) -> int:
+    """The process id of a member's service container."""
+    pid = cluster.pid(member_id)
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if b"cluster.container.main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            return int(child)
+    raise AssertionError(f"member {member_id} has no container")
+
+
+def test_a_container_that_stands_still_costs_its_member_the_leadership(start_cluster: StartCluster) -> None:
+    """Clients are answered by another leader; the member does not lead again before its service is level."""
+    cluster = start_cluster(cluster={"service_timeout": "2s", "session_timeout": "60s"})
+    leader = cluster.await_leader()
+    container = container_of(cluster, leader)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(500)
+        os.kill(container, signal.SIGSTOP)
+        try:
+            writer.write(2000, timeout_s=60)
+            assert cluster.await_leader() != leader
+            config = str(cluster.config_path(cluster.await_leader()))
+            refused = ordo("cluster", "transfer", "--to", str(leader), "--config", config)
+            assert refused.returncode != 0, "it lags"
+        finally:
+            os.kill(container, signal.SIGCONT)
+        errors = ordo("errors", "--config", str(cluster.config_path(leader))).stdout
+        assert "service_timeout" in errors and "hands over" in errors, errors
+        writer.write(500)
+        demand_agreement(cluster, [writer])
 
 
 def test_a_snapshot_that_loads_for_five_seconds(start_cluster: StartCluster) -> None:

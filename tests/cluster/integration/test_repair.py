@@ -174,7 +174,19 @@ def test_a_running_leader_mends_its_log_and_hands_over_nothing(start_cluster: St
     demand_equal_logs(cluster)
 
 
-def test_a_leader_that_cannot_read_what_a_member_needs_hands_over_and_is_repaired(start_cluster: StartCluster) -> None:
+def flip_a_byte(files: list[Path]) -> None:
+    flip(files[1], 40)
+
+
+def delete_two_segments(files: list[Path]) -> None:
+    for path in files[1:3]:
+        path.unlink()
+
+
+@pytest.mark.parametrize("damage", [flip_a_byte, delete_two_segments])
+def test_a_leader_that_cannot_read_what_a_member_needs_hands_over_and_is_repaired(
+    start_cluster: StartCluster, damage: Callable[[list[Path]], None]
+) -> None:
     """Below its snapshot only the scrubber reads the log again, until a member comes that has nothing."""
     cluster = start_cluster(cluster=OPTIONS, tables=NO_SCRUBBER)
     with Writer(cluster.ingress_endpoints) as writer:
@@ -184,7 +196,7 @@ def test_a_leader_that_cannot_read_what_a_member_needs_hands_over_and_is_repaire
         await_value(lambda: True if counter_of(cluster, leader, CounterType.SNAPSHOT_COUNT) > 0 else None, "a snapshot")
         empty = follower_of(cluster)
         let_rejoin(cluster, empty)
-        flip(log_files(cluster, leader)[1], 40)
+        damage(log_files(cluster, leader))
         cluster.start_member(empty)
         cluster.await_leader(other_than=leader)
         await_trust(cluster, empty)

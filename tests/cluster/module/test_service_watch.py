@@ -1,0 +1,118 @@
+"""What a service that is behind costs its member: rank in elections, leadership, ingress."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from cluster.module.config import ClusterSettings
+from cluster.module.service_watch import ServiceWatch
+from runtime.counters import local_counter
+
+S = 1_000_000_000
+MIB = 1 << 20
+
+
+class Member:
+    """A leader with its log and its service's position, driven in seconds."""
+
+    def __init__(self, successors: list[int]) -> None:
+        self.is_leader = True
+        self.errors: list[str] = []
+        self.begun: list[int] = []
+        self.touches = 0
+        self.transfer: Any = SimpleNamespace(begin=lambda target, now_ns: self.begun.append(now_ns // S))
+        self.core: Any = SimpleNamespace(successors=successors, lag=self._on_lag)
+        self.sequencer: Any = SimpleNamespace(commit_position=0, holds_messages=False)
+        self.room: Any = SimpleNamespace(is_closed=False)
+        self.position = local_counter(0)
+        self.lags = False
+        settings = ClusterSettings(service_timeout="5s", service_backlog="1m")
+        self.watch = ServiceWatch(self, settings, self.core, self.sequencer, self.position, self.room)
+
+    def _on_lag(self, lags: bool) -> None:
+        self.lags = lags
+
+    def record_error(self, message: str) -> None:
+        self.errors.append(message)
+
+    def announce(self, event: str, text: str) -> None:
+        raise AssertionError(text)
+
+    def start_again(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def touch_sessions(self) -> None:
+        self.touches += 1
+
+    def at(self, seconds: float, committed: int, executed: int) -> Member:
+        self.sequencer.commit_position = committed
+        self.position.set(executed)
+        self.watch.work(int(seconds * S))
+        return self
+
+
+def test_a_service_lags_when_a_second_of_log_waits_for_it() -> None:
+    member = Member([1]).at(1, 100, 100).at(1.5, 200, 100).at(2, 300, 150)
+    assert not member.lags
+    member.at(3.1, 400, 150)
+    assert member.lags
+    member.at(3.2, 400, 400)
+    assert not member.lags
+
+
+def test_a_service_that_keeps_moving_half_a_second_behind_does_not_lag() -> None:
+    member = Member([1])
+    for step in range(100):
+        member.at(step / 10, 100 * step, max(0, 100 * (step - 5)))
+        assert not member.lags
+
+
+def test_standstill_costs_the_leadership_where_another_member_is_level() -> None:
+    member = Member([1, 2]).at(1.9, 100, 100).at(2, 200, 100).at(6.5, 300, 100)
+    assert member.begun == [] and member.errors == []
+    member.at(7.1, 300, 100).at(8, 300, 100)
+    assert member.begun == [7]
+    (error,) = member.errors
+    assert "hands over" in error and "200 bytes behind" in error
+    member.at(12.2, 300, 100)
+    assert member.begun == [7, 12], "it was still in office"
+
+
+def test_standstill_of_all_services_costs_nothing() -> None:
+    """A callback may sit at a breakpoint for hours, on all members."""
+    member = Member([]).at(1, 100, 100)
+    for second in range(2, 60):
+        member.at(second, 200, 100)
+    (error,) = member.errors
+    assert member.begun == [] and "leads on" in error
+
+
+def test_a_service_with_nothing_to_do_does_not_stand_still() -> None:
+    member = Member([1])
+    for second in range(60):
+        member.at(second, 100, 100)
+    member.at(60, 200, 100)
+    assert member.begun == []
+
+
+def test_ingress_waits_for_a_backlog() -> None:
+    member = Member([1]).at(1, 2 * MIB, 0)
+    assert member.sequencer.holds_messages and member.touches == 1
+    member.at(2, 2 * MIB, MIB + 1)
+    assert member.sequencer.holds_messages, "until half of it is executed"
+    member.at(3, 2 * MIB, 2 * MIB - 1000)
+    assert not member.sequencer.holds_messages
+
+
+def test_a_leader_without_room_goes_on_holding_messages() -> None:
+    member = Member([1]).at(1, 2 * MIB, 0)
+    member.room.is_closed = True
+    assert member.at(2, 2 * MIB, 2 * MIB).sequencer.holds_messages
+
+
+def test_a_follower_holds_nothing() -> None:
+    member = Member([1])
+    member.is_leader = False
+    member.at(1, 2 * MIB, 0).at(30, 4 * MIB, 0)
+    assert member.lags and not member.sequencer.holds_messages and member.begun == []
