@@ -267,7 +267,7 @@ class ConsensusCore:
         self._ctx.doubt_state()
 
     def lag(self, lags: bool) -> None:
-        """The service is far behind what is committed, or level again: the member stands back where another is level."""
+        """The service is far behind what is committed, or level again: it stands back where another is level."""
         self._ctx.lag(lags)
 
     @property

@@ -87,8 +87,8 @@ class ClusterSettings(Settings):
     service_timeout_ns: DurationNs = Field(
         default=10 * SECOND_NS,
         alias="service_timeout",
-        description="A leader whose service has executed nothing for so long, though there is something to execute, hands"
-        " over to a member whose service is level.",
+        description="A leader whose service has executed nothing for so long, though there is something to execute,"
+        " hands over to a member whose service is level.",
     )
     service_backlog_bytes: SizeBytes = Field(
         default=64 * MEBIBYTE,

@@ -18,9 +18,6 @@ from cluster.module.host import MemberHost
 
 if TYPE_CHECKING:
     from cluster.module.config import ClusterSettings
-    from cluster.module.room_watch import RoomWatch
-    from cluster.module.sequencer import Sequencer
-    from consensus.core import ConsensusCore
     from runtime.counters import Counter
 
 LAG_NS = 1_000_000_000
@@ -37,6 +34,28 @@ class ServiceHost(MemberHost, Protocol):
         """Counts every session as heard now."""
 
 
+class Successors(Protocol):
+    """What consensus is told, and asked."""
+
+    @property
+    def successors(self) -> list[int]: ...
+    def lag(self, lags: bool) -> None: ...
+
+
+class Ingress(Protocol):
+    """What is committed, and whether messages of clients are taken."""
+
+    holds_messages: bool
+
+    @property
+    def commit_position(self) -> int: ...
+
+
+class Room(Protocol):
+    @property
+    def is_closed(self) -> bool: ...
+
+
 class ServiceWatch:
     """Of one member; `work` looks at its service with every slow tick."""
 
@@ -44,10 +63,10 @@ class ServiceWatch:
         self,
         host: ServiceHost,
         settings: ClusterSettings,
-        core: ConsensusCore,
-        sequencer: Sequencer,
+        core: Successors,
+        sequencer: Ingress,
         service_position: Counter,
-        room: RoomWatch,
+        room: Room,
     ) -> None:
         self._host = host
         self._timeout_ns = settings.service_timeout_ns

@@ -44,7 +44,7 @@ def files_reserved(config: NodeConfig) -> int:
 
 
 def sessions_that_fit(config: NodeConfig, files_max: int) -> int:
-    """How many clients can be answered at a time: each takes a socket. Raises ConfigurationError where that is nobody."""
+    """How many clients can be answered at a time: each takes a socket. Raises ConfigurationError if that is nobody."""
     own = files_reserved(config) + SOCKETS_OF_NODE + SOCKETS_OF_MEMBER * len(config.member_list)
     if files_max < own + SESSIONS_MIN:
         raise ConfigurationError(
@@ -69,9 +69,9 @@ def check_memory(config: NodeConfig) -> None:
     fitting = term_length_bytes
     while fitting >= TERM_LENGTH_MIN_BYTES and memory_needed_bytes(fitting) > free:
         fitting //= 2
-    smaller = "" if fitting < TERM_LENGTH_MIN_BYTES else (
-        f', or start a new cluster with log_term_length = "{_size(fitting)}" on all members'
-    )
+    smaller = ""
+    if fitting >= TERM_LENGTH_MIN_BYTES:
+        smaller = f', or start a new cluster with log_term_length = "{_size(fitting)}" on all members'
     raise StorageFullError(
         f"not enough shared memory: {free // 1024} KiB free for {config.aeron_dir}, {needed // 1024} KiB are needed "
         f"with log_term_length = {_size(term_length_bytes)}: enlarge it (docker run --shm-size=256m, mount -o "

@@ -2,6 +2,8 @@
 
 import struct
 
+from typing import Any
+
 import pytest
 
 from runtime.errors import ConfigurationError, TransportError
@@ -13,7 +15,7 @@ TIMEOUT_MS = 10_000
 
 
 def make(provider: MemoryProvider, **changes: int) -> CncFile:
-    arguments = {"client_liveness_timeout_ns": 10**10, "start_timestamp_ms": 1000, "pid": 42}
+    arguments: dict[str, Any] = {"client_liveness_timeout_ns": 10**10, "start_timestamp_ms": 1000, "pid": 42}
     return create_cnc(provider, PATH, **{**arguments, **changes})
 
 

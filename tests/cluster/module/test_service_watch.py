@@ -27,7 +27,7 @@ class Member:
         self.room: Any = SimpleNamespace(is_closed=False)
         self.position = local_counter(0)
         self.lags = False
-        settings = ClusterSettings(service_timeout="5s", service_backlog="1m")
+        settings = ClusterSettings.model_validate({"service_timeout": "5s", "service_backlog": "1m"})
         self.watch = ServiceWatch(self, settings, self.core, self.sequencer, self.position, self.room)
 
     def _on_lag(self, lags: bool) -> None:
