@@ -1,7 +1,6 @@
 """The counters-and-control file (cnc-and-driver-protocol.md §2)."""
 
 import struct
-
 from typing import Any
 
 import pytest
