@@ -23,6 +23,8 @@ from pipeline.payloads import PayloadDecoder, decode_batches, decoded_schema
 
 FORMATS = ("table", "csv", "json")
 TABLE_ROWS_MAX = 1000
+MEMORY_MAX = "1GB"
+"""Of the database; what needs more goes through files beside it."""
 
 
 def decoded(log: LocalLog, decoder: PayloadDecoder | None) -> pa.RecordBatchReader:
@@ -38,7 +40,7 @@ def query(log: LocalLog, sql: str, decoder: PayloadDecoder | None = None) -> Ite
     """The result of a query, in batches. Raises PipelineError for what DuckDB refuses."""
     duckdb = load_library("duckdb")
     with TemporaryDirectory(prefix="ordo-query-") as folder, duckdb.connect(os.path.join(folder, "log.db")) as database:
-        database.execute("SET TimeZone = 'UTC'")
+        database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{MEMORY_MAX}'")
         database.register("log_batches", decoded(log, decoder))
         database.execute("CREATE TABLE log AS SELECT * FROM log_batches")
         database.unregister("log_batches")

@@ -54,10 +54,11 @@ class Report:
         )
         self.parts.append(f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>')
 
-    def cut(self, rows: int, shown: int) -> None:
-        """Says so when a table has only the first of its rows; the JSON file has all."""
+    def cut(self, rows: int, shown: int, file_name: str = "") -> None:
+        """Says so when a table has only the first of its rows; `file_name` has all, or the JSON file."""
         if rows > shown:
-            self.line(f"The first {shown:,} of {rows:,} rows; the JSON file beside this page has all.")
+            place = file_name or "the JSON file"
+            self.line(f"The first {shown:,} of {rows:,} rows; {place} beside this page has all.")
 
     def mapping(self, values: Mapping[str, Any]) -> None:
         self.table(("what", "value"), list(values.items()))

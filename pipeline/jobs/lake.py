@@ -21,8 +21,8 @@ from pipeline.local import LocalLog, load_library, read
 from pipeline.payloads import PayloadDecoder, decode_batches, decoded_schema
 from pipeline.recordings import open_recordings
 
-CHUNK_BYTES = 256 << 20
-"""Of the log; what a sort holds in memory, decoded."""
+CHUNK_BYTES = 128 << 20
+"""Of the log; a commit is in memory, decoded and once more as Parquet, before its files are whole."""
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from pyspark.sql import functions as F
 
 from pipeline.errors import PipelineError
 from pipeline.report import Report, new_figure, time_axis, utc
+from pipeline.rows import KeptRows, keep_rows
 
 VIEWS = {"minute": "By minute", "session_id": "By session", "kind": "By kind"}
-ROWS_MAX = 1000
 PERCENTILES = (0.5, 0.9, 0.99, 0.999)
 _FIELD = re.compile(r"(i64|u64|i64be|u64be)@(\d+):(ns|us|ms)")
 _NANOS = {"ns": 1, "us": 1000, "ms": 1_000_000}
@@ -100,27 +100,32 @@ def latency(log: DataFrame, sent: str | None = None, by: tuple[str, ...] = ("min
 
 def write_report(log: DataFrame, sent: str | None, folder: str) -> str:
     """`latency.html`, `latency.json` with percentiles per minute, session and kind; returns the page's path."""
-    views = {name: [row.asDict() for row in latency(log, sent, (name,)).collect()] for name in VIEWS}
+    views = {name: keep_rows(latency(log, sent, (name,)), folder, f"latency-{name}") for name in VIEWS}
     return write_page(
         views, "latency from the client into the log" if sent else "gap between messages of a session", folder
     )
 
 
-def write_page(views: dict[str, list[dict[str, Any]]], what: str, folder: str) -> str:
+def write_page(views: dict[str, KeptRows], what: str, folder: str) -> str:
     """The page over rows by minute, session and kind."""
-    report = Report(f"Latency: {what}", {"measures": what, **views})
+    facts: dict[str, Any] = {"measures": what}
+    for name, rows in views.items():
+        facts |= rows.facts(name)
+    report = Report(f"Latency: {what}", facts)
     figure, axis = new_figure()
-    minutes = [utc(row["minute"]) for row in views["minute"]]
+    shown = views["minute"].first
+    minutes = [utc(row["minute"]) for row in shown]
     for name in ("p50", "p90", "p99", "p999"):
-        axis.plot(minutes, [row[name] for row in views["minute"]], marker=".", label=name)
+        axis.plot(minutes, [row[name] for row in shown], marker=".", label=name)
     axis.set_yscale("symlog")
     axis.set_ylabel("microseconds")
     axis.legend(ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     time_axis(axis, minutes)
-    report.picture(figure, f"{what[0].upper()}{what[1:]} by minute: percentiles in microseconds.")
+    limited = f" (the first {len(shown):,})" if views["minute"].count > len(shown) else ""
+    report.picture(figure, f"{what[0].upper()}{what[1:]} by minute: percentiles in microseconds{limited}.")
     for name, title in VIEWS.items():
         report.heading(f"{title}, in microseconds")
         columns = (name, "count", "p50", "p90", "p99", "p999", "max", "mean")
-        report.table(columns, [[row[column] for column in columns] for row in views[name][:ROWS_MAX]])
-        report.cut(len(views[name]), ROWS_MAX)
+        report.table(columns, [[row[column] for column in columns] for row in views[name].first])
+        report.cut(views[name].count, len(views[name].first), views[name].file_name)
     return str(report.write(folder, "latency"))

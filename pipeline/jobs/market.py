@@ -16,12 +16,14 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pipeline.jobs.replay import observed
 from pipeline.replay_cluster import Effect, ReplayCluster
 from pipeline.report import BLUE, GREY, Report, new_figure, price
+from pipeline.rows import keep_rows
 
 ANSWER = struct.Struct("<BBHIQQIIII")
 FILL = struct.Struct("<QQII")
@@ -29,7 +31,7 @@ ANSWER_KIND, ACCEPTED = 16, 0
 BUY, SELL = 0, 1
 PRICE_SCALE = 10_000
 DEPTH_LEVELS = 5
-INSTRUMENTS_MAX, ROWS_MAX = 20, 1000
+INSTRUMENTS_MAX = 20
 _COLUMNS = (
     ("what", pa.string(), "string"),
     ("position", pa.int64(), "long"),
@@ -164,15 +166,15 @@ def spread_by_minute(found: DataFrame) -> DataFrame:
 
 def write_report(market: DataFrame, folder: str, shares: int = 1000) -> str:
     """`market.html`, `market.json`; returns the page's path."""
-    market = market.persist()
+    market = market.persist(StorageLevel.DISK_ONLY)
     found = trades(market)
     total = found.agg(F.count("*").alias("n"), F.sum("quantity").alias("q")).collect()[0]
-    bars = [row.asDict() for row in volume_bars(found, shares).collect()]
-    spreads = [row.asDict() for row in spread_by_minute(quotes(market)).collect()]
-    last = quotes(market).orderBy("position").select("position", "bid", "ask", "spread").tail(1)
+    bars = keep_rows(volume_bars(found, shares), folder, "market-bars")
+    spreads = keep_rows(spread_by_minute(quotes(market)), folder, "market-spreads")
+    last = quotes(market).orderBy(F.desc("position")).select("position", "bid", "ask", "spread").head(1)
     market.unpersist()
-    facts = {"executions": total["n"], "shares": total["q"] or 0, "bars": bars, "spread_by_minute": spreads,
-             "last_quote": last[0].asDict() if last else None}  # fmt: skip
+    facts = {"executions": total["n"], "shares": total["q"] or 0, **bars.facts("bars"),
+             **spreads.facts("spread_by_minute"), "last_quote": last[0].asDict() if last else None}  # fmt: skip
     return write_page(facts, folder, shares)
 
 
@@ -187,6 +189,8 @@ def write_page(facts: dict[str, Any], folder: str, shares: int) -> str:
         _write_spreads(report, [row for row in facts["spread_by_minute"] if row["instrument"] == instrument])
     if len(instruments) > INSTRUMENTS_MAX:
         report.line(f"{INSTRUMENTS_MAX} of {len(instruments):,} instruments; the JSON file beside this page has all.")
+    for name in ("bars", "spread_by_minute"):
+        report.cut(facts.get(f"{name}_count", 0), len(facts[name]), facts.get(f"{name}_file", ""))
     return str(report.write(folder, "market"))
 
 
@@ -207,20 +211,16 @@ def _write_bars(report: Report, bars: list[dict[str, Any]], shares: int) -> None
     report.picture(figure, f"Low, high and close (dot) of each volume bar of {shares:,} shares.")
     prices = ("open", "high", "low", "close", "vwap")
     names = ("bar", "start", "end", *prices, "quantity", "trades")
-    rows = [
-        [price(bar[name], PRICE_SCALE) if name in prices else bar[name] for name in names] for bar in bars[:ROWS_MAX]
-    ]
+    rows = [[price(bar[name], PRICE_SCALE) if name in prices else bar[name] for name in names] for bar in bars]
     report.table(names, rows)
-    report.cut(len(bars), ROWS_MAX)
 
 
 def _write_spreads(report: Report, spreads: list[dict[str, Any]]) -> None:
     rows = [
         (row["minute"], price(row["spread_mean"], PRICE_SCALE), price(row["spread_max"], PRICE_SCALE), row["bid_depth"],
          row["ask_depth"])
-        for row in spreads[:ROWS_MAX]
+        for row in spreads
     ]  # fmt: skip
     report.table(
         ("minute", "mean spread", "largest spread", "mean bid depth (shares)", "mean ask depth (shares)"), rows
     )
-    report.cut(len(spreads), ROWS_MAX)

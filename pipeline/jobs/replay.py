@@ -21,6 +21,7 @@ from pipeline.tasks import collect_tasks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+OUTPUTS_NOT_CHECKED = "only states were compared: what was sent to clients is not on record, and needs --baseline"
 EMITTED_SCHEMA = "position long, timestamp timestamp, kind string, key long, payload binary"
 _EMITTED = pa.schema([
     ("position", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC")), ("kind", pa.string()), ("key", pa.int64()),
@@ -41,12 +42,13 @@ def replay(
     `status` is `agrees` when every stretch was checked and agrees, `differs`, `partly checked` or `not checked`;
     `coverage` counts records by verdict; then `first_difference` and `stretches`.
     """
-    cut = cut_log(directory, commit, end)
+    cut = cut_log(directory, commit, end, spark)
     results = collect_tasks(spark, list(cut.stretches), partial(run_stretch, service, baseline))
     return {
         **verdict_of(results),
         "service": service,
         "baseline": baseline,
+        "outputs_checked": baseline is not None,
         "records": sum(result["records"] for result in results),
         "emitted": sum(result["emitted"] for result in results),
         "snapshots_compared": sum(1 for result in results if result["state"] != "no snapshot"),
@@ -84,7 +86,7 @@ def observed(
     """Rows that `observe` makes of each record, in parallel by stretch, in no order."""
     import pickle
 
-    rows = [(index, pickle.dumps(task)) for index, task in enumerate(cut_log(directory, commit).stretches)]
+    rows = [(index, pickle.dumps(task)) for index, task in enumerate(cut_log(directory, commit, spark=spark).stretches)]
     frame = spark.createDataFrame(rows, "task_id int, task binary").repartitionByRange(max(1, len(rows)), "task_id")
     return frame.mapInArrow(partial(_observe, service, observe, schema), sql)
 
@@ -119,9 +121,11 @@ def describe_status(facts: dict[str, Any]) -> str:
     if facts["status"] == DIFFERS:
         return f"differs first at position {first['position']:,}: {first['what']}"
     compared = f"{coverage['agrees']:,} of {coverage['records']:,} records were compared"
+    outputs = "" if facts["baseline"] else f"; {OUTPUTS_NOT_CHECKED}"
     if facts["status"] == AGREES:
-        return f"agrees: all {coverage['records']:,} records were compared, {facts['snapshots_compared']} snapshots"
-    return f"{facts['status']}: {compared}; nothing on record says what the others must lead to"
+        snapshots = facts["snapshots_compared"]
+        return f"agrees: all {coverage['records']:,} records were compared, {snapshots} snapshots{outputs}"
+    return f"{facts['status']}: {compared}; nothing on record says what the others must lead to{outputs}"
 
 
 def write_report(facts: dict[str, Any], folder: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.report import BLUE, Report, new_figure, time_axis, utc
+from pipeline.rows import KeptRows, keep_rows
 
 CLOSE_REASONS = {0: "client action", 1: "service action", 2: "timeout"}
-DRAWN_MAX, ROWS_MAX = 500, 1000
+DRAWN_MAX = 500
 _BODY = 8
 _EVENTS = pa.schema([
     ("node", pa.string()), ("recording", pa.int64()), ("session_id", pa.int64()), ("kind", pa.string()),
@@ -84,22 +86,33 @@ def sessions(log: DataFrame) -> DataFrame:
 
 
 def write_report(table: DataFrame, folder: str) -> str:
-    """`sessions.html`, `sessions.json`; returns the page's path."""
-    return write_page([row.asDict() for row in table.orderBy("node", "recording", "session_id").collect()], folder)
+    """`sessions.html`, `sessions.json`, with more than 1,000 sessions `sessions.jsonl`; returns the page's path."""
+    totals = Totals()
+    rows = keep_rows(table.orderBy("node", "recording", "session_id"), folder, "sessions", totals.add)
+    return write_page(rows, totals, folder)
 
 
-def write_page(rows: list[dict[str, Any]], folder: str) -> str:
-    """Writes the page that shows the rows of `sessions`."""
-    reasons: dict[str, int] = {}
-    for row in rows:
+@dataclass
+class Totals:
+    """What is said of all sessions together."""
+
+    messages: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def add(self, row: dict[str, Any]) -> None:
         reason = row["close_reason"] or "still open"
-        reasons[reason] = reasons.get(reason, 0) + 1
-    report = Report("Sessions", {"sessions": rows, "close_reasons": reasons})
-    report.line(f"{len(rows):,} sessions, {sum(row['messages'] for row in rows):,} messages")
-    report.table(("closed by", "sessions"), sorted(reasons.items()))
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self.messages += row["messages"]
+
+
+def write_page(rows: KeptRows, totals: Totals, folder: str) -> str:
+    """Writes the page that shows the rows of `sessions`."""
+    report = Report("Sessions", {**rows.facts("sessions"), "close_reasons": totals.reasons})
+    report.line(f"{rows.count:,} sessions, {totals.messages:,} messages")
+    report.table(("closed by", "sessions"), sorted(totals.reasons.items()))
     figure, axis = new_figure()
     moments = []
-    for index, row in enumerate(rows[:DRAWN_MAX]):
+    for index, row in enumerate(rows.first[:DRAWN_MAX]):
         start = row["opened"] or row["first_message"]
         end = row["closed"] or row["last_message"] or start
         if start is not None:
@@ -107,8 +120,9 @@ def write_page(rows: list[dict[str, Any]], folder: str) -> str:
             moments += [utc(start), utc(end)]
     axis.set_ylabel("session, by id")
     time_axis(axis, moments)
-    report.picture(figure, f"When each session was open{f' (the first {DRAWN_MAX})' if len(rows) > DRAWN_MAX else ''}.")
+    limited = f" (the first {DRAWN_MAX})" if rows.count > DRAWN_MAX else ""
+    report.picture(figure, f"When each session was open{limited}.")
     columns = ("node", "session_id", "opened", "closed", "close_reason", "messages", "payload_bytes", "duration_s")
-    report.table(columns, [[row[name] for name in columns] for row in rows[:ROWS_MAX]])
-    report.cut(len(rows), ROWS_MAX)
+    report.table(columns, [[row[name] for name in columns] for row in rows.first])
+    report.cut(rows.count, len(rows.first), rows.file_name)
     return str(report.write(folder, "sessions"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import CorruptRecordingError, PipelineError
 from pipeline.planner import Run, read_runs, whole_runs
@@ -13,8 +13,12 @@ from pipeline.predicates import Predicates
 from pipeline.recordings import Recording, open_recordings
 from pipeline.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
 from pipeline.skips import find_skips
+from pipeline.tasks import collect_tasks
 from pipeline.time_unit import time_unit_of
 from pipeline.version_events import refuse_version_event
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SERVICE_SNAPSHOT_STREAM = 106
 LAST_SNAPSHOT = "snapshot"
@@ -83,9 +87,10 @@ class Cut:
     unreadable_snapshots: tuple[str, ...]
 
 
-def cut_log(directory: str, commit: str = "auto", end: str | None = None) -> Cut:
+def cut_log(directory: str, commit: str = "auto", end: str | None = None, spark: SparkSession | None = None) -> Cut:
     """How a node's log is cut, up to `end`: a position, `snapshot` for the last one, or None for all that may be read.
 
+    With `spark`, its tasks look for what is left out, which is all over the log.
     Raises PipelineError when nothing tells the state at the log's beginning.
     """
     recordings = open_recordings([directory], "all", commit)
@@ -104,21 +109,23 @@ def cut_log(directory: str, commit: str = "auto", end: str | None = None) -> Cut
         log_runs = whole_runs(log, begin, until, unit, exact)
         parts.append(Stretch(begin, until, known.get(begin), known.get(until), log_runs, unit))
     skips: dict[int, str] = {}
-    for part in parts:
-        skips.update(_find_skips(part.log))
+    for found in collect_tasks(spark, [part.log for part in parts], _find_skips):
+        for position, text in found:
+            skips.setdefault(position, text)
     return Cut(tuple(replace(part, skips=_between(skips, part)) for part in parts), read.unreadable)
 
 
-def _find_skips(runs: tuple[Run, ...]) -> dict[int, str]:
-    """Up to the first damage: whoever reads the stretch finds that, too, and says so."""
+def _find_skips(runs: tuple[Run, ...]) -> list[tuple[int, str]]:
+    """(position, text). Up to the first damage: whoever reads the stretch finds that, too, and says so."""
     found: dict[int, str] = {}
     records = iterate(read_runs(runs, Predicates(kind=frozenset({"other"})), ("payload",), 1024, True))
     try:
         for record in records:
-            found.update(find_skips([record]))
+            for position, text in find_skips([record]).items():
+                found.setdefault(position, text)
     except CorruptRecordingError:
         pass
-    return found
+    return list(found.items())
 
 
 def _between(skips: dict[int, str], part: Stretch) -> dict[int, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline.jobs import audit_report, latency, market, sessions
 from pipeline.report import Report, new_figure, price, time_axis
+from pipeline.rows import KeptRows
 
 MOMENT = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -84,14 +85,21 @@ def test_prices_have_decimals_and_instruments_are_apart(tmp_path: Path) -> None:
 
 def test_pages_of_latency_and_sessions(tmp_path: Path) -> None:
     row = {"count": 1, "p50": 1.0, "p90": 1.0, "p99": 1.0, "p999": 1.0, "max": 1.0, "mean": 1.0}
-    views: dict[str, list[dict[str, Any]]] = {
-        "minute": [{**row, "minute": MOMENT}],
-        "session_id": [{**row, "session_id": 1}],
-        "kind": [],
+    views = {
+        "minute": KeptRows([{**row, "minute": MOMENT}], 1),
+        "session_id": KeptRows([{**row, "session_id": 1}], 1),
+        "kind": KeptRows(),
     }
     text = Path(latency.write_page(views, "gap between messages of a session", str(tmp_path))).read_text()
     assert "By minute, in microseconds" in text
     session = {"node": "node0", "session_id": 1, "opened": MOMENT, "closed": None, "first_message": None, "messages": 0,
                "last_message": None, "close_reason": None, "payload_bytes": 0, "duration_s": None}  # fmt: skip
-    text = Path(sessions.write_page([session] * 1001, str(tmp_path))).read_text()
-    assert "The first 1,000 of 1,001 rows" in text and "still open" in text and "(the first 500)" in text
+    totals = sessions.Totals()
+    totals.add(session)
+    rows = KeptRows([session] * 1000, 1001, "sessions.jsonl")
+    text = Path(sessions.write_page(rows, totals, str(tmp_path))).read_text()
+    assert (
+        "The first 1,000 of 1,001 rows; sessions.jsonl beside this page has all" in text
+        and "still open" in text
+        and "(the first 500)" in text
+    )

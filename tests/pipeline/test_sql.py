@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipeline.generate import LogShape
+from pipeline.options import DESCRIPTIONS
+from pipeline.sink import OPTIONS
 from pipeline.source import OrdoLog, without_catalog_properties
 
 pytestmark = pytest.mark.spark
@@ -51,3 +55,14 @@ def test_tables_views_and_pandas(spark: SparkSession, archive: str, shape: LogSh
             spark.sql(f"DROP TABLE IF EXISTS {name}")
         spark.sql("DROP VIEW IF EXISTS ordo_opens")
     assert os.listdir(archive), "dropping the table takes nothing from the archive"
+
+
+def test_every_option_is_in_the_docs() -> None:
+    """Also the other way round: an option in the tables is one that there is."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "PIPELINE.md").read_text()
+    tables = re.findall(r"\| option \| meaning, default \|\n\|---\|---\|\n((?:\|.*\n)+)", text)
+    documented = [
+        {name.lower() for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+        for table in tables
+    ]
+    assert documented == [set(DESCRIPTIONS) - {"path", "paths"}, set(OPTIONS)]
