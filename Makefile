@@ -17,7 +17,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help build verify fix test demo bench budget bench-transport bench-attacks sim test-soak test-faults test-sessions test-debug sanitized fuzz test-asan \
+.PHONY: help build verify fix test demo bench budget bench-transport bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
 	bench-readers bench-pipeline debug clean docs coverage test-python test-wheel test-arm64 test-docker
 
 help: ## list the commands
@@ -103,6 +103,9 @@ sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 
 test-soak: build .venv/.all ## pass the tests that take minutes: a streaming query killed with SIGKILL
 	$(BIN)/python -m pytest -q -n0 -m soak $(ARGS)
+
+soak: build ## stress one driver at half speed with loss, slow, stopped and killed clients: MINUTES=60
+	SOAK_MINUTES=$(or $(MINUTES),60) $(BIN)/python -m pytest -q -n0 -s tests/transport/test_soak.py $(ARGS)
 
 test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real processes; needs root
 	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from cluster.module.sequencer import ConsensusSource
 
 NULL_MEMBER = -1
+NEVER_NS = 1 << 63
 HELD_MAX = 16
 """Messages held of one stream; older ones go first, and are sent again by whoever meant them."""
 CHALLENGE_INTERVAL_NS = 10_000_000
+PATIENCE_NS = 5_000_000_000
+"""A member that speaks for so long and answers no challenge is told of."""
 NONCE_BITS = 63
 TERM_LEAP_MAX = 2**32
 """Elections that a member can have missed; more than there can be in the life of a cluster."""
@@ -72,6 +75,8 @@ class MemberProofs:
         self._on_refused = on_refused
         self._nonces: dict[int, int] = {}
         self._next_challenge_ns: dict[int, int] = {}
+        self._asked_ns: dict[int, int] = {}
+        """Since when a member's answer is waited for; NEVER once it was told of."""
         self._held: WeakKeyDictionary[ConsensusSource, list[bytes]] = WeakKeyDictionary()
 
     def sender_of(self, message: messages.Message, leader_id: int) -> int:
@@ -98,8 +103,17 @@ class MemberProofs:
         if now_ns < self._next_challenge_ns.get(member_id, 0):
             return
         self._next_challenge_ns[member_id] = now_ns + CHALLENGE_INTERVAL_NS
+        self._watch(member_id, now_ns)
         nonce = self._nonces.setdefault(member_id, self._random.getrandbits(NONCE_BITS))
         self._endpoints.send(member_id, ordo_codecs.MEMBER_CHALLENGE.encode(nonce=nonce, member_id=self._own_id))
+
+    def _watch(self, member_id: int, now_ns: int) -> None:
+        if now_ns - self._asked_ns.setdefault(member_id, now_ns) > PATIENCE_NS:
+            self._asked_ns[member_id] = NEVER_NS
+            self._on_refused(
+                f"consensus: member {member_id} does not prove who it is, and counts for nothing: an Aeron node cannot"
+                " be a member of an Ordo cluster, nor an Ordo node of an Aeron one; else check its consensus endpoint"
+            )
 
     def on_challenge(self, values: Any) -> None:
         """Handles a challenge: a stream claims to be this member. If it is, the nonce is sent back in that stream."""
@@ -112,6 +126,7 @@ class MemberProofs:
         if self._nonces.get(values.member_id) != values.nonce:
             self._on_refused(f"consensus: a proof to be member {values.member_id} that is none")
             return
+        self._asked_ns.pop(values.member_id, None)
         if source.member_id == NULL_MEMBER:
             source.member_id = values.member_id
             yield from self._held.pop(source, [])

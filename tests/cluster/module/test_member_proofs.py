@@ -62,6 +62,19 @@ def test_what_was_said_before_the_proof_counts_after_it_in_order(member: Member)
     assert member.refused == []
 
 
+def test_a_member_that_speaks_and_never_proves_itself_is_one_line(member: Member) -> None:
+    """An Aeron node, or one whose endpoint is wrong: without the line the cluster was silent about it."""
+    stream, later = Stream(), Stream()
+    for second in range(20):
+        member.hear(stream, PEER_ID, now_ns=second * 1_000_000_000)
+    assert len(member.refused) == 1 and "member 1 does not prove who it is" in member.refused[0]
+    assert "Aeron" in member.refused[0] and "\n" not in member.refused[0]
+    assert member.prove(later, PEER_ID, member.nonce(PEER_ID)) == []
+    for second in range(20, 24):
+        member.hear(stream, PEER_ID, now_ns=second * 1_000_000_000)
+    assert len(member.refused) == 1, "it has proven itself meanwhile, and is waited for anew"
+
+
 def test_the_number_is_known_only_where_the_member_listens(member: Member) -> None:
     stranger = Stream()
     member.hear(stranger, PEER_ID)
