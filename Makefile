@@ -17,7 +17,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help build verify fix test demo bench budget bench-transport bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
+.PHONY: help build verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
 	bench-readers bench-pipeline debug clean docs coverage test-python test-wheel test-arm64 test-docker
 
 help: ## list the commands
@@ -130,6 +130,9 @@ test-asan: sanitized ## pass the native tests with ASan and UBSan
 
 bench-transport: build ## measure streams beside Aeron's Java driver in one run, about 4 minutes; WRITE=1 into docs/PERFORMANCE.md
 	$(BIN)/python -m benchmarks.transport $(if $(QUICK),--quick) $(if $(WRITE),--write) $(if $(JSON),--json $(JSON))
+
+bench-peers: build ## measure clusters beside Aeron's, etcd and NATS, about 5 minutes; WRITE=1 into docs/PERFORMANCE.md
+	$(BIN)/python -m benchmarks.peers $(if $(QUICK),--quick) $(if $(WRITE),--write) $(if $(JSON),--json $(JSON)) $(ARGS)
 
 bench-attacks: build ## measure what a flood of datagrams costs a cluster; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.attacks $(if $(JSON),--json $(JSON))

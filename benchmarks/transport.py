@@ -85,19 +85,19 @@ class Setup:
         )
 
 
-def command_of_java() -> list[str]:
-    """The words before the arguments of a Java end. Raises PeerMissingError."""
+def java_command(program: str) -> list[str]:
+    """The words before the arguments of a program of `java/`. Raises PeerMissingError."""
     if shutil.which("java") is None:
         raise PeerMissingError("Java is not installed")
     jar, classes = class_path(AERON_VERSION, JAVA, "bench")
-    return ["java", *JVM_OPTIONS, "-cp", f"{jar}:{classes}", "StreamPeer"]
+    return ["java", *JVM_OPTIONS, "-cp", f"{jar}:{classes}", program]
 
 
 def commands(with_java: bool) -> dict[str, list[str]]:
     """The words before the arguments of an end, by contender."""
     found = {ORDO: [sys.executable, "-m", "benchmarks.stream_peer"]}
     if with_java:
-        found[AERON] = command_of_java()
+        found[AERON] = java_command("StreamPeer")
     return found
 
 

@@ -64,12 +64,16 @@ class NativeLoad:
 
     def round_trips(self, count: int) -> HdrHistogram:
         """`count` round trips with one message on the way, in the first session."""
+        return self.measured(count, 1)[1]
+
+    def measured(self, count: int, window: int) -> tuple[int, HdrHistogram]:
+        """Like `pipelined`, in the first session: ns it took in all, and how long each message took."""
         times_ns = array("q", bytes(8 * count))
         self._streams[0].measure(times_ns)
-        self._run(self._streams[:1], count, 1)
+        took_ns = self._run(self._streams[:1], count, window)
         histogram = new_histogram()
         record(histogram, times_ns)
-        return histogram
+        return took_ns, histogram
 
     def pipelined(self, count: int, window: int) -> float:
         """Seconds for `count` messages in all, with up to `window` of them on the way, shared among the sessions."""
@@ -80,5 +84,9 @@ class NativeLoad:
         return LoadRun(streams, self._driver, self._clock, count, window, self._tick).run()
 
     def _tick(self) -> None:
+        self.keep()
+
+    def keep(self) -> None:
+        """Keeps the sessions alive between runs: call it every few milliseconds."""
         for client in self._clients:
             client.poll(1)
