@@ -30,7 +30,7 @@ from benchmarks.page import put_section, table
 from benchmarks.pairs import End, Samples, medians, ratio
 from benchmarks.transport import AERON, java_command
 from deploy.launcher import LocalCluster, ServiceMode, SyncMode
-from ordo.bench.machine import describe_machine
+from ordo.bench.machine import Machine, describe_machine
 from tests.peers.java_peer import PeerMissingError
 
 NAME = "bench-peers"
@@ -123,9 +123,8 @@ def measure(effort: Effort, with_java: bool, say: Callable[[str], object] = prin
     return {row: medians(each) for row, each in samples.items()}
 
 
-def describe(rows: dict[Row, Figures], others: list[list[str]], effort: Effort) -> list[str]:
-    """The section of the page."""
-    machine = describe_machine()
+def describe(rows: dict[Row, Figures], others: list[list[str]], effort: Effort, machine: Machine) -> list[str]:
+    """The section of the page; `machine` as it was before the run."""
     lines = [
         f"{machine['processor']}, {machine['cores']} cores for three members and the client, Linux "
         f"{machine['kernel']}, loopback; load average before the run {machine['load_average_1m']}. One session, MTU "
@@ -171,6 +170,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--java-idle", choices=idles, default="yield", help="what Aeron's threads without work do")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     chosen = parser.parse_args(arguments)
+    machine = describe_machine()
     effort = replace(QUICK if chosen.quick else Effort(), java_idle=chosen.java_idle)
     try:
         if not chosen.no_java:
@@ -180,11 +180,11 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(f"{missing}; or leave these out with --no-java, --no-go")
     rows = measure(effort, not chosen.no_java)
     others = [] if tools is None else measure_others(tools, effort)
-    lines = describe(rows, others, effort)
+    lines = describe(rows, others, effort, machine)
     print("\n".join(lines))
     if chosen.json:
         named = {f"sync {sync}, {size} B, window {window}": each for (sync, size, window), each in rows.items()}
-        figures = {"machine": describe_machine(), "rows": named, "others": others}
+        figures = {"machine": machine, "rows": named, "others": others}
         chosen.json.write_text(json.dumps(figures, indent=2) + "\n")
     if chosen.write:
         put_section(NAME, lines)

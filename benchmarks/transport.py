@@ -28,7 +28,7 @@ from pathlib import Path
 from benchmarks.page import put_section, table
 from benchmarks.pairs import End, Samples, medians, ratio
 from deploy.launcher import find_ports
-from ordo.bench.machine import describe_machine
+from ordo.bench.machine import Machine, describe_machine
 from tests.peers.java_peer import AERON_VERSIONS, PeerMissingError, class_path
 
 NAME = "bench-transport"
@@ -179,9 +179,8 @@ def measure(effort: Effort, with_java: bool, say: Callable[[str], object] = prin
     return rows
 
 
-def describe(rows: dict[str, Figures], effort: Effort) -> list[str]:
-    """The section of the page."""
-    machine = describe_machine()
+def describe(rows: dict[str, Figures], effort: Effort, machine: Machine) -> list[str]:
+    """The section of the page; `machine` as it was before the run."""
     lines = [
         f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, loopback and /dev/shm, nothing "
         f"synced (streams alone write no file); load average before the run {machine['load_average_1m']}. Two "
@@ -219,16 +218,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--no-java", action="store_true", help="Ordo alone")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     chosen = parser.parse_args(arguments)
+    machine = describe_machine()
     effort = QUICK if chosen.quick else Effort()
     with_java = not chosen.no_java
     try:
         rows = measure(effort, with_java)
     except PeerMissingError as missing:
         sys.exit(f"{missing}; install a JDK and Maven, or measure Ordo alone with --no-java")
-    lines = describe(rows, effort)
+    lines = describe(rows, effort, machine)
     print("\n".join(lines))
     if chosen.json:
-        chosen.json.write_text(json.dumps({"machine": describe_machine(), "rows": rows}, indent=2) + "\n")
+        chosen.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
     if chosen.write:
         put_section(NAME, lines)
 

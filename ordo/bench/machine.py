@@ -6,8 +6,10 @@ import os
 import platform
 from pathlib import Path
 
+Machine = dict[str, str | int | float]
 
-def describe_machine() -> dict[str, str | int | float]:
+
+def describe_machine() -> Machine:
     """Processor, cores, memory, kernel, Python, and where temporary files are."""
     return {
         "processor": _processor(),

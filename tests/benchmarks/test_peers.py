@@ -9,6 +9,7 @@ import pytest
 from benchmarks import go_peers, peers
 from benchmarks.peers import INLINE, PROCESS, Effort, describe, measure
 from benchmarks.transport import AERON, java_command
+from ordo.bench.machine import describe_machine
 from tests.peers.java_peer import PeerMissingError
 
 TINY = Effort(rounds=1, duration_s=0.02, warm_up_s=0.02, sizes_bytes=(32,), windows=(1, 16))
@@ -27,7 +28,7 @@ def test_clusters_of_ordo_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     for figures in rows.values():
         assert figures.keys() == {INLINE, PROCESS}
         assert all(each["per_s"] > 0 and 0 < each["p50_us"] <= each["p99_us"] for each in figures.values())
-    assert [line for line in describe(rows, [], TINY) if line.startswith("| none | 32 | 16 |")]
+    assert [line for line in describe(rows, [], TINY, describe_machine()) if line.startswith("| none | 32 | 16 |")]
 
 
 @pytest.mark.slow
@@ -48,7 +49,10 @@ def test_a_row_says_what_is_how_much_larger() -> None:
     ordo = {"per_s": 200.0, "p50_us": 50.0, "p99_us": 300.0}
     aeron = {"per_s": 100.0, "p50_us": 100.0, "p99_us": 200.0}
     lines = describe(
-        {("commit", 288, 512): {INLINE: ordo, AERON: aeron}}, [["etcd", "commit", "32", "1", "9", "-"]], TINY
+        {("commit", 288, 512): {INLINE: ordo, AERON: aeron}},
+        [["etcd", "commit", "32", "1", "9", "-"]],
+        TINY,
+        describe_machine(),
     )
     assert "| commit | 288 | 512 | 200 | - | 100 | 2.00 | 50 / 300 | - | 100 / 200 | 0.50 | 1.50 |" in lines
     assert lines[-1] == "| etcd | commit | 32 | 1 | 9 | - |"

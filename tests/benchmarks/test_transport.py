@@ -10,6 +10,7 @@ from benchmarks import transport
 from benchmarks.page import marks, put_section
 from benchmarks.pairs import End, EndFailedError
 from benchmarks.transport import AERON, ORDO, Effort, describe, measure
+from ordo.bench.machine import describe_machine
 from tests.peers.java_peer import PeerMissingError
 
 TINY = Effort(rounds=1, duration_ms=10, sizes_bytes=(32, 65536), mtus_bytes=(1408,))
@@ -35,7 +36,7 @@ def check_rows(rows: dict[str, transport.Figures], contenders: set[str]) -> None
 def test_streams_of_ordo_are_measured() -> None:
     rows = measure(TINY, False, quiet)
     check_rows(rows, {ORDO})
-    lines = describe(rows, TINY)
+    lines = describe(rows, TINY, describe_machine())
     assert len([line for line in lines if line.startswith("| udp")]) == 3
     assert " - | - |" in lines[-1]
 
