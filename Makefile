@@ -18,7 +18,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-pipeline debug clean docs coverage test-python test-wheel test-arm64 test-docker
+	bench-readers bench-pipeline debug clean docs coverage test-python test-wheel test-arm64 test-docker pictures
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,14 @@ docs: build .venv/.all ## write the API reference into build/docs; fails on what
 
 demo: build/.demo ## run three nodes and a matching engine; ITCH=file plays recorded orders
 	$(BIN)/ordo demo $(if $(ITCH),--itch $(ITCH))
+
+PICTURES := idle-1280 idle-390 load-1280 load-390 dead-1280 dead-390
+
+pictures: build .venv/.all ## take the console's screenshots in docs/pictures anew; needs chromium
+	@mkdir -p build/pictures
+	@ORDO_PICTURES=$(CURDIR)/build/pictures ORDO_PICTURES_LOAD_MS=30000 \
+		$(BIN)/python -m pytest -q -n0 tests/gateway/console/test_page.py
+	@for one in $(PICTURES); do cp build/pictures/console-$$one.png docs/pictures/; done
 
 bench: build ## measure on this machine; JSON=file keeps the figures
 	$(BIN)/ordo bench all $(if $(JSON),--json $(JSON))

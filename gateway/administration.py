@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from cluster.node import orders
-from cluster.node.remote import RemoteCluster
 from gateway.calls import Deadline, credentials_of, refuse_with
+from gateway.members import remote_cluster
 from gateway.settings import GatewaySettings
 from runtime.errors import OrdoError, OutcomeUnknownError
 from service_api import ordo_pb2 as pb
@@ -79,7 +79,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
     ) -> T:
         if credentials is None:
             credentials = self._settings.client.read_credentials()
-        with RemoteCluster(",".join(self._settings.endpoints), credentials=credentials) as cluster:
+        with remote_cluster(self._settings, credentials) as cluster:
             find_s = min(FIND_TIMEOUT_S, timeout_s)
             member = cluster.any_member(find_s) if any_member else cluster.find_leader(find_s)
             return give(member, timeout_s)

@@ -13,24 +13,34 @@ from gateway.settings import GatewaySettings
 from runtime.errors import ConfigurationError
 from runtime.logging import configure_logging
 
+Archives = Annotated[
+    str, typer.Option(help="where members serve the log: host:port,...; else four above their ingress")
+]
+Egress = Annotated[str, typer.Option(help="address of this host that the members reach; port 0 for any")]
+TokenFile = Annotated[
+    Path | None, typer.Option(help="token of callers that show none; without it the cluster sees them as nobody")
+]
+ClientCa = Annotated[Path | None, typer.Option(help="PEM file: only callers with a certificate that it signed (mTLS)")]
+ConsoleAddress = Annotated[
+    str, typer.Option(help="host:port, or a port of 127.0.0.1, of a web page to watch the cluster; else none")
+]
+ConsoleNames = Annotated[
+    list[str] | None, typer.Option(help="host name by which browsers reach the console; may be repeated")
+]
+DecoderName = Annotated[
+    str, typer.Option(help="module:function that makes a payload readable for the console's message browser")
+]
+
 
 def gateway(
     endpoints: Annotated[str, typer.Option(help="the members' ingress: host:port,host:port,...")],
     listen: Annotated[str, typer.Option(help="host:port of the gRPC server; port 0 for any")] = "127.0.0.1:50051",
-    archives: Annotated[
-        str, typer.Option(help="where members serve the log: host:port,...; else four above their ingress")
-    ] = "",
-    egress: Annotated[
-        str, typer.Option(help="address of this host that the members reach; port 0 for any")
-    ] = "127.0.0.1:0",
-    token_file: Annotated[
-        Path | None, typer.Option(help="token of callers that show none; without it the cluster sees them as nobody")
-    ] = None,
+    archives: Archives = "",
+    egress: Egress = "127.0.0.1:0",
+    token_file: TokenFile = None,
     certificate: Annotated[Path | None, typer.Option(help="PEM file of the server's chain: TLS")] = None,
     key: Annotated[Path | None, typer.Option(help="PEM file of its key")] = None,
-    client_ca: Annotated[
-        Path | None, typer.Option(help="PEM file: only callers with a certificate that it signed (mTLS)")
-    ] = None,
+    client_ca: ClientCa = None,
     key_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the gateway's key")] = None,
     trusted_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the members' keys")] = None,
     requests_max: Annotated[int, typer.Option(help="requests and queries under way in all")] = 16_384,
@@ -39,6 +49,9 @@ def gateway(
     subscriptions_max: Annotated[int, typer.Option(help="subscriptions to the log")] = 32,
     timeout: Annotated[float, typer.Option(help="seconds that a call without a deadline waits for the cluster")] = 30.0,
     grace: Annotated[float, typer.Option(help="seconds that calls under way are waited for at the end")] = 10.0,
+    console: ConsoleAddress = "",
+    console_name: ConsoleNames = None,
+    decoder: DecoderName = "",
 ) -> None:
     """Serve gRPC in front of a cluster until SIGTERM or SIGINT."""
     client = ClientSettings(
@@ -61,6 +74,9 @@ def gateway(
         subscriptions_max=subscriptions_max,
         timeout_s=timeout,
         grace_s=grace,
+        console=f"127.0.0.1:{console}" if console.isdecimal() else console,
+        console_names=console_name or (),
+        decoder=decoder,
     )
     _run(settings)
 

@@ -12,6 +12,7 @@ from cluster.client.query import PendingQuery
 from cluster.client.relay import Outcome, RelayedRequest
 from gateway.bounds import Bounds
 from gateway.calls import Deadline, check_identity, check_numbers, refuse, refuse_with, session_of
+from gateway.round_trips import RoundTrips
 from gateway.sessions import CallerSession, GatewaySessions
 from gateway.settings import GatewaySettings
 from gateway.statuses import OUTCOMES
@@ -39,12 +40,18 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
     """Carries calls out in the sessions of their callers."""
 
     def __init__(
-        self, settings: GatewaySettings, sessions: GatewaySessions, bounds: Bounds, stopping: asyncio.Event
+        self,
+        settings: GatewaySettings,
+        sessions: GatewaySessions,
+        bounds: Bounds,
+        round_trips: RoundTrips,
+        stopping: asyncio.Event,
     ) -> None:
         self._settings = settings
         self._sessions = sessions
         self._bounds = bounds
-        self._streams = SubmitStreams(settings, sessions, bounds, stopping)
+        self._round_trips = round_trips
+        self._streams = SubmitStreams(settings, sessions, bounds, round_trips, stopping)
         self._subscriptions = Subscriptions(settings, sessions, stopping)
 
     async def OpenIdentity(self, request: Any, context: Any) -> Any:
@@ -76,6 +83,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         session = await session_of(context, self._sessions, self._settings, deadline)
         await self._take_room(context, len(payload))
         done: asyncio.Future[RelayedRequest] = asyncio.get_running_loop().create_future()
+        sent_s = self._round_trips.start()
         relayed = session.relay.submit(
             request.identity,
             number,
@@ -85,6 +93,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
             open_position=request.identity_position,
         )
         await self._await_outcome(context, session, relayed, done, deadline, len(payload))
+        self._round_trips.end(1, sent_s)
         return pb.SubmitResponse(
             payload=relayed.payload, log_position=relayed.log_position, identity_position=relayed.line.open_position
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -12,12 +12,16 @@ from grpc_reflection.v1alpha import reflection
 
 from gateway.administration import AdministrationCalls
 from gateway.bounds import Bounds
+from gateway.round_trips import RoundTrips
 from gateway.sequencer_calls import SequencerCalls
 from gateway.sessions import GatewaySessions
 from gateway.settings import MESSAGE_BYTES_MAX, GatewaySettings, read_file
 from runtime.errors import ConfigurationError
 from runtime.logging import get_logger
 from service_api import ordo_pb2, ordo_pb2_grpc
+
+if TYPE_CHECKING:
+    from gateway.console.server import Console
 
 HEALTH_INTERVAL_S = 0.2
 SERVICES = tuple(service.full_name for service in ordo_pb2.DESCRIPTOR.services_by_name.values())
@@ -35,6 +39,7 @@ class Gateway:
         self._server: grpc.aio.Server | None = None
         self._sessions: GatewaySessions | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._console: Console | None = None
         self.address = settings.listen
         """host:port that it listens on."""
 
@@ -59,7 +64,8 @@ class Gateway:
         self.address = f"{host}:{port}"
         self._sessions = GatewaySessions(settings)
         bounds = Bounds(settings.requests_max, settings.request_bytes_max)
-        calls = SequencerCalls(settings, self._sessions, bounds, self._stopping)
+        round_trips = RoundTrips()
+        calls = SequencerCalls(settings, self._sessions, bounds, round_trips, self._stopping)
         ordo_pb2_grpc.add_SequencerServicer_to_server(calls, server)  # type: ignore[no-untyped-call]
         ordo_pb2_grpc.add_AdministrationServicer_to_server(AdministrationCalls(settings), server)  # type: ignore[no-untyped-call]
         await self._tell_health(NOT_SERVING)
@@ -67,7 +73,16 @@ class Gateway:
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         self._server = server
         await server.start()
+        if settings.console:
+            await self._start_console(settings, round_trips)
         self._watch = asyncio.create_task(self._watch_leader(self._sessions))
+
+    async def _start_console(self, settings: GatewaySettings, round_trips: RoundTrips) -> None:
+        from gateway.console.server import Console
+
+        self._console = Console(settings, round_trips)
+        await self._console.start()
+        get_logger().info("gateway.console", address=self._console.address)
 
     async def _watch_leader(self, sessions: GatewaySessions) -> None:
         told = NOT_SERVING
@@ -90,6 +105,9 @@ class Gateway:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
+        if self._console is not None:
+            await self._console.stop()
+            self._console = None
         if server is not None:
             await self._health.enter_graceful_shutdown()
             await server.stop(self._settings.grace_s)

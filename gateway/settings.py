@@ -47,6 +47,12 @@ class GatewaySettings:
     """How long a call without a deadline of its own waits for the cluster."""
     grace_s: float = 10.0
     """How long calls under way are waited for at the end."""
+    console: str = ""
+    """host:port of the console for browsers; empty: there is none."""
+    console_names: Sequence[str] = ()
+    """Host names under which browsers reach the console, besides addresses and localhost."""
+    decoder: str = ""
+    """`module:function` that turns a payload into what the console shows of it."""
 
     def __post_init__(self) -> None:
         if not self.endpoints:
@@ -54,6 +60,11 @@ class GatewaySettings:
         found = LISTEN.fullmatch(self.listen)
         if found is None or int(found[1]) > 65_535:
             raise ConfigurationError(f"--listen {self.listen}: must be host:port, with a port of 0 to 65535")
+        console = LISTEN.fullmatch(self.console)
+        if self.console and (console is None or int(console[1]) > 65_535):
+            raise ConfigurationError(f"--console {self.console}: must be host:port or a port, of 0 to 65535")
+        if not self.console and (self.console_names or self.decoder):
+            raise ConfigurationError("--console-name and --decoder are for the console: give --console, too")
         if bool(self.certificate) != bool(self.key):
             raise ConfigurationError("TLS needs both: a certificate and its key")
         if self.client_ca and not self.certificate:

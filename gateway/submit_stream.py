@@ -15,6 +15,7 @@ import grpc
 from cluster.client.relay import Outcome, RelayedRequest
 from gateway.bounds import Bounds
 from gateway.calls import Deadline, check_identity, check_numbers, refuse, session_of
+from gateway.round_trips import RoundTrips
 from gateway.sessions import CallerSession, GatewaySessions
 from gateway.settings import GatewaySettings
 from gateway.statuses import OUTCOMES
@@ -34,18 +35,24 @@ class SubmitStreams:
     """Serves `SubmitStream`."""
 
     def __init__(
-        self, settings: GatewaySettings, sessions: GatewaySessions, bounds: Bounds, stopping: asyncio.Event
+        self,
+        settings: GatewaySettings,
+        sessions: GatewaySessions,
+        bounds: Bounds,
+        round_trips: RoundTrips,
+        stopping: asyncio.Event,
     ) -> None:
         self._settings = settings
         self._sessions = sessions
         self._bounds = bounds
+        self._round_trips = round_trips
         self._stopping = stopping
 
     async def serve(self, batches: Any, context: Any) -> None:
         """Carries out one stream, to its end or its deadline."""
         deadline = Deadline(context, self._settings.timeout_s)
         session = await session_of(context, self._sessions, self._settings, deadline)
-        stream = _Stream(self._settings, self._sessions, self._bounds, session)
+        stream = _Stream(self._settings, self._sessions, self._bounds, self._round_trips, session)
         session.calls += 1
         reader = asyncio.create_task(stream.read(batches))
         stopper = asyncio.create_task(self._end_reading(stream, reader))
@@ -74,12 +81,18 @@ class SubmitStreams:
 
 class _Stream:
     def __init__(
-        self, settings: GatewaySettings, sessions: GatewaySessions, bounds: Bounds, session: CallerSession
+        self,
+        settings: GatewaySettings,
+        sessions: GatewaySessions,
+        bounds: Bounds,
+        round_trips: RoundTrips,
+        session: CallerSession,
     ) -> None:
         self._requests_max = settings.stream_requests_max
         self._timeout_s = settings.timeout_s
         self._sessions = sessions
         self._bounds = bounds
+        self._round_trips = round_trips
         self._session = session
         self._pending: deque[tuple[RelayedRequest, int]] = deque()
         self._room = asyncio.Event()
@@ -121,10 +134,17 @@ class _Stream:
     def _submit(self, batch: Any) -> None:
         relay, identity, pending = self._session.relay, self._identity, self._pending
         confirmed, open_position = batch.confirmed, batch.identity_position
+        count, sent_s = len(batch.payloads), self._round_trips.start()
+
+        def on_last(relayed: RelayedRequest) -> None:
+            """The batch counts when its last request is answered."""
+            if relayed.outcome in ANSWERS:
+                self._round_trips.end(count, sent_s)
+            self._on_done(relayed)
+
         for number, payload in enumerate(batch.payloads, batch.number):
-            relayed = relay.submit(
-                identity, number, payload, self._on_done, confirmed=confirmed, open_position=open_position
-            )
+            on_done = on_last if number == batch.number + count - 1 else self._on_done
+            relayed = relay.submit(identity, number, payload, on_done, confirmed=confirmed, open_position=open_position)
             pending.append((relayed, len(payload)))
         self._sessions.flush()
 

@@ -20,7 +20,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "sequencer": ("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire"),
     "gateway": (
         *("runtime", "transport", "service_api", "cluster.client", "sequencer"),
-        *("cluster.node.orders", "cluster.node.remote"),
+        *("cluster.node.orders", "cluster.node.remote", "cluster.node.top"),
     ),
     "pipeline": ("runtime", "archive", "service_api", "cluster.client", "cluster.wire", "sequencer"),
     "deploy": ("runtime.errors", "cluster.node.counters", "cluster.wire.counter_types"),

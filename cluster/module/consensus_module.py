@@ -18,6 +18,7 @@ from cluster.module.clock_watch import ClockWatch
 from cluster.module.contacts import Contacts
 from cluster.module.control import ClusterControl
 from cluster.module.counters import ModuleCounters
+from cluster.module.details import Details
 from cluster.module.draws import UniformDraws
 from cluster.module.leader_ingress import LeaderIngress
 from cluster.module.log_executor import LogExecutor, LogRecord
@@ -157,6 +158,7 @@ class ConsensusModule:
             self.member_id, self.core, counters, self.sequencer, self.sessions, self.upkeep, client.counters, seams.look
         )
         self.look, self.list_skipped = found.look, found.list_skipped
+        self.describe = Details(self.core, self.log, self.sequencer, self.sessions, self.upkeep, seams.errors).describe
         self.answer_question = ToolQuestions(self, self.core, self.membership, self.upkeep, seams.clock).answer
         ids = seams.random.secret("operators")
         draw_id = lambda: ids.randint(1, SESSION_ID_MAX)  # noqa: E731

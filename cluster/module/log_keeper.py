@@ -76,6 +76,13 @@ class LogKeeper:
         self._standstill = (NULL_VALUE, 0)
         self.recording_id = NULL_VALUE
 
+    @property
+    def start_position(self) -> int:
+        """Where the recorded log begins; NULL_VALUE while there is none."""
+        if self.recording_id == NULL_VALUE:
+            return NULL_VALUE
+        return int(self._archive.descriptor(self.recording_id).start_position)
+
     def open(self, recovery: Recovery) -> None:
         """Starts with the log at rest, at its recovered end."""
         self.recording_id = recovery.log_recording_id

@@ -82,6 +82,9 @@ class OperatorsHost(Protocol):
     def list_skipped(self) -> dict[str, Any]:
         """Which records of the log it leaves out."""
 
+    def describe(self) -> dict[str, Any]:
+        """Its newest terms, snapshots, sessions and errors."""
+
     def answer_question(self, table: Any, values: Any) -> bytes | None:
         """The answer to one of QUESTIONS; None: it comes later, through `take_answer`."""
 
@@ -299,6 +302,8 @@ class Operators:
             answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._host.look()))
         elif request.order == OperatorOrder.SKIPPED:
             answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._host.list_skipped()))
+        elif request.order == OperatorOrder.DETAILS:
+            answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._host.describe()))
         elif request.order == OperatorOrder.TOGGLE:
             self._set_toggle(connection, request)
         elif request.order == OperatorOrder.ASK:

@@ -23,10 +23,12 @@ from runtime.errors import (
     NotPermittedError,
     OrdoError,
 )
+from transport.client_transport import ClientTransport
 
 if TYPE_CHECKING:
     from cluster.module.state_store import Skip
     from runtime.sbe import Message
+    from transport.secure.settings import Encryption
 
 ATTEMPT_TIMEOUT_S = 0.5
 LOOK_TIMEOUT_S = 1.0
@@ -43,13 +45,17 @@ class RemoteCluster(Closing):
     Raises ConfigurationError for endpoints that are none, or not to be reached; besides, what OperatorClient raises.
     """
 
-    def __init__(self, endpoints: str, *, credentials: bytes = b"", egress: str = "") -> None:
+    def __init__(
+        self, endpoints: str, *, credentials: bytes = b"", egress: str = "", encryption: Encryption | None = None
+    ) -> None:
         """`egress` is the host:port that members answer to, by default a free port of the address that this machine
-        uses towards the first of them."""
+        uses towards the first of them. Without `encryption` the environment says whether datagrams are encrypted."""
         members = parse_list(endpoints)
         if egress:
             parse_list(egress, "--egress")
-        self._client = OperatorClient(members, egress=egress or f"{own_address(members[0])}:0", credentials=credentials)
+        address = egress or f"{own_address(members[0])}:0"
+        transport = ClientTransport.embedded("operator", encryption=encryption)
+        self._client = OperatorClient(members, egress=address, credentials=credentials, transport=transport)
 
     def look(self, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, MemberLook | OrdoError]:
         """What every member knows of itself, by its ingress, or why it could not be asked; learns of those that no
@@ -58,6 +64,10 @@ class RemoteCluster(Closing):
         if self._learn(found, timeout_s):
             found = self._client.look(timeout_s)
         return found
+
+    def describe(self, endpoint: str, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, Any]:
+        """A member's newest terms, snapshots, sessions and errors (cluster.module.details). Not yet checked."""
+        return parse_object(self._client.request(endpoint, OperatorOrder.DETAILS, timeout_s=timeout_s).payload)
 
     def _learn(self, found: dict[str, MemberLook | OrdoError], timeout_s: float) -> bool:
         """Asks one member who the others are. Returns whether there are more than were known."""

@@ -32,6 +32,13 @@ class ComponentErrors:
         if self._log is not None:
             self._log.record(text)
 
+    def read(self) -> list[ErrorObservation]:
+        """Everything that is kept; nothing once closed."""
+        if self._log is None:
+            return []
+        error_log = self._mark_file.error_log_memory
+        return list(read_errors(error_log))
+
     def work(self, now_ns: int) -> None:
         if now_ns >= self._next_activity_ns and self._log is not None:
             self._next_activity_ns = now_ns + ACTIVITY_INTERVAL_NS

@@ -123,6 +123,8 @@ class OperatorOrder(IntEnum):
     """To answer `question`, an encoded message that tools of its own machine send over its control stream."""
     SKIPPED = 3
     """Which records of the log it leaves out: a JSON object."""
+    DETAILS = 4
+    """Its newest terms, snapshots, sessions and errors: a JSON object."""
 
 
 class OperatorStatus(IntEnum):

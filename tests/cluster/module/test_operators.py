@@ -122,6 +122,9 @@ class Member:
     def list_skipped(self) -> dict[str, Any]:
         return {"skipped": []}
 
+    def describe(self) -> dict[str, Any]:
+        return {"terms": [[0, 0]]}
+
     def answer_question(self, table: Any, values: Any) -> bytes | None:
         self.asked.append((table, values))
         return None if self.answers_later else self.membership_response(values.correlation_id)
@@ -335,6 +338,7 @@ def test_without_an_authenticator_everybody_looks_and_nobody_orders() -> None:
     operator = Operator(member, credentials=b"")
     assert operator.ask(OperatorOrder.LOOK).status == OperatorStatus.OK
     assert operator.ask(OperatorOrder.SKIPPED).status == OperatorStatus.OK
+    assert json.loads(operator.ask(OperatorOrder.DETAILS).payload) == {"terms": [[0, 0]]}
     query = codecs.CLUSTER_MEMBERS_QUERY.encode(correlation_id=3, extended=1)
     assert operator.ask(OperatorOrder.ASK, question=query).status == OperatorStatus.OK
     for refused in (

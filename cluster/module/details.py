@@ -1,0 +1,94 @@
+"""What a member tells operators at more length than in a look: its newest terms, snapshots, sessions and errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runtime.errors import OrdoError
+from transport.uri import ChannelUri
+
+if TYPE_CHECKING:
+    from cluster.module.log_keeper import LogKeeper
+    from cluster.module.sequencer import Sequencer
+    from cluster.module.sessions import OpenSessions
+    from cluster.module.upkeep import Upkeep
+    from cluster.wire.component_errors import ComponentErrors
+    from consensus.core import ConsensusCore
+
+NULL_VALUE = -1
+TERMS_MAX = 64
+SNAPSHOTS_MAX = 32
+SESSIONS_MAX = 40
+ERRORS_MAX = 10
+NAME_LENGTH_MAX = 40
+TEXT_LENGTH_MAX = 160
+"""The answer must fit into one message (PAYLOAD_BYTES_MAX of operators), whatever names and errors say."""
+
+
+class Details:
+    """Of one member."""
+
+    def __init__(
+        self,
+        core: ConsensusCore,
+        log: LogKeeper,
+        sequencer: Sequencer,
+        sessions: OpenSessions,
+        upkeep: Upkeep,
+        errors: ComponentErrors,
+    ) -> None:
+        self._core = core
+        self._log = log
+        self._sequencer = sequencer
+        self._sessions = sessions
+        self._upkeep = upkeep
+        self._errors = errors
+
+    def describe(self) -> dict[str, Any]:
+        """`terms`: rows of term id and base position; `snapshots`: rows of log position, term id and timestamp;
+        `sessions` and `errors`: one object each, the newest last. `log_start` is the oldest position of the log."""
+        return {
+            "log_start": self._log.start_position,
+            "terms": self._core.terms[-TERMS_MAX:],
+            "snapshots": [
+                [one.log_position, one.leadership_term_id, one.timestamp]
+                for one in reversed(self._upkeep.shelf.valid()[:SNAPSHOTS_MAX])
+            ],
+            "sessions": self._list_sessions(),
+            "errors": [
+                {"count": one.observation_count, "last_ms": one.last_ms, "text": _plain(one.text, TEXT_LENGTH_MAX)}
+                for one in sorted(self._errors.read(), key=lambda one: one.last_ms)[-ERRORS_MAX:]
+            ],
+        }
+
+    def _list_sessions(self) -> list[dict[str, Any]]:
+        found = list(self._sessions)[-SESSIONS_MAX:]
+        return [
+            {
+                "id": one.id,
+                "opened": one.opened_log_position,
+                "principal": _plain(one.encoded_principal.decode("utf-8", "replace"), NAME_LENGTH_MAX),
+                "address": _plain(_address(one.response_channel), NAME_LENGTH_MAX),
+                "active_ms": self._last_activity(one.id),
+            }
+            for one in found
+        ]
+
+    def _last_activity(self, session_id: int) -> int:
+        """Cluster time of the session's newest message; only the leader knows it."""
+        found = self._sequencer.sessions.get_activity(session_id)
+        return NULL_VALUE if found is None else found
+
+
+def _address(channel: str) -> str:
+    try:
+        return ChannelUri.parse(channel).get("endpoint") or ""
+    except OrdoError:
+        return ""
+
+
+def _plain(text: str, length_max: int) -> str:
+    """As much of a text as there is room for, in characters that take one byte."""
+    return "".join(one if one.isascii() and one.isprintable() else " " if one.isspace() else "?" for one in text)[
+        :length_max
+    ]

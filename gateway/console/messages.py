@@ -1,0 +1,177 @@
+"""The message browser: stretches of the committed log, readable."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple
+
+from gateway.console.story import exact
+from runtime.errors import ConfigurationError
+from sequencer.entries import EntryKind, LogEntry
+from sequencer.reader import LogReader
+
+ENTRIES_MAX = 200
+READ_TIMEOUT_S = 3.0
+"""A page takes so long at most; it says how far it came."""
+SILENCE_S = 0.5
+END_SILENCE_S = 0.1
+"""What members last told of the end of the log is a second old: there may be more."""
+PAUSE_S = 0.002
+NEWEST_BYTES = 128 * 1024
+"""The newest entries are looked for in so much of the log at least."""
+TEXT_LENGTH_MAX = 2_048
+HEX_BYTES_MAX = 256
+KNOWN_POSITIONS_MAX = 16_384
+Decoder = Callable[[bytes], Any]
+
+
+class Wanted(NamedTuple):
+    """What somebody wants to see: entries behind a position, or the newest ones where `from_position` is None."""
+
+    from_position: int | None
+    entries_max: int
+    kinds: Collection[EntryKind] | None
+    session_id: int | None
+
+
+class Page(NamedTuple):
+    """Entries, where the next ones begin, and whether the reading stopped there for lack of time."""
+
+    entries: list[dict[str, Any]]
+    next_position: int
+    is_cut: bool
+
+
+def load_decoder(text: str) -> Decoder | None:
+    """`module:function`, which gets a payload and returns what is shown. Raises ConfigurationError."""
+    if not text:
+        return None
+    module, _, name = text.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"--decoder {text}: must be module:function of a module that can be imported: {error}"
+        ) from None
+    if not callable(found):
+        raise ConfigurationError(f"--decoder {text}: {name} is no function")
+    return found  # type: ignore[no-any-return]
+
+
+class MessageBrowser:
+    """Reads pages of the log. `read` may be called by any thread, one at a time.
+
+    Reading can begin only where an entry begins: at the start of the log, a term or a snapshot, or where an entry that
+    was shown before has ended.
+    """
+
+    def __init__(self, addresses: Collection[str], decoder: Decoder | None) -> None:
+        self._addresses = list(addresses)
+        self._decoder = decoder
+        self._known: OrderedDict[int, None] = OrderedDict()
+
+    def read(self, wanted: Wanted, boundaries: Iterable[int], committed: int) -> Page:
+        """Raises ArchiveError when the log does not go back so far, TransportError."""
+        newest = wanted.from_position is None
+        begin = self._find_begin(wanted.from_position, sorted(boundaries), committed)
+        found: deque[LogEntry] = deque(maxlen=wanted.entries_max if newest else None)
+        with LogReader(
+            self._addresses,
+            from_position=begin,
+            kinds=wanted.kinds,
+            session_ids=None if wanted.session_id is None else [wanted.session_id],
+        ) as reader:
+            is_cut = self._fill(reader, wanted, found, committed)
+            position = begin if reader.position is None else reader.position
+        entries = list(found)
+        if not newest and len(entries) > wanted.entries_max:
+            del entries[wanted.entries_max :]
+            position, is_cut = entries[-1].position, False
+        self._remember([*(one.position for one in entries), position])
+        return Page([self._describe(one) for one in entries], position, is_cut)
+
+    def _find_begin(self, from_position: int | None, boundaries: list[int], committed: int) -> int:
+        """Where reading begins for entries behind a position; None: for the newest ones."""
+        oldest = min(boundaries, default=0)
+        if from_position is None:
+            return max((one for one in boundaries if one <= committed - NEWEST_BYTES), default=oldest)
+        return max((one for one in (*boundaries, *self._known) if one <= from_position), default=oldest)
+
+    def _fill(self, reader: LogReader, wanted: Wanted, found: deque[LogEntry], committed: int) -> bool:
+        """Reads until there is enough. Returns whether time ended it."""
+        began_s = heard_s = time.monotonic()
+        skip_to = -1 if wanted.from_position is None else wanted.from_position
+
+        def take(entry: LogEntry) -> None:
+            if entry.position > skip_to:
+                found.append(entry)
+
+        while wanted.from_position is None or len(found) < wanted.entries_max:
+            now_s = time.monotonic()
+            if now_s - began_s > READ_TIMEOUT_S:
+                return True
+            if reader.poll(take):
+                heard_s = now_s
+                continue
+            if reader.source is None:
+                heard_s = now_s
+            is_at_end = reader.position is not None and reader.position >= committed
+            if now_s - heard_s > (END_SILENCE_S if is_at_end else SILENCE_S):
+                return not is_at_end
+            time.sleep(PAUSE_S)
+        return False
+
+    def _remember(self, positions: Iterable[int]) -> None:
+        for position in positions:
+            self._known[position] = None
+            self._known.move_to_end(position)
+        while len(self._known) > KNOWN_POSITIONS_MAX:
+            self._known.popitem(last=False)
+
+    def _describe(self, entry: LogEntry) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "position": entry.position,
+            "kind": entry.kind.value,
+            "time_ms": entry.timestamp,
+            "term": entry.leadership_term_id,
+            "session": str(entry.session_id) if entry.session_id >= 0 else "",
+            "length": len(entry.payload),
+        }
+        if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT):
+            shown |= readable(entry.payload)
+            if self._decoder is not None:
+                shown |= decoded(self._decoder, entry.payload)
+        if entry.values is not None:
+            shown["values"] = {name: _value(value) for name, value in entry.values._asdict().items()}
+        return shown
+
+
+def readable(payload: bytes) -> dict[str, str]:
+    """A payload as text, or where it is none in hexadecimal digits; as much as there is room for."""
+    try:
+        text = payload.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    if payload and all(one.isprintable() or one in "\n\t" for one in text) and text:
+        return {"text": text[:TEXT_LENGTH_MAX]}
+    return {"hex": payload[:HEX_BYTES_MAX].hex(" ")}
+
+
+def decoded(decoder: Decoder, payload: bytes) -> dict[str, str]:
+    """What the decoder says of a payload, or how it failed: it is the user's, and may do anything."""
+    try:
+        found = decoder(payload)
+        text = found if isinstance(found, str) else json.dumps(exact(found), default=str, ensure_ascii=False, indent=1)
+    except Exception as error:
+        return {"problem": f"{type(error).__name__}: {error}"[:TEXT_LENGTH_MAX]}
+    return {"decoded": text[:TEXT_LENGTH_MAX]}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return readable(value).get("text", f"{len(value)} bytes")
+    return exact(value) if isinstance(value, int | float | str | bool) else str(value)[:TEXT_LENGTH_MAX]

@@ -1,0 +1,60 @@
+"""What a member tells operators of itself at length fits into one message, whatever clients and errors say."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+from cluster.module.details import ERRORS_MAX, SESSIONS_MAX, SNAPSHOTS_MAX, TERMS_MAX, Details
+from cluster.module.operators import PAYLOAD_BYTES_MAX
+from cluster.module.sessions import ClusterSession
+from cluster.module.state_store import SnapshotEntry
+from runtime.error_log import ErrorObservation
+
+LARGE = (1 << 62) + 1
+
+
+def session(number: int, principal: bytes = b"\xff\x00" * 2_000) -> ClusterSession:
+    channel = "aeron:udp?endpoint=" + "h" * 200 + ":40123"
+    return ClusterSession(LARGE + number, 1, LARGE, 102, channel, principal)
+
+
+def details(count: int, **more: Any) -> Details:
+    snapshots = [SnapshotEntry(LARGE - one, LARGE, 0, LARGE, 1, 2, True) for one in range(count)]
+    errors = [ErrorObservation(LARGE, LARGE, LARGE + one, '"\\\n€' * 500) for one in range(count)]
+    found: dict[str, Any] = {
+        "core": SimpleNamespace(terms=[(LARGE + one, LARGE) for one in range(count)]),
+        "log": SimpleNamespace(start_position=LARGE),
+        "sequencer": SimpleNamespace(sessions=SimpleNamespace(get_activity=lambda session_id: LARGE)),
+        "sessions": [session(one) for one in range(count)],
+        "upkeep": SimpleNamespace(shelf=SimpleNamespace(valid=lambda: snapshots)),
+        "errors": SimpleNamespace(read=lambda: errors),
+    }
+    return Details(**cast(Any, found | more))
+
+
+def test_the_most_that_there_is_to_tell_fits_into_one_message() -> None:
+    found = details(500).describe()
+    assert len(json.dumps(found, separators=(",", ":"))) <= PAYLOAD_BYTES_MAX
+    counts = [len(found[name]) for name in ("terms", "snapshots", "sessions", "errors")]
+    assert counts == [TERMS_MAX, SNAPSHOTS_MAX, SESSIONS_MAX, ERRORS_MAX]
+
+
+def test_the_newest_come_last() -> None:
+    found = details(100).describe()
+    assert found["terms"][-1] == (LARGE + 99, LARGE)
+    assert found["snapshots"][-1] == [LARGE, LARGE, LARGE]
+    assert [one["id"] for one in found["sessions"]][-1] == LARGE + 99
+    assert found["errors"][-1]["last_ms"] == LARGE + 99
+
+
+def test_a_session_is_told_with_its_principal_and_address() -> None:
+    one = ClusterSession(7, 1, 640, 102, "aeron:udp?endpoint=10.0.0.9:40123", b"desk")
+    quiet = SimpleNamespace(sessions=SimpleNamespace(get_activity=lambda session_id: None))
+    found = details(0, sessions=[one], sequencer=quiet).describe()
+    assert found["sessions"] == [
+        {"id": 7, "opened": 640, "principal": "desk", "address": "10.0.0.9:40123", "active_ms": -1}
+    ]
+    odd = ClusterSession(8, 1, 640, 102, "no channel at all")
+    assert details(0, sessions=[odd], sequencer=quiet).describe()["sessions"][0]["address"] == ""

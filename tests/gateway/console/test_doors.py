@@ -1,0 +1,209 @@
+"""The console's doors, over HTTP in front of a real cluster: who is let in, what is refused, what orders do."""
+
+from __future__ import annotations
+
+import http.client
+import os
+from typing import Any
+
+import grpc
+import pytest
+
+from cluster.wire.counter_types import CounterType
+from deploy.launcher import LocalCluster
+from service_api import ordo_pb2 as pb
+from tests.cluster.integration.agreement import counter_of
+from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.conftest import StartCluster
+from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
+from tests.gateway.console.conftest import TRADER, Browser, console_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+ENDPOINTS = ("--endpoints", "127.0.0.1:20000")
+
+
+def test_pages_load_nothing_from_outside_and_say_so_to_the_browser(browser: Browser) -> None:
+    for path in ("/", "/console.css", "/main.js", "/draw.js", "/parts.js", "/icon.svg"):
+        found = browser.ask(path)
+        assert found.status == 200
+        assert "default-src 'none'" in found.headers["Content-Security-Policy"]
+        outside = found.body.replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in outside and "https://" not in outside, path
+    assert browser.ask("/etc/passwd").status == 404
+
+
+def test_without_a_token_nothing_is_told(browser: Browser) -> None:
+    assert browser.ask("/api/session").body == {"is_in": False}
+    for path in ("/api/events", "/api/messages", "/api/consumers"):
+        assert browser.ask(path).status == 401
+    assert browser.ask("/api/orders", {"order": "snapshot", "confirmed": True}).status == 401
+
+
+@pytest.mark.parametrize("token", ["", "x" * 40, TRADER])
+def test_tokens_that_are_none_or_lack_the_role_are_refused(browser: Browser, token: str) -> None:
+    found = browser.log_in(token)
+    assert found.status == 403 and found.body["error"]
+    assert browser.ask("/api/session").body == {"is_in": False}
+
+
+def test_a_login_is_a_cookie_that_scripts_and_other_sites_do_not_get(browser: Browser) -> None:
+    found = browser.log_in()
+    assert found.status == 200
+    words = found.headers["Set-Cookie"].lower()
+    assert "httponly" in words and "samesite=strict" in words
+    assert browser.ask("/api/session").body == {"is_in": True}
+    cookie = browser.cookie
+    assert browser.ask("/api/logout", {}).status == 200
+    browser.cookie = cookie
+    assert browser.ask("/api/session").body == {"is_in": False}, "the cookie is worth nothing any more"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "attacker.example"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Origin": "https://attacker.example"},
+        {"Origin": "null"},
+        {"X_Ordo_Console": ""},
+    ],
+)
+def test_what_another_site_makes_a_browser_ask_is_refused(
+    browser: Browser, guarded: LocalCluster, headers: dict[str, str]
+) -> None:
+    browser.log_in()
+    before = counter_of(guarded, guarded.await_leader(), CounterType.SNAPSHOT_COUNT)
+    found = browser.ask("/api/orders", {"order": "snapshot", "confirmed": True}, **headers)
+    assert found.status == 403 and found.body["error"]
+    assert counter_of(guarded, guarded.await_leader(), CounterType.SNAPSHOT_COUNT) == before
+    if "X_Ordo_Console" not in headers:
+        assert browser.ask("/api/session", **headers).status == 403
+
+
+def test_names_that_the_console_was_given_are_taken(browser: Browser) -> None:
+    for host in ("ordo.example", "ordo.example:443", "localhost:8080", "[::1]:8080", "10.0.0.9"):
+        assert browser.ask("/api/session", Host=host).status == 200, host
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "word"),
+    [
+        ({"order": "snapshot"}, 400, "confirmed"),
+        ({"order": "snapshot", "confirmed": "yes"}, 400, "confirmed"),
+        ({"order": "explode", "confirmed": True}, 400, "must be one of"),
+        ({"order": "transfer", "confirmed": True, "member": 77}, 400, "another member"),
+        ({"order": "transfer", "confirmed": True, "member": -1}, 400, "id of a member"),
+        ({"order": "resume", "confirmed": True}, 409, "not suspended"),
+        ({"order": "pause-consumer", "confirmed": True, "consumer": "nobody"}, 409, "nobody"),
+        ([1], 400, "JSON object"),
+    ],
+)
+def test_orders_that_cannot_be_are_refused_in_a_line(browser: Browser, body: Any, status: int, word: str) -> None:
+    browser.log_in()
+    found = browser.ask("/api/orders", body)
+    assert (found.status, word in found.body["error"]) == (status, True), found
+
+
+def test_orders_are_carried_out(browser: Browser, guarded: LocalCluster) -> None:
+    browser.log_in()
+    leader = guarded.await_leader()
+    before = counter_of(guarded, leader, CounterType.SNAPSHOT_COUNT)
+    assert browser.ask("/api/orders", {"order": "snapshot", "confirmed": True}).body == {"done": "a snapshot was taken"}
+    assert counter_of(guarded, leader, CounterType.SNAPSHOT_COUNT) == before + 1
+    target = next(one for one in guarded.member_ids if one != leader)
+    order = {"order": "transfer", "confirmed": True, "member": target}
+    assert browser.ask("/api/orders", order).status == 200
+    assert guarded.await_leader(other_than=leader) == target
+    for name in ("suspend", "resume"):
+        assert browser.ask("/api/orders", {"order": name, "confirmed": True}).status == 200
+    lines = [str(one["text"]) for one in guarded.log_events(target, "cluster.order")]
+    assert lines == ["operator 'root' at 127.0.0.1: SUSPEND", "operator 'root' at 127.0.0.1: RESUME"]
+
+
+def submit(gateway: GatewayProcess, count: int) -> None:
+    """So many requests of one identity."""
+    identity = os.urandom(16)
+    with grpc.insecure_channel(gateway.address) as channel:
+        for number in range(1, count + 1):
+            request = pb.SubmitRequest(
+                identity=identity, number=number, confirmed=number - 1, payload=b'{"add": %d}' % number
+            )
+            metadata = [("authorization", f"Bearer {TRADER}")]
+            sequencer_of(channel).Submit(request, metadata=metadata, timeout=20)
+
+
+def test_messages_are_shown_page_by_page_and_decoded(browser: Browser, gateway: GatewayProcess) -> None:
+    browser.log_in()
+    submit(gateway, 7)
+    newest = browser.ask("/api/messages?kinds=request&count=3").body
+    shown = [one["decoded"] for one in newest["entries"]]
+    assert [text.split() for text in shown] == [["{", '"amount":', str(one), "}"] for one in (5, 6, 7)]
+    assert newest["entries"][0]["text"] == '{"add": 5}'
+    first = browser.ask("/api/messages?from=0&kinds=request&count=4").body
+    rest = browser.ask(f"/api/messages?from={first['next']}&kinds=request&count=4").body
+    positions = [one["position"] for page in (first, rest) for one in page["entries"]]
+    assert len(positions) == 7 and positions == sorted(set(positions))
+    middle = positions[2] + 1
+    after = browser.ask(f"/api/messages?from={middle}&kinds=request").body["entries"]
+    assert [one["position"] for one in after] == positions[3:], "a position within an entry begins with the next one"
+    session = newest["entries"][0]["session"]
+    assert len(browser.ask(f"/api/messages?from=0&kinds=request&session={session}").body["entries"]) == 7
+    assert browser.ask("/api/messages?from=0&kinds=request&session=1").body["entries"] == []
+    for query in ("from=-1", "from=1e3", "kinds=gossip", "session=x", f"from={1 << 63}"):
+        assert browser.ask(f"/api/messages?{query}").status == 400
+
+
+def test_consumers_are_listed(browser: Browser) -> None:
+    browser.log_in()
+    assert browser.ask("/api/consumers").body == {"consumers": []}
+
+
+def test_events_tell_the_members_and_go_on(browser: Browser) -> None:
+    browser.log_in()
+    connection = http.client.HTTPConnection(browser.address, timeout=30)
+    connection.request("GET", "/api/events", headers={"Cookie": browser.cookie})
+    response = connection.getresponse()
+    assert response.getheader("Content-Type", "").startswith("text/event-stream")
+    names: list[str] = []
+    while names.count("state") < 3:
+        line = response.readline().decode()
+        assert line, "the stream goes on"
+        if line.startswith("event: "):
+            names.append(line[7:].strip())
+    connection.close()
+    assert names[0] == "history" and "details" in names
+
+
+def test_a_cluster_that_authenticates_nobody_is_shown_and_takes_no_orders(
+    start_cluster: StartCluster, start_gateway: StartGateway
+) -> None:
+    cluster = start_cluster(member_count=1)
+    gateway = start_gateway(cluster, "--console", "0")
+    browser = Browser(console_of(gateway))
+    assert browser.log_in("").body == {"may_order": False}
+    refused = browser.ask("/api/orders", {"order": "snapshot", "confirmed": True})
+    assert refused.status == 403 and "authenticates nobody" in refused.body["error"]
+    assert gateway.stop() == 0
+
+
+def test_there_is_no_console_unless_it_is_asked_for(start_cluster: StartCluster, start_gateway: StartGateway) -> None:
+    gateway = start_gateway(start_cluster(member_count=1))
+    gateway.await_event("gateway.session")
+    assert gateway.events("gateway.console") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--console", "somewhere"), "--console"),
+        (("--console", "99999"), "--console"),
+        (("--console", "192.0.2.1:0"), "--console"),
+        (("--decoder", "json:loads"), "give --console"),
+        (("--console", "0", "--decoder", "json"), "--decoder json"),
+        (("--console", "0", "--decoder", "json:missing"), "--decoder json:missing"),
+        (("--console", "0", "--decoder", "json:__doc__"), "is no function"),
+    ],
+)
+def test_mistakes_are_one_line(options: tuple[str, ...], word: str) -> None:
+    demand_one_line(ordo("gateway", *ENDPOINTS, "--listen", "127.0.0.1:0", *options, timeout_s=60), 2, word)
