@@ -23,6 +23,7 @@ from typing import Any
 
 from aiohttp import web
 
+from cluster.client.endpoints import archive_endpoint
 from gateway.console.access import HEADERS, Login, Logins, why_foreign
 from gateway.console.messages import ENTRIES_MAX, MessageBrowser, Wanted, load_decoder
 from gateway.console.orders import Consumers, give_order
@@ -40,7 +41,6 @@ from runtime.errors import (
     SessionRejectedError,
 )
 from runtime.logging import get_logger
-from sequencer.application import archive_endpoint
 from sequencer.entries import EntryKind
 
 BODY_BYTES_MAX = 16 * 1024
