@@ -142,10 +142,10 @@ class FeedFollower(RecordingFollower):
             return True
         if message.sequence < self.next_sequence and not self._has_begun:
             return False
-        raise ClusterError(
-            f"feed {self.topic}: sequence {message.sequence} came where {self.next_sequence} was expected: that was"
-            " deleted at all nodes that could be reached"
-        )
+        what = f"feed {self.topic}: sequence {message.sequence} came where {self.next_sequence} was expected"
+        if self._has_begun:
+            raise ClusterError(f"{what}: the feeds of the members differ")
+        raise ArchiveError(f"{what}: that was deleted at all nodes that could be reached", code=INVALID_POSITION)
 
 
 class FeedReader(Closing):

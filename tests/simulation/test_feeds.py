@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.run import run_seed
-from tests.simulation.test_planted import PUBLISHED
+from tests.simulation.test_planted import FORGETFUL, MS, PUBLISHED
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -19,6 +19,13 @@ def test_every_reader_has_everything_once(on_error: str) -> None:
         outcome = run_seed(seed, replace(options))
         assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
         assert outcome.faults["reader kill"] > 0
+
+
+def test_readers_of_a_feed_that_is_deleted_go_on_with_what_is_left() -> None:
+    """Seeds in which a node that was cut off has more than the others, and in which a number is gone everywhere."""
+    for seed in (12, 27, 30):
+        outcome = run_seed(seed, replace(FORGETFUL, feed_readers=2, reader_mean_ns=300 * MS))
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:
