@@ -146,10 +146,14 @@ def serve(
     sessions_max: Annotated[int, typer.Option(min=1, help="clients at a time")] = 64,
     key_file: Annotated[str, typer.Option(help="encrypt with this key; `ordo keys new` makes one")] = "",
     trusted_file: Annotated[str, typer.Option(help="the keys of those who may take part (`ordo keys trust`)")] = "",
+    tokens_file: Annotated[
+        Path | None, typer.Option(help="[[tokens]] of those who may use it, with the roles log, record and delete")
+    ] = None,
 ) -> None:
     """Serve an archive to clients, with a media driver of its own, until SIGTERM or SIGINT."""
     from archive.control.config import ControlConfig
     from archive.server import ArchiveServer, ArchiveServerConfig
+    from archive.tokens import load_tokens
 
     configure_logging()
     log = get_logger()
@@ -166,6 +170,7 @@ def serve(
         sync,
         _size(segment_length),
         encryption=Encryption.chosen(key_file, trusted_file),
+        authenticator=None if tokens_file is None else load_tokens(tokens_file),
     )
     server = ArchiveServer(config, lambda error: log.warning("archive.error", error=str(error)))
     try:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archive.archive import LOW_SPACE_BYTES_DEFAULT, Archive
+from archive.control.access import FullAccess
 from archive.control.conductor import ControlConductor
 from archive.control.config import ControlConfig
 from archive.lmdb_store import open_lmdb
 from archive.segments import SEGMENT_LENGTH_DEFAULT
+from runtime.authentication import Authenticator
 from runtime.clock import SystemClock
 from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
@@ -43,6 +45,8 @@ class ArchiveServerConfig:
     segment_length_bytes: int = SEGMENT_LENGTH_DEFAULT
     low_space_bytes: int = LOW_SPACE_BYTES_DEFAULT
     encryption: Encryption = field(default_factory=Encryption)
+    authenticator: Authenticator | None = None
+    """Who is let in, and what they may do; None: everybody, everything."""
 
 
 class ArchiveServer:
@@ -99,7 +103,12 @@ class ArchiveServer:
         )
         self._closers.append(self.archive.close)
         self.conductor = ControlConductor(
-            self.archive, self.client, random.stream("control"), config.control, on_error=self._on_error
+            self.archive,
+            self.client,
+            random.secret("control"),
+            config.control,
+            access=FullAccess(config.authenticator),
+            on_error=self._on_error,
         )
         self.conductor.on_start()
         self._closers.append(self.conductor.on_close)

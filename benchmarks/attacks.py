@@ -3,9 +3,10 @@
     python -m benchmarks.attacks [--rate 50000] [--seconds 5] [--json out.json]
 
 Three nodes and their client on this machine. A process of its own sends `rate` datagrams a second, by turns to the five
-ports of the leader: set-ups of ever new streams, NAKs, status messages, connect requests in streams of its own, or a
-mix of all. It takes processor time from the cluster, which no attacker elsewhere would; so the same flood also goes to
-a socket that nobody reads, and what an attack costs is told against that (`cost_percent`).
+ports of the leader: set-ups of ever new streams, NAKs, status messages, connect requests, queries and first fragments
+of messages in streams of its own, or a mix of all. It takes processor time from the cluster, which no attacker
+elsewhere would; so the same flood also goes to a socket that nobody reads, and what an attack costs is told against
+that.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from cluster.wire import codecs
+from rich.table import Table
+
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.streams import INGRESS_STREAM_ID
 from deploy.launcher import LocalCluster
 from ordo.bench.machine import describe_machine
 from ordo.bench.native_load import NativeLoad
+from runtime.console import output_console
 
 SERVICE = "ordo.bench.echo:Echo"
 PORTS = 5
@@ -35,6 +40,7 @@ WINDOW = 512
 CHUNK = 5_000
 SIZE_BYTES = 32
 TERM_LENGTH = 65536
+UNFRAGMENTED, FIRST_FRAGMENT = 0xC0, 0x80
 ATTACKER = "127.0.0.2"
 """Another address than those of members and client: what is bounded for each source must be the attacker's own."""
 
@@ -52,11 +58,28 @@ def status_message(number: int) -> bytes:
     return struct.pack("<iBBHiiiiiq", 36, 0, 0, 3, number, INGRESS_STREAM_ID, 0, 0, 131072, number)
 
 
-def connect_request(number: int) -> bytes:
-    """The first message of a stream that no SETUP has announced, by turns with its SETUP."""
+def in_own_stream(number: int, message: bytes, flags: int = UNFRAGMENTED) -> bytes:
+    """The first frame of a new stream, by turns with its SETUP."""
     session_id, is_data = divmod(number, 2)
     if not is_data:
         return struct.pack("<iBBHiiiiiiii", 40, 0, 0, 5, 0, session_id, INGRESS_STREAM_ID, 0, 0, TERM_LENGTH, 1408, 0)
+    frame = struct.pack("<iBBHiiiiq", 32 + len(message), 0, flags, 1, 0, session_id, INGRESS_STREAM_ID, 0, 0) + message
+    return frame.ljust(-(-len(frame) // 32) * 32, b"\0")
+
+
+def query(number: int) -> bytes:
+    message = ordo_codecs.QUERY.encode(
+        cluster_session_id=number, correlation_id=number, min_position=-1, consistency=0, payload=b"query"
+    )
+    return in_own_stream(number, message)
+
+
+def fragment(number: int) -> bytes:
+    """Of a message that never ends."""
+    return in_own_stream(number, bytes(1376 - 32), FIRST_FRAGMENT)
+
+
+def connect_request(number: int) -> bytes:
     message = codecs.SESSION_CONNECT_REQUEST.encode(
         correlation_id=number,
         response_stream_id=102,
@@ -65,12 +88,11 @@ def connect_request(number: int) -> bytes:
         encoded_credentials=b"",
         client_info="",
     )
-    frame = struct.pack("<iBBHiiiiq", 32 + len(message), 0, 0xC0, 1, 0, session_id, INGRESS_STREAM_ID, 0, 0) + message
-    return frame.ljust(-(-len(frame) // 32) * 32, b"\0")
+    return in_own_stream(number, message)
 
 
 def mixed(number: int) -> bytes:
-    return (set_up, nak, status_message, connect_request)[number % 4](number // 4)
+    return (set_up, nak, status_message, connect_request, query, fragment)[number % 6](number // 6)
 
 
 KINDS: dict[str, Callable[[int], bytes]] = {
@@ -78,6 +100,8 @@ KINDS: dict[str, Callable[[int], bytes]] = {
     "NAKs": nak,
     "status messages": status_message,
     "connect requests": connect_request,
+    "queries": query,
+    "fragments": fragment,
     "all of them": mixed,
 }
 
@@ -126,9 +150,9 @@ def echoes_per_s(load: NativeLoad, seconds: float) -> float:
     return done / (time.monotonic() - begin_s)
 
 
-def measure(rate: int, seconds: float) -> dict[str, object]:
+def measure(rate: int, seconds: float) -> dict[str, Any]:
     """Runs all kinds, each right after the same flood beside the cluster."""
-    figures: dict[str, object] = {"machine": describe_machine(), "datagrams_per_s_wanted": rate}
+    figures: dict[str, Any] = {"machine": describe_machine(), "datagrams_per_s_wanted": rate}
     with (
         LocalCluster(SERVICE) as cluster,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink,
@@ -150,9 +174,22 @@ def measure(rate: int, seconds: float) -> dict[str, object]:
                 "cost_percent": round(100 * (1 - under / beside), 1),
                 "datagrams_per_s": round(sum(reached) / max(len(reached), 1)),
             }
-            print(f"{kind}: {figures[kind]}", flush=True)
         figures["leader_stayed"] = cluster.await_leader() == leader
     return figures
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Prints a table, a line for each kind."""
+    table = Table("flood", "datagrams/s", "echoes/s beside", "echoes/s under", "cost", box=None)
+    for kind in KINDS:
+        found = figures[kind]
+        table.add_row(
+            kind,
+            *(f"{found[name]:,}" for name in ("datagrams_per_s", "echoes_per_s_beside", "echoes_per_s_under")),
+            f"{found['cost_percent']} %",
+        )
+    output_console().print(table)
+    print(f"without a flood: {figures['echoes_per_s']:,} echoes/s; leader stayed: {figures['leader_stayed']}")
 
 
 def main() -> None:
@@ -166,7 +203,7 @@ def main() -> None:
     if options.flood:
         flood(options.flood, [int(port) for port in options.ports.split(",")], options.rate)
     figures = measure(options.rate, options.seconds)
-    print(json.dumps(figures, indent=2))
+    show(figures)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2))
 

@@ -8,12 +8,12 @@ from typing import Any
 import grpc
 
 from cluster.client.endpoints import archive_endpoint
-from gateway.calls import Deadline, refuse, refuse_with, session_of
+from gateway.calls import Deadline, credentials_of, refuse, refuse_with, session_of
 from gateway.sessions import GatewaySessions
 from gateway.settings import GatewaySettings
 from runtime.errors import ArchiveError, OrdoError
 from sequencer.entries import EntryKind, LogEntry
-from sequencer.reader import LogReader
+from sequencer.reader import NOT_ALLOWED, POSITION_GONE, LogReader
 from service_api import ordo_pb2 as pb
 
 POLL_LIMIT = 256
@@ -22,6 +22,7 @@ POLL_PAUSE_S_MAX = 0.02
 KEEP_INTERVAL_S = 0.2
 """While a caller takes nothing, its reader still says to the archive that it is there."""
 BATCH_BYTES_MAX = 1 << 20
+STATUSES = {POSITION_GONE: grpc.StatusCode.OUT_OF_RANGE, NOT_ALLOWED: grpc.StatusCode.PERMISSION_DENIED}
 NUMBERED = (EntryKind.REQUEST, EntryKind.OUTPUT)
 KINDS = {kind.value: kind for kind in EntryKind}
 
@@ -43,15 +44,17 @@ class Subscriptions:
             await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
         deadline = Deadline(context, self._settings.timeout_s)
         await session_of(context, self._sessions, self._settings, deadline)
+        credentials = credentials_of(context)
+        if credentials is None:
+            credentials = self._settings.client.read_credentials()
         if self._count >= self._settings.subscriptions_max:
             text = f"{self._count} subscriptions are open, as many as there may be: see --subscriptions-max"
             await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
         self._count += 1
         try:
-            await self._serve(request, context)
+            await self._serve(request, context, credentials)
         except ArchiveError as error:
-            code = grpc.StatusCode.OUT_OF_RANGE if error.code == 16 else grpc.StatusCode.UNAVAILABLE
-            await refuse(context, code, error.message)
+            await refuse(context, STATUSES.get(error.code, grpc.StatusCode.UNAVAILABLE), error.message)
         except OrdoError as error:
             await refuse_with(context, error)
         finally:
@@ -59,12 +62,13 @@ class Subscriptions:
         if self._stopping.is_set():
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: go on from the last position")
 
-    async def _serve(self, request: Any, context: Any) -> None:
+    async def _serve(self, request: Any, context: Any, credentials: bytes) -> None:
         with LogReader(
             self._addresses,
             from_position="live" if request.live else request.from_position,
             kinds=[KINDS[kind] for kind in request.kinds] or None,
             session_ids=list(request.session_ids) or None,
+            credentials=credentials,
         ) as reader:
             pause_s = POLL_PAUSE_S
             told_position = None

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
         endpoints_from_file,
     )
     from cluster.client.async_client import ServiceMessage
-    from cluster.module.authentication import Authenticator, Right, SessionProxy
     from cluster.wire.codecs import EventCode
     from pipeline.local import read as read
+    from runtime.authentication import Authenticator, Right, SessionProxy
     from sequencer.async_consumer import AsyncConsumer, AsyncSharedConsumer
     from sequencer.consumer import Consumer
     from sequencer.entries import EntryKind, LogEntry
@@ -133,7 +133,7 @@ _HOMES = {
     "AsyncConsumer": "sequencer.async_consumer",
     "AsyncSharedConsumer": "sequencer.async_consumer",
     "AsyncFeedReader": "cluster.client",
-    "Authenticator": "cluster.module.authentication",
+    "Authenticator": "runtime.authentication",
     "ClientEvent": "cluster.client",
     "ClientSession": "service_api.service",
     "ClientSettings": "cluster.client",
@@ -165,11 +165,11 @@ _HOMES = {
     "RecordingDescriptor": "archive.catalog",
     "RecordingSignal": "archive.control.codes",
     "ReplayStream": "archive.client.replay",
-    "Right": "cluster.module.authentication",
+    "Right": "runtime.authentication",
     "Role": "service_api.service",
     "ServiceMessage": "cluster.client.async_client",
-    "SessionProxy": "cluster.module.authentication",
     "SharedConsumer": "sequencer.shared_consumer",
+    "SessionProxy": "runtime.authentication",
     "SignalEvent": "archive.client.session",
     "SnapshotReader": "service_api.snapshot",
     "SnapshotWriter": "service_api.snapshot",

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from archive.lmdb_store import open_lmdb
-from cluster.client.settings import ClientSettings
+from cluster.client.settings import ClientSettings, credentials_from_file
 from cluster.container.service_loader import load_service
 from runtime.errors import OrdoError, ServiceError
 from runtime.logging import configure_logging, get_logger
@@ -30,6 +30,10 @@ def app(
     egress: Annotated[
         str, typer.Option(help="address of this host that the members reach; port 0 for any")
     ] = "127.0.0.1:0",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="file with a token of the roles ingress and log"),
+    ] = None,
     checkpoint: Annotated[float, typer.Option(help="seconds between checkpoints")] = 10.0,
 ) -> None:
     """Run one instance of an application until SIGTERM or SIGINT."""
@@ -38,7 +42,10 @@ def app(
         group=group,
         endpoints=[one.strip() for one in endpoints.split(",") if one.strip()],
         folder=str(folder),
-        client=ClientSettings(egress_channel=f"aeron:udp?endpoint={egress}"),
+        client=ClientSettings(
+            egress_channel=f"aeron:udp?endpoint={egress}",
+            credentials=b"" if token_file is None else credentials_from_file(token_file),
+        ),
         checkpoint_interval_s=checkpoint,
     )
     run_application(service, settings)

@@ -47,12 +47,13 @@ DESCRIPTIONS = {
     "storageoptions": 'object storage: options of its fsspec file system as JSON, such as {"anon": true}',
     "timeout": "over the network: seconds without any progress after which a read fails, default 60",
     "keyfile": "over the network: key file of the reader, where the cluster encrypts; default ORDO_KEY_FILE",
+    "tokenfile": "over the network: file with a token of the role log, where the cluster authenticates",
     "trustedfile": "over the network: keys that the reader trusts; default ORDO_TRUSTED_FILE",
 }
 
 
 STREAM_OPTIONS = frozenset(("startingposition", "maxbytespertrigger", "maxrecordspertrigger"))
-NETWORK_OPTIONS = ("timeout", "keyfile", "trustedfile")
+NETWORK_OPTIONS = ("timeout", "keyfile", "trustedfile", "tokenfile")
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,10 @@ def _network(values: dict[str, str]) -> NetworkLog | None:
     if len(nodes) > 1:
         raise PipelineError(f"option nodes names {len(nodes)} nodes; over the network it names the cluster, once")
     access = Access(
-        values.get("keyfile", ""), values.get("trustedfile", ""), float(_integer(values, "timeout", 1) or 60)
+        values.get("keyfile", ""),
+        values.get("trustedfile", ""),
+        float(_integer(values, "timeout", 1) or 60),
+        values.get("tokenfile", ""),
     )
     lenient = not _choice(values, "failondataloss", {"true": True, "false": False}, True)
     return NetworkLog(addresses, nodes[0] if nodes else "cluster", access, lenient)

@@ -48,7 +48,8 @@ class ApplicationSettings:
     folder: str
     """Of this instance alone."""
     archives: Sequence[ArchiveClientSettings] = ()
-    """Where the log is read; by default the members' last ports, at this host's addresses."""
+    """Where the log is read; by default the members' last ports, at this host's addresses, with the client's
+    credentials."""
     client: ClientSettings = field(default_factory=ClientSettings)
     silence_s: float = 2.0
     """After so long without an entry the other members are asked whether they have more."""
@@ -64,7 +65,10 @@ class ApplicationSettings:
 
     def archive_settings(self) -> list[ArchiveClientSettings]:
         """Where the log is read."""
-        return list(self.archives) or [ArchiveClientSettings.at(archive_endpoint(one)) for one in self.endpoints]
+        return list(self.archives) or [
+            ArchiveClientSettings.at(archive_endpoint(one), name="application", credentials=self.client.credentials)
+            for one in self.endpoints
+        ]
 
 
 class Application:
@@ -136,6 +140,7 @@ class Application:
         now_ns = self._now_ns = self._transport.drive()
         count = self._work_session(now_ns)
         count += self._follower.work(now_ns)
+        self._follower.check_allowed()
         if self._follower.oldest_position is not None:
             raise ArchiveError(
                 f"group {self._settings.group}: position={self.position} of the log was deleted everywhere; the oldest "

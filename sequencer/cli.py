@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from cluster.client.settings import credentials_from_file
 from runtime.errors import ConfigurationError
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.reader import LogReader
@@ -19,9 +21,13 @@ def log(
     until: Annotated[int | None, typer.Option(min=0, help="stop at this position")] = None,
     timeout: Annotated[float | None, typer.Option(min=0, help="stop after so many seconds without an entry")] = None,
     kind: Annotated[list[str] | None, typer.Option(help="only these kinds; may be repeated")] = None,
+    token_file: Annotated[Path | None, typer.Option(help="file with a token of the role log")] = None,
 ) -> None:
     """Print the committed log, one line an entry, as it comes; until interrupted, or as the options say."""
-    with LogReader(addresses, from_position=_position(from_position), kinds=_kinds(kind)) as reader:
+    credentials = b"" if token_file is None else credentials_from_file(token_file)
+    with LogReader(
+        addresses, from_position=_position(from_position), kinds=_kinds(kind), credentials=credentials
+    ) as reader:
         for entry in reader.entries(until_position=until, timeout_s=timeout):
             print(describe_entry(entry), flush=True)
 

@@ -69,7 +69,8 @@ class ConsumerSettings:
     session_ids: Collection[int] = ()
     """Only entries of these sessions; empty: of all."""
     archives: Sequence[ArchiveClientSettings] = ()
-    """Where the log is read; by default the members' last ports, at this host's addresses."""
+    """Where the log is read; by default the members' last ports, at this host's addresses, with the client's
+    credentials."""
     client: ClientSettings = field(default_factory=ClientSettings)
     silence_s: float = 2.0
 
@@ -88,8 +89,10 @@ class ConsumerSettings:
 
     def archive_settings(self) -> list[ArchiveClientSettings]:
         """Where the log is read: from the last member first, for the first is often the leader."""
-        named = [ArchiveClientSettings.at(archive_endpoint(one), name="consumer") for one in reversed(self.endpoints)]
-        return list(self.archives) or named
+        return list(self.archives) or [
+            ArchiveClientSettings.at(archive_endpoint(one), name="consumer", credentials=self.client.credentials)
+            for one in reversed(self.endpoints)
+        ]
 
     @property
     def filter_hash(self) -> int:
@@ -310,6 +313,7 @@ class ConsumerMember(Generic[Item]):
         if follower is None:
             return 0
         count = follower.work(now_ns)
+        follower.check_allowed()
         if follower.oldest_position is not None:
             raise ArchiveError(
                 f"consumer {self.settings.name}: position={follower.position} of the log was deleted everywhere; the "

@@ -17,6 +17,7 @@ from archive.catalog import RecordingDescriptor
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
 from cluster.client.log_source import LogSource, SourceState
+from cluster.client.settings import credentials_from_file
 from runtime.closing import Closing
 from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError, OrdoError
 from transport.client_transport import ClientTransport
@@ -29,6 +30,7 @@ BLOCK_BYTES = 1 << 20
 FRAME_ALIGNMENT = 32
 SESSION_TIMEOUT_S = 3.0
 """How long a node may take for a session and for each answer before the next node is asked."""
+NEEDS_ROLE = "; reading the log takes a token with the role log (docs/SECURITY.md)"
 PATIENCE_S = 0.5
 """How long a survey waits for the other nodes once one has answered."""
 
@@ -36,11 +38,12 @@ PATIENCE_S = 0.5
 @dataclass(frozen=True)
 class Access:
     """How nodes are reached: the caller's key and the keys it trusts, empty for ORDO_KEY_FILE and ORDO_TRUSTED_FILE;
-    `timeout_s` without any progress is an error."""
+    `timeout_s` without any progress is an error. `token_file`: a token with the role log; empty for none."""
 
     key_file: str = ""
     trusted_file: str = ""
     timeout_s: float = 60.0
+    token_file: str = ""
 
     def settings(self, address: str) -> ArchiveClientSettings:
         """Raises ConfigurationError for an address that is none, or that has no host."""
@@ -48,6 +51,7 @@ class Access:
             address,
             message_timeout_s=min(self.timeout_s / 2, SESSION_TIMEOUT_S),
             name="range-reader",
+            credentials=credentials_from_file(self.token_file) if self.token_file else b"",
             key_file=self.key_file,
             trusted_file=self.trusted_file,
         )
@@ -101,6 +105,7 @@ class _Surveyor:
         self._unawaited = frozenset(unawaited)
         self._sources: dict[str, LogSource] = {}
         self._problems: dict[str, str] = {}
+        self._refused: set[str] = set()
 
     def run(self) -> Survey:
         deadline_ns = self._transport.clock.now() + round(self._access.timeout_s * SECOND_NS)
@@ -131,10 +136,19 @@ class _Surveyor:
                 continue
             if source is not None:
                 self._problems[address] = source.reason
+                self._note_refusal(address, source)
             try:
                 self._sources[address] = LogSource(self._transport.client, self._access.settings(address), now_ns)
             except OrdoError as error:
                 self._problems[address] = str(error)
+
+    def _note_refusal(self, address: str, source: LogSource) -> None:
+        """Raises ArchiveError when every node refuses."""
+        if source.is_refused:
+            self._refused.add(address)
+        if len(self._refused) == len(self._addresses):
+            self._close()
+            raise ArchiveError(f"{address}: {source.reason}{NEEDS_ROLE}", code=ErrorCode.UNAUTHORISED_ACTION)
 
     def _ready(self) -> dict[str, LogSource]:
         return {
@@ -277,6 +291,8 @@ class RangeReader(Closing):
         self._source = None
         if not source.is_between_frames:
             raise BoundaryError(f"no frame of the log begins at position={self.position}: {source.reason}")
+        if source.is_refused:
+            raise ArchiveError(f"{self.problem}{NEEDS_ROLE}", code=ErrorCode.UNAUTHORISED_ACTION)
         if source.is_too_old:
             self._too_old[source.address] = source.start_position
             if len(self._too_old) == len({settings.control_channel for settings in self._settings}):

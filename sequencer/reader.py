@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal
 
 from archive.client.settings import ArchiveClientSettings
+from archive.control.codes import ErrorCode
 from runtime.closing import Closing
 from runtime.errors import ArchiveError, ConfigurationError
 from sequencer.entries import EntryKind, LogEntry
@@ -19,6 +20,9 @@ from transport.client_transport import ClientTransport
 
 PARK_NS = 1_000_000
 FRAGMENTS_PER_POLL = 256
+POSITION_GONE = int(ErrorCode.INVALID_POSITION)
+NOT_ALLOWED = int(ErrorCode.UNAUTHORISED_ACTION)
+"""Codes of the ArchiveErrors that end a reader."""
 
 
 class LogReader(Closing):
@@ -39,18 +43,22 @@ class LogReader(Closing):
         from_position: int | Literal["live"] = 0,
         kinds: Collection[EntryKind] | None = None,
         session_ids: Collection[int] | None = None,
+        credentials: bytes | Callable[[], bytes] = b"",
         aeron_dir: str | None = None,
         silence_s: float = 2.0,
         message_timeout_s: float = 5.0,
     ) -> None:
-        """`silence_s`: after so long without an entry the other nodes are asked whether they have more.
+        """`credentials`: with the role log, where the cluster authenticates. `silence_s`: after so long without an
+        entry the other nodes are asked whether they have more.
 
         Raises ConfigurationError, TransportError; nodes are looked for later, in `poll`.
         """
         if not addresses:
             raise ConfigurationError("addresses: give the archive endpoint of at least one member")
         settings = [
-            ArchiveClientSettings.at(address, message_timeout_s=message_timeout_s, name="log-reader")
+            ArchiveClientSettings.at(
+                address, message_timeout_s=message_timeout_s, name="log-reader", credentials=credentials
+            )
             for address in addresses
         ]
         self._transport = (
@@ -81,7 +89,7 @@ class LogReader(Closing):
         """Calls `handler(entry)` for what has come, at most `limit` fragments; returns how many. Does not wait.
 
         What the handler raises is raised here; the entry counts as handed out. Raises ArchiveError when no node has the
-        position any more (the message names the oldest that there is).
+        position any more (the message names the oldest that there is), or when every node refuses the credentials.
         """
 
         def choose(entry: LogEntry) -> None:
@@ -92,11 +100,12 @@ class LogReader(Closing):
 
         now_ns = self._transport.drive()
         self._follower.work(now_ns)
+        self._follower.check_allowed()
         if self._follower.oldest_position is not None:
             raise ArchiveError(
                 f"position={self._follower.position} of the log was deleted everywhere; the oldest that is left is "
                 f"position={self._follower.oldest_position}: begin there, or with a snapshot",
-                code=16,
+                code=POSITION_GONE,
             )
         return self._follower.poll(choose, limit)
 

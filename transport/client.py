@@ -279,6 +279,11 @@ class TransportClient(ClientCore, Closing):
         return self._closed_because is not None
 
     @property
+    def epoch_ms(self) -> int:
+        """The wall clock's time now, in milliseconds."""
+        return self._clock.epoch_ms()
+
+    @property
     def client_liveness_timeout_ns(self) -> int:
         """After so long a silence the driver takes a client for dead, and frees what it had."""
         return int(self._link.cnc.client_liveness_timeout_ns)

@@ -197,7 +197,7 @@ class ArchiveSession:
             response_stream_id=self.settings.response_stream_id,
             version=PROTOCOL_VERSION,
             response_channel=self._response_channel(self._subscription),
-            encoded_credentials=self.settings.credentials,
+            encoded_credentials=self.settings.read_credentials(),
             client_info=f"name={self.settings.name} implementation={CLIENT_NAME}",
         )
         if self._publication.offer(message) <= 0:
@@ -276,6 +276,8 @@ class ArchiveSession:
         message, value = found
         if message is codecs.CONTROL_RESPONSE and self.state is ClientState.AWAITING_RESPONSE:
             self._on_connect_response(value)
+        elif message is codecs.CHALLENGE and self.state is ClientState.AWAITING_RESPONSE:
+            self._on_challenge(value)
         elif getattr(value, "control_session_id", None) != self.control_session_id:
             return
         elif message is codecs.CONTROL_RESPONSE:
@@ -303,6 +305,19 @@ class ArchiveSession:
             self.state = ClientState.AWAITING_ARCHIVE_ID
         else:
             self.keep_alive()
+
+    def _on_challenge(self, challenge: Any) -> None:
+        """The session is waited for under the answer's correlation id; a challenge that is repeated has the old one."""
+        if challenge.correlation_id != self._connect_id or self._publication is None:
+            return
+        correlation_id = self.client.next_correlation_id()
+        answer = codecs.CHALLENGE_RESPONSE.encode(
+            control_session_id=challenge.control_session_id,
+            correlation_id=correlation_id,
+            encoded_credentials=self.settings.answer(challenge.encoded_challenge),
+        )
+        if self._publication.offer(answer) > 0:
+            self._connect_id = correlation_id
 
     def _on_response(self, response: Any) -> None:
         reply = self._replies.get(response.correlation_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,11 @@ class ArchiveClientSettings:
     response_stream_id: int = RESPONSE_STREAM_ID_DEFAULT
     message_timeout_s: float = 10.0
     """How long the session, and then each request, may take."""
-    credentials: bytes = b""
+    credentials: bytes | Callable[[], bytes] = b""
+    """What the archive's authenticator is shown: bytes, or what gives them whenever a session is opened. With tokens
+    (docs/SECURITY.md) the token."""
+    on_challenge: Callable[[bytes], bytes] | None = None
+    """Gives the answer to a challenge; by default the credentials are shown again."""
     name: str = ""
     key_file: str = ""
     """Key of the client's own driver, which encrypts with it (`ordo keys new`); ORDO_KEY_FILE when empty."""
@@ -42,6 +47,14 @@ class ArchiveClientSettings:
             raise ConfigurationError(f"message_timeout_s={self.message_timeout_s!r}: must be a number above 0")
         if len(self.name) > 100:
             raise ConfigurationError(f"name has {len(self.name)} characters, at most 100")
+
+    def read_credentials(self) -> bytes:
+        """Returns the current credentials."""
+        return self.credentials if isinstance(self.credentials, bytes) else self.credentials()
+
+    def answer(self, challenge: bytes) -> bytes:
+        """Returns what an authenticator's challenge is answered with."""
+        return self.read_credentials() if self.on_challenge is None else self.on_challenge(challenge)
 
     @property
     def message_timeout_ns(self) -> int:

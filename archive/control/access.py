@@ -1,4 +1,4 @@
-"""What control clients may do to recordings."""
+"""What control clients may do to recordings, and where they may have them sent."""
 
 from __future__ import annotations
 
@@ -7,44 +7,87 @@ from typing import Protocol
 
 from archive.control import codecs
 from archive.control.codes import ErrorCode
+from runtime.authentication import Authenticator, Right
 from runtime.counters import Counter
 from runtime.errors import ArchiveError
 from runtime.sbe import Message
 from transport.uri import ChannelUri
 
-READING = frozenset(
-    message.template_id
-    for message in (
-        codecs.ARCHIVE_ID_REQUEST,
-        codecs.REPLAY_REQUEST,
-        codecs.BOUNDED_REPLAY_REQUEST,
-        codecs.STOP_REPLAY_REQUEST,
-        codecs.LIST_RECORDINGS_REQUEST,
-        codecs.LIST_RECORDINGS_FOR_URI_REQUEST,
-        codecs.LIST_RECORDING_REQUEST,
-        codecs.FIND_LAST_MATCHING_RECORDING_REQUEST,
-        codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST,
-        codecs.RECORDING_POSITION_REQUEST,
-        codecs.START_POSITION_REQUEST,
-        codecs.STOP_POSITION_REQUEST,
-        codecs.MAX_RECORDED_POSITION_REQUEST,
-    )
+READING = (
+    codecs.REPLAY_REQUEST,
+    codecs.BOUNDED_REPLAY_REQUEST,
+    codecs.STOP_REPLAY_REQUEST,
+    codecs.LIST_RECORDINGS_REQUEST,
+    codecs.LIST_RECORDINGS_FOR_URI_REQUEST,
+    codecs.LIST_RECORDING_REQUEST,
+    codecs.FIND_LAST_MATCHING_RECORDING_REQUEST,
+    codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST,
+    codecs.RECORDING_POSITION_REQUEST,
+    codecs.START_POSITION_REQUEST,
+    codecs.STOP_POSITION_REQUEST,
+    codecs.MAX_RECORDED_POSITION_REQUEST,
 )
 """Requests that change nothing but the replays of who asks."""
+RECORDING = (
+    codecs.START_RECORDING_REQUEST,
+    codecs.START_RECORDING_REQUEST_2,
+    codecs.STOP_RECORDING_REQUEST,
+    codecs.STOP_RECORDING_SUBSCRIPTION_REQUEST,
+    codecs.STOP_RECORDING_BY_IDENTITY_REQUEST,
+    codecs.EXTEND_RECORDING_REQUEST,
+    codecs.EXTEND_RECORDING_REQUEST_2,
+    codecs.REPLICATE_REQUEST,
+    codecs.TAGGED_REPLICATE_REQUEST,
+    codecs.REPLICATE_REQUEST_2,
+    codecs.STOP_REPLICATION_REQUEST,
+)
+"""Requests that add to recordings, or end what adds to them."""
+RIGHTS = (
+    {codecs.ARCHIVE_ID_REQUEST.template_id: Right(0)}
+    | {message.template_id: Right.LOG for message in READING}
+    | {message.template_id: Right.RECORD for message in RECORDING}
+)
+"""What a request takes: who the archive is, every client asks; any request that is not here takes DELETE."""
+NO_CHANNEL_KEYS = ("control", "control-mode", "tags", "response-correlation-id", "response-endpoint")
+"""Would have the archive's driver listen, or use what belongs to somebody else."""
+CHANNEL_KEYS = frozenset(
+    ("endpoint", "session-id", "term-length", "mtu", "sparse", "linger", "eos", "alias", "rejoin", "fc", "ttl")
+)
+
+
+def check_right(authenticator: Authenticator | None, message: Message, principal: bytes) -> None:
+    """The one place that decides who may do what with an archive. Raises ArchiveError with UNAUTHORISED_ACTION."""
+    if authenticator is None:
+        return
+    right = RIGHTS.get(message.template_id, Right.DELETE)
+    if right not in authenticator.rights_of(principal):
+        role = (right.name or "").lower()
+        raise ArchiveError(
+            f"{message.name} is refused: these credentials do not have the role {role} (see roles of [[tokens]])",
+            code=ErrorCode.UNAUTHORISED_ACTION,
+        )
 
 
 class AccessPolicy(Protocol):
     """Decides what the clients of an archive may do."""
 
     @property
+    def authenticator(self) -> Authenticator | None:
+        """Who decides which clients are let in; None lets in everybody."""
+
+    @property
     def owns_replays(self) -> bool:
         """Whether a client may stop its own replays only."""
 
-    def check_request(self, message: Message) -> None:
-        """Raises ArchiveError with UNAUTHORISED_ACTION for a request that nobody may make."""
+    def check_request(self, message: Message, principal: bytes) -> None:
+        """Raises ArchiveError with UNAUTHORISED_ACTION for a request that this client may not make."""
 
-    def check_channel(self, channel: str) -> None:
-        """Raises ArchiveError for a channel that clients may not have the archive publish to."""
+    def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
+        """The channel for the responses of a client that asks in a stream with this session id. Raises ArchiveError for
+        one that clients may not have the archive publish to."""
+
+    def replay_channel(self, channel: str, stream_id: int) -> str:
+        """The same for a replay."""
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         """Raises ArchiveError with MAX_REPLAYS for one replay too many; `replayed_ids` are the recordings of all that
@@ -55,15 +98,20 @@ class AccessPolicy(Protocol):
 
 
 class FullAccess:
-    """An archive of its own: clients may do everything."""
+    """An archive of its own: clients may do everything, or what their roles say."""
 
-    owns_replays = False
+    def __init__(self, authenticator: Authenticator | None = None) -> None:
+        self.authenticator = authenticator
+        self.owns_replays = authenticator is not None
 
-    def check_request(self, message: Message) -> None:
-        pass
+    def check_request(self, message: Message, principal: bytes) -> None:
+        check_right(self.authenticator, message, principal)
 
-    def check_channel(self, channel: str) -> None:
-        pass
+    def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
+        return channel
+
+    def replay_channel(self, channel: str, stream_id: int) -> str:
+        return channel
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         pass
@@ -77,23 +125,47 @@ class ReadOnlyAccess:
 
     owns_replays = True
 
-    def check_request(self, message: Message) -> None:
-        if message.template_id not in READING:
+    def __init__(self, authenticator: Authenticator | None = None) -> None:
+        self.authenticator = authenticator
+
+    def check_request(self, message: Message, principal: bytes) -> None:
+        if RIGHTS.get(message.template_id, Right.DELETE) not in Right.LOG:
             raise ArchiveError(
                 f"{message.name} is refused: this archive belongs to a node of a cluster and can be read only",
                 code=ErrorCode.UNAUTHORISED_ACTION,
             )
+        check_right(self.authenticator, message, principal)
 
-    def check_channel(self, channel: str) -> None:
+    def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
+        """A client that could choose any session id here could pass for the sender of somebody else's stream."""
+        uri = self._client_channel(channel, stream_id)
+        if uri.has("session-id") and uri.session_id != session_id:
+            raise _refused(channel, "its session-id is not that of the stream that it came in")
+        return str(uri)
+
+    def replay_channel(self, channel: str, stream_id: int) -> str:
+        return str(self._client_channel(channel, stream_id))
+
+    def _client_channel(self, channel: str, stream_id: int) -> ChannelUri:
         """Over IPC a stranger could reach what the node's own processes tell each other."""
-        if not ChannelUri.parse(channel).is_udp:
-            raise ArchiveError(
-                f"channel {channel!r} is refused: a node's archive publishes to aeron:udp channels only",
-                code=ErrorCode.UNAUTHORISED_ACTION,
-            )
+        uri = ChannelUri.parse(channel)
+        if not uri.is_udp or uri.is_spy:
+            raise _refused(channel, "a node's archive publishes to aeron:udp channels only")
+        endpoint = uri.address("endpoint")
+        if endpoint is None or endpoint.is_multicast or not endpoint.port or any(map(uri.has, NO_CHANNEL_KEYS)):
+            raise _refused(channel, "it must name one unicast endpoint with a port, and nothing of the node's own")
+        self.check_destination(channel, endpoint.port, stream_id)
+        return ChannelUri(uri.media, {key: value for key, value in uri.params.items() if key in CHANNEL_KEYS})
+
+    def check_destination(self, channel: str, port: int, stream_id: int) -> None:
+        """Raises ArchiveError for a stream that somebody else listens to there."""
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         pass
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         return None
+
+
+def _refused(channel: str, reason: str) -> ArchiveError:
+    return ArchiveError(f"channel {channel[:200]!r} is refused: {reason}", code=ErrorCode.UNAUTHORISED_ACTION)

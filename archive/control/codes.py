@@ -66,3 +66,7 @@ class ErrorCode(IntEnum):
     REPLICATION_CONNECTION_FAILURE = 14
     EMPTY_RECORDING = 15
     INVALID_POSITION = 16
+
+
+REFUSALS = (ErrorCode.AUTHENTICATION_REJECTED, ErrorCode.UNAUTHORISED_ACTION)
+"""Who asks may not do it, and asking again does not help."""

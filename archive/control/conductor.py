@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 from archive.archive import Archive
 from archive.control import codecs
 from archive.control.access import AccessPolicy, FullAccess
+from archive.control.admission import Admission
+from archive.control.codes import ErrorCode
 from archive.control.config import ControlConfig
 from archive.control.driver_requests import DriverRequests
 from archive.control.queries import QueryRequests
 from archive.control.recordings import RecordingRequests
 from archive.control.replays import ReplayRequests
 from archive.control.replication import ReplicationRequests
-from archive.control.session import ControlSession
+from archive.control.session import ControlSession, SessionState
 from archive.control.storage_requests import StorageRequests
 from runtime.agent import Agent
+from runtime.authentication import key_name_of
 from runtime.errors import ArchiveError, Category, DecodeError, OrdoError
 from runtime.sbe import Message, decode_one_of, read_header
 from transport.client import TransportClient
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 CONTROL_SESSION_ID_MAX = (1 << 31) - 1
 ENDED_SESSIONS_MAX = 64
+PROXY_ID_MAX = 1 << 62
+SESSION_MESSAGES = (codecs.KEEP_ALIVE_REQUEST, codecs.CLOSE_SESSION_REQUEST, codecs.CHALLENGE_RESPONSE)
 UNSUPPORTED_REQUESTS = frozenset({105})
 """Template ids of replays by token."""
 
@@ -57,6 +62,7 @@ class ControlConductor(Agent):
         self._client = client
         self._access = access or FullAccess()
         self._on_error = on_error
+        self._random = random
         self._next_session_id = random.randrange(CONTROL_SESSION_ID_MAX)
         self._driver = DriverRequests(client)
         self._subscriptions: list[Subscription] = []
@@ -99,9 +105,21 @@ class ControlConductor(Agent):
         for subscription in self._subscriptions:
             work_count += subscription.poll_messages(self._on_message, self.config.requests_per_cycle_max)
         for session in list(self.sessions.values()):
-            work_count += session.work(now_ns)
-            if session.is_done:
-                self._remove(session)
+            work_count += self._work_session(session, now_ns)
+        return work_count
+
+    def _work_session(self, session: ControlSession, now_ns: int) -> int:
+        before = session.state
+        try:
+            work_count = session.work(now_ns, 0 if session.is_admitted else self._now_ms())
+        except Exception as error:  # an authenticator's mistake must not end the archive
+            session.abort("its credentials could not be checked")
+            self._on_error(error)
+            work_count = 1
+        if session.state is SessionState.REJECTED and before is not SessionState.REJECTED:
+            self._warn(f"{_who(session)}: authentication rejected", ErrorCode.AUTHENTICATION_REJECTED)
+        if session.is_done:
+            self._remove(session)
         return work_count
 
     def on_close(self) -> None:
@@ -126,19 +144,32 @@ class ControlConductor(Agent):
         if session.reason not in ("", "its client is gone"):
             self._warn(f"control session {session.session_id} of {session.client_info!r}: {session.reason}")
 
-    def _warn(self, text: str) -> None:
-        self._on_error(ArchiveError(text, category=Category.WARN))
+    def _warn(self, text: str, code: int = ErrorCode.GENERIC) -> None:
+        self._on_error(ArchiveError(text, category=Category.WARN, code=code))
+
+    def _now_ms(self) -> int:
+        return self._client.epoch_ms
 
     def _connect(self, request: Any, image: Image) -> None:
         if len(self.sessions) >= self.config.sessions_max:
             self._warn(f"a client was turned away: {len(self.sessions)} control sessions are open, the most allowed")
             return
-        self._access.check_channel(request.response_channel)
+        host = _host_of_image(image)
+        knocking = sum(not one.is_admitted and _host_of_image(one.image) == host for one in self.sessions.values())
+        if knocking >= max(1, self.config.sessions_max // 2):
+            self._warn(f"a client of {host} was turned away: {knocking} others of this host are not let in yet")
+            return
+        channel = self._access.response_channel(request.response_channel, request.response_stream_id, image.session_id)
         session_id = self._next_session_id
         self._next_session_id = (session_id + 1) & CONTROL_SESSION_ID_MAX
         if session_id in self.sessions:
             return
-        self.sessions[session_id] = ControlSession(session_id, image, request, self.config, self._driver, self._now_ns)
+        authenticator, credentials = self._access.authenticator, request.encoded_credentials
+        proxy_id, key_name = self._random.randint(1, PROXY_ID_MAX), key_name_of(image.source_identity)
+        admission = Admission(authenticator, proxy_id, key_name, credentials, self._now_ms())
+        self.sessions[session_id] = ControlSession(
+            session_id, image, request, channel, admission, self.config, self._driver, self._now_ns
+        )
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -181,7 +212,7 @@ class ControlConductor(Agent):
             self._connect(request, image)
             return
         handler = self._handlers.get(message.template_id)
-        is_session_message = message in (codecs.KEEP_ALIVE_REQUEST, codecs.CLOSE_SESSION_REQUEST)
+        is_session_message = message in SESSION_MESSAGES
         if handler is None and not is_session_message:
             return
         session = self._session_of(request.control_session_id, image)
@@ -189,6 +220,8 @@ class ControlConductor(Agent):
             return
         if message is codecs.CLOSE_SESSION_REQUEST:
             session.abort("")
+        elif message is codecs.CHALLENGE_RESPONSE:
+            session.on_challenge_response(request.correlation_id, request.encoded_credentials, self._now_ms())
         elif session.activate() and handler is not None:
             self._carry_out(handler, session, message, request)
 
@@ -196,10 +229,22 @@ class ControlConductor(Agent):
         self, handler: Callable[[ControlSession, Any], None], session: ControlSession, message: Message, request: Any
     ) -> None:
         try:
-            self._access.check_request(message)
+            self._access.check_request(message, session.admission.principal)
             handler(session, request)
         except OrdoError as error:
             session.responses.send_error(request.correlation_id, error)
+            if getattr(error, "code", None) == ErrorCode.UNAUTHORISED_ACTION:
+                self._warn(f"{_who(session)}: {error.message}", ErrorCode.UNAUTHORISED_ACTION)
         except Exception as error:  # a mistake of ours must not end the archive
             session.responses.send_error(request.correlation_id, error)
             self._on_error(error)
+
+
+def _host_of_image(image: Image) -> str:
+    return image.source_identity.rpartition(":")[0]
+
+
+def _who(session: ControlSession) -> str:
+    principal = session.admission.principal
+    named = f", principal {principal.decode(errors='backslashreplace')[:100]!r}" if principal else ""
+    return f"client of {_host_of_image(session.image)}{named}"

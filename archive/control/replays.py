@@ -124,10 +124,10 @@ class ReplayRequests:
         position, length = self._range(descriptor, request, limit)
         if 0 < request.file_io_length_max < descriptor.mtu:
             raise ArchiveError(f"file_io_length_max={request.file_io_length_max} is below mtu={descriptor.mtu}")
-        self._check_channel(request.replay_channel)
-        uri = ChannelUri.parse(request.replay_channel)
+        asked = self._access.replay_channel(request.replay_channel, request.replay_stream_id)
+        self._check_channel(asked)
         plan = self.archive.plan_replay(
-            request.recording_id, position, length, channel=request.replay_channel, session_id=uri.session_id
+            request.recording_id, position, length, channel=asked, session_id=ChannelUri.parse(asked).session_id
         )
         replay = ClientReplay(self, session, request)
         replay.open(plan, limit)
@@ -140,7 +140,6 @@ class ReplayRequests:
         self._replays.append(replay)
 
     def _check_channel(self, channel: str) -> None:
-        self._access.check_channel(channel)
         ChannelUri.parse(strip_channel(channel)).check_publication()
         linger_ns = ChannelUri.parse(channel).integer("linger", 0)
         if linger_ns > self._config.linger_ns_max:

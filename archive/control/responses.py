@@ -113,6 +113,15 @@ class ResponsePublisher:
             error_message=error,
         )
 
+    def challenge(self, correlation_id: int, encoded_challenge: bytes) -> bytes:
+        """Returns an encoded Challenge."""
+        return codecs.CHALLENGE.encode(
+            control_session_id=self.control_session_id,
+            correlation_id=correlation_id,
+            version=PROTOCOL_VERSION,
+            encoded_challenge=encoded_challenge,
+        )
+
     def send_ok(self, correlation_id: int, relevant_id: int = 0) -> None:
         self.send(self.control_response(correlation_id, relevant_id))
 

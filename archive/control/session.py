@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from archive.channels import bounded_channel, strip_channel
+from archive.control.admission import Admission, Verdict
 from archive.control.codes import PROTOCOL_MAJOR_VERSION, ErrorCode, ResponseCode
 from archive.control.config import ControlConfig
 from archive.control.driver_requests import DriverRequest, DriverRequests
@@ -19,6 +20,7 @@ from transport.uri import ChannelUri
 RESEND_INTERVAL_NS = 200_000_000
 TERM_LENGTH_DEFAULT = 64 * 1024
 LISTING_STEPS_PER_CYCLE_MAX = 64
+REJECTED = "authentication rejected: the archive does not know these credentials"
 CONNECT_LENGTH_MIN = 64
 """Of a connect request with the header of its frame, without its texts."""
 
@@ -31,7 +33,8 @@ class SessionState(Enum):
 
     INIT = "the driver is asked for the response publication"
     CONNECTING = "the client's response subscription is waited for"
-    CONNECTED = "the client's version is checked"
+    CONNECTED = "the client's version and credentials are checked, and perhaps the answer to a challenge"
+    REJECTED = "the client is told that it was rejected"
     AUTHENTICATED = "the client is told its session until it is heard"
     ACTIVE = "requests are served"
     DONE = "over; is removed"
@@ -56,14 +59,24 @@ class ControlSession:
     """The session of one client, made for its AuthConnectRequest and bound to the image that brought it."""
 
     def __init__(
-        self, session_id: int, image: Image, request: Any, config: ControlConfig, driver: DriverRequests, now_ns: int
+        self,
+        session_id: int,
+        image: Image,
+        request: Any,
+        channel: str,
+        admission: Admission,
+        config: ControlConfig,
+        driver: DriverRequests,
+        now_ns: int,
     ) -> None:
-        """Raises ChannelError when the client's response channel cannot be used, TransportError."""
+        """`channel`: the response channel, as far as clients may choose it. Raises ChannelError when it cannot be used,
+        TransportError."""
         self.session_id = session_id
         self.image = image
         self.client_info: str = request.client_info
-        self.host = host_of(request.response_channel)
+        self.host = host_of(channel)
         """Where the client receives its responses, which it has shown by the session id that it was sent there."""
+        self.admission = admission
         self.state = SessionState.INIT
         self.reason = ""
         self.responses = ResponsePublisher(session_id, config.queued_responses_max)
@@ -75,9 +88,7 @@ class ControlSession:
         self._next_ping_ns = now_ns
         self._listing: Listing | None = None
         self._publication_request: DriverRequest | None = driver.add_exclusive_publication(
-            bounded_channel(
-                response_channel(request.response_channel, config), CONNECT_LENGTH_MIN + len(request.response_channel)
-            ),
+            bounded_channel(response_channel(channel, config), CONNECT_LENGTH_MIN + len(request.response_channel)),
             request.response_stream_id,
             self._on_publication,
             lambda error: self.abort(f"the driver refused its response channel: {error_text(error)}"),
@@ -112,14 +123,27 @@ class ControlSession:
             self._publication_request = None
         self.responses.close()
 
-    def work(self, now_ns: int) -> int:
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the client is known, and not only somebody who knocks."""
+        return self.state in (SessionState.AUTHENTICATED, SessionState.ACTIVE)
+
+    def on_challenge_response(self, correlation_id: int, credentials: bytes, now_ms: int) -> None:
+        """What is answered from here on is this message."""
+        if self.state is SessionState.CONNECTED and self.admission.on_challenge_response(credentials, now_ms):
+            self._correlation_id = correlation_id
+            self._next_resend_ns = 0
+
+    def work(self, now_ns: int, now_ms: int) -> int:
         """Runs one duty cycle and returns the number of things done."""
         work_count = 0
         if self.state is SessionState.CONNECTING and self.responses.is_connected:
             self.state = SessionState.CONNECTED
             self._deadline_ns = now_ns + self._config.connect_timeout_ns
         if self.state is SessionState.CONNECTED:
-            work_count += self._check_version(now_ns)
+            work_count += self._check_client(now_ns, now_ms)
+        elif self.state is SessionState.REJECTED:
+            work_count += self._resend_rejected(now_ns)
         elif self.state is SessionState.AUTHENTICATED:
             work_count += self._resend_connected(now_ns)
         elif self.state is SessionState.ACTIVE:
@@ -127,25 +151,40 @@ class ControlSession:
         self._check_end(now_ns)
         return work_count
 
-    def _check_version(self, now_ns: int) -> int:
+    def _check_client(self, now_ns: int, now_ms: int) -> int:
         """A client of another major version is told so until its time is up."""
-        if self._major_version == PROTOCOL_MAJOR_VERSION:
+        if self._major_version != PROTOCOL_MAJOR_VERSION:
+            text = f"client version {self._major_version} is not supported, this archive has {PROTOCOL_MAJOR_VERSION}"
+            return self._resend(now_ns, self._error(self.session_id, text))
+        work_count = int(self.admission.work(now_ns, now_ms))
+        if self.admission.verdict is Verdict.ADMITTED:
             self.state = SessionState.AUTHENTICATED
             self._deadline_ns = now_ns + self._config.connect_timeout_ns
             return self._resend_connected(now_ns)
+        if self.admission.verdict is Verdict.REJECTED:
+            self.state = SessionState.REJECTED
+            self._next_resend_ns = now_ns
+            return self._resend_rejected(now_ns)
+        if self.admission.encoded_challenge:
+            challenge = self.responses.challenge(self._correlation_id, self.admission.encoded_challenge)
+            work_count += self._resend(now_ns, challenge)
+        return work_count
+
+    def _error(self, relevant_id: int, text: str) -> bytes:
+        return self.responses.control_response(self._correlation_id, relevant_id, ResponseCode.ERROR, text)
+
+    def _resend(self, now_ns: int, message: bytes) -> int:
+        """The first message may be lost to a client whose image is not there yet: it is repeated until heard."""
         if now_ns < self._next_resend_ns:
             return 0
         self._next_resend_ns = now_ns + RESEND_INTERVAL_NS
-        text = f"client version {self._major_version} is not supported, this archive has {PROTOCOL_MAJOR_VERSION}"
-        message = self.responses.control_response(self._correlation_id, self.session_id, ResponseCode.ERROR, text)
         return int(self.responses.try_send(message))
 
+    def _resend_rejected(self, now_ns: int) -> int:
+        return self._resend(now_ns, self._error(ErrorCode.AUTHENTICATION_REJECTED, REJECTED))
+
     def _resend_connected(self, now_ns: int) -> int:
-        """The first response may be lost to a client whose image is not there yet: it is repeated until heard."""
-        if now_ns < self._next_resend_ns:
-            return 0
-        self._next_resend_ns = now_ns + RESEND_INTERVAL_NS
-        return int(self.responses.try_send(self.responses.control_response(self._correlation_id, self.session_id)))
+        return self._resend(now_ns, self.responses.control_response(self._correlation_id, self.session_id))
 
     def _serve(self, now_ns: int) -> int:
         work_count = self.responses.work(now_ns)
@@ -163,6 +202,8 @@ class ControlSession:
             return
         if self.responses.failure is not None:
             self.abort(self.responses.failure)
+        elif self.state is SessionState.REJECTED and not self.responses.is_connected:
+            self.abort("its client is gone")
         elif self._deadline_ns is not None and now_ns >= self._deadline_ns:
             self.abort(f"was given up in state {self.state.name}: the client did not take part in time")
         elif self.state is SessionState.ACTIVE and not self.responses.is_connected:

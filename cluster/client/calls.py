@@ -250,6 +250,7 @@ class ClientCalls:
             topic,
             from_position=from_position,
             from_sequence=from_sequence,
+            credentials=self.settings.credentials,
             key_file=self.settings.key_file,
             trusted_file=self.settings.trusted_file,
         )

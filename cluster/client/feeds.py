@@ -109,6 +109,7 @@ class FeedFollower(RecordingFollower):
 
         Raises ArchiveError when what is wanted was deleted, ClusterError when a message is missing.
         """
+        self.check_allowed()
         if self.oldest_position is not None:
             raise ArchiveError(
                 f"feed {self.topic}: what comes next, from sequence {self.next_sequence} on, was deleted at all nodes:"
@@ -166,19 +167,23 @@ class FeedReader(Closing):
         *,
         from_position: FeedStart = "live",
         from_sequence: int | None = None,
+        credentials: bytes | Callable[[], bytes] = b"",
         aeron_dir: str | None = None,
         silence_s: float = 2.0,
         message_timeout_s: float = 5.0,
         key_file: str = "",
         trusted_file: str = "",
     ) -> None:
-        """`silence_s`: after so long without a message the other nodes are asked whether they have more.
+        """`credentials`: with the role log, where the cluster authenticates. `silence_s`: after so long without a
+        message the other nodes are asked whether they have more.
 
         Raises ConfigurationError, TransportError; nodes are looked for later, in `poll`.
         """
         _check(addresses, topic, from_position, from_sequence)
         settings = [
-            ArchiveClientSettings.at(address, message_timeout_s=message_timeout_s, name="feed-reader")
+            ArchiveClientSettings.at(
+                address, message_timeout_s=message_timeout_s, name="feed-reader", credentials=credentials
+            )
             for address in addresses
         ]
         self._transport = (

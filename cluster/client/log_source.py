@@ -13,7 +13,7 @@ from archive.client import calls
 from archive.client.calls import Call
 from archive.client.session import ArchiveSession, Reply
 from archive.client.settings import ArchiveClientSettings
-from archive.control.codes import ErrorCode
+from archive.control.codes import REFUSALS, ErrorCode
 from archive.control.driver_requests import DriverRequest, DriverRequests
 from cluster.wire.streams import LOG_STREAM_ID, feed_alias
 from runtime.errors import ArchiveError, OrdoError
@@ -65,6 +65,8 @@ class LogSource:
         self.is_too_old = False
         self.has_nothing = False
         """The node has no such recording, or none yet."""
+        self.is_refused = False
+        """The node does not let this client read, and would not the next time."""
         self.is_between_frames = True
         """False when no frame begins at the position that was asked for."""
         self.descriptor: RecordingDescriptor | None = None
@@ -106,7 +108,7 @@ class LogSource:
             return self._driver.work() + self._session.work(now_ns)
         work_count = self._driver.work() + self._session.work(now_ns)
         if self._session.error is not None:
-            self._end(str(self._session.error))
+            self._end_with(self._session.error)
         elif self.state is SourceState.CONNECTING and self._session.is_connected:
             self.state = SourceState.FINDING
             self._ask(self._find_recording(), self._on_recordings)
@@ -114,7 +116,7 @@ class LogSource:
             reply, self._reply = self._reply, None
             self._on_reply(reply)
         elif self._session.late_errors:
-            self._end(str(self._session.late_errors.popleft()[1]))
+            self._end_with(self._session.late_errors.popleft()[1])
         elif self.state is SourceState.SUBSCRIBING:
             self._start_when_bound(now_ns)
         elif self.state is SourceState.REPLAYING and self._image is None:
@@ -126,7 +128,7 @@ class LogSource:
             self._reply = self._session.request(call.message, item_count_max=call.item_count_max, **call.fields)
             self._on_reply = on_reply
         except OrdoError as error:
-            self._end(str(error))
+            self._end_with(error)
 
     def _find_recording(self) -> Call[Any]:
         if self._topic is not None:
@@ -139,11 +141,14 @@ class LogSource:
 
     def _on_recordings(self, reply: Reply) -> None:
         """The log, or a topic, is the newest recording of its stream."""
+        if reply.error is not None:
+            self._end_with(reply.error)
+            return
         items = [one for one in reply.items if self._topic is None or self._is_topic(one)]
-        if reply.error is not None or not items:
+        if not items:
             what = "log" if self._topic is None else f"topic {self._topic}"
-            self.has_nothing = reply.error is None
-            self._end(str(reply.error or f"has no {what} yet"))
+            self.has_nothing = True
+            self._end(f"has no {what} yet")
             return
         newest = calls.descriptor_of(items[-1])
         if self._recording_id not in (-1, newest.recording_id):
@@ -162,7 +167,7 @@ class LogSource:
 
     def _on_measured(self, reply: Reply) -> None:
         if reply.error is not None:
-            self._end(str(reply.error))
+            self._end_with(reply.error)
             return
         self.end_position = reply.relevant_id
         self.state = SourceState.READY
@@ -223,7 +228,7 @@ class LogSource:
                 self.is_between_frames = False
                 self._end(str(error))
         elif error is not None:
-            self._end(str(error))
+            self._end_with(error)
         else:
             self._replay_id = reply.relevant_id
             self._image_deadline_ns = reply.deadline_ns
@@ -281,6 +286,10 @@ class LogSource:
     def end(self, reason: str) -> None:
         """Gives the node up, for a reason of who reads or records it."""
         self._end(reason)
+
+    def _end_with(self, error: OrdoError) -> None:
+        self.is_refused = isinstance(error, ArchiveError) and error.code in REFUSALS
+        self._end(str(error))
 
     def _end(self, reason: str) -> None:
         if not self.is_ended:

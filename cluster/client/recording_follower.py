@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from archive.client.settings import ArchiveClientSettings
+from archive.control.codes import ErrorCode
 from cluster.client.log_source import REPLAY_STREAM_ID, LogSource, SourceState
-from runtime.errors import OrdoError
+from runtime.errors import ArchiveError, OrdoError
 from transport.client import TransportClient
 
 SECOND_NS = 1_000_000_000
@@ -40,6 +41,9 @@ class RecordingFollower:
         self.problem = ""
         self.oldest_position: int | None = None
         """Where the log begins now, when `position` is below that at every node."""
+        self.refusal = ""
+        """Why no node lets this client read, when none does."""
+        self._refused: set[str] = set()
         self._is_from_start = is_from_start
         self._stream_id = stream_id
         self._topic = topic
@@ -55,6 +59,14 @@ class RecordingFollower:
         self._closing: list[LogSource] = []
         self._too_old: dict[str, int] = {}
 
+    def check_allowed(self) -> None:
+        """Raises ArchiveError when every node refuses these credentials."""
+        if self.refusal:
+            raise ArchiveError(
+                f"{self.refusal}; reading the log takes credentials with the role log (docs/SECURITY.md)",
+                code=ErrorCode.UNAUTHORISED_ACTION,
+            )
+
     @property
     def source(self) -> LogSource | None:
         """The node that is read, for who records its replay instead of polling."""
@@ -65,6 +77,7 @@ class RecordingFollower:
         self.position = position
         self._last_progress_ns = None
         self._too_old.clear()
+        self._refused.clear()
 
     @property
     def source_address(self) -> str | None:
@@ -130,7 +143,11 @@ class RecordingFollower:
         return source.start_position if self._is_from_start else source.end_position
 
     def _note_end(self, source: LogSource) -> None:
-        """Only when every node has lost the position is it lost."""
+        """Only when every node has lost the position is it lost, and when every node refuses is it refused."""
+        if source.is_refused:
+            self._refused.add(source.address)
+            if len(self._refused) == len({settings.control_channel for settings in self._nodes}):
+                self.refusal = self.problem
         if not source.is_too_old:
             return
         self._too_old[source.address] = source.start_position

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.module.authentication import Authenticator, Right
 from cluster.module.response_channels import bounded
 from cluster.wire import codecs
 from cluster.wire.members import host_of
+from runtime.authentication import Authenticator, Right, key_name_of
 from runtime.errors import DecodeError, OrdoError
 from transport.pending_registrations import PendingRegistrations
 from transport.uri import ChannelUri
@@ -63,6 +63,7 @@ class BackupQuery:
     correlation_id: int
     log_position: int
     host: str
+    key_name: str
     deadline_ms: int
     state: QueryState = QueryState.WAITING
     text: str = ""
@@ -118,7 +119,7 @@ class BackupQueries:
             return
         table, values = found
         if table is codecs.BACKUP_QUERY:
-            self._on_query(values, host_of(source_identity), now_ms, len(message))
+            self._on_query(values, source_identity, now_ms, len(message))
         elif table is codecs.CHALLENGE_RESPONSE and self._authenticator is not None:
             self._on_challenge_response(values, self._authenticator, now_ms)
 
@@ -129,7 +130,8 @@ class BackupQueries:
                 query.correlation_id = values.correlation_id
                 authenticator.on_challenge_response(query.session_id, values.encoded_credentials, now_ms)
 
-    def _on_query(self, values: Any, host: str, now_ms: int, length_bytes: int) -> None:
+    def _on_query(self, values: Any, source_identity: str, now_ms: int, length_bytes: int) -> None:
+        host = host_of(source_identity)
         if any((one.host, one.correlation_id) == (host, values.correlation_id) for one in self._queries):
             return  # asked again: the response is on its way
         if len(self._queries) >= QUERIES_MAX:
@@ -138,7 +140,14 @@ class BackupQueries:
         if not host or port is None:
             raise DecodeError(f"BackupQuery: no response can be sent to {values.response_channel[:200]!r}")
         log_position = values.log_position if values.log_position != NULL_POSITION else NULL_VALUE
-        query = BackupQuery(self._draw_id(), values.correlation_id, log_position, host, now_ms + QUERY_TIMEOUT_MS)
+        query = BackupQuery(
+            self._draw_id(),
+            values.correlation_id,
+            log_position,
+            host,
+            key_name_of(source_identity),
+            now_ms + QUERY_TIMEOUT_MS,
+        )
         channel = f"aeron:udp?endpoint={host}:{port}|term-length={TERM_LENGTH_BYTES}|alias=backup"
         try:
             registration_id = self._client.async_add_exclusive_publication(

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-from cluster.module.authentication import AcceptAll, Authenticator, Right
 from cluster.module.backup_description import BackupDescription
 from cluster.module.backup_queries import BackupQueries
 from cluster.module.clock_watch import ClockWatch
@@ -53,6 +52,7 @@ from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from consensus import commands, messages
 from consensus.core import ConsensusCore
 from consensus.states import ElectionState
+from runtime.authentication import AcceptAll, Authenticator, Right
 from runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError, StorageMissingError
 from transport.publication import MAX_MESSAGE_LENGTH
 
@@ -221,7 +221,10 @@ class ConsensusModule:
         config, client, recovery = self.config, self._seams.client, self._recovery
         session_timeout = config.session_timeout_ns // 1_000_000
         session_ids = self._seams.random.secret("session ids")
-        self.sessions = OpenSessions(client, self.sequencer.sessions, session_timeout, authenticator.rights_of)
+        speaks_for = getattr(authenticator, "speaks_for", lambda principal, key_name: True)
+        self.sessions = OpenSessions(
+            client, self.sequencer.sessions, session_timeout, authenticator.rights_of, speaks_for
+        )
         self.requests = SessionRequests(
             client,
             self.sessions,

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.module.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator, Right
 from cluster.module.response_channels import bounded
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import ControlToggle, is_transfer, transfer_target
 from cluster.wire.members import host_of
 from cluster.wire.ordo_codecs import MembershipChange, OperatorOrder, OperatorStatus
 from cluster.wire.streams import OPERATOR_STREAM_ID
+from runtime.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator, Right, key_name_of
 from runtime.errors import ClusterError, DecodeError, OrdoError
 from transport.pending_registrations import PendingRegistrations
 
@@ -122,6 +122,10 @@ class Connection:
     @property
     def host(self) -> str:
         return host_of(self.image.source_identity)
+
+    @property
+    def key_name(self) -> str:
+        return key_name_of(self.image.source_identity)
 
     def challenge(self, encoded_challenge: bytes) -> None:
         self.refuse(CHALLENGED)

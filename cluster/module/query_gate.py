@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from cluster.module.authentication import Right
+from runtime.authentication import Right
 
 if TYPE_CHECKING:
     from cluster.module.sessions import OpenSessions

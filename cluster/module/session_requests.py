@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from cluster.module.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator
 from cluster.module.response_channels import bounded, check_stream, response_channel
 from cluster.module.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
 from cluster.wire.members import host_of
 from cluster.wire.message_limit import encode_message_limit
+from runtime.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator, key_name_of
 from runtime.errors import ChannelError, ClusterError, OrdoError
 from transport.commands import IPC_IDENTITY
 from transport.pending_registrations import PendingRegistrations
@@ -60,6 +60,10 @@ class SessionRequest:
     detail: str = ""
     challenge_bytes: bytes | None = None
     encoded_principal: bytes = b""
+
+    @property
+    def key_name(self) -> str:
+        return key_name_of(self.image.source_identity)
 
     def challenge(self, encoded_challenge: bytes) -> None:
         self.challenge_bytes = encoded_challenge

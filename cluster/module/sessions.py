@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.module.authentication import EVERYTHING, Right
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import CloseReason, EventCode
 from cluster.wire.consumer_codec import ADMINISTRATION, ConsumerStatus, encode_answer, refuse_command
 from cluster.wire.counter_types import CounterType
 from cluster.wire.members import host_of
+from runtime.authentication import EVERYTHING, Right, key_name_of
 from runtime.errors import DecodeError, OrdoError, RegistrationError
 from transport.pending_registrations import PendingRegistrations
 
@@ -115,10 +115,12 @@ class OpenSessions:
         table: SessionTable,
         session_timeout: int,
         rights_of: Callable[[bytes], Right] = lambda principal: EVERYTHING,
+        speaks_for: Callable[[bytes, str], bool] = lambda principal, key_name: True,
     ) -> None:
         """`session_timeout` in cluster time units; `rights_of` a principal."""
         self._client = client
         self._rights_of = rights_of
+        self._speaks_for = speaks_for
         self._table = table
         self._session_timeout = session_timeout
         self._sessions: dict[int, ClusterSession] = {}
@@ -272,6 +274,8 @@ class OpenSessions:
     def is_owner(self, session_id: int, image: Image) -> bool:
         """Whether what comes on this image may speak for the session: it is the one that the session was opened on, or
         spoke first after a change of the leader. Another of the same host is the client's that had to connect again."""
+        if not self.may_claim(session_id, image):
+            return False
         if self._table.is_owner(session_id, image):
             return True
         session = self._sessions.get(session_id)
@@ -279,11 +283,20 @@ class OpenSessions:
             return False
         if session.ingress_image is None:
             return not self.may(session_id, Right.INGRESS)  # it claims nothing in the table
-        return host_of(session.ingress_image.source_identity) == host_of(image.source_identity)
+        known, claimed = session.ingress_image.source_identity, image.source_identity
+        return host_of(known) == host_of(claimed) and key_name_of(known) == key_name_of(claimed)
+
+    def may_claim(self, session_id: int, image: Image) -> bool:
+        """Whether an image may be the one that a session's client speaks through, as far as its key tells."""
+        session = self._sessions.get(session_id)
+        key_name = key_name_of(image.source_identity)
+        return session is not None and self._speaks_for(session.encoded_principal, key_name)
 
     def may_ask(self, session_id: int, image: Image) -> bool:
         """Whether queries of the session are taken from this image: only that of its messages, whatever its host."""
         session = self._sessions.get(session_id)
+        if session is not None and not self.may_claim(session_id, image):
+            return False
         if session is None or session.ingress_image is image or self._table.is_owner(session_id, image):
             return session is not None
         return session.ingress_image is None and not self.may(session_id, Right.INGRESS)

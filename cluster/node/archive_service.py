@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from archive.control.access import ReadOnlyAccess
@@ -16,21 +16,37 @@ if TYPE_CHECKING:
     from random import Random
 
     from archive.archive import Archive
+    from runtime.authentication import Authenticator
     from runtime.counters import Counter
     from transport.client import TransportClient
 
 
 SESSIONS_BESIDE = 32
 """Of clients that replay nothing: readers that ask whether a node has more, and tools."""
+STREAM_IDS_END = 128
+"""Streams of a cluster have ids from LOG_STREAM_ID to below this one."""
 
 
 class CommittedLogAccess(ReadOnlyAccess):
     """Hides whatever of the log is not committed, since it may still be truncated. Feeds are of committed log only.
+    Keeps clients out of the streams that members send each other.
 
     Readers of feeds and all others have bounds of their own, so that neither keep the others out.
     """
 
-    def __init__(self, archive: Archive, commit_position: Counter, replays_max: int, subscribers_max: int) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        commit_position: Counter,
+        replays_max: int,
+        subscribers_max: int,
+        *,
+        authenticator: Authenticator | None = None,
+        member_ports: Callable[[], Collection[int]] = tuple,
+    ) -> None:
+        """`member_ports`: gives the ports where members of the cluster listen."""
+        super().__init__(authenticator)
+        self._member_ports = member_ports
         self._archive = archive
         self._commit_position = commit_position
         self._replays_max = replays_max
@@ -53,6 +69,14 @@ class CommittedLogAccess(ReadOnlyAccess):
         is_log = self._archive.descriptor(recording_id).stream_id == LOG_STREAM_ID
         return self._commit_position if is_log else None
 
+    def check_destination(self, channel: str, port: int, stream_id: int) -> None:
+        """Whoever had a member's archive send a stream of the cluster to another member could pass for the first."""
+        if LOG_STREAM_ID <= stream_id < STREAM_IDS_END and port in self._member_ports():
+            raise ArchiveError(
+                f"stream {stream_id} to {channel[:200]!r} is refused: a member listens to it there",
+                code=ErrorCode.UNAUTHORISED_ACTION,
+            )
+
 
 def serve_archive(
     archive: Archive,
@@ -63,6 +87,8 @@ def serve_archive(
     commit_position: Counter,
     replays_max: int,
     subscribers_max: int,
+    authenticator: Authenticator | None,
+    member_ports: Callable[[], Collection[int]],
     on_error: Callable[[Exception], object],
 ) -> ControlConductor:
     """The agent that serves a node's archive at its member's archive endpoint; not started yet."""
@@ -72,5 +98,12 @@ def serve_archive(
         replays_max=replays_max + subscribers_max,
         sessions_max=SESSIONS_BESIDE + 2 * (replays_max + subscribers_max),
     )
-    access = CommittedLogAccess(archive, commit_position, replays_max, subscribers_max)
+    access = CommittedLogAccess(
+        archive,
+        commit_position,
+        replays_max,
+        subscribers_max,
+        authenticator=authenticator,
+        member_ports=member_ports,
+    )
     return ControlConductor(archive, client, random, config, access=access, on_error=on_error)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from cluster.container.service_loader import load_class
-from cluster.module.authentication import EVERYTHING, Right
-from cluster.module.tokens import TokenAuthenticator
+from runtime.authentication import EVERYTHING, Right
 from runtime.errors import ConfigurationError
+from runtime.key_authentication import KeyAuthenticator
+from runtime.tokens import TokenAuthenticator
+from transport.secure.keys import TrustedRoles
 
 if TYPE_CHECKING:
-    from cluster.module.authentication import Authenticator
     from cluster.node.config import NodeConfig
+    from runtime.authentication import Authenticator
 
 METHODS = ("on_connect_request", "on_challenge_response", "on_connected_session", "on_challenged_session")
 
@@ -34,7 +36,10 @@ def make_authenticator(config: NodeConfig) -> Authenticator | None:
     """None lets everybody in. Raises ConfigurationError for a class that is not there, or is no authenticator."""
     name = config.authentication.class_
     if name is None:
-        return TokenAuthenticator(one.token() for one in config.tokens) if config.tokens else None
+        tokens = TokenAuthenticator(one.token() for one in config.tokens) if config.tokens else None
+        if not config.authentication.by_key:
+            return tokens
+        return KeyAuthenticator(TrustedRoles(str(config.encryption.trusted_file)).read, tokens)
     loaded = load_class(name, "authentication.class")
     missing = [name for name in METHODS if not callable(getattr(loaded, name, None))]
     if missing:

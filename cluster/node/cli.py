@@ -10,13 +10,13 @@ from typing import Annotated, get_args
 
 import typer
 
-from cluster.module import tokens
 from cluster.node import cli_versions, orders, tools
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, print_values, show
 from cluster.node.cli_reach import Target, reaching
 from cluster.node.config import Role, load_config, new_member
 from cluster.wire.members import ENDPOINT_NAMES
 from cluster.wire.ordo_codecs import MembershipChange
+from runtime import tokens
 from runtime.errors import ConfigurationError
 
 cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
@@ -165,6 +165,8 @@ def remove(
     _change(target, MembershipChange.REMOVE, member_id, timeout, as_json)
 
 
+ARCHIVE_ROLES = ("record", "delete")
+"""Of `ordo archive serve`, beside log."""
 _OUTCOMES = {
     MembershipChange.ADD_LEARNER: "is a learner now",
     MembershipChange.PROMOTE: "is a voter now",
@@ -313,12 +315,15 @@ def new_token(
     ] = False,
     role: Annotated[
         list[str] | None,
-        typer.Option(help="what it is for, once for each role: ingress, queries, administration, operator, log"),
+        typer.Option(
+            help="what it is for, once for each role: ingress, queries, consumers, administration, operator, log; for"
+            " `ordo archive serve --tokens-file`: log, record, delete"
+        ),
     ] = None,
 ) -> None:
     """Make a token for clients: its table for every member's node.toml on the standard output, the token itself, which
     is kept nowhere, on the standard error output."""
-    roles, allowed = role or ["ingress", "queries"], get_args(Role)
+    roles, allowed = role or ["ingress", "queries"], (*get_args(Role), *ARCHIVE_ROLES)
     if wrong := [one for one in roles if one not in allowed]:
         raise ConfigurationError(f"--role {wrong[0]}: must be one of {', '.join(allowed)}")
     token = sys.stdin.readline().rstrip("\r\n") if from_stdin else tokens.new_token()

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cluster.module.authentication import Right
 from cluster.module.config import ArchiveSettings, ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
 from cluster.module.leader_ingress import check_group
-from cluster.module.tokens import Token, check_hash
 from cluster.wire.app_version import parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
+from runtime.authentication import Right
 from runtime.config import DurationNs, Settings, SizeBytes
 from runtime.errors import ConfigurationError
+from runtime.tokens import Token, check_hash
 from transport.driver.config import ENCRYPTED_MTU_MAX, MediaDriverConfig
 
 
@@ -233,7 +233,8 @@ class TokenSection(Settings):
         default=["ingress", "queries"],
         description="What its holder may do: ingress (messages, requests), queries, consumers (be a member of durable"
         " consumers), administration (AdminRequest; pause, move and remove consumers),"
-        " operator (every `ordo cluster` command with --endpoints), log (`ordo backup`).",
+        " operator (every `ordo cluster` command with --endpoints), log (read the log from"
+        " the archive: `ordo backup`, `ordo log`, consumers, applications, Spark).",
     )
 
     @field_validator("hash")
@@ -259,6 +260,12 @@ class AuthenticationSection(Settings):
         default=None,
         description="An Authenticator, as module:Class, made without arguments; instead of [[tokens]].",
         examples=["mypackage.auth:Gate"],
+    )
+    by_key: bool = Field(
+        default=False,
+        description="Clients are known by the key that they encrypt with: its name in the file of trusted keys is their"
+        " principal, and its roles say what they may do (`ordo keys trust --role`). Beside it, clients may show"
+        " [[tokens]].",
     )
 
 
@@ -335,6 +342,10 @@ class NodeConfig(Settings):
             raise ValueError(f"members: ids={ids} must be different")
         if self.tokens and self.authentication.class_ is not None:
             raise ValueError("authentication.class and tokens: give one of both")
+        if self.authentication.by_key and not self.encryption.is_on:
+            raise ValueError("authentication.by_key: needs [encryption] with key_file and trusted_file")
+        if self.authentication.by_key and self.authentication.class_ is not None:
+            raise ValueError("authentication.class and by_key: give one of both; a class sees proxy.key_name")
         if self.node.member_id not in ids:
             raise ValueError(f"node.member_id={self.node.member_id}: must be one of the members' ids {ids}")
         return self

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.archive import Archive
 from archive.catalog import CATALOG_NAME
+from archive.control.codes import REFUSALS
 from archive.lmdb_store import open_lmdb
 from cluster.container.service_container import ServiceContainer
 from cluster.container.service_loader import load_versions
@@ -43,7 +44,7 @@ from cluster.wire.streams import (
 from runtime.clock import Clock, SystemClock
 from runtime.config import EXIT_STATUS_SERVICE
 from runtime.counters import local_counter
-from runtime.errors import ClusterError, ConfigurationError, OrdoError, StorageFullError
+from runtime.errors import ArchiveError, ClusterError, ConfigurationError, OrdoError, StorageFullError
 from runtime.file_access import choose_file_access
 from runtime.logging import get_logger
 from runtime.memory import FileMemoryProvider, MemoryProvider
@@ -151,6 +152,7 @@ class Node:
             low_space_bytes=config.archive.disk_low_bytes // LOW_SPACE_SHARE,
         )
         self._closers.append(self.archive.close)
+        self._authenticator = make_authenticator(config)
         self.module = self._make_module(store, lost_state)
         self.control = self._serve_archive() if config.node.max_replays else None
         container = None if service is None else self._inline_container(service)
@@ -181,14 +183,16 @@ class Node:
             lost_state,
             self._look,
         )
-        return ConsensusModule(config.module_config(), config.member_list, module_seams, make_authenticator(config))
+        return ConsensusModule(config.module_config(), config.member_list, module_seams, self._authenticator)
 
     def _serve_archive(self) -> ControlConductor:
         invalid_requests = self.module.counters.invalid_requests
 
         def on_error(error: Exception) -> None:
             """What strangers do wrong is counted; they could fill the error log otherwise."""
-            if isinstance(error, OrdoError):
+            if isinstance(error, ArchiveError) and error.code in REFUSALS:
+                self.module.on_invalid_request(f"archive: {error.message}")
+            elif isinstance(error, OrdoError):
                 invalid_requests.increment()
             else:
                 self.errors.record(error, "serving the archive")
@@ -196,13 +200,20 @@ class Node:
         return serve_archive(
             self.archive,
             self.client,
-            self._seams.random.stream("archive control"),
+            self._seams.random.secret("archive control"),
             endpoint=self.config.bound_member.archive,
             commit_position=self.module.counters.commit_position,
             replays_max=self.config.node.max_replays,
             subscribers_max=self.config.node.max_subscribers,
+            authenticator=self._authenticator,
+            member_ports=self._member_ports,
             on_error=on_error,
         )
+
+    def _member_ports(self) -> set[int]:
+        """Where members of the newest configuration listen."""
+        membership = self.module.membership
+        return {port for member in (*membership.voters, *membership.learners) for port in member.ports}
 
     def _look(self) -> dict[str, Any]:
         """What operators are shown of a node beside its module."""

@@ -31,6 +31,11 @@ class Member:
         ports = (getattr(self, name).rpartition(":")[2] for name in ENDPOINT_NAMES)
         return Member(self.id, *(f"{host}:{port}" for port in ports))
 
+    @property
+    def ports(self) -> set[int]:
+        """Where it listens."""
+        return {int(getattr(self, name).rpartition(":")[2]) for name in ENDPOINT_NAMES}
+
     def encode(self) -> str:
         return ",".join((str(self.id), self.ingress, self.consensus, self.log, self.catchup, self.archive))
 

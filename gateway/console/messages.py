@@ -74,8 +74,9 @@ class MessageBrowser:
         self._decoder = decoder
         self._known: OrderedDict[int, None] = OrderedDict()
 
-    def read(self, wanted: Wanted, boundaries: Iterable[int], committed: int) -> Page:
-        """Raises ArchiveError when the log does not go back so far, TransportError."""
+    def read(self, wanted: Wanted, boundaries: Iterable[int], committed: int, credentials: bytes) -> Page:
+        """`credentials`: with the role log, where the cluster authenticates. Raises ArchiveError when the log does not
+        go back so far, or when nobody gives it, TransportError."""
         newest = wanted.from_position is None
         begin = self._find_begin(wanted.from_position, sorted(boundaries), committed)
         found: deque[LogEntry] = deque(maxlen=wanted.entries_max if newest else None)
@@ -84,6 +85,7 @@ class MessageBrowser:
             from_position=begin,
             kinds=wanted.kinds,
             session_ids=None if wanted.session_id is None else [wanted.session_id],
+            credentials=credentials,
         ) as reader:
             is_cut = self._fill(reader, wanted, found, committed)
             position = begin if reader.position is None else reader.position

@@ -254,7 +254,9 @@ class Console:
         watch = await self._live_watch(self._login_of(request))
         wanted = _wanted(request)
         async with self._one_page:
-            found = await asyncio.to_thread(self._messages.read, wanted, _boundaries(watch), _committed(watch))
+            found = await asyncio.to_thread(
+                self._messages.read, wanted, _boundaries(watch), _committed(watch), watch.credentials
+            )
         return web.json_response({"entries": found.entries, "next": found.next_position, "is_cut": found.is_cut})
 
     async def _send_consumers(self, request: web.Request) -> web.Response:

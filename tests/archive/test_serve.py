@@ -13,32 +13,38 @@ import pytest
 from archive.client.client import ArchiveClient
 from archive.control.codes import ErrorCode, RecordingSignal
 from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
+from runtime.tokens import hash_token, new_token
 from transport.publication import Publication
 
 STREAM = 42
 
 
+def token_table(principal: str, token: str, *roles: str) -> str:
+    """A table of a file of tokens."""
+    return f'[[tokens]]\nprincipal = "{principal}"\nhash = "{hash_token(token)}"\nroles = {list(roles)}\n'
+
+
 class Served:
     """A served archive in a process of its own."""
 
-    def __init__(self, port: int, folder: Path, aeron_dir: Path) -> None:
+    def __init__(self, port: int, folder: Path, aeron_dir: Path, *options: str) -> None:
         self.address = f"127.0.0.1:{port}"
         self.folder = folder
         self.aeron_dir = aeron_dir
         self.command = [
             sys.executable, "-m", "ordo.cli", "archive", "serve", str(folder), "--control", self.address,
-            "--aeron-dir", str(aeron_dir), "--segment-length", "64k",
+            "--aeron-dir", str(aeron_dir), "--segment-length", "64k", *options,
         ]  # fmt: skip
         self.start()
 
     def start(self) -> None:
         self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
 
-    def connect(self, *, is_local: bool = False) -> ArchiveClient:
+    def connect(self, *, is_local: bool = False, credentials: bytes = b"") -> ArchiveClient:
         """Over UDP with a driver of the client's own, or over IPC on the archive's driver."""
         if is_local:
             return ArchiveClient.connect("aeron:ipc", aeron_dir=str(self.aeron_dir))
-        return ArchiveClient.connect(self.address)
+        return ArchiveClient.connect(self.address, credentials=credentials)
 
     def stop(self, number: int = signal.SIGTERM) -> str:
         """What it wrote to its log."""
@@ -133,3 +139,27 @@ def test_nobody_there(free_port: Callable[[], int]) -> None:
         ArchiveClient.connect(f"127.0.0.1:{free_port()}", message_timeout_s=0.3)
     with pytest.raises(ConfigurationError, match="message_timeout_s"):
         ArchiveClient.connect("127.0.0.1:1", message_timeout_s=0)
+
+
+def test_tokens_say_who_may_record_and_who_may_read(
+    tmp_path: Path, shm_path: Path, free_port: Callable[[], int]
+) -> None:
+    writer, reader = new_token(), new_token()
+    file = tmp_path / "tokens.toml"
+    file.write_text(token_table("writer", writer, "log", "record") + token_table("reader", reader, "log"))
+    served = Served(free_port(), tmp_path / "archive", shm_path / "driver", "--tokens-file", str(file))
+    try:
+        with served.connect(credentials=writer.encode()) as client:
+            record(client, f"aeron:udp?endpoint=127.0.0.1:{free_port()}", [b"one", b"two"], local=False)
+            with pytest.raises(ArchiveError, match="do not have the role delete"):
+                client.purge_recording(0)
+        with served.connect(credentials=reader.encode()) as client:
+            assert [message.payload for message in client.replay(0)] == [b"one", b"two"]
+            with pytest.raises(ArchiveError, match="do not have the role record"):
+                client.start_recording("aeron:ipc", STREAM)
+        with pytest.raises(ArchiveError, match="authentication rejected"):
+            served.connect()
+    finally:
+        log = served.stop()
+    assert "PurgeRecordingRequest is refused" in log
+    assert "authentication rejected" in log

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cluster.module.authentication import SessionProxy
 from ordo import ClientSession, Cluster, ClusteredService, Header, SnapshotReader, SnapshotWriter
+from runtime.authentication import SessionProxy
 
 PASSWORD, CHALLENGE, ANSWER = b"open sesame", b"what is the number?", b"forty-two"
 

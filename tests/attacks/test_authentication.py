@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cluster.client import ClientSettings, ClusterClient, credentials_from_environment, credentials_from_file
-from cluster.module.tokens import hash_token, new_token
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from runtime.errors import ClusterTimeoutError, ConfigurationError, QueryFailedError, SessionRejectedError
+from runtime.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster, start_cluster

@@ -23,12 +23,12 @@ GUESSES = (-1, -2, 0, 1, 2, 3, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1)
 
 
 @contextmanager
-def stranger(endpoint: str, **keys: str) -> Iterator[Callable[[bytes], None]]:
+def stranger(endpoint: str, stream_id: int = INGRESS_STREAM_ID, **keys: str) -> Iterator[Callable[[bytes], None]]:
     """Sends to a member's ingress without having a session; `keys`: those of a client, where they are needed."""
     transport = ClientTransport.embedded(encryption=Encryption.chosen(**keys))
     try:
         channel = f"aeron:udp?endpoint={endpoint}|term-length=64k"
-        publication = transport.client.add_exclusive_publication(channel, INGRESS_STREAM_ID)
+        publication = transport.client.add_exclusive_publication(channel, stream_id)
 
         def send(message: bytes) -> None:
             while publication.offer(message) <= 0:

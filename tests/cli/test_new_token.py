@@ -7,13 +7,14 @@ import sys
 import tomllib
 from dataclasses import dataclass
 
-from cluster.module.tokens import TokenAuthenticator
 from cluster.node.config import TokenSection
+from runtime.tokens import TokenAuthenticator
 
 
 @dataclass
 class Session:
     session_id: int = 1
+    key_name: str = ""
     principal: bytes | None = None
 
     def challenge(self, encoded_challenge: bytes) -> None:

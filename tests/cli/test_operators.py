@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from cluster.module.tokens import hash_token, new_token
 from cluster.node.remote import RemoteCluster
 from cluster.wire import ordo_codecs
 from cluster.wire.counter_types import ControlToggle, CounterType
 from deploy.launcher import LocalCluster
 from runtime.errors import NotPermittedError, OutcomeUnknownError
+from runtime.tokens import hash_token, new_token
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.command import demand_one_line, ordo
 

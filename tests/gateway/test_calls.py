@@ -13,8 +13,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from cluster.module.tokens import hash_token
 from deploy.launcher import LocalCluster
+from runtime.tokens import hash_token
 from service_api import ordo_pb2 as pb
 from service_api import ordo_pb2_grpc
 from tests.gateway.conftest import BANK, GatewayProcess, sequencer_of

@@ -12,7 +12,8 @@ from archive.client.client import ArchiveClient
 from archive.control.codes import ErrorCode
 from ordo.cli import run
 from runtime.errors import ArchiveError
-from tests.archive.test_serve import STREAM, Served, record, send
+from runtime.tokens import new_token
+from tests.archive.test_serve import STREAM, Served, record, send, token_table
 from tests.peers.java_peer import JavaPeers
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
@@ -22,10 +23,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 def test_aerons_client_uses_an_archive_of_ordo(
     java: JavaPeers, tmp_path: Path, shm_path: Path, free_port: Callable[[], int], is_local: bool
 ) -> None:
-    """Over UDP with a Java driver of its own; over IPC on the archive's driver, with its recording counters."""
-    served = Served(free_port(), tmp_path / "archive", shm_path / "driver")
+    """Over UDP with a Java driver of its own, and a token; over IPC on the archive's driver, with its recording
+    counters."""
+    token = new_token()
+    file = tmp_path / "tokens.toml"
+    file.write_text(token_table("java", token, "log", "record", "delete"))
+    options = () if is_local else ("--tokens-file", str(file))
+    served = Served(free_port(), tmp_path / "archive", shm_path / "driver", *options)
     try:
-        served.connect().close()
+        served.connect(credentials=token.encode()).close()
         if is_local:
             places = [str(served.aeron_dir), "attach", "aeron:ipc", "aeron:ipc"]
             streams = ["aeron:ipc?alias=java", "aeron:ipc"]
@@ -36,6 +42,7 @@ def test_aerons_client_uses_an_archive_of_ordo(
             streams = [
                 f"aeron:udp?endpoint=127.0.0.1:{ports[1]}|alias=java",
                 f"aeron:udp?endpoint=127.0.0.1:{ports[2]}",
+                token,
             ]
         said = java.run("ArchiveUser", *places, *streams)
         assert said[1:] == ["recorded 0", "replayed 3000", "extended", "replayed 6000", "segments", "errors", "done"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cluster.module.tokens import hash_token, new_token
 from cluster.node.counters import counter_value, read_counters
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
+from runtime.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
 from tests.peers.java_peer import JavaPeer, JavaPeers, PeerFailedError
 from tests.peers.ordo_peer import OrdoDriver

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from cluster.client import ClientSettings, ClusterClient
-from cluster.module.tokens import hash_token, new_token
 from deploy.launcher import LocalCluster
 from ordo import AsyncConsumer, AsyncSharedConsumer, Consumer, Delivery, SharedConsumer
 from ordo.cli import main
 from runtime.errors import ClusterError, ConfigurationError, NotPermittedError
+from runtime.tokens import hash_token, new_token
 from sequencer.consumer_orders import ConsumerOrders
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -282,7 +282,7 @@ def test_who_may_not_is_told_so(tmp_path: Path) -> None:
     trader, reader = new_token(), new_token()
     tokens: list[Any] = [
         {"principal": "trader", "hash": hash_token(trader), "roles": ["ingress", "queries"]},
-        {"principal": "reader", "hash": hash_token(reader), "roles": ["consumers"]},
+        {"principal": "reader", "hash": hash_token(reader), "roles": ["consumers", "log"]},
     ]
     service = "sequencer.ordering:Ordering"
     with LocalCluster(service, root=tmp_path / "cluster", member_count=1, tables={"tokens": tokens}) as cluster:

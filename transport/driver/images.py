@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.authentication import KEY_NAME_MARK
 from runtime.counters import Counter
 from runtime.errors import RegistrationError
 from transport.commands import ErrorCode
@@ -22,6 +23,7 @@ from transport.driver.publication_image import PublicationImage
 from transport.driver.receive_endpoint import ReceiveEndpoint
 from transport.driver.receiver import Setup
 from transport.logbuffer import LOG_TYPE_IMAGE, LogBuffers, create_log, log_length_bytes
+from transport.secure.channel import SecureChannel
 from transport.udp import unpack_address
 
 BYTES_MAPPED = 35
@@ -32,6 +34,14 @@ SETUP_GROUP_FLAG = 0x40
 SETUP_SEND_RESPONSE_FLAG = 0x80
 SESSION_NO_INTEREST = 4
 SESSION_COOL_DOWN = 3
+
+
+def _identity_of(setup: Setup) -> str:
+    """The address that a stream comes from; with encryption and the name of its key: 10.0.0.7:4000#desk-7."""
+    address = format_address(unpack_address(setup.source))
+    channel = setup.transport.channel
+    name = channel.key_name(setup.source) if isinstance(channel, SecureChannel) else ""
+    return f"{address}{KEY_NAME_MARK}{name}" if name else address
 
 
 class Images:
@@ -136,7 +146,7 @@ class Images:
             loss=self._loss(parameters, is_group),
             system=context.system,
             correlation_id=correlation_id,
-            source_identity=format_address(unpack_address(setup.source)),
+            source_identity=_identity_of(setup),
             counters=counters,
             join_position=position,
             window=self._window(setup, parameters, window, counters),

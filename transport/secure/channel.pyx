@@ -39,6 +39,7 @@ cdef enum:
     SILENT_ATTEMPTS = 6                # then a line says that nobody answers
 
 cdef int64_t EXPIRY_FACTOR = 4
+cdef int64_t HEARD_LATELY_NS = 15000000000      # longer than an image lives without its sender
 
 
 cdef class SecureChannel(DatagramChannel):
@@ -109,6 +110,15 @@ cdef class SecureChannel(DatagramChannel):
     def _drop(self, session):
         if session is not None:
             self.by_index.remove(session.local_index)
+
+    def key_name(self, bytes packed not None):
+        """The name of the key that an address proved last; empty where there is none."""
+        cdef SecurePeer probe = SecurePeer(packed, 0)
+        peer = self.peers.get(self.context.key_of(&probe.address))
+        if peer is None or peer.packed != packed or peer.current is None:
+            return ""
+        key = self.context.keyring.trusted.caller(peer.current.identity, peer.name[0])
+        return "" if key is None else key.name
 
     def peer_names(self):
         """(host, port) of those with keys."""
@@ -359,6 +369,7 @@ cdef class SecureChannel(DatagramChannel):
             self.context.count(COUNTER_REPLAYED if opened == OPENED_REPLAYED else COUNTER_FORGED)
             return 0
         (<SecurePeer> (<SecureSession> found).peer).used_ns = self.context.now_ns
+        (<SecurePeer> (<SecureSession> found).peer).heard_ns = self.context.now_ns
         if not (<SecureSession> found).is_confirmed:
             self._confirm(found)
         return opened
@@ -460,6 +471,14 @@ cdef class SecureChannel(DatagramChannel):
             return
         self._send_bytes(peer, peer.calling.init(keyring.own, KeyPair.of(self.context.random_bytes(32))))
 
+    def _is_anothers(self, SecurePeer peer, bytes public):
+        """Whether an address belongs to a key of another name, which was heard lately and may have streams open."""
+        trusted = self.context.keyring.trusted
+        if peer.current is None or self.context.now_ns - peer.heard_ns >= HEARD_LATELY_NS:
+            return False
+        known = trusted.caller(peer.current.identity, peer.name[0])
+        return known is not None and known.name != trusted.caller(public, peer.name[0]).name
+
     def _on_init(self, bytes datagram, bytes packed, peer):
         context = self.context
         called = Called(datagram, context.keyring.own)
@@ -471,6 +490,9 @@ cdef class SecureChannel(DatagramChannel):
             context.report("untrusted", host, f"encryption: {host}:{port} has the key "
                            f"{public_text(called.initiator_static)}, which is not trusted there: add it with "
                            "`ordo keys trust` if it should be")
+            return
+        if peer is not None and self._is_anothers(peer, called.initiator_static):
+            context.count(COUNTER_HANDSHAKES_REFUSED)    # it is tried again until the address has been quiet
             return
         if peer is not None and peer.answered_ephemeral == called.ephemeral:
             self._send_bytes(peer, peer.answer)          # the RESPONSE was lost, or the INIT came twice

@@ -44,6 +44,13 @@ def trust(
             help="trust it there only; ports belong to this key alone. Again for more places",
         ),
     ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="what its holder may do where [authentication] by_key is on, once for each role: ingress, queries,"
+            " consumers, administration, operator, log"
+        ),
+    ] = None,
 ) -> None:
     """Add a public key to a file of trusted keys; who runs reads it again within a second."""
-    add_trusted(str(trusted_file), public_key, name, at or [])
+    add_trusted(str(trusted_file), public_key, name, at or [], role or [])

@@ -4,7 +4,9 @@ A key file holds the secret key of one node, driver or program, and belongs to i
 has one line for each: the public key, a name, and where it may be, if that is known:
 
     x25519:5Q0y...  member-1  10.0.0.2:9000-9004
-    x25519:k3Tf...  desk-7
+    x25519:k3Tf...  desk-7    roles=ingress,queries
+
+Roles count where `[authentication] by_key` is on; the key's name is then its holder's principal.
 """
 
 from __future__ import annotations
@@ -14,14 +16,19 @@ import binascii
 import ipaddress
 import os
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from runtime.authentication import KEY_NAME_MARK, Right
 from runtime.errors import ConfigurationError, TransportError
 from transport.resolver import resolve
 from transport.secure.noise import KEY_BYTES, KeyPair
 
 PUBLIC_PREFIX = "x25519:"
+NO_RIGHTS = Right(0)
+ROLES_PREFIX = "roles="
 SECRET_PREFIX = "secret-x25519:"
 _PLACE = re.compile(r"(\[[^\]]+\]|[^:\[\]]+)(?::(\d+)(?:-(\d+))?)?")
 
@@ -77,6 +84,7 @@ class TrustedKey:
     public: bytes
     name: str
     places: tuple[Place, ...] = ()
+    rights: Right = NO_RIGHTS
 
     def may_be_at(self, host: str) -> bool:
         return not self.places or any(place.host == host for place in self.places)
@@ -90,6 +98,9 @@ class Trusted:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def __iter__(self) -> Iterator[TrustedKey]:
+        return iter(self._keys.values())
 
     def caller(self, public: bytes, host: str) -> TrustedKey | None:
         """The key of somebody who calls from a host, if it is trusted there."""
@@ -107,6 +118,24 @@ def _owns(key: TrustedKey, host: str, port: int) -> bool:
     return any(place.host == host and 0 < place.first_port <= port <= place.last_port for place in key.places)
 
 
+def _check_name(name: str) -> str:
+    """Raises ConfigurationError for what must be a mistake: a place or roles where the name belongs."""
+    if ":" in name or "=" in name or KEY_NAME_MARK in name:
+        raise ConfigurationError(f"name {name!r}: must be one word without : = and #, before places and roles")
+    return name
+
+
+def parse_roles(text: str) -> Right:
+    """Rights of roles, separated by commas. Raises ConfigurationError for one that there is not."""
+    rights = NO_RIGHTS
+    for role in filter(None, text.split(",")):
+        if role.upper() not in Right.__members__ or role != role.lower():
+            allowed = ", ".join(name.lower() for name in Right.__members__)
+            raise ConfigurationError(f"role {role!r}: must be one of {allowed}")
+        rights |= Right[role.upper()]
+    return rights
+
+
 def parse_trusted(text: str, source: str) -> Trusted:
     """The lines of a file of trusted keys. Raises ConfigurationError with file and line."""
     keys: dict[bytes, TrustedKey] = {}
@@ -116,14 +145,17 @@ def parse_trusted(text: str, source: str) -> Trusted:
             continue
         try:
             public = parse_public(words[0])
-            places = tuple(parse_place(place) for place in words[2:])
+            name = _check_name(words[1]) if len(words) > 1 else ""
+            roles = [word.removeprefix(ROLES_PREFIX) for word in words[2:] if word.startswith(ROLES_PREFIX)]
+            places = tuple(parse_place(word) for word in words[2:] if not word.startswith(ROLES_PREFIX))
+            rights = parse_roles(",".join(roles))
         except ConfigurationError as error:
             raise ConfigurationError(f"{source}: line {number}: {error.message}") from None
         if public in keys:
             raise ConfigurationError(
                 f"{source}: line {number}: this key stands there twice; give all places in one line"
             )
-        keys[public] = TrustedKey(public, words[1] if len(words) > 1 else "", places)
+        keys[public] = TrustedKey(public, name, places, rights)
     return Trusted(list(keys.values()))
 
 
@@ -171,18 +203,19 @@ def read_trusted(path: str) -> Trusted:
         raise ConfigurationError(f"file of trusted keys {path}: {reason}") from None
 
 
-def add_trusted(path: str, public: str, name: str, places: list[str]) -> None:
+def add_trusted(path: str, public: str, name: str, places: list[str], roles: Sequence[str] = ()) -> None:
     """Appends a key to a file, which is made when missing. Raises ConfigurationError and then changes nothing."""
     parse_public(public)
-    if len(name.split()) > 1 or "#" in name:
-        raise ConfigurationError(f"name {name!r}: must be one word without #")
-    if places and not name:
-        raise ConfigurationError("places need a name before them: give --name")
+    if len(name.split()) > 1:
+        raise ConfigurationError(f"name {name!r}: must be one word")
+    _check_name(name)
+    if (places or roles) and not name:
+        raise ConfigurationError("places and roles need a name before them: give --name")
     existing = ""
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             existing = file.read()
-    line = " ".join([public, name, *places]).rstrip() + "\n"
+    line = " ".join([public, name, *([ROLES_PREFIX + ",".join(roles)] if roles else ()), *places]).rstrip() + "\n"
     text = existing + ("" if existing.endswith("\n") or not existing else "\n") + line
     parse_trusted(text, path)
     temporary = f"{path}.new"
@@ -222,3 +255,21 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class TrustedRoles:
+    """What the holders of trusted keys may do, as the file says now."""
+
+    def __init__(self, trusted_file: str) -> None:
+        self._file = trusted_file
+        self._stamp: tuple[int, int, int] | None = None
+        self._rights: dict[str, Right] = {}
+
+    def read(self) -> dict[str, Right]:
+        """Rights by name, of keys that have any. A file that cannot be used changes nothing."""
+        stamp = _stamp(self._file)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            with suppress(ConfigurationError):
+                self._rights = {key.name: key.rights for key in read_trusted(self._file) if key.rights}
+        return self._rights

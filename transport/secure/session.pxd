@@ -53,6 +53,7 @@ cdef class SecurePeer:
     cdef uint64_t calling_nonce
     cdef public int64_t attend_ns              # no other handshake before
     cdef public int64_t used_ns                # when something was sent or received
+    cdef public int64_t heard_ns               # when something was received
     cdef public int attempt_count
     cdef public bytes answered_ephemeral       # of the INIT that made `next`, and the RESPONSE to it
     cdef public bytes answer

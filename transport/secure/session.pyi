@@ -31,6 +31,7 @@ class SecurePeer:
     calling: Any
     attend_ns: int
     used_ns: int
+    heard_ns: int
     attempt_count: int
     answered_ephemeral: bytes
     answer: bytes

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from archive.segments import segment_name
-from cluster.module.tokens import hash_token, new_token
 from cluster.node.config import load_config
 from deploy.launcher import ROOT, LocalCluster
 from ordo.backup.folder import BackupFolder, read_json
+from runtime.tokens import hash_token, new_token
 from sequencer.entries import LogEntry, decode_entry
 from tests.cluster.integration.agreement import await_agreement, await_value, demand_agreement, reports_of
 from tests.cluster.integration.command import demand_one_line, ordo

@@ -9,11 +9,11 @@ import pytest
 
 from cluster.client import ClusterClient
 from cluster.client.settings import ClientSettings
-from cluster.module.tokens import hash_token, new_token
 from cluster.node.counters import counter_value
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from runtime.errors import ClusterTimeoutError, SessionRejectedError
+from runtime.tokens import hash_token, new_token
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.module.authentication import Right
 from cluster.module.backup_queries import QUERIES_MAX, QUERY_TIMEOUT_MS, BackupQueries
 from cluster.wire import codecs
+from runtime.authentication import Right
 from runtime.errors import DecodeError
 from tests.cluster.module.test_operators import SECRET, Driver, Gate
 

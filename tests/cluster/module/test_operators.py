@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from cluster.module import operators
-from cluster.module.authentication import EVERYTHING, PRINCIPAL_LENGTH_BYTES_MAX, Right
 from cluster.module.operators import (
     CONNECT_TIMEOUT_MS,
     CONNECTIONS_MAX,
@@ -23,6 +22,7 @@ from cluster.module.operators import (
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import ControlToggle, transfer_value
 from cluster.wire.ordo_codecs import MembershipChange, OperatorOrder, OperatorStatus
+from runtime.authentication import EVERYTHING, PRINCIPAL_LENGTH_BYTES_MAX, Right
 from runtime.counters import local_counter
 from runtime.errors import ClusterError, DecodeError
 

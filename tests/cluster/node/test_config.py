@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.module.authentication import EVERYTHING, Right
 from cluster.node.authentication import make_authenticator
 from cluster.node.config import NodeConfig, load_config
+from runtime.authentication import EVERYTHING, Right
 from runtime.errors import ConfigurationError
 
 GOOD = """

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cluster.module.tokens import hash_token
 from deploy.launcher import LocalCluster
+from runtime.tokens import hash_token
 from tests.gateway.conftest import BANK, GatewayProcess
 
 OPERATOR, TRADER = "o" * 40, "t" * 40
 TOKENS: list[dict[str, Any]] = [
-    {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator", "consumers", "administration"]},
+    {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator", "consumers", "administration", "log"]},
     {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries"]},
 ]
 DECODER = "tests.gateway.console.conftest:decode"

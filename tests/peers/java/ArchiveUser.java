@@ -8,15 +8,19 @@ import io.aeron.archive.client.ArchiveException;
 import io.aeron.archive.codecs.SourceLocation;
 import io.aeron.archive.status.RecordingPos;
 import io.aeron.driver.MediaDriver;
+import io.aeron.security.CredentialsSupplier;
+import io.aeron.security.NullCredentialsSupplier;
 import org.agrona.concurrent.UnsafeBuffer;
 import org.agrona.concurrent.status.CountersReader;
+
+import java.nio.charset.StandardCharsets;
 
 /**
  * Aeron's own archive client against an archive: records, lists, replays, extends, truncates, purges, moves segments,
  * and meets the errors it should. Says "done" when all went as its own archive would have it.
  *
  * Arguments: folder of the driver, "launch" or "attach", control channel, response channel, channel to record,
- * channel to replay to.
+ * channel to replay to, and perhaps its credentials.
  */
 public final class ArchiveUser
 {
@@ -42,6 +46,22 @@ public final class ArchiveUser
         this.isLocal = isLocal;
     }
 
+    private static CredentialsSupplier shown(final String token)
+    {
+        return new CredentialsSupplier()
+        {
+            public byte[] encodedCredentials()
+            {
+                return token.getBytes(StandardCharsets.US_ASCII);
+            }
+
+            public byte[] onChallenge(final byte[] encodedChallenge)
+            {
+                throw new IllegalStateException("nobody is challenged for a token");
+            }
+        };
+    }
+
     public static void main(final String[] args) throws Exception
     {
         try (MediaDriver driver = args[1].equals("launch") ? Peer.launch(args[0]) : null;
@@ -49,6 +69,7 @@ public final class ArchiveUser
             AeronArchive archive = AeronArchive.connect(new AeronArchive.Context()
                 .aeron(aeron)
                 .ownsAeronClient(false)
+                .credentialsSupplier(args.length > 6 ? shown(args[6]) : new NullCredentialsSupplier())
                 .controlRequestChannel(args[2])
                 .controlResponseChannel(args[3])))
         {

@@ -36,6 +36,8 @@ public final class BackupHost implements ClusterBackupEventsListener
     public static void main(final String[] args) throws Exception
     {
         final Queue<String> commands = Peer.commands();
+        final CredentialsSupplier credentials =
+            args.length > 7 ? new Answers(args[7], args[8]) : new NullCredentialsSupplier();
         final String aeron = args[0] + "/aeron";
         final MediaDriver.Context driver = new MediaDriver.Context()
             .aeronDirectoryName(aeron)
@@ -62,7 +64,8 @@ public final class BackupHost implements ClusterBackupEventsListener
                 .controlResponseChannel("aeron:ipc"))
             .clusterArchiveContext(new AeronArchive.Context()
                 .controlRequestChannel("aeron:udp?endpoint=localhost:1")
-                .controlResponseChannel("aeron:udp?endpoint=localhost:0"))
+                .controlResponseChannel("aeron:udp?endpoint=localhost:0")
+                .credentialsSupplier(credentials))
             .consensusChannel(args[3])
             .catchupEndpoint(args[4])
             .clusterConsensusEndpoints(args[5])
@@ -70,7 +73,7 @@ public final class BackupHost implements ClusterBackupEventsListener
             .clusterBackupIntervalNs(TimeUnit.SECONDS.toNanos(2))
             .clusterBackupResponseTimeoutNs(TimeUnit.SECONDS.toNanos(1))
             .clusterBackupCoolDownIntervalNs(TimeUnit.SECONDS.toNanos(1))
-            .credentialsSupplier(args.length > 7 ? new Answers(args[7], args[8]) : new NullCredentialsSupplier())
+            .credentialsSupplier(credentials)
             .idleStrategySupplier(() -> new SleepingMillisIdleStrategy(1))
             .eventsListener(listener)
             .errorHandler(BackupHost::note);

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cluster.module.authentication import EVERYTHING, Right
-from cluster.module.tokens import WAITING_MAX, Token, TokenAuthenticator, hash_token, new_token
+from runtime.authentication import EVERYTHING, Right
 from runtime.errors import ConfigurationError
+from runtime.tokens import WAITING_MAX, Token, TokenAuthenticator, hash_token, new_token
 
 
 @dataclass
@@ -16,6 +16,7 @@ class Session:
     """A session that asks to be opened."""
 
     session_id: int
+    key_name: str = ""
     outcome: list[bytes | str] = field(default_factory=list)
 
     def challenge(self, encoded_challenge: bytes) -> None:

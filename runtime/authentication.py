@@ -1,4 +1,5 @@
-"""Who may open a session, and what a session may do: the authenticator hook of cluster-client.md §4.1."""
+"""Who may open a session with a cluster or an archive, and what it may do: the authenticator hook of cluster-client.md
+§4.1 and archive.md A3."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from enum import Flag, auto
 from typing import Protocol
 
 PRINCIPAL_LENGTH_BYTES_MAX = 4096
+KEY_NAME_MARK = "#"
+"""Between the address and the name of the key in the source identity of an encrypted stream."""
 
 
 class Right(Flag):
@@ -22,10 +25,16 @@ class Right(Flag):
     OPERATOR = auto()
     """Look into members and give them orders, as `ordo cluster ... --endpoints` does: also to end the cluster."""
     LOG = auto()
-    """Copy the log and the snapshots, as `ordo backup` does."""
+    """Read what an archive holds: the log and the snapshots of a node, for backups, log readers and replays."""
+    RECORD = auto()
+    """Record, extend and replicate, in an archive of its own; nobody may in that of a node."""
+    DELETE = auto()
+    """Truncate, purge, and move segments, in an archive of its own."""
 
 
-EVERYTHING = Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION | Right.LOG | Right.CONSUMERS
+EVERYTHING = (
+    Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION | Right.LOG | Right.CONSUMERS | Right.RECORD | Right.DELETE
+)
 """All that a client needs. The operator's right is given by name only."""
 
 
@@ -35,6 +44,10 @@ class SessionProxy(Protocol):
     @property
     def session_id(self) -> int:
         """The session's id, drawn at random for each request."""
+
+    @property
+    def key_name(self) -> str:
+        """The name of the key that its client encrypts with; empty where datagrams are not encrypted."""
 
     def challenge(self, encoded_challenge: bytes) -> None:
         """Asks the client to answer; the answer comes through `on_challenge_response`."""
@@ -67,6 +80,11 @@ class Authenticator(Protocol):
 
     def rights_of(self, encoded_principal: bytes) -> Right:
         """What the sessions of a principal may do; asked on every member, so it must say the same on all."""
+
+
+def key_name_of(source_identity: str) -> str:
+    """The name of the key in the source identity of a stream; empty where it is not encrypted."""
+    return source_identity.partition(KEY_NAME_MARK)[2]
 
 
 class AcceptAll:

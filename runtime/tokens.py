@@ -17,12 +17,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cluster.module.authentication import Right
+from runtime.authentication import Right
 from runtime.errors import ConfigurationError
 from runtime.random import RandomSource
 
 if TYPE_CHECKING:
-    from cluster.module.authentication import SessionProxy
+    from runtime.authentication import SessionProxy
 
 TOKEN_BYTES = 32
 TOKEN_LENGTH_MIN = 32
