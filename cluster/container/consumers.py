@@ -41,7 +41,7 @@ class ContainerConsumers:
     def __init__(self, host: ConsumerHost) -> None:
         self._host = host
         self.table = ConsumerTable()
-        self._told_position = NULL_VALUE
+        self._told_position: int | None = None
         self._hold_due_ns = 0
 
     def on_command(self, record: bytes, position: int) -> None:
@@ -66,10 +66,20 @@ class ContainerConsumers:
             if session is not None:
                 session.send_event(encode_answer(answer, self._host.leadership_term_id, session_id))
 
+    def begin(self) -> None:
+        """The state is loaded, and not acknowledged yet: until then the consensus module lets no log go."""
+        self._told_position = NULL_VALUE
+        if self.table.hold_position != NULL_VALUE:
+            self._tell_hold()
+
     def work(self, now_ns: int) -> None:
         """Tells the consensus module from where on the log is held, when that has changed; once a second at most."""
-        position = self.table.hold_position
-        if position != self._told_position and now_ns >= self._hold_due_ns:
-            self._told_position, self._hold_due_ns = position, now_ns + HOLD_INTERVAL_NS
-            self._host.control.send(ordo_codecs.CONSUMERS_HOLD.encode(log_position=position))
-            self._host.on_control_sent()
+        is_begun = self._told_position is not None
+        if is_begun and self.table.hold_position != self._told_position and now_ns >= self._hold_due_ns:
+            self._hold_due_ns = now_ns + HOLD_INTERVAL_NS
+            self._tell_hold()
+
+    def _tell_hold(self) -> None:
+        self._told_position = self.table.hold_position
+        self._host.control.send(ordo_codecs.CONSUMERS_HOLD.encode(log_position=self._told_position))
+        self._host.on_control_sent()

@@ -309,6 +309,7 @@ class ServiceContainer(ContainerLoop):
         except Exception:
             self.control.send_ack(self.log_position, self.time, codecs.NULL_VALUE)
             raise
+        self.consumers.begin()
         self.control.send_ack(self.log_position, self.time, self._client.client_id)
         return True
 

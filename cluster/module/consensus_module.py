@@ -471,6 +471,8 @@ class ConsensusModule:
         )
 
     def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:
+        if relevant_id != codecs.NULL_VALUE:  # that of a service that could not start
+            self.upkeep.retention.note_service_ready()
         if self.termination.on_service_ack(log_position):
             return
         self.snapshots.on_service_ack(log_position, timestamp, relevant_id)

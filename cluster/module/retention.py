@@ -66,8 +66,14 @@ class Retention:
         self._policy = policy
         self._archive = archive
         self._shelf = shelf
-        self.held_position = NULL_VALUE
-        """A durable consumer has read up to here; -1: there is none."""
+        self.held_position: int | None = None
+        """A durable consumer has read up to here; -1: there is none; None: the service container has not said yet, for
+        it may be loading a long snapshot."""
+
+    def note_service_ready(self) -> None:
+        """The service container has loaded its state, and has said before this what its consumers need."""
+        if self.held_position is None:
+            self.held_position = NULL_VALUE
 
     @property
     def purges_log(self) -> bool:
@@ -86,6 +92,8 @@ class Retention:
         self, agreed_position: int, needed_position: int | None, commit_position: int, cluster_time_ms: int
     ) -> int:
         """Returns the position below which nobody needs the log."""
+        if self.held_position is None:
+            return 0
         bound = self._policy.find_bound(self._shelf.valid(), commit_position, cluster_time_ms)
         bound = min(bound, agreed_position)
         if self.held_position != NULL_VALUE:

@@ -9,7 +9,7 @@ import pytest
 
 from archive.administration import ERROR_ACTIVE_RECORDING
 from archive.lmdb_store import open_lmdb
-from cluster.module.retention import RetentionPolicy
+from cluster.module.retention import Retention, RetentionPolicy
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_schedule import SnapshotSchedule
 from cluster.module.snapshot_shelf import SnapshotShelf
@@ -252,3 +252,28 @@ def test_a_log_that_is_given_up_begins_anew_behind_a_snapshot(tmp_path: Path) ->
     store.remove_snapshot(800)
     assert (store.load().snapshots, store.load().digests) == ([], {})
     store.close()
+
+
+class Shelf:
+    """Snapshots at these positions."""
+
+    def __init__(self, *positions: int) -> None:
+        self._entries = [entry(position) for position in positions]
+
+    def valid(self) -> list[SnapshotEntry]:
+        return self._entries
+
+
+def test_no_log_goes_before_the_service_has_said_what_its_consumers_need() -> None:
+    policy = RetentionPolicy(1, log_bytes=0, consumer_bytes=500)
+    archive: Any = BusyArchive()
+    shelf: Any = Shelf(900)
+    loading, without, with_consumers = (Retention(policy, archive, shelf) for _ in range(3))
+    assert loading.find_log_bound(900, None, 1000, 0) == 0, "the service may be loading a long snapshot"
+    without.note_service_ready()
+    assert without.find_log_bound(900, None, 1000, 0) == 900
+    with_consumers.held_position = 700
+    with_consumers.note_service_ready()
+    assert with_consumers.find_log_bound(900, None, 1000, 0) == 700
+    with_consumers.held_position = 100
+    assert with_consumers.find_log_bound(900, None, 1000, 0) == 500, "no more than consumer_bytes"
