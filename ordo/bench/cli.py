@@ -33,6 +33,12 @@ def costs(json: JsonOption = None, quick: QuickOption = False) -> None:
     _run("costs", json, quick)
 
 
+@bench_app.command()
+def encryption(json: JsonOption = None, quick: QuickOption = False) -> None:
+    """Throughput and round trips of a plain and of an encrypted cluster in turn, and the difference."""
+    _run("encryption", json, quick)
+
+
 @bench_app.command("all")
 def everything(json: JsonOption = None, quick: QuickOption = False) -> None:
     """Everything, within about five minutes."""

@@ -14,29 +14,44 @@ from ordo.bench.echo_session import TERM_LENGTH_BYTES
 from ordo.bench.latency import new_histogram, record
 from ordo.bench.load_native import EchoStream, LoadRun
 from transport.client_transport import ClientTransport
+from transport.secure.settings import Encryption
 
 
 class NativeLoad:
     """`session_count` sessions of one process, on one thread, that send messages of `size_bytes` and take their echoes.
 
-    `mtu_bytes` is that of what they send; the members' drivers say what comes back.
+    `mtu_bytes` is that of what they send; the members' drivers say what comes back. `keys`: `key_file` and
+    `trusted_file` of a client of an encrypted cluster.
 
     Raises ClusterTimeoutError when an echo is missing, out of order, or does not come for 20 s.
     """
 
     def __init__(
-        self, ingress_endpoints: Mapping[int, str], size_bytes: int, session_count: int = 1, mtu_bytes: int = 1408
+        self,
+        ingress_endpoints: Mapping[int, str],
+        size_bytes: int,
+        session_count: int = 1,
+        mtu_bytes: int = 1408,
+        *,
+        keys: Mapping[str, str] | None = None,
     ) -> None:
         self._stack = ExitStack()
         try:
-            self._open(ingress_endpoints, size_bytes, session_count, mtu_bytes)
+            transport = ClientTransport.embedded("bench", encryption=Encryption.chosen(**(keys or {})))
+            self._stack.callback(transport.close)
+            self._open(transport, ingress_endpoints, size_bytes, session_count, mtu_bytes)
         except BaseException:
             self._stack.close()
             raise
 
-    def _open(self, ingress_endpoints: Mapping[int, str], size_bytes: int, session_count: int, mtu_bytes: int) -> None:
-        transport = ClientTransport.embedded("bench")
-        self._stack.callback(transport.close)
+    def _open(
+        self,
+        transport: ClientTransport,
+        ingress_endpoints: Mapping[int, str],
+        size_bytes: int,
+        session_count: int,
+        mtu_bytes: int,
+    ) -> None:
         assert transport.driver is not None
         self._driver, self._clock = transport.driver, transport.clock
         term_length_bytes = max(TERM_LENGTH_BYTES // session_count, 1 << 18)

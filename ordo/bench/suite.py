@@ -15,6 +15,8 @@
                            empty where strace is not installed
     open_loop_us           by rate: percentiles from the intended time of sending; `open_loop_sync_none_us` as well
     record_mb_per_s, replay_mb_per_s   MiB a second of one archive, messages of 1 KiB through shared memory
+    encryption             by kind (plain, encrypted): `msgs_per_s` and `rtt_us` by size, cython service inline, sync
+                           none, native client, medians; `encryption_cost` by size: what is lost. Not part of `all`
     idle_cpu_percent       of one core: the busiest of the nodes, with its container; `_by_role` as well
     node_rss_mb            MiB of the leader with its container after load; `_by_part` as well
 
@@ -39,6 +41,7 @@ from deploy.launcher import LocalCluster, ServiceMode, SyncMode
 from ordo.bench.archive_rate import measure_record_mb_per_s, measure_replay_mb_per_s
 from ordo.bench.costs import measure_calls, measure_cpu_us
 from ordo.bench.echo_session import EchoSession
+from ordo.bench.encryption_cost import measure_encryption
 from ordo.bench.floor import measure_floor
 from ordo.bench.latency import percentiles_us
 from ordo.bench.load_process import LoadPlan
@@ -76,15 +79,16 @@ class Effort:
     open_loop_s: float
     archive_mb: int
     idle_s: float
+    encryption_rounds: int
 
 
 FULL = Effort(
     floor_count=20_000, round_trip_count=10_000, warm_up_count=500, message_count=150_000, window=512, open_loop_s=4.0,
-    archive_mb=256, idle_s=10.0,
+    archive_mb=256, idle_s=10.0, encryption_rounds=5,
 )  # fmt: skip
 QUICK = Effort(
     floor_count=2_000, round_trip_count=500, warm_up_count=100, message_count=5_000, window=256, open_loop_s=0.5,
-    archive_mb=32, idle_s=2.0,
+    archive_mb=32, idle_s=2.0, encryption_rounds=1,
 )  # fmt: skip
 
 
@@ -229,10 +233,22 @@ def measure_node_cost(effort: Effort) -> Figures:
     }
 
 
+def measure_encryption_cost(effort: Effort) -> Figures:
+    return measure_encryption(
+        NATIVE_ECHO,
+        SIZES_BYTES,
+        rounds=effort.encryption_rounds,
+        round_trip_count=effort.round_trip_count,
+        message_count=effort.message_count,
+        window=effort.window,
+    )
+
+
 PARTS: dict[str, list[tuple[str, Callable[[Effort], Figures]]]] = {
     "rtt": [("the raw floor", measure_floor_rtt), ("round trips", measure_rtt)],
     "throughput": [("throughput", measure_throughput)],
     "costs": [("what a message costs", measure_costs)],
+    "encryption": [("what encryption costs", measure_encryption_cost)],
 }
 PARTS["all"] = [
     *PARTS["rtt"],
@@ -280,6 +296,7 @@ def show(console: Console, figures: Figures) -> None:
     _show_latencies(console, figures)
     _show_throughput(console, figures)
     _show_costs(console, figures)
+    _show_encryption(console, figures)
     for name in ("record_mb_per_s", "record_sync_none_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
         if name in figures:
             console.print(f"{name}: {figures[name]:,}", markup=False)
@@ -332,5 +349,19 @@ def _show_latencies(console: Console, figures: Figures) -> None:
     for name, sync in (("open_loop_us", DEFAULT_SYNC), ("open_loop_sync_none_us", "none")):
         for rate, values in figures.get(name, {}).items():
             add(f"open loop, {int(rate):,}/s", sync, SIZES_BYTES[0], values)
+    if table.row_count:
+        console.print(table)
+
+
+def _show_encryption(console: Console, figures: Figures) -> None:
+    table = Table("cluster, inline, sync none", "bytes", "messages a second", "rtt p50 us", "rtt p99 us", box=None)
+    for kind, found in figures.get("encryption", {}).items():
+        for size, rate in found["msgs_per_s"].items():
+            trips = found["rtt_us"][size]
+            table.add_row(kind, size, f"{rate:,}", f"{trips['p50']:g}", f"{trips['p99']:g}")
+    for size, cost in figures.get("encryption_cost", {}).items():
+        added = cost["rtt_added_us"]
+        lost = f"{-cost['throughput_lost_percent']:+g} %"
+        table.add_row("difference", size, lost, f"{added['p50']:+g}", f"{added['p99']:+g}")
     if table.row_count:
         console.print(table)

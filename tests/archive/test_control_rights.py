@@ -49,7 +49,11 @@ def count_of(server: Server, code: ErrorCode) -> int:
     return sum(getattr(error, "code", None) == code for error in server.errors)
 
 
-@pytest.mark.parametrize("credentials", [b"", b"reader", READER.encode()[:-1], READER.encode() + b"\n", b"\0" * 5000])
+@pytest.mark.parametrize(
+    "credentials",
+    [b"", b"reader", READER.encode()[:-1], READER.encode() + b"\n", b"\0" * 5000],
+    ids=["none", "a name", "cut", "one byte more", "long"],
+)
 def test_without_a_token_there_is_no_session(world: ControlWorld, credentials: bytes) -> None:
     server = world.server(access=FullAccess(authenticator()))
     with pytest.raises(ArchiveError, match="authentication rejected") as refused:

@@ -55,3 +55,18 @@ def test_every_figure_is_there_and_printed(tmp_path: Path, monkeypatch: pytest.M
     shown = console.file.getvalue()
     assert "raw floor" in shown
     assert "messages a second" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_encryption_is_measured_beside_a_plain_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "QUICK", TINY)
+    monkeypatch.setattr(suite, "SIZES_BYTES", (32,))
+    console = Console(file=io.StringIO(), width=200)
+    figures = suite.run_suite("encryption", None, quick=True, console=console)
+    for kind in ("plain", "encrypted"):
+        assert figures["encryption"][kind]["msgs_per_s"]["32"] > 0
+        assert figures["encryption"][kind]["rtt_us"]["32"].keys() == {"p50", "p99"}
+    assert figures["encryption_cost"]["32"].keys() == {"throughput_lost_percent", "rtt_added_us"}
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().count("encrypted") == 1
