@@ -142,14 +142,6 @@ def flooded(kind: str, ports: list[int], rate: int) -> Iterator[list[int]]:
         reached += [int(line) for line in out.split()]
 
 
-def echoes_per_s(load: NativeLoad, seconds: float) -> float:
-    begin_s, done = time.monotonic(), 0
-    while time.monotonic() - begin_s < seconds:
-        load.pipelined(CHUNK, WINDOW)
-        done += CHUNK
-    return done / (time.monotonic() - begin_s)
-
-
 def measure(rate: int, seconds: float) -> dict[str, Any]:
     """Runs all kinds, each right after the same flood beside the cluster."""
     figures: dict[str, Any] = {"machine": describe_machine(), "datagrams_per_s_wanted": rate}
@@ -161,13 +153,13 @@ def measure(rate: int, seconds: float) -> dict[str, Any]:
         sink.bind(("127.0.0.1", 0))
         leader = cluster.await_leader()
         first = int(cluster.ingress_endpoints[leader].rpartition(":")[2])
-        echoes_per_s(load, 1.0)
-        figures["echoes_per_s"] = round(echoes_per_s(load, seconds))
+        load.sustained(1.0, CHUNK, WINDOW)
+        figures["echoes_per_s"] = round(load.sustained(seconds, CHUNK, WINDOW))
         for kind in KINDS:
             with flooded(kind, [sink.getsockname()[1]], rate):
-                beside = echoes_per_s(load, seconds)
+                beside = load.sustained(seconds, CHUNK, WINDOW)
             with flooded(kind, list(range(first, first + PORTS)), rate) as reached:
-                under = echoes_per_s(load, seconds)
+                under = load.sustained(seconds, CHUNK, WINDOW)
             figures[kind] = {
                 "echoes_per_s_beside": round(beside),
                 "echoes_per_s_under": round(under),

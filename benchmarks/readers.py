@@ -117,24 +117,16 @@ def find_positions(processes: list[subprocess.Popen[str]]) -> list[int | None]:
     return found
 
 
-def echoes_per_s(load: NativeLoad, seconds: float) -> float:
-    begin_s, done = time.monotonic(), 0
-    while time.monotonic() - begin_s < seconds:
-        load.pipelined(CHUNK, WINDOW)
-        done += CHUNK
-    return done / (time.monotonic() - begin_s)
-
-
 def measure_readers(count: int, seconds: float) -> Figures:
     round_trips = max(200, round(seconds * 300))
     with start_cluster(ECHO, count) as cluster, NativeLoad(cluster.ingress_endpoints, SIZE_BYTES) as load:
         cluster.await_leader(60)
         addresses = addresses_of(cluster)
-        echoes_per_s(load, 1.0)
-        alone = echoes_per_s(load, seconds)
+        load.sustained(1.0, CHUNK, WINDOW)
+        alone = load.sustained(seconds, CHUNK, WINDOW)
         alone_us = percentiles_us(load.round_trips(round_trips))
         with followed(addresses, count) as processes:
-            beside = echoes_per_s(load, seconds)
+            beside = load.sustained(seconds, CHUNK, WINDOW)
             positions = find_positions(processes)
             end = survey(addresses).end_position
             beside_us = percentiles_us(load.round_trips(round_trips))

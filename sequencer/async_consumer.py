@@ -9,16 +9,15 @@ async with AsyncConsumer(endpoints, "risk") as consumer:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from typing import Generic, Self
+from collections.abc import Callable, Sequence
+from typing import Generic, Self, Unpack
 
-from cluster.client.settings import ClientSettings
 from runtime.errors import ClusterTimeoutError, OrdoError, SessionClosedError
-from sequencer.consumer import Consumer
+from sequencer.consumer import Consumer, ConsumerChoices
 from sequencer.consumer_face import CLOSE_TIMEOUT_NS, MemberFace
-from sequencer.consumer_member import DEFAULT_KINDS, Item, Start
-from sequencer.entries import EntryKind, LogEntry
-from sequencer.shared_consumer import SharedConsumer
+from sequencer.consumer_member import Item
+from sequencer.entries import LogEntry
+from sequencer.shared_consumer import SharedConsumer, SharedConsumerChoices
 from sequencer.shared_member import Delivery
 
 IDLE_INTERVAL_S = 0.010
@@ -29,9 +28,8 @@ CYCLES_MAX = 16
 class AsyncFace(Generic[Item]):
     """Runs a consumer on the event loop, also while nobody asks for a message. Belongs to one event loop."""
 
-    def __init__(self, face: MemberFace[Item], timeout_s: float) -> None:
+    def __init__(self, face: MemberFace[Item]) -> None:
         self._face = face
-        self._timeout_s = timeout_s
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
@@ -83,7 +81,7 @@ class AsyncFace(Generic[Item]):
 
     async def _await(self, is_true: Callable[[], bool], what: str) -> None:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._face.timeout_s):
                 while not is_true():
                     self._demand_open()
                     await self._changed.wait()
@@ -148,29 +146,9 @@ class AsyncConsumer(AsyncFace[LogEntry]):
     """`async with AsyncConsumer(endpoints, name) as consumer`, then `async for entry in consumer`, and `await
     consumer.commit()`. As Consumer, whose arguments it takes."""
 
-    def __init__(
-        self,
-        endpoints: Sequence[str],
-        name: str,
-        *,
-        start: Start = "first",
-        kinds: Collection[EntryKind] = DEFAULT_KINDS,
-        session_ids: Collection[int] = (),
-        settings: ClientSettings | None = None,
-        aeron_dir: str | None = None,
-        timeout_s: float = 30.0,
-    ) -> None:
-        self._consumer = Consumer(
-            endpoints,
-            name,
-            start=start,
-            kinds=kinds,
-            session_ids=session_ids,
-            settings=settings,
-            aeron_dir=aeron_dir,
-            timeout_s=timeout_s,
-        )
-        super().__init__(self._consumer, timeout_s)
+    def __init__(self, endpoints: Sequence[str], name: str, **choices: Unpack[ConsumerChoices]) -> None:
+        self._consumer = Consumer(endpoints, name, **choices)
+        super().__init__(self._consumer)
 
     @property
     def is_active(self) -> bool:
@@ -195,37 +173,9 @@ class AsyncSharedConsumer(AsyncFace[Delivery]):
     """`async with AsyncSharedConsumer(endpoints, name) as consumer`, then `async for delivery in consumer`, and
     `consumer.ack(delivery)`. As SharedConsumer, whose arguments it takes."""
 
-    def __init__(
-        self,
-        endpoints: Sequence[str],
-        name: str,
-        *,
-        start: Start = "first",
-        kinds: Collection[EntryKind] = DEFAULT_KINDS,
-        session_ids: Collection[int] = (),
-        key: Callable[[LogEntry], bytes] | None = None,
-        ack_timeout_s: float = 30.0,
-        tries_max: int = 5,
-        in_flight_max: int = 64,
-        settings: ClientSettings | None = None,
-        aeron_dir: str | None = None,
-        timeout_s: float = 30.0,
-    ) -> None:
-        self._consumer = SharedConsumer(
-            endpoints,
-            name,
-            start=start,
-            kinds=kinds,
-            session_ids=session_ids,
-            key=key,
-            ack_timeout_s=ack_timeout_s,
-            tries_max=tries_max,
-            in_flight_max=in_flight_max,
-            settings=settings,
-            aeron_dir=aeron_dir,
-            timeout_s=timeout_s,
-        )
-        super().__init__(self._consumer, timeout_s)
+    def __init__(self, endpoints: Sequence[str], name: str, **choices: Unpack[SharedConsumerChoices]) -> None:
+        self._consumer = SharedConsumer(endpoints, name, **choices)
+        super().__init__(self._consumer)
 
     @property
     def in_flight(self) -> int:

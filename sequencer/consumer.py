@@ -9,12 +9,24 @@ with Consumer(["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"], "risk") as
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypedDict
 
 from cluster.client.settings import ClientSettings
 from runtime.errors import ClusterError
 from sequencer.consumer_face import MemberFace, draw_member_key, open_transport
 from sequencer.consumer_member import DEFAULT_KINDS, ConsumerSettings, ExclusiveMember, Start
 from sequencer.entries import EntryKind, LogEntry
+
+
+class ConsumerChoices(TypedDict, total=False):
+    """The keyword arguments of Consumer."""
+
+    start: Start
+    kinds: Collection[EntryKind]
+    session_ids: Collection[int]
+    settings: ClientSettings | None
+    aeron_dir: str | None
+    timeout_s: float
 
 
 class Consumer(MemberFace[LogEntry]):

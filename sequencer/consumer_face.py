@@ -36,6 +36,8 @@ class MemberFace(Closing, Generic[Item]):
     def __init__(self, member: ConsumerMember[Item], transport: ClientTransport, timeout_s: float) -> None:
         self._member = member
         self._transport = transport
+        self.timeout_s = timeout_s
+        """How long `commit` and `flush` wait."""
         self._timeout_ns = round(timeout_s * 1e9)
         self._worked_ns = 0
         self._is_closed = False

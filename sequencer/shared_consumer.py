@@ -11,10 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from cluster.client.settings import ClientSettings
+from sequencer.consumer import ConsumerChoices
 from sequencer.consumer_face import MemberFace, draw_member_key, open_transport
 from sequencer.consumer_member import DEFAULT_KINDS, Start
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.shared_member import Delivery, SharedMember, SharedSettings
+
+
+class SharedConsumerChoices(ConsumerChoices, total=False):
+    """The keyword arguments of SharedConsumer."""
+
+    key: Callable[[LogEntry], bytes] | None
+    ack_timeout_s: float
+    tries_max: int
+    in_flight_max: int
 
 
 class SharedConsumer(MemberFace[Delivery]):

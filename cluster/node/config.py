@@ -7,16 +7,15 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from cluster.module.config import ArchiveSettings, ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
 from cluster.module.leader_ingress import check_group
 from cluster.wire.app_version import parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
-from runtime.authentication import Right
 from runtime.config import DurationNs, Settings, SizeBytes
 from runtime.errors import ConfigurationError
-from runtime.tokens import Token, check_hash
+from runtime.token_table import TokenTable
 from transport.driver.config import ENCRYPTED_MTU_MAX, MediaDriverConfig
 
 
@@ -219,16 +218,10 @@ class MetricsSection(Settings):
 Role = Literal["ingress", "queries", "consumers", "administration", "operator", "log"]
 
 
-class TokenSection(Settings):
+class TokenSection(TokenTable):
     """One table for each token that opens sessions, as `ordo cluster new-token` prints it; the same on every member.
     With none, and no class in [authentication], everybody may open sessions."""
 
-    principal: Annotated[str, Field(min_length=1, max_length=200)] = Field(
-        description="Name that the service and the log know the client by (encoded_principal).", examples=["desk-7"]
-    )
-    hash: str = Field(
-        description="Salted SHA-256 of the token.", examples=["sha256:<32 hexadecimal digits>:<64 hexadecimal digits>"]
-    )
     roles: list[Role] = Field(
         default=["ingress", "queries"],
         description="What its holder may do: ingress (messages, requests), queries, consumers (be a member of durable"
@@ -236,20 +229,6 @@ class TokenSection(Settings):
         " operator (every `ordo cluster` command with --endpoints), log (read the log from"
         " the archive: `ordo backup`, `ordo log`, consumers, applications, Spark).",
     )
-
-    @field_validator("hash")
-    @classmethod
-    def _is_hash(cls, value: str) -> str:
-        try:
-            return check_hash(value)
-        except ConfigurationError as error:
-            raise ValueError(error.message) from None
-
-    def token(self) -> Token:
-        rights = Right(0)
-        for role in self.roles:
-            rights |= Right[role.upper()]
-        return Token(self.principal, self.hash, rights)
 
 
 class AuthenticationSection(Settings):

@@ -95,6 +95,14 @@ class NativeLoad:
         sessions = len(self._streams)
         return self._run(self._streams, count // sessions, max(1, window // sessions)) / 1e9
 
+    def sustained(self, seconds: float, count: int, window: int) -> float:
+        """Messages a second, in runs of `count` messages until so many seconds went by."""
+        begin_ns, done = self._clock.now(), 0
+        while (took_ns := self._clock.now() - begin_ns) < seconds * 1e9:
+            self.pipelined(count, window)
+            done += count
+        return done * 1e9 / took_ns
+
     def _run(self, streams: list[EchoStream], count: int, window: int) -> int:
         return LoadRun(streams, self._driver, self._clock, count, window, self._tick).run()
 
