@@ -198,6 +198,7 @@ class ConsumerMember(Generic[Item]):
         """Looks for where a new consumer begins; the member joins when that was found. The log may have been begun
         above 0 by retention."""
         count = search.work(now_ns)
+        search.check_allowed()
         if search.position is not None:
             self._start_position, self._search = search.position, None
         return count

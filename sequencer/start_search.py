@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from archive.client.settings import ArchiveClientSettings
 from cluster.client.log_source import LogSource, SourceState
-from cluster.client.recording_follower import RETRY_INTERVAL_NS
+from cluster.client.recording_follower import RETRY_INTERVAL_NS, Refusals
 from runtime.errors import OrdoError
 from sequencer.entries import LogEntry
 from sequencer.follower import LogFollower
@@ -34,6 +34,7 @@ class StartSearch:
         self._nodes = nodes
         self._time = time
         self._silence_s = silence_s
+        self._refusals = Refusals(nodes)
         self._next_node = 0
         self._retry_ns = 0
         self._source: LogSource | None = None
@@ -54,6 +55,10 @@ class StartSearch:
             return count
         return count + (self._read(now_ns) if self._starts else self._survey(now_ns))
 
+    def check_allowed(self) -> None:
+        """Raises ArchiveError when every node refuses these credentials."""
+        self._refusals.check()
+
     def _survey(self, now_ns: int) -> int:
         """Asks the nodes in turn, until one has said what it has."""
         if self._source is None and now_ns >= self._retry_ns:
@@ -70,6 +75,7 @@ class StartSearch:
         count = source.work(now_ns)
         if source.is_ended:
             self.problem = f"{source.address}: {source.reason}"
+            self._refusals.note(source)
             self.close()
         elif source.state is SourceState.READY:
             self._note(source)

@@ -16,6 +16,33 @@ SECOND_NS = 1_000_000_000
 RETRY_INTERVAL_NS = 100_000_000
 
 
+class Refusals:
+    """The nodes that refuse a reader's credentials; only when every node does, nothing can be read."""
+
+    def __init__(self, nodes: Sequence[ArchiveClientSettings]) -> None:
+        self._addresses = {settings.control_channel for settings in nodes}
+        self._refused: set[str] = set()
+        self._last = ""
+
+    def note(self, source: LogSource) -> None:
+        """A source has ended, for this reason or another."""
+        if source.is_refused:
+            self._refused.add(source.address)
+            self._last = f"{source.address}: {source.reason}"
+
+    def clear(self) -> None:
+        """A node lets this client read."""
+        self._refused.clear()
+
+    def check(self) -> None:
+        """Raises ArchiveError when every node refuses these credentials."""
+        if len(self._refused) == len(self._addresses):
+            raise ArchiveError(
+                f"{self._last}; reading the log takes credentials with the role log (docs/SECURITY.md)",
+                code=ErrorCode.UNAUTHORISED_ACTION,
+            )
+
+
 class RecordingFollower:
     """At most two nodes at a time: the one that is read, and one that is asked whether it has more.
 
@@ -41,9 +68,7 @@ class RecordingFollower:
         self.problem = ""
         self.oldest_position: int | None = None
         """Where the log begins now, when `position` is below that at every node."""
-        self.refusal = ""
-        """Why no node lets this client read, when none does."""
-        self._refused: set[str] = set()
+        self._refusals = Refusals(nodes)
         self._is_from_start = is_from_start
         self._stream_id = stream_id
         self._topic = topic
@@ -61,11 +86,7 @@ class RecordingFollower:
 
     def check_allowed(self) -> None:
         """Raises ArchiveError when every node refuses these credentials."""
-        if self.refusal:
-            raise ArchiveError(
-                f"{self.refusal}; reading the log takes credentials with the role log (docs/SECURITY.md)",
-                code=ErrorCode.UNAUTHORISED_ACTION,
-            )
+        self._refusals.check()
 
     @property
     def source(self) -> LogSource | None:
@@ -77,7 +98,7 @@ class RecordingFollower:
         self.position = position
         self._last_progress_ns = None
         self._too_old.clear()
-        self._refused.clear()
+        self._refusals.clear()
 
     @property
     def source_address(self) -> str | None:
@@ -144,10 +165,7 @@ class RecordingFollower:
 
     def _note_end(self, source: LogSource) -> None:
         """Only when every node has lost the position is it lost, and when every node refuses is it refused."""
-        if source.is_refused:
-            self._refused.add(source.address)
-            if len(self._refused) == len({settings.control_channel for settings in self._nodes}):
-                self.refusal = self.problem
+        self._refusals.note(source)
         if not source.is_too_old:
             return
         self._too_old[source.address] = source.start_position

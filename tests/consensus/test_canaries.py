@@ -15,7 +15,7 @@ from tests.consensus.node import SimulatedNode
 from tests.consensus.test_simulation import run_seed
 
 SEEDS_MAX = 100
-FIRST_SEEDS = {"follow_leaders_of_lower_terms": 100}
+FIRST_SEEDS = {"follow_leaders_of_lower_terms": 250}
 """Where a planted bug shows late, its search begins later."""
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -28,7 +28,7 @@ TRADER, RIVAL, OPERATOR = ("t" * 40, "r" * 40, "o" * 40)
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     tokens = [
-        {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries"]},
+        {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries", "log"]},
         {"principal": "rival", "hash": hash_token(RIVAL), "roles": ["ingress", "queries"]},
         {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator"]},
     ]

@@ -333,6 +333,7 @@ class Scenario:
             for node in self.world.nodes:
                 if node.node is not None and node.node.has_ended:
                     node.close()
+                node.was_removed = False  # the scenario boots it, not the world
             return not any(node.is_alive for node in self.world.nodes)
 
         yield "all have ended" if self.world.run(UNTIL_NS_MAX, all_ended) else "some go on"

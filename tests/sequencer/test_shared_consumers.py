@@ -15,7 +15,7 @@ from cluster.client import ClientSettings, ClusterClient
 from deploy.launcher import LocalCluster
 from ordo import AsyncConsumer, AsyncSharedConsumer, Consumer, Delivery, SharedConsumer
 from ordo.cli import main
-from runtime.errors import ClusterError, ConfigurationError, NotPermittedError
+from runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotPermittedError
 from runtime.tokens import hash_token, new_token
 from sequencer.consumer_orders import ConsumerOrders
 
@@ -279,9 +279,10 @@ def test_an_asyncio_consumer_stays_a_member_while_a_handler_takes_long(jobs: Job
 
 
 def test_who_may_not_is_told_so(tmp_path: Path) -> None:
-    trader, reader = new_token(), new_token()
+    trader, reader, blind = new_token(), new_token(), new_token()
     tokens: list[Any] = [
-        {"principal": "trader", "hash": hash_token(trader), "roles": ["ingress", "queries"]},
+        {"principal": "trader", "hash": hash_token(trader), "roles": ["ingress", "queries", "log"]},
+        {"principal": "blind", "hash": hash_token(blind), "roles": ["consumers"]},
         {"principal": "reader", "hash": hash_token(reader), "roles": ["consumers", "log"]},
     ]
     service = "sequencer.ordering:Ordering"
@@ -293,6 +294,12 @@ def test_who_may_not_is_told_so(tmp_path: Path) -> None:
             with (
                 kind(endpoints, kind.__name__, settings=settings) as refused,
                 pytest.raises(NotPermittedError, match="do not include 'consumers'"),
+            ):
+                next(iter(refused))
+            settings = ClientSettings(credentials=blind.encode())
+            with (
+                kind(endpoints, kind.__name__, settings=settings) as refused,
+                pytest.raises(ArchiveError, match="credentials with the role log"),
             ):
                 next(iter(refused))
         with ClusterClient(cluster.ingress_endpoints, settings=ClientSettings(credentials=trader.encode())) as client:

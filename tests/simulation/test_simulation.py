@@ -18,7 +18,7 @@ from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK = 5
-CHUNKS = 40
+CHUNKS = 20
 """200 seeds; small chunks, so that they spread evenly over the processes of pytest."""
 KINDS = {
     *("kill", "close", "transfer asked for", "stop with a transfer", "pause", "pause beyond every timeout"),
