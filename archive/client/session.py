@@ -300,7 +300,14 @@ class ArchiveSession:
             return
         self.control_session_id = response.control_session_id
         self.state = ClientState.CONNECTED
-        if response.version >= ARCHIVE_ID_VERSION:
+        try:
+            self._answer_connected(response.version)
+        except ArchiveError as error:  # the archive went in the same moment
+            self._fail(error)
+
+    def _answer_connected(self, version: int) -> None:
+        """Says something in the new session: the archive tells of it until it is heard. Raises ArchiveError."""
+        if version >= ARCHIVE_ID_VERSION:
             self._connect_id = self.request(codecs.ARCHIVE_ID_REQUEST).correlation_id
             self.state = ClientState.AWAITING_ARCHIVE_ID
         else:

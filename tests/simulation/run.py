@@ -193,8 +193,16 @@ def finish_consumers(world: World) -> None:
 
 
 def finish_readers(world: World) -> None:
-    """Every reader of a feed has everything that was published."""
-    if world.readers and not world.run(RECOVERY_NS_MAX, lambda: not find_unread(world.readers)):
+    """Every reader of a feed has everything that was published, or what is kept of it where members are gone for good:
+    a reader waits for a member that may have more, until it is told that there is none."""
+
+    def have_all() -> bool:
+        return not find_unread(world.readers)
+
+    if world.readers and not world.run(RECOVERY_NS_MAX // 2, have_all):
+        for reader in world.readers:
+            reader.forget_the_dead()
+    if world.readers and not world.run(RECOVERY_NS_MAX, have_all):
         why = find_unread(world.readers)
         raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
 
