@@ -346,7 +346,10 @@ class ArchiveSession:
         if self.state is ClientState.AWAITING_ARCHIVE_ID and response.correlation_id == self._connect_id:
             self.archive_id = response.relevant_id
             self.state = ClientState.CONNECTED
-            self.keep_alive()
+            try:
+                self.keep_alive()
+            except ArchiveError as error:  # the archive went in the same moment
+                self._fail(error)
 
     def _on_item(self, value: Any) -> None:
         reply = self._replies.get(value.correlation_id)

@@ -86,6 +86,7 @@ FOUND_AS_DRAWN: dict[int, str] = {
     1221: "a member that was removed, and added again behind the end of another's log, led, and the other looked on",
     1437: "the same, with two that looked on",
     315: "a reader ended, in place of going on elsewhere, when its archive went while the session was confirmed",
+    1241: "the same a moment later, of a consumer",
     288: "a leader stood still at an error of its own for ever, since the member that could confirm it was dead",
 }
 """The same, with everything that is drawn today."""

@@ -87,7 +87,7 @@ class LogCopy:
         if node.node is None or node.log_recording_id < 0:
             return
         end = node.append_position
-        if self._life != node.boots:
+        if self._life != node.boots or self._was_purged():
             self._life = node.boots
             self.cut(0)
             self.start_position = self._find_start()
@@ -105,6 +105,11 @@ class LogCopy:
         except OrdoError as error:
             self._reader = None
             node.world.fail(f"{node.name}: its log cannot be read: {error}")
+
+    def _was_purged(self) -> bool:
+        """Whether what is to be read next is deleted: it was damaged when its turn came, and not mended before."""
+        end = self.positions[-1] if self.positions else self.start_position
+        return self._reader is None and end < self._find_start()
 
     def _find_start(self) -> int:
         node = self._node.node
