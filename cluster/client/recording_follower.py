@@ -36,7 +36,7 @@ class Refusals:
 
     def check(self) -> None:
         """Raises ArchiveError when every node refuses these credentials."""
-        if len(self._refused) == len(self._addresses):
+        if self._refused and self._refused == self._addresses:
             raise ArchiveError(
                 f"{self._last}; reading the log takes credentials with the role log (docs/SECURITY.md)",
                 code=ErrorCode.UNAUTHORISED_ACTION,
