@@ -271,7 +271,7 @@ class LocalCluster:
         self.stop_all()
         for member_id in self.member_ids:
             shutil.rmtree(self.aeron_dir(member_id), ignore_errors=True)
-        _given_ports.difference_update(self._ports)
+        release_ports(self._ports)
         if not self.keep:
             shutil.rmtree(self.root, ignore_errors=True)
 
@@ -369,21 +369,44 @@ class LocalCluster:
         self.config_path(member_id).write_text(tomlkit.dumps(content))
 
 
-_given_ports: set[int] = set()  # to clusters of this process, which may not have bound them yet
+_reserved: dict[int, socket.socket] = {}
 
 
 def find_ports(member_count: int) -> list[int]:
-    """A base port for each member, `PORTS_PER_MEMBER` free UDP ports from each. Raises ConfigurationError."""
+    """A base port for each member, `PORTS_PER_MEMBER` free UDP ports from each, which no other process is given until
+    this one ends or releases them. Raises ConfigurationError."""
     found: list[int] = []
     first = os.getpid() * 7 % len(PORTS)
     for index in range(len(PORTS)):
         port = PORTS[(first + index) % len(PORTS)]
-        if port not in _given_ports and _are_free(port):
+        if _reserve(port):
             found.append(port)
         if len(found) == member_count:
-            _given_ports.update(found)
             return found
+    release_ports(found)
     raise ConfigurationError(f"no free UDP ports for {member_count} members in {PORTS.start} to {PORTS.stop}")
+
+
+def release_ports(ports: Sequence[int]) -> None:
+    """Lets others have what `find_ports` gave."""
+    for port in ports:
+        if port in _reserved:
+            _reserved.pop(port).close()
+
+
+def _reserve(port: int) -> bool:
+    """Between finding ports free and binding them, others may look: a name that the system gives once keeps them."""
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        name.bind(f"\0ordo-ports-{port}")
+    except OSError:
+        name.close()
+        return False
+    if not _are_free(port):
+        name.close()
+        return False
+    _reserved[port] = name
+    return True
 
 
 def _demand_ports(ports: Sequence[int]) -> list[int]:

@@ -1,12 +1,14 @@
 """What LocalCluster does before and around its node processes."""
 
 import socket
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from deploy.launcher import PORTS, PORTS_PER_MEMBER, LocalCluster, find_ports
+from deploy.launcher import PORTS, PORTS_PER_MEMBER, LocalCluster, find_ports, release_ports
 from runtime.errors import ConfigurationError
 
 
@@ -42,12 +44,37 @@ def test_ports_of_members_are_free_and_apart() -> None:
 
 def test_a_port_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = find_ports(1)
+    release_ports([port])
+    monkeypatch.setattr("deploy.launcher.PORTS", range(port, port + 1, 8))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", port + 2))
-        monkeypatch.setattr("deploy.launcher.PORTS", range(port, port + 1, 8))
-        monkeypatch.setattr("deploy.launcher._given_ports", set())
         with pytest.raises(ConfigurationError, match="no free UDP ports"):
             find_ports(1)
+    assert find_ports(1) == [port]
+    release_ports([port])
+
+
+FINDS_ONE = """
+from deploy import launcher
+from runtime.errors import ConfigurationError
+launcher.PORTS = range({port}, {port} + 1, 8)
+try:
+    print(launcher.find_ports(1))
+except ConfigurationError:
+    print("none")
+"""
+
+
+def test_processes_that_look_at_once_are_given_different_ports() -> None:
+    (port,) = find_ports(1)  # and nobody binds it yet
+
+    def another_finds() -> str:
+        command = [sys.executable, "-c", FINDS_ONE.format(port=port)]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+    assert another_finds() == "none"
+    release_ports([port])
+    assert another_finds() == f"[{port}]"
 
 
 def test_a_member_that_does_not_run_cannot_be_killed(tmp_path: Path) -> None:

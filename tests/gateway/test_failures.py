@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,9 +80,13 @@ def test_a_gateway_that_stops_answers_what_it_took(start_cluster: StartCluster, 
     gateway = start_gateway(cluster)
     identity = os.urandom(16)
     answered = 0
+    stopping, heard = threading.Event(), threading.Event()
 
     def batches() -> Iterator[pb.SubmitBatch]:
         for number in range(1, 1_000_000):
+            if stopping.is_set():
+                heard.wait(TIMEOUT_S)  # who still sends when the connection closes may not hear why
+                return
             yield pb.SubmitBatch(identity=identity, number=number, payloads=[ADD], confirmed=max(answered - 1, 0))
 
     with grpc.insecure_channel(gateway.address) as channel:
@@ -90,8 +95,10 @@ def test_a_gateway_that_stops_answers_what_it_took(start_cluster: StartCluster, 
             for batch in stream:
                 answered = batch.answers[-1].number
                 if answered > 50 and gateway.process.poll() is None and not gateway.events("gateway.stopping"):
+                    stopping.set()
                     gateway.process.terminate()
                     gateway.await_event("gateway.stopping")
+    heard.set()
     assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
     assert "the gateway stops" in ended.value.details()
     assert gateway.process.wait(20) == 0
