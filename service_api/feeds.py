@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from runtime.errors import ServiceError
 
@@ -20,8 +21,9 @@ def is_topic(name: object) -> bool:
     return isinstance(name, str) and _TOPIC.fullmatch(name) is not None
 
 
-def check_publication(topic: str, length_bytes: int) -> None:
-    """Raises ServiceError for a topic or a length that is not allowed."""
+def check_publication(topic: str, length_bytes: int, topics: Collection[str] = ()) -> None:
+    """Raises ServiceError for a topic or a length that is not allowed, or for one topic more than the `topics` that
+    there are."""
     if not is_topic(topic):
         raise ServiceError(
             f"topic {topic!r}: must have 1 to {TOPIC_LENGTH_MAX} letters, digits, '.', '_' or '-', and begin with a "
@@ -29,3 +31,5 @@ def check_publication(topic: str, length_bytes: int) -> None:
         )
     if length_bytes > PAYLOAD_BYTES_MAX:
         raise ServiceError(f"topic {topic}: a message of {length_bytes} bytes; at most {PAYLOAD_BYTES_MAX} are allowed")
+    if topic not in topics and len(topics) >= TOPICS_MAX:
+        raise ServiceError(f"topic {topic}: there are {TOPICS_MAX} topics already, which is the limit")

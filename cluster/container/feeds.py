@@ -10,12 +10,12 @@ A snapshot holds where each topic stands, and counts only once the recordings ha
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cluster.wire import ordo_codecs
+from cluster.wire.recording_counters import recording_counters
 from cluster.wire.streams import (
     FEED_MTU_BYTES,
     FEED_STREAM_ID,
@@ -24,7 +24,7 @@ from cluster.wire.streams import (
     local_stream,
 )
 from runtime.errors import ClusterError, ServiceError
-from service_api.feeds import RECORD_BYTES_MAX, TOPICS_MAX, check_publication
+from service_api.feeds import RECORD_BYTES_MAX, check_publication
 from service_api.service import OfferResult
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 HOLD_FEEDS = 128
 """Something that was published waits for its stream."""
-RECORDING_POSITION_TYPE_ID = 100
-_RECORDING_KEY = struct.Struct("<qi")
 _WAITS = (OfferResult.BACK_PRESSURED, OfferResult.ADMIN_ACTION, OfferResult.NOT_CONNECTED)
 
 
@@ -97,11 +95,9 @@ class ContainerFeeds:
         """Takes a message for a topic. Returns its sequence number. Raises ServiceError, ServiceCallError."""
         self._host.check_allowed("publish")
         data = bytes(payload)
-        check_publication(topic, len(data))
-        found = self._topics.get(topic)
-        if found is None and len(self._topics) >= TOPICS_MAX:
-            raise ServiceError(f"topic {topic}: there are {TOPICS_MAX} topics already, which is the limit")
+        check_publication(topic, len(data), self._topics)
         self._count(len(data))
+        found = self._topics.get(topic)
         if found is None:
             found = self._topics[topic] = Topic(topic)
         position = self._host.log_position
@@ -199,20 +195,16 @@ class ContainerFeeds:
     @property
     def is_recorded(self) -> bool:
         """Whether the recordings have everything that was published, durably."""
-        opened = [topic for topic in self._topics.values() if topic.publication is not None]
-        if not opened:
+        wanted = {
+            topic.publication.session_id: topic.position
+            for topic in self._topics.values()
+            if topic.publication is not None
+        }
+        if not wanted:
             return True
         counters = self._client.counters
-        recorded = {
-            _RECORDING_KEY.unpack_from(one.key)[1]: counters.get_value(one.counter_id)
-            for one in counters
-            if one.type_id == RECORDING_POSITION_TYPE_ID
-        }
-        return all(
-            recorded.get(topic.publication.session_id, -1) >= topic.position
-            for topic in opened
-            if topic.publication is not None
-        )
+        recorded = {one.session_id: counters.get_value(one.counter_id) for one in recording_counters(counters)}
+        return all(recorded.get(session_id, -1) >= position for session_id, position in wanted.items())
 
     def close(self) -> None:
         """Ends the streams. Idempotent."""

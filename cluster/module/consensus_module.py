@@ -141,7 +141,7 @@ class ConsensusModule:
         self.room = RoomWatch(
             self, config.archive, seams.archive, core, sequencer, self.sessions, counters, self.upkeep
         )
-        self.service_watch = ServiceWatch(self, config, core, sequencer, counters.service_position, self.room)
+        self.service_watch = ServiceWatch(self, config, core, sequencer, counters.service_position)
         self.on_consensus = self._make_intake().on_consensus
         self._make_operators(authenticator)
 

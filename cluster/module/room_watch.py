@@ -160,7 +160,7 @@ class RoomWatch:
             self._close(reason, now_ns) if reason else self._open()
         if self.is_closed:
             is_drained = now_ns >= self._closed_ns + DRAIN_NS or self._free_bytes < self._low_bytes // 2
-            self._sequencer.holds_messages = self._sequencer.holds_messages or is_drained
+            self._sequencer.holds_for_room = self._sequencer.holds_for_room or is_drained
             self._bear_up(now_ns)
 
     def _find_reason(self, now_ns: int) -> str:
@@ -189,7 +189,7 @@ class RoomWatch:
 
     def _open(self) -> None:
         self.state &= ~Room.CLOSED
-        self._sequencer.holds_messages = False
+        self._sequencer.holds_for_room = False
         self._host.touch_sessions()
         self._host.announce("cluster.ingress", "messages are taken from clients again")
         self._tell_all(OPEN_NOTICE)
@@ -226,7 +226,7 @@ class RoomWatch:
     # -- the others ----------------------------------------------------------------------------------------------------
 
     def _follow(self, now_ns: int) -> None:
-        self._sequencer.holds_messages = False
+        self._sequencer.holds_for_room = False
         if not self.is_out:
             return
         if self._core.state is ElectionState.CLOSED and not self._core.is_serving:

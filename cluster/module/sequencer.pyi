@@ -27,7 +27,8 @@ class ConsensusSource:
 
 class Sequencer:
     takes_ingress: bool
-    holds_messages: bool
+    holds_for_room: bool
+    holds_for_service: bool
     is_steady: bool
     holds_service: bool
     ingress_limit: int

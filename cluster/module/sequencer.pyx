@@ -411,13 +411,14 @@ cdef class Sequencer:
         """
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
+        cdef bint holds_messages = self.holds_for_room or self.holds_for_service
         if template == SESSION_MESSAGE_HEADER_ID:
-            if not self.takes_ingress or self.holds_messages:
+            if not self.takes_ingress or holds_messages:
                 return 0
             put_sbe_header(self._header, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
             return self._sequence(image, data, fragment.length_bytes, cluster_time)
         if is_for_container(data, fragment.length_bytes):
-            if not self.takes_ingress or (self.holds_messages
+            if not self.takes_ingress or (holds_messages
                                           and ordo_template_id(data, fragment.length_bytes) == REQUEST_ID):
                 return 0
             ordo_put_i64(self._header, ordo_get_i64(data))

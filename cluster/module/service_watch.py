@@ -45,15 +45,10 @@ class Successors(Protocol):
 class Ingress(Protocol):
     """What is committed, and whether messages of clients are taken."""
 
-    holds_messages: bool
+    holds_for_service: bool
 
     @property
     def commit_position(self) -> int: ...
-
-
-class Room(Protocol):
-    @property
-    def is_closed(self) -> bool: ...
 
 
 class ServiceWatch:
@@ -66,7 +61,6 @@ class ServiceWatch:
         core: Successors,
         sequencer: Ingress,
         service_position: Counter,
-        room: Room,
     ) -> None:
         self._host = host
         self._timeout_ns = settings.service_timeout_ns
@@ -74,18 +68,16 @@ class ServiceWatch:
         self._core = core
         self._sequencer = sequencer
         self._service_position = service_position
-        self._room = room
         self._mark = (0, 0)
         """A position that was committed, and when it was seen."""
         self._moved = (-1, 0)
         """Where the service was last seen to move, and when."""
-        self._holds_messages = False
         self._touch_ns = 0
         self._told_ns: int | None = None
         self.lags = False
 
     def work(self, now_ns: int) -> None:
-        """Called with every slow tick, after the room was looked at."""
+        """Called with every slow tick."""
         committed, executed = int(self._sequencer.commit_position), self._service_position.value
         self._look_for_lag(committed, executed, now_ns)
         if executed != self._moved[0] or executed >= committed:
@@ -95,7 +87,7 @@ class ServiceWatch:
             self._hand_over(committed, executed, now_ns)
             self._hold(committed - executed, now_ns)
         else:
-            self._holds_messages = False
+            self._sequencer.holds_for_service = False
 
     def _look_for_lag(self, committed: int, executed: int, now_ns: int) -> None:
         position, seen_ns = self._mark
@@ -125,13 +117,12 @@ class ServiceWatch:
 
     def _hold(self, backlog_bytes: int, now_ns: int) -> None:
         """Keeps the sessions whose messages hold up their keep-alives."""
-        bound = self._backlog_bytes // 2 if self._holds_messages else self._backlog_bytes
-        if backlog_bytes > bound:
-            self._holds_messages = self._sequencer.holds_messages = True
+        was_held = self._sequencer.holds_for_service
+        is_held = backlog_bytes > (self._backlog_bytes // 2 if was_held else self._backlog_bytes)
+        self._sequencer.holds_for_service = is_held
+        if is_held:
             if now_ns >= self._touch_ns:
                 self._touch_ns = now_ns + TOUCH_INTERVAL_NS
                 self._host.touch_sessions()
-        elif self._holds_messages:
-            self._holds_messages = False
-            self._sequencer.holds_messages = self._sequencer.holds_messages and self._room.is_closed
+        elif was_held:
             self._host.touch_sessions()

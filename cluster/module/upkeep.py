@@ -358,13 +358,13 @@ class Upkeep:
         if not self.reports.is_complete(self._core.configuration.member_ids, now_ns):
             return
         agreed_position = self._agreement.agreed.log_position
-        needed = self.reports.needed_position(self._archive.descriptor(recording_id).start_position, now_ns)
+        needed = self.reports.needed_position(self._log.start_position, now_ns)
         self.retention.remove_snapshots(agreed_position, needed)
         bound = self.retention.find_log_bound(
             agreed_position, needed, self._sequencer.commit_position, host.cluster_time
         )
         if self.retention.purge_log(recording_id, bound):
-            self.feeds.purge(self._archive.descriptor(recording_id).start_position)
+            self.feeds.purge(self._log.start_position)
 
     def order_early_snapshot(self, room_bytes: int) -> None:
         """Leader, short of room: a snapshot lets old log go, where retention lets any go and it has room itself."""

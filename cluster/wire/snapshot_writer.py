@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from cluster.wire.recording_counters import recording_counters
 from cluster.wire.streams import SNAPSHOT_CHANNEL
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from transport.publication import ExclusivePublication
 
 NULL_VALUE = -1
-RECORDING_POSITION_TYPE_ID = 100
 
 
 class SnapshotWriter:
@@ -42,13 +42,9 @@ class SnapshotWriter:
         return True
 
     def _find_recording(self) -> bool:
-        for descriptor in self._counters:
-            if descriptor.type_id != RECORDING_POSITION_TYPE_ID:
-                continue
-            session_id = int.from_bytes(descriptor.key[8:12], "little", signed=True)
-            if session_id == self._publication.session_id:
-                self._counter_id = descriptor.counter_id
-                self.recording_id = int.from_bytes(descriptor.key[0:8], "little", signed=True)
+        for one in recording_counters(self._counters):
+            if one.session_id == self._publication.session_id:
+                self._counter_id, self.recording_id = one.counter_id, one.recording_id
                 return True
         return False
 

@@ -64,7 +64,7 @@ class Watched:
         )
         parts.on_log_lost = lambda reason, is_clean, now_ns: self.left.append(reason)
         parts.bear_standstill = lambda now_ns: None
-        self.sequencer = SimpleNamespace(room_flags=0, holds_messages=False)
+        self.sequencer = SimpleNamespace(room_flags=0, holds_for_room=False)
         self.notices: list[str] = []
         self.ordered: list[int] = []
         upkeep: Any = SimpleNamespace(order_early_snapshot=self.ordered.append)
@@ -113,13 +113,13 @@ def test_a_leader_below_the_low_mark_takes_nothing_until_it_is_above_the_high_on
 def test_what_is_on_its_way_is_taken_for_a_while_or_until_half_of_the_mark() -> None:
     watched = Watched()
     watched.work(LOW - 1)
-    assert not watched.sequencer.holds_messages
+    assert not watched.sequencer.holds_for_room
     watched.work(LOW - 1, DRAIN_NS)
-    assert watched.sequencer.holds_messages
+    assert watched.sequencer.holds_for_room
     watched.work(HIGH, DRAIN_NS + 1)
-    assert not watched.sequencer.holds_messages
+    assert not watched.sequencer.holds_for_room
     watched.work(LOW // 2 - 1, DRAIN_NS + 2)
-    assert watched.sequencer.holds_messages
+    assert watched.sequencer.holds_for_room
 
 
 def test_below_a_quarter_nothing_is_appended_until_the_low_mark() -> None:

@@ -23,12 +23,11 @@ class Member:
         self.touches = 0
         self.transfer: Any = SimpleNamespace(begin=lambda target, now_ns: self.begun.append(now_ns // S))
         self.core: Any = SimpleNamespace(successors=successors, lag=self._on_lag)
-        self.sequencer: Any = SimpleNamespace(commit_position=0, holds_messages=False)
-        self.room: Any = SimpleNamespace(is_closed=False)
+        self.sequencer: Any = SimpleNamespace(commit_position=0, holds_for_room=False, holds_for_service=False)
         self.position = local_counter(0)
         self.lags = False
         settings = ClusterSettings.model_validate({"service_timeout": "5s", "service_backlog": "1m"})
-        self.watch = ServiceWatch(self, settings, self.core, self.sequencer, self.position, self.room)
+        self.watch = ServiceWatch(self, settings, self.core, self.sequencer, self.position)
 
     def _on_lag(self, lags: bool) -> None:
         self.lags = lags
@@ -98,21 +97,22 @@ def test_a_service_with_nothing_to_do_does_not_stand_still() -> None:
 
 def test_ingress_waits_for_a_backlog() -> None:
     member = Member([1]).at(1, 2 * MIB, 0)
-    assert member.sequencer.holds_messages and member.touches == 1
+    assert member.sequencer.holds_for_service and member.touches == 1
     member.at(2, 2 * MIB, MIB + 1)
-    assert member.sequencer.holds_messages, "until half of it is executed"
+    assert member.sequencer.holds_for_service, "until half of it is executed"
     member.at(3, 2 * MIB, 2 * MIB - 1000)
-    assert not member.sequencer.holds_messages
+    assert not member.sequencer.holds_for_service
 
 
 def test_a_leader_without_room_goes_on_holding_messages() -> None:
     member = Member([1]).at(1, 2 * MIB, 0)
-    member.room.is_closed = True
-    assert member.at(2, 2 * MIB, 2 * MIB).sequencer.holds_messages
+    member.sequencer.holds_for_room = True
+    assert member.at(2, 2 * MIB, 2 * MIB).sequencer.holds_for_room
+    assert not member.sequencer.holds_for_service
 
 
 def test_a_follower_holds_nothing() -> None:
     member = Member([1])
     member.is_leader = False
     member.at(1, 2 * MIB, 0).at(30, 4 * MIB, 0)
-    assert member.lags and not member.sequencer.holds_messages and member.begun == []
+    assert member.lags and not member.sequencer.holds_for_service and member.begun == []

@@ -1,0 +1,30 @@
+"""The archive's counters of what it records: how those that publish to it find out how far it has come."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from cluster.wire.counter_types import CounterType
+
+if TYPE_CHECKING:
+    from runtime.counters import CountersReader
+
+_KEY = struct.Struct("<qi")
+
+
+class RecordingCounter(NamedTuple):
+    """Its value is the durable position of the recording, in bytes."""
+
+    recording_id: int
+    session_id: int
+    counter_id: int
+
+
+def recording_counters(counters: CountersReader) -> Iterator[RecordingCounter]:
+    """Returns those of all recordings that are written now."""
+    for one in counters:
+        if one.type_id == CounterType.RECORDING_POSITION:
+            recording_id, session_id = _KEY.unpack_from(one.key)
+            yield RecordingCounter(recording_id, session_id, one.counter_id)
