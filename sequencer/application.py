@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from archive.client.settings import ArchiveClientSettings
+from archive.control.codes import ErrorCode
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.settings import ClientSettings
 from runtime.errors import (
@@ -145,7 +146,7 @@ class Application:
             raise ArchiveError(
                 f"group {self._settings.group}: position={self.position} of the log was deleted everywhere; the oldest "
                 f"that is left is position={self._follower.oldest_position}: copy the folder of another instance",
-                code=16,
+                code=ErrorCode.INVALID_POSITION,
             )
         if self.outputs_waiting < OUTPUTS_WAITING_MAX or not self._may_send:
             count += self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic
 
+from cluster.client.settings import to_ns
 from runtime.closing import Closing
 from runtime.errors import ClusterTimeoutError, OrdoError
 from runtime.random import RandomSource
@@ -38,7 +39,6 @@ class MemberFace(Closing, Generic[Item]):
         self._transport = transport
         self.timeout_s = timeout_s
         """How long `commit` and `flush` wait."""
-        self._timeout_ns = round(timeout_s * 1e9)
         self._worked_ns = 0
         self._is_closed = False
 
@@ -115,7 +115,7 @@ class MemberFace(Closing, Generic[Item]):
 
     def _drive_until(self, is_true: Callable[[], bool], what: str) -> None:
         """Raises ClusterTimeoutError with `what` was waited for, and whatever `is_true` raises."""
-        deadline_ns = self._transport.clock.now() + self._timeout_ns
+        deadline_ns = self._transport.clock.now() + to_ns(self.timeout_s)
         while not is_true():
             if self._transport.clock.now() > deadline_ns:
                 raise ClusterTimeoutError(f"{what} in time: {self.trouble or 'no answer'}")

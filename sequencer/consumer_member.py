@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Generic, Literal, TypeVar
 
 from archive.client.settings import ArchiveClientSettings
+from archive.control.codes import ErrorCode
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.settings import ClientSettings
 from cluster.wire.consumer_codec import (
@@ -98,12 +99,17 @@ class ConsumerSettings:
     def filter_hash(self) -> int:
         """The same for all members that read the same entries."""
         text = f"{sorted(kind.value for kind in self.kinds)} {sorted(self.session_ids)}"
-        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+        return hash_i64(text.encode())
 
     @property
     def start_position(self) -> int:
         """Where a new consumer begins; -1: at the log's end, or where it is found that the log, or a time, begins."""
         return self.start if isinstance(self.start, int) else NULL_VALUE
+
+
+def hash_i64(text: bytes) -> int:
+    """A number for the cluster to compare; the same in every process."""
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
 def check_name(name: str) -> None:
@@ -319,7 +325,7 @@ class ConsumerMember(Generic[Item]):
             raise ArchiveError(
                 f"consumer {self.settings.name}: position={follower.position} of the log was deleted everywhere; the "
                 f"oldest that is left is position={follower.oldest_position}: ordo consumers seek",
-                code=16,
+                code=ErrorCode.INVALID_POSITION,
             )
         if self._has_room:
             count += follower.poll(self._choose, FRAGMENTS_PER_CYCLE)

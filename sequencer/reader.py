@@ -12,20 +12,18 @@ from typing import Literal
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
-from runtime.closing import Closing
+from cluster.client.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
 from runtime.errors import ArchiveError, ConfigurationError
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.follower import LogFollower
 from transport.client_transport import ClientTransport
 
-PARK_NS = 1_000_000
-FRAGMENTS_PER_POLL = 256
 POSITION_GONE = int(ErrorCode.INVALID_POSITION)
 NOT_ALLOWED = int(ErrorCode.UNAUTHORISED_ACTION)
 """Codes of the ArchiveErrors that end a reader."""
 
 
-class LogReader(Closing):
+class LogReader(RecordingReader[LogEntry]):
     """Reads the log in order, each entry once, and nothing that is not committed. Belongs to one thread.
 
     `addresses`: the archive endpoints of the members, the preferred one first; when a node dies, stands still behind
@@ -35,6 +33,8 @@ class LogReader(Closing):
 
     A reader that is slow holds up nobody but itself.
     """
+
+    _follower: LogFollower
 
     def __init__(
         self,
@@ -61,12 +61,11 @@ class LogReader(Closing):
             )
             for address in addresses
         ]
-        self._transport = (
+        transport = (
             ClientTransport.connect(aeron_dir, "log-reader") if aeron_dir else ClientTransport.embedded("log-reader")
         )
-        self._follower = LogFollower(
-            self._transport.client, settings, None if from_position == "live" else from_position, silence_s
-        )
+        position = None if from_position == "live" else from_position
+        super().__init__(transport, LogFollower(transport.client, settings, position, silence_s))
         self._kinds = None if kinds is None else frozenset(kinds)
         self._session_ids = None if session_ids is None else frozenset(session_ids)
 
@@ -74,16 +73,6 @@ class LogReader(Closing):
     def position(self) -> int | None:
         """The position before which everything was handed out or passed over, in bytes. None until "live" is known."""
         return self._follower.position
-
-    @property
-    def source(self) -> str | None:
-        """The channel of the node that is read from, None while one is looked for."""
-        return self._follower.source_address
-
-    @property
-    def problem(self) -> str:
-        """Why the reader left the last node."""
-        return self._follower.problem
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(entry)` for what has come, at most `limit` fragments; returns how many. Does not wait.
@@ -98,8 +87,7 @@ class LogReader(Closing):
             if self._session_ids is None or entry.session_id in self._session_ids:
                 handler(entry)
 
-        now_ns = self._transport.drive()
-        self._follower.work(now_ns)
+        self.keep_alive()
         self._follower.check_allowed()
         if self._follower.oldest_position is not None:
             raise ArchiveError(
@@ -111,28 +99,11 @@ class LogReader(Closing):
 
     def entries(self, *, until_position: int | None = None, timeout_s: float | None = None) -> Iterator[LogEntry]:
         """Entries as they come, for ever, up to a position, or until none has come for `timeout_s`."""
-        found: list[LogEntry] = []
-        silent_since_ns = self._transport.clock.now()
-        while True:
-            if self.poll(found.append):
-                silent_since_ns = self._transport.clock.now()
-            yield from found
-            if not found:
-                if until_position is not None and self.position is not None and self.position >= until_position:
-                    return
-                if timeout_s is not None and self._transport.clock.now() - silent_since_ns > timeout_s * 1e9:
-                    return
-                self._transport.park(PARK_NS)
-            found.clear()
+
+        def has_all() -> bool:
+            return until_position is not None and self.position is not None and self.position >= until_position
+
+        return self._items(timeout_s, has_all)
 
     def __iter__(self) -> Iterator[LogEntry]:
         return self.entries()
-
-    def keep_alive(self) -> None:
-        """Tells the node that this reader is still there, while `poll` is not called. Hands out nothing."""
-        self._follower.work(self._transport.drive())
-
-    def close(self) -> None:
-        """Ends the connection to the cluster. Idempotent."""
-        self._follower.close()
-        self._transport.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import NamedTuple
 
 from cluster.wire.consumer_codec import (
@@ -25,7 +24,7 @@ from cluster.wire.consumer_codec import (
     Work,
 )
 from runtime.errors import ConfigurationError
-from sequencer.consumer_member import ConsumerMember, ConsumerSettings
+from sequencer.consumer_member import ConsumerMember, ConsumerSettings, hash_i64
 from sequencer.entries import LogEntry
 from transport.client_transport import ClientTransport
 
@@ -65,9 +64,7 @@ class SharedSettings(ConsumerSettings):
             raise ConfigurationError(f"tries_max={self.tries_max}: allowed is 1 to 1000")
 
     def hash_key(self, entry: LogEntry) -> int:
-        if self.key is None:
-            return 0
-        return int.from_bytes(blake2b(self.key(entry), digest_size=8).digest(), "little", signed=True)
+        return 0 if self.key is None else hash_i64(self.key(entry))
 
 
 class Delivery(NamedTuple):

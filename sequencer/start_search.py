@@ -101,6 +101,7 @@ class StartSearch:
             self._follower = LogFollower(self._client, self._nodes, self._reached, self._silence_s)
         follower = self._follower
         count = follower.work(now_ns)
+        follower.check_allowed()
         self.problem = follower.problem
         if follower.oldest_position is not None:  # deleted meanwhile: what there is is asked for anew
             self.close()

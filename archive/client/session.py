@@ -299,19 +299,19 @@ class ArchiveSession:
             )
             return
         self.control_session_id = response.control_session_id
+        self._become_connected(asks_archive_id=response.version >= ARCHIVE_ID_VERSION)
+
+    def _become_connected(self, *, asks_archive_id: bool) -> None:
+        """Says something in the new session: the archive tells of it until it is heard. What cannot be said ends it."""
         self.state = ClientState.CONNECTED
         try:
-            self._answer_connected(response.version)
+            if asks_archive_id:
+                self._connect_id = self.request(codecs.ARCHIVE_ID_REQUEST).correlation_id
+                self.state = ClientState.AWAITING_ARCHIVE_ID
+            else:
+                self.keep_alive()
         except ArchiveError as error:  # the archive went in the same moment
             self._fail(error)
-
-    def _answer_connected(self, version: int) -> None:
-        """Says something in the new session: the archive tells of it until it is heard. Raises ArchiveError."""
-        if version >= ARCHIVE_ID_VERSION:
-            self._connect_id = self.request(codecs.ARCHIVE_ID_REQUEST).correlation_id
-            self.state = ClientState.AWAITING_ARCHIVE_ID
-        else:
-            self.keep_alive()
 
     def _on_challenge(self, challenge: Any) -> None:
         """The session is waited for under the answer's correlation id; a challenge that is repeated has the old one."""
@@ -345,11 +345,7 @@ class ArchiveSession:
         reply.is_done = True
         if self.state is ClientState.AWAITING_ARCHIVE_ID and response.correlation_id == self._connect_id:
             self.archive_id = response.relevant_id
-            self.state = ClientState.CONNECTED
-            try:
-                self.keep_alive()
-            except ArchiveError as error:  # the archive went in the same moment
-                self._fail(error)
+            self._become_connected(asks_archive_id=False)
 
     def _on_item(self, value: Any) -> None:
         reply = self._replies.get(value.correlation_id)

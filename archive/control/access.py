@@ -47,7 +47,7 @@ RIGHTS = (
     | {message.template_id: Right.LOG for message in READING}
     | {message.template_id: Right.RECORD for message in RECORDING}
 )
-"""What a request takes: who the archive is, every client asks; any request that is not here takes DELETE."""
+"""What a request takes: who the archive is, every client asks. `_right_for` says it of the others, too."""
 NO_CHANNEL_KEYS = ("control", "control-mode", "tags", "response-correlation-id", "response-endpoint")
 """Would have the archive's driver listen, or use what belongs to somebody else."""
 CHANNEL_KEYS = frozenset(
@@ -55,11 +55,16 @@ CHANNEL_KEYS = frozenset(
 )
 
 
+def _right_for(message: Message) -> Right:
+    """What a request takes: DELETE, where it is not known to do less."""
+    return RIGHTS.get(message.template_id, Right.DELETE)
+
+
 def check_right(authenticator: Authenticator | None, message: Message, principal: bytes) -> None:
     """The one place that decides who may do what with an archive. Raises ArchiveError with UNAUTHORISED_ACTION."""
     if authenticator is None:
         return
-    right = RIGHTS.get(message.template_id, Right.DELETE)
+    right = _right_for(message)
     if right not in authenticator.rights_of(principal):
         role = (right.name or "").lower()
         raise ArchiveError(
@@ -129,7 +134,7 @@ class ReadOnlyAccess:
         self.authenticator = authenticator
 
     def check_request(self, message: Message, principal: bytes) -> None:
-        if RIGHTS.get(message.template_id, Right.DELETE) not in Right.LOG:
+        if _right_for(message) not in Right.LOG:
             raise ArchiveError(
                 f"{message.name} is refused: this archive belongs to a node of a cluster and can be read only",
                 code=ErrorCode.UNAUTHORISED_ACTION,

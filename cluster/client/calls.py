@@ -262,7 +262,9 @@ class ClientCalls:
         ordered = [*ids[start:], *ids[:start], *(one for one in self.ingress_endpoints if one == self.leader_member_id)]
         endpoints = [self.ingress_endpoints[one] for one in ordered]
         if not all(endpoints):
-            raise ConfigurationError("archives: give the archive endpoints of the members; over IPC none is known")
+            raise ConfigurationError(
+                "archives: give the archive endpoints of the members; IPC and multicast do not tell them"
+            )
         return [archive_endpoint(one) for one in endpoints]
 
     @property

@@ -15,20 +15,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from archive.client.settings import ArchiveClientSettings
+from archive.control.codes import ErrorCode
 from cluster.client.log_source import LogSource
 from cluster.client.recording_follower import RecordingFollower
+from cluster.client.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
 from cluster.wire import ordo_codecs
 from cluster.wire.codecs import HEADER_LENGTH_BYTES
-from runtime.closing import Closing
 from runtime.errors import ArchiveError, ClusterError, ConfigurationError, DecodeError
 from service_api.feeds import TOPIC_LENGTH_MAX, is_topic
 from transport.client import TransportClient
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
 
-PARK_NS = 1_000_000
-FRAGMENTS_PER_POLL = 256
-INVALID_POSITION = 16
+INVALID_POSITION = int(ErrorCode.INVALID_POSITION)
+"""Code of the ArchiveErrors for what was deleted."""
 _MESSAGE = struct.Struct("<HHHHqqqqi")
 FeedStart = int | Literal["live", "oldest"]
 
@@ -149,7 +149,7 @@ class FeedFollower(RecordingFollower):
         raise ArchiveError(f"{what}: that was deleted at all nodes that could be reached", code=INVALID_POSITION)
 
 
-class FeedReader(Closing):
+class FeedReader(RecordingReader[FeedMessage]):
     """Reads one topic in order, each message once, from the node that can give it. Belongs to one thread.
 
     `addresses`: the archive endpoints of the members, the preferred one first. `from_position`: "live" for what is
@@ -159,6 +159,8 @@ class FeedReader(Closing):
 
     A reader that is slow holds up nobody but itself: it reads from the disk of its node.
     """
+
+    _follower: FeedFollower
 
     def __init__(
         self,
@@ -186,12 +188,13 @@ class FeedReader(Closing):
             )
             for address in addresses
         ]
-        self._transport = (
+        transport = (
             ClientTransport.connect(aeron_dir, "feed-reader")
             if aeron_dir
             else ClientTransport.embedded("feed-reader", encryption=Encryption.chosen(key_file, trusted_file))
         )
-        self._follower = FeedFollower(self._transport.client, settings, topic, from_position, from_sequence, silence_s)
+        follower = FeedFollower(transport.client, settings, topic, from_position, from_sequence, silence_s)
+        super().__init__(transport, follower)
 
     @property
     def topic(self) -> str:
@@ -208,16 +211,6 @@ class FeedReader(Closing):
         return self._follower.source_address is not None
 
     @property
-    def source(self) -> str | None:
-        """The channel of the node that is read from, None while one is looked for."""
-        return self._follower.source_address
-
-    @property
-    def problem(self) -> str:
-        """Why the reader left the last node."""
-        return self._follower.problem
-
-    @property
     def descriptor(self) -> int | None:
         """Readable when `poll` would find something; None with the driver of another process."""
         return self._transport.descriptor
@@ -228,34 +221,15 @@ class FeedReader(Closing):
         What the handler raises is raised here; the message counts as handed out. Raises ArchiveError when no node has
         what is wanted any more, ClusterError when a message is missing.
         """
-        self._follower.work(self._transport.drive())
+        self.keep_alive()
         return self._follower.poll_messages(handler, limit)
 
     def messages(self, *, timeout_s: float | None = None) -> Iterator[FeedMessage]:
         """Messages as they come, for ever, or until none has come for `timeout_s`."""
-        found: list[FeedMessage] = []
-        silent_since_ns = self._transport.clock.now()
-        while True:
-            if self.poll(found.append):
-                silent_since_ns = self._transport.clock.now()
-            yield from found
-            if not found:
-                if timeout_s is not None and self._transport.clock.now() - silent_since_ns > timeout_s * 1e9:
-                    return
-                self._transport.park(PARK_NS)
-            found.clear()
-
-    def keep_alive(self) -> None:
-        """Tells the node that this reader is still there, while `poll` is not called. Hands out nothing."""
-        self._follower.work(self._transport.drive())
+        return self._items(timeout_s)
 
     def __iter__(self) -> Iterator[FeedMessage]:
         return self.messages()
-
-    def close(self) -> None:
-        """Ends the subscription. Idempotent."""
-        self._follower.close()
-        self._transport.close()
 
 
 def _check(addresses: Sequence[str], topic: str, from_position: object, from_sequence: int | None) -> None:

@@ -148,11 +148,11 @@ class LogSource:
         if not items:
             what = "log" if self._topic is None else f"topic {self._topic}"
             self.has_nothing = True
-            self._end(f"has no {what} yet")
+            self.end(f"has no {what} yet")
             return
         newest = calls.descriptor_of(items[-1])
         if self._recording_id not in (-1, newest.recording_id):
-            self._end(f"has no recording {self._recording_id} any more")
+            self.end(f"has no recording {self._recording_id} any more")
             return
         self.descriptor = newest
         if self._stream_id is None:
@@ -178,7 +178,7 @@ class LogSource:
         assert self.state is SourceState.READY
         if position < self.start_position:
             self.is_too_old = True
-            self._end(f"has the log from position={self.start_position} on only")
+            self.end(f"has the log from position={self.start_position} on only")
             return
         self.position = position
         self._length = length_bytes
@@ -189,7 +189,7 @@ class LogSource:
             udp(endpoint=response._replace(port=0)),
             self._stream_id,
             self._on_subscription,
-            lambda error: self._end(str(error)),
+            lambda error: self.end(str(error)),
             lambda _: None,
         )
 
@@ -226,7 +226,7 @@ class LogSource:
                 self.state = SourceState.SUBSCRIBING
             else:
                 self.is_between_frames = False
-                self._end(str(error))
+                self.end(str(error))
         elif error is not None:
             self._end_with(error)
         else:
@@ -240,9 +240,9 @@ class LogSource:
         self._image = self._subscription.image_by_session_id(session_id)
         if self._image is None:
             if now_ns >= self._image_deadline_ns:
-                self._end("its replay did not arrive")
+                self.end("its replay did not arrive")
         elif self._image.join_position != self.position:
-            self._end(f"its replay began at position={self._image.join_position}, asked for was {self.position}")
+            self.end(f"its replay began at position={self._image.join_position}, asked for was {self.position}")
 
     @property
     def image(self) -> Image | None:
@@ -264,7 +264,7 @@ class LogSource:
         has_ended = image.is_closed or image.is_end_of_stream
         count = image.poll_messages(on_record, limit)
         if count == 0 and has_ended:
-            self._end("its replay ended")
+            self.end("its replay ended")
         return count
 
     def poll_block(self, handler: Callable[[int, memoryview], object], limit_bytes: int) -> int:
@@ -280,18 +280,15 @@ class LogSource:
         count = image.block_poll(lambda frames, _session_id, _term_id: handler(begin, frames), limit_bytes)
         self.position += count
         if count == 0 and has_ended:
-            self._end("its replay ended")
+            self.end("its replay ended")
         return count
-
-    def end(self, reason: str) -> None:
-        """Gives the node up, for a reason of who reads or records it."""
-        self._end(reason)
 
     def _end_with(self, error: OrdoError) -> None:
         self.is_refused = isinstance(error, ArchiveError) and error.code in REFUSALS
-        self._end(str(error))
+        self.end(str(error))
 
-    def _end(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
+        """Gives the node up, for a reason of its own or of who reads or records it."""
         if not self.is_ended:
             self.reason = reason
             self.close()

@@ -1,0 +1,61 @@
+"""What programs hold of a follower, whatever it follows: the committed log, or a topic of the feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from cluster.client.recording_follower import RecordingFollower
+from runtime.closing import Closing
+from transport.client_transport import ClientTransport
+
+PARK_NS = 1_000_000
+FRAGMENTS_PER_POLL = 256
+Item = TypeVar("Item")
+
+
+class RecordingReader(Closing, Generic[Item]):
+    """A follower and the transport that it runs on. Belongs to one thread."""
+
+    def __init__(self, transport: ClientTransport, follower: RecordingFollower) -> None:
+        self._transport = transport
+        self._follower = follower
+
+    @property
+    def source(self) -> str | None:
+        """The channel of the node that is read from, None while one is looked for."""
+        return self._follower.source_address
+
+    @property
+    def problem(self) -> str:
+        """Why the reader left the last node."""
+        return self._follower.problem
+
+    def poll(self, handler: Callable[[Item], object], limit: int = FRAGMENTS_PER_POLL) -> int:
+        """Calls `handler` for what has come, at most `limit` fragments; returns how many. Does not wait."""
+        raise NotImplementedError
+
+    def _items(self, timeout_s: float | None, has_all: Callable[[], bool] = lambda: False) -> Iterator[Item]:
+        """What comes, until nothing is left to hand out and `has_all`, or nothing has come for `timeout_s`."""
+        found: list[Item] = []
+        silent_since_ns = self._transport.clock.now()
+        while True:
+            if self.poll(found.append):
+                silent_since_ns = self._transport.clock.now()
+            yield from found
+            if not found:
+                if has_all():
+                    return
+                if timeout_s is not None and self._transport.clock.now() - silent_since_ns > timeout_s * 1e9:
+                    return
+                self._transport.park(PARK_NS)
+            found.clear()
+
+    def keep_alive(self) -> None:
+        """Tells the node that this reader is still there, while `poll` is not called. Hands out nothing."""
+        self._follower.work(self._transport.drive())
+
+    def close(self) -> None:
+        """Ends the connection to the node. Idempotent."""
+        self._follower.close()
+        self._transport.close()
