@@ -77,9 +77,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
     def _give(
         self, credentials: bytes | None, give: Callable[[Any, float], T], timeout_s: float, any_member: bool
     ) -> T:
-        if credentials is None:
-            credentials = self._settings.client.read_credentials()
-        with remote_cluster(self._settings, credentials) as cluster:
+        with remote_cluster(self._settings, self._settings.credentials_for(credentials)) as cluster:
             find_s = min(FIND_TIMEOUT_S, timeout_s)
             member = cluster.any_member(find_s) if any_member else cluster.find_leader(find_s)
             return give(member, timeout_s)

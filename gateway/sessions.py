@@ -76,7 +76,7 @@ class GatewaySessions:
         Raises SessionRejectedError where the cluster does not let them in, ClusterTimeoutError without a leader,
         SessionsFullError.
         """
-        key = self._settings.client.read_credentials() if credentials is None else credentials
+        key = self._settings.credentials_for(credentials)
         session = self._sessions.get(key)
         if session is None:
             session = self._open(key)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cluster.client.endpoints import archive_endpoint
 from cluster.client.settings import ClientSettings
 from runtime.errors import ConfigurationError
 
@@ -57,11 +58,9 @@ class GatewaySettings:
     def __post_init__(self) -> None:
         if not self.endpoints:
             raise ConfigurationError("endpoints: name the members of the cluster as host:port")
-        found = LISTEN.fullmatch(self.listen)
-        if found is None or int(found[1]) > 65_535:
+        if not _is_address(self.listen):
             raise ConfigurationError(f"--listen {self.listen}: must be host:port, with a port of 0 to 65535")
-        console = LISTEN.fullmatch(self.console)
-        if self.console and (console is None or int(console[1]) > 65_535):
+        if self.console and not _is_address(self.console):
             raise ConfigurationError(f"--console {self.console}: must be host:port or a port, of 0 to 65535")
         if not self.console and (self.console_names or self.decoder):
             raise ConfigurationError("--console-name and --decoder are for the console: give --console, too")
@@ -75,6 +74,19 @@ class GatewaySettings:
         for name in ("session_idle_s", "timeout_s", "grace_s"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigurationError(f"{name}={getattr(self, name)}: must be a number of seconds above 0")
+
+    def archive_endpoints(self) -> list[str]:
+        """Where the members serve the log. Raises ConfigurationError."""
+        return list(self.archives) or [archive_endpoint(one) for one in self.endpoints]
+
+    def credentials_for(self, shown: bytes | None) -> bytes:
+        """Those of a caller: what it shows, or the gateway's own."""
+        return self.client.read_credentials() if shown is None else shown
+
+
+def _is_address(text: str) -> bool:
+    found = LISTEN.fullmatch(text)
+    return found is not None and int(found[1]) <= 65_535
 
 
 def read_file(path: str) -> bytes:

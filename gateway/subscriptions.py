@@ -7,7 +7,6 @@ from typing import Any
 
 import grpc
 
-from cluster.client.endpoints import archive_endpoint
 from gateway.calls import Deadline, credentials_of, refuse, refuse_with, session_of
 from gateway.sessions import GatewaySessions
 from gateway.settings import GatewaySettings
@@ -34,7 +33,7 @@ class Subscriptions:
         self._settings = settings
         self._sessions = sessions
         self._stopping = stopping
-        self._addresses = list(settings.archives) or [archive_endpoint(one) for one in settings.endpoints]
+        self._addresses = settings.archive_endpoints()
         self._count = 0
 
     async def serve(self, request: Any, context: Any) -> None:
@@ -44,9 +43,7 @@ class Subscriptions:
             await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
         deadline = Deadline(context, self._settings.timeout_s)
         await session_of(context, self._sessions, self._settings, deadline)
-        credentials = credentials_of(context)
-        if credentials is None:
-            credentials = self._settings.client.read_credentials()
+        credentials = self._settings.credentials_for(credentials_of(context))
         if self._count >= self._settings.subscriptions_max:
             text = f"{self._count} subscriptions are open, as many as there may be: see --subscriptions-max"
             await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)

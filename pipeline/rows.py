@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,26 +37,24 @@ def keep_rows(frame: DataFrame, folder: str, name: str, on_row: Callable[[Row], 
     kept = KeptRows()
     target = Path(folder) / f"{name}.jsonl"
     target.unlink(missing_ok=True)
-    rows = (row.asDict() for row in frame.toLocalIterator())
-    for row in rows:
-        kept.count += 1
-        on_row(row)
-        if kept.count <= KEPT_MAX:
-            kept.first.append(row)
-            continue
-        kept.file_name = target.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        new = target.with_name(target.name + ".new")
-        with new.open("w") as file:
-            for early in (*kept.first, row):
-                _write(file.write, early)
-            for late in rows:
-                kept.count += 1
-                on_row(late)
-                _write(file.write, late)
-        os.replace(new, target)
+
+    def counted() -> Iterator[Row]:
+        for row in frame.toLocalIterator():
+            kept.count += 1
+            found = row.asDict()
+            on_row(found)
+            yield found
+
+    rows = counted()
+    kept.first = list(islice(rows, KEPT_MAX))
+    late = next(rows, None)
+    if late is None:
+        return kept
+    kept.file_name = target.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = target.with_name(target.name + ".new")
+    with new.open("w") as file:
+        for row in chain(kept.first, (late,), rows):
+            file.write(json.dumps(row, default=str) + "\n")
+    os.replace(new, target)
     return kept
-
-
-def _write(write: Callable[[str], Any], row: Row) -> None:
-    write(json.dumps(row, default=str) + "\n")

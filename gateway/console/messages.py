@@ -158,7 +158,7 @@ def readable(payload: bytes) -> dict[str, str]:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
-    if payload and all(one.isprintable() or one in "\n\t" for one in text) and text:
+    if text and all(one.isprintable() or one in "\n\t" for one in text):
         return {"text": text[:TEXT_LENGTH_MAX]}
     return {"hex": payload[:HEX_BYTES_MAX].hex(" ")}
 

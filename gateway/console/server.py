@@ -16,14 +16,12 @@ import asyncio
 import json
 import ssl
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from importlib.resources import files
 from typing import Any
 
 from aiohttp import web
 
-from cluster.client.endpoints import archive_endpoint
 from gateway.console.access import HEADERS, Login, Logins, why_foreign
 from gateway.console.messages import ENTRIES_MAX, MessageBrowser, Wanted, load_decoder
 from gateway.console.orders import Consumers, give_order
@@ -83,8 +81,7 @@ class Console:
         self._logins = Logins(bool(settings.certificate))
         self._watches: dict[bytes, Watch] = {}
         self._consumers: dict[bytes, Consumers] = {}
-        addresses = list(settings.archives) or [archive_endpoint(one) for one in settings.endpoints]
-        self._messages = MessageBrowser(addresses, load_decoder(settings.decoder))
+        self._messages = MessageBrowser(settings.archive_endpoints(), load_decoder(settings.decoder))
         self._guarded_until_s = 0.0
         self._one_login = asyncio.Lock()
         self._one_order = asyncio.Lock()
@@ -265,7 +262,9 @@ class Console:
 
     def _consumers_of(self, login: Login) -> Consumers:
         credentials = login.watch.credentials
-        return self._consumers.setdefault(credentials, Consumers(self._settings, credentials))
+        if credentials not in self._consumers:
+            self._consumers[credentials] = Consumers(self._settings, credentials)
+        return self._consumers[credentials]
 
     # What they order
 
@@ -347,11 +346,11 @@ def _wanted(request: web.Request) -> Wanted:
 
 def _boundaries(watch: Watch) -> Iterable[int]:
     """Positions at which entries begin, by what members told."""
-    found: deque[int] = deque()
+    found: list[int] = []
     for one in watch.details.values():
-        rows = [*([row[1] for row in one.get("terms", [])]), *([row[0] for row in one.get("snapshots", [])])]
+        terms, snapshots = (row[1] for row in one.get("terms", [])), (row[0] for row in one.get("snapshots", []))
         start = one.get("log_start", -1)
-        found.extend(row for row in (*rows, start) if isinstance(row, int) and row >= max(0, start))
+        found += [row for row in (*terms, *snapshots, start) if isinstance(row, int) and row >= max(0, start)]
     return found
 
 

@@ -95,14 +95,12 @@ class Story:
         if row.trouble:
             if before is None or not before.trouble:
                 self._add(time_ms, "bad", f"{name} ({row.ingress}) does not answer")
-            return
-        if before is None or before.trouble:
-            if before is not None:
-                self._add(time_ms, "good", f"{name} answers: it is {row.role}, {row.state}")
-            return
-        for is_new, level, text in _changes(before, row):
-            if is_new:
-                self._add(time_ms, level, f"{name} {text}")
+        elif before is not None and before.trouble:
+            self._add(time_ms, "good", f"{name} answers: it is {row.role}, {row.state}")
+        elif before is not None:
+            for is_new, level, text in _changes(before, row):
+                if is_new:
+                    self._add(time_ms, level, f"{name} {text}")
 
     def _add(self, time_ms: int, level: str, text: str) -> None:
         self._count += 1

@@ -72,14 +72,20 @@ def load_delta() -> Any:
 
 
 def _positions(delta: Any, table: str, keys: Iterable[str], options: LakeOptions) -> dict[str, int]:
-    if not delta.DeltaTable.is_deltatable(table, options.storage):
+    there = _find(delta, table, options.storage)
+    if there is None:
         return {}
-    there = delta.DeltaTable(table, storage_options=options.storage)
     parted = there.metadata().partition_columns
     if tuple(parted) != options.partition_by:
         raise PipelineError(f"{table} is partitioned by {','.join(parted) or 'nothing'}: say --partition-by so again")
     found = {key: there.transaction_version(_application(key)) for key in keys}
     return {key: position for key, position in found.items() if position is not None}
+
+
+def _find(delta: Any, table: str, storage: dict[str, str] | None) -> Any:
+    """The table as it is now; None where there is none."""
+    is_there = delta.DeltaTable.is_deltatable(table, storage)
+    return delta.DeltaTable(table, storage_options=storage) if is_there else None
 
 
 def _application(key: str) -> str:
@@ -89,14 +95,14 @@ def _application(key: str) -> str:
 def _append(delta: Any, table: str, chunk: Chunk, options: LakeOptions, commit: str) -> None:
     application = _application(chunk.recording.key)
     properties = delta.CommitProperties(app_transactions=[delta.Transaction(application, chunk.end)])
-    is_there = delta.DeltaTable.is_deltatable(table, options.storage)
-    target: Any = delta.DeltaTable(table, storage_options=options.storage) if is_there else table
-    if is_there and (target.transaction_version(application) or chunk.recording.start) != chunk.start:
+    there = _find(delta, table, options.storage)
+    if there is not None and (there.transaction_version(application) or chunk.recording.start) != chunk.start:
         raise _overtaken(table, chunk)
+    how = {"mode": "error"} if there is None else {"mode": "append", "schema_mode": "merge"}
     try:
         delta.write_deltalake(
-            target, _rows(chunk, options, commit), mode="append" if is_there else "error",
-            partition_by=list(options.partition_by) or None, schema_mode="merge" if is_there else None,
+            table if there is None else there, _rows(chunk, options, commit), **how,
+            partition_by=list(options.partition_by) or None,
             storage_options=options.storage, commit_properties=properties,
         )  # fmt: skip
     except delta.exceptions.CommitFailedError as error:
@@ -152,9 +158,9 @@ def compact(table: str, sort_by: tuple[str, ...] = (), storage: dict[str, str] |
     The rows stay the same, and so does how far the table goes. The old files stay until they are vacuumed.
     """
     delta = load_delta()
-    if not delta.DeltaTable.is_deltatable(table, storage):
+    there = _find(delta, table, storage)
+    if there is None:
         raise PipelineError(f"{table} is no Delta table")
-    there = delta.DeltaTable(table, storage_options=storage)
     check_columns([field.name for field in there.schema().fields], sort_by)
     optimizer = there.optimize
     done = optimizer.z_order(list(sort_by)) if sort_by else optimizer.compact()

@@ -15,7 +15,7 @@ from pipeline.replay_cluster import snapshot_position
 
 
 class StateWatch:
-    """Reads each snapshot of each node once."""
+    """Reads each whole snapshot of each node once; a damaged one with each look."""
 
     def __init__(self, folders: list[str], commit: str = "auto") -> None:
         self._folders, self._commit = folders, commit
