@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 from deploy.launcher import find_ports
@@ -109,6 +111,12 @@ def measured(once: Callable[[int], tuple[float, str]], guess: float, duration_s:
     return once(max(50, round(rate * duration_s)))
 
 
+def row(name: str, sync: str, size_bytes: int, window: int, found: tuple[float, str]) -> list[str]:
+    """A row of the table; `found`: messages a second, and percentiles as text."""
+    rate, times = found
+    return [name, sync, f"{size_bytes:,}", str(window), f"{rate:,.0f}", times]
+
+
 # --- etcd -----------------------------------------------------------------------------------------------------------
 
 
@@ -124,13 +132,11 @@ def measure_etcd(tools: GoTools, sizes_bytes: Sequence[int], duration_s: float) 
             base = [tools.path("etcd-benchmark"), f"--endpoints={endpoints}", "--target-leader", "put"]
             with processes(members, root):
                 await_success([*base, "--total=1"])
-                for size_bytes in sizes_bytes:
-                    for window in WINDOWS:
-                        command = [*base, f"--val-size={size_bytes}", f"--clients={window}", "--key-space-size=1000"]
-                        command.append(f"--conns={min(window, 8)}")
-                        rate, times = measured(lambda n, c=command: _etcd_run(c, n), GUESSES[window], duration_s)  # type: ignore[misc]
-                        name = f"etcd {VERSIONS['etcd']}, put"
-                        rows.append([name, sync, f"{size_bytes:,}", str(window), f"{rate:,.0f}", times])
+                for size_bytes, window in product(sizes_bytes, WINDOWS):
+                    command = [*base, f"--val-size={size_bytes}", f"--clients={window}", "--key-space-size=1000"]
+                    command.append(f"--conns={min(window, 8)}")
+                    found = measured(partial(_etcd_run, command), GUESSES[window], duration_s)
+                    rows.append(row(f"etcd {VERSIONS['etcd']}, put", sync, size_bytes, window, found))
     return rows
 
 
@@ -166,23 +172,13 @@ def measure_nats(tools: GoTools, sizes_bytes: Sequence[int], duration_s: float) 
             create = ["stream", "add", "bench", "--subjects=bench", "--replicas=3", "--storage=file", "--defaults"]
             with processes(members, root):
                 await_success([*base, *create])
-                for size_bytes in sizes_bytes:
-                    for window in WINDOWS:
-                        how = ["sync"] if window == 1 else ["async", f"--batch={window}"]
-                        command = [
-                            *base,
-                            "bench",
-                            "js",
-                            "pub",
-                            *how,
-                            "bench",
-                            "--stream=bench",
-                            f"--size={size_bytes}B",
-                        ]
-                        command.append("--no-progress")
-                        rate, times = measured(lambda n, c=command: _nats_run(c, n), GUESSES[window], duration_s)  # type: ignore[misc]
-                        name = f"NATS JetStream {VERSIONS['nats-server']}, publish"
-                        rows.append([name, sync, f"{size_bytes:,}", str(window), f"{rate:,.0f}", times])
+                for size_bytes, window in product(sizes_bytes, WINDOWS):
+                    how = ["sync"] if window == 1 else ["async", f"--batch={window}"]
+                    command = [*base, "bench", "js", "pub", *how, "bench", "--stream=bench", f"--size={size_bytes}B"]
+                    command.append("--no-progress")
+                    found = measured(partial(_nats_run, command), GUESSES[window], duration_s)
+                    name = f"NATS JetStream {VERSIONS['nats-server']}, publish"
+                    rows.append(row(name, sync, size_bytes, window, found))
     return rows
 
 

@@ -6,19 +6,18 @@ import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from benchmarks.pairs import End
 from benchmarks.transport import java_command
 from deploy.launcher import find_ports
+from runtime.closing import Closing
 
 PORTS_PER_MEMBER = 7
 START_TIMEOUT_S = 60.0
 
 
-class JavaCluster:
-    """Starts when it is entered. `sync_level` is Aeron's: 0 leaves data to the page cache, 1 syncs it first.
+class JavaCluster(Closing):
+    """Starts when it is made. `sync_level` is Aeron's: 0 leaves data to the page cache, 1 syncs it first.
 
     `idle` is what threads without work do: yield, or backoff (spin, yield, then park for up to a millisecond).
     """
@@ -28,7 +27,16 @@ class JavaCluster:
         self._sync_level = sync_level
         self._mtu_bytes = mtu_bytes
         self._ports = find_ports(6)  # eight ports in a row each: more than a member has
+        self._root = Path(tempfile.mkdtemp(prefix="ordo-bench-"))
+        self._memory = Path(tempfile.mkdtemp(prefix="ordo-bench-", dir="/dev/shm"))
         self._stack = ExitStack()
+        for folder in (self._root, self._memory):
+            self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
 
     def _ports_of(self, member_id: int) -> list[int]:
         return [self._ports[2 * member_id] + offset for offset in range(PORTS_PER_MEMBER)]
@@ -44,19 +52,7 @@ class JavaCluster:
             for member_id in range(3)
         )
 
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
     def _start(self) -> None:
-        root = Path(tempfile.mkdtemp(prefix="ordo-bench-"))
-        memory = Path(tempfile.mkdtemp(prefix="ordo-bench-", dir="/dev/shm"))
-        for folder in (root, memory):
-            self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
         nodes = []
         for member_id in range(3):
             nodes.append(
@@ -64,8 +60,8 @@ class JavaCluster:
                     [
                         *java_command("ClusterNode"),
                         str(member_id),
-                        str(root / str(member_id)),
-                        str(memory / str(member_id)),
+                        str(self._root / str(member_id)),
+                        str(self._memory / str(member_id)),
                         self._members(),
                         f"127.0.0.1:{self._ports_of(member_id)[5]}",
                         str(self._sync_level),
@@ -77,7 +73,6 @@ class JavaCluster:
             self._stack.callback(nodes[-1].close)
         for node in nodes:
             node.await_line("ready", START_TIMEOUT_S)
-        self._memory = memory
 
     def client(self) -> End:
         """A session in a process of its own, connected to the leader."""
@@ -88,7 +83,5 @@ class JavaCluster:
         end.await_line("ready", START_TIMEOUT_S)
         return end
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._stack.close()

@@ -7,8 +7,8 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from statistics import median
-from types import TracebackType
-from typing import Self
+
+from runtime.closing import Closing
 
 LINE_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 10.0
@@ -20,7 +20,7 @@ class EndFailedError(RuntimeError):
     """A process of a comparison ended, or said something else than it should."""
 
 
-class End:
+class End(Closing):
     """One process, told what to do by lines on its standard input. `close` ends it."""
 
     def __init__(self, command: Sequence[str], cwd: str | None = None) -> None:
@@ -53,12 +53,11 @@ class End:
         return " ".join(self._command[-8:])
 
     def ask(self, line: str) -> list[str]:
-        """Tells it a line, and returns the words of the one that it says in response, behind the first."""
+        """Tells it a line. Returns what it says after the same first word."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
-        start = {"batch": "stream"}.get(line.split()[0], line.split()[0])
-        return self.await_line(start)
+        return self.await_line(line.split()[0])
 
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -71,14 +70,6 @@ class End:
                 self._process.wait()
         self._selector.close()
         self._process.stdout.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def medians(samples: Samples) -> dict[str, dict[str, float]]:

@@ -20,8 +20,9 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks.go_peers import GoMissingError, GoTools, fetch_tools, measure_etcd, measure_nats
@@ -97,14 +98,14 @@ def measure_cluster(end: End, effort: Effort) -> dict[tuple[int, int], dict[str,
     return found
 
 
-def clients(sync: SyncMode, effort: Effort, with_java: bool) -> dict[str, Callable[[], object]]:
+def clients(sync: SyncMode, effort: Effort, with_java: bool) -> dict[str, Callable[[], AbstractContextManager[End]]]:
     """What opens a client of each contender."""
-    openers: dict[str, Callable[[], object]] = {
-        INLINE: lambda: ordo_client("inline", sync, effort),
-        PROCESS: lambda: ordo_client("process", sync, effort),
+    openers: dict[str, Callable[[], AbstractContextManager[End]]] = {
+        INLINE: partial(ordo_client, "inline", sync, effort),
+        PROCESS: partial(ordo_client, "process", sync, effort),
     }
     if with_java:
-        openers[AERON] = lambda: java_client(sync, effort)
+        openers[AERON] = partial(java_client, sync, effort)
     return openers
 
 
@@ -116,7 +117,7 @@ def measure(effort: Effort, with_java: bool, say: Callable[[str], object] = prin
         for number in range(effort.rounds):
             for name in list(openers) if number % 2 == 0 else list(reversed(openers)):
                 say(f"{time.strftime('%H:%M:%S')} sync = {sync}, round {number + 1}: {name}")
-                with openers[name]() as end:  # type: ignore[attr-defined]
+                with openers[name]() as end:
                     for (size_bytes, window), figures in measure_cluster(end, effort).items():
                         row = samples.setdefault((sync, size_bytes, window), {each: [] for each in openers})
                         row[name].append(figures)

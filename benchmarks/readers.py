@@ -30,6 +30,7 @@ from pathlib import Path
 from hdrh.histogram import HdrHistogram
 
 from cluster.client import ClusterClient
+from cluster.client.endpoints import archive_endpoint
 from deploy.launcher import LocalCluster
 from ordo.bench.latency import new_histogram, percentiles_us, record
 from ordo.bench.machine import describe_machine
@@ -52,11 +53,7 @@ Figures = dict[str, object]
 
 def addresses_of(cluster: LocalCluster) -> list[str]:
     """The archive endpoints of the members."""
-    found = []
-    for endpoint in cluster.ingress_endpoints.values():
-        host, _, port = endpoint.rpartition(":")
-        found.append(f"{host}:{int(port) + 4}")
-    return found
+    return [archive_endpoint(one) for one in cluster.ingress_endpoints.values()]
 
 
 def start_cluster(service: str, readers: int) -> LocalCluster:

@@ -4,8 +4,9 @@
 
 It prints `ready` when both streams are connected. The near end then takes lines: `trips BYTES MS` (round trips, one on
 the way; prints `trips COUNT P50_NS P99_NS`), `stream BYTES MS` (as fast as it goes; prints `stream COUNT NS`), and
-`batch BYTES MS`, the same from plain Python with `offer_many`. The far end counts and answers. Both end with their
-standard input. The driver runs on the thread of its client, as in the other side of the comparison.
+`batch BYTES MS`, the same from plain Python with `offer_many` (prints `batch COUNT NS`). The far end counts and
+answers. Both end with their standard input. The driver runs on the thread of its client, as in the other side of the
+comparison.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def obey(peer: StreamPeer, publication: Publication) -> None:
         elif words[0] == "stream":
             print("stream", *peer.stream(length_bytes, duration_ns), flush=True)
         else:
-            print("stream", *batch(peer, publication, length_bytes, duration_ns), flush=True)
+            print("batch", *batch(peer, publication, length_bytes, duration_ns), flush=True)
 
 
 def main(end: str, directory: str, how: str, channel_out: str, channel_in: str, longest_bytes: str) -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Flag, auto
 from typing import Protocol
+
+from runtime.errors import ConfigurationError
 
 PRINCIPAL_LENGTH_BYTES_MAX = 4096
 KEY_NAME_MARK = "#"
@@ -36,6 +39,17 @@ EVERYTHING = (
     Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION | Right.LOG | Right.CONSUMERS | Right.RECORD | Right.DELETE
 )
 """All that a client needs. The operator's right is given by name only."""
+
+
+def rights_of_roles(roles: Iterable[str]) -> Right:
+    """The rights of roles, which are names of rights in lower case. Raises ConfigurationError for one that is none."""
+    rights = Right(0)
+    for role in roles:
+        if role.upper() not in Right.__members__ or role != role.lower():
+            allowed = ", ".join(name.lower() for name in Right.__members__)
+            raise ConfigurationError(f"role {role!r}: must be one of {allowed}")
+        rights |= Right[role.upper()]
+    return rights
 
 
 class SessionProxy(Protocol):

@@ -29,8 +29,9 @@ class KeyAuthenticator:
         self._others = others
         self._with_credentials: OrderedDict[int, None] = OrderedDict()
 
-    def _is_theirs(self, session_id: int) -> bool:
-        return self._others is not None and session_id in self._with_credentials
+    def _others_for(self, session_id: int) -> Authenticator | None:
+        """Who decides about a session that shows credentials; None for one that has its key only."""
+        return self._others if session_id in self._with_credentials else None
 
     def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
         if self._others is None or not encoded_credentials:
@@ -41,20 +42,23 @@ class KeyAuthenticator:
         self._others.on_connect_request(session_id, encoded_credentials, now_ms)
 
     def on_challenge_response(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
-        if self._others is not None and self._is_theirs(session_id):
-            self._others.on_challenge_response(session_id, encoded_credentials, now_ms)
+        others = self._others_for(session_id)
+        if others is not None:
+            others.on_challenge_response(session_id, encoded_credentials, now_ms)
 
     def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None:
-        if self._others is not None and self._is_theirs(proxy.session_id):
-            self._others.on_connected_session(proxy, now_ms)
+        others = self._others_for(proxy.session_id)
+        if others is not None:
+            others.on_connected_session(proxy, now_ms)
         elif self._read_keys().get(proxy.key_name):
             proxy.authenticate(proxy.key_name.encode())
         else:
             proxy.reject()
 
     def on_challenged_session(self, proxy: SessionProxy, now_ms: int) -> None:
-        if self._others is not None and self._is_theirs(proxy.session_id):
-            self._others.on_challenged_session(proxy, now_ms)
+        others = self._others_for(proxy.session_id)
+        if others is not None:
+            others.on_challenged_session(proxy, now_ms)
         else:
             proxy.reject()
 

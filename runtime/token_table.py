@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from runtime.authentication import Right
+from runtime.authentication import rights_of_roles
 from runtime.config import Settings
 from runtime.errors import ConfigurationError
 from runtime.tokens import Token, check_hash
@@ -35,7 +35,4 @@ class TokenTable(Settings):
 
     def token(self) -> Token:
         """Returns the principal, the hash and the rights of the roles."""
-        rights = Right(0)
-        for role in self.roles:
-            rights |= Right[role.upper()]
-        return Token(self.principal, self.hash, rights)
+        return Token(self.principal, self.hash, rights_of_roles(self.roles))

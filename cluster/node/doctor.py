@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive
-from cluster.node.needs import LOG_STREAMS, memory_needed_bytes, sessions_that_fit
+from cluster.node.needs import LOG_STREAMS, file_count, memory_needed_bytes, sessions_that_fit
 from cluster.node.observation import free_bytes
 from cluster.wire.members import ENDPOINT_NAMES
 from runtime.clock import SystemClock
@@ -119,8 +119,8 @@ def _socket_buffers(config: NodeConfig) -> Iterator[Finding]:
 
 
 def _open_files(config: NodeConfig) -> Iterator[Finding]:
-    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)  # a node raises its own to the hard one
-    limit = 1 << 30 if limit == resource.RLIM_INFINITY else limit
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # a node raises its own to the hard one
+    limit = file_count(hard)
     try:
         sessions = sessions_that_fit(config, limit)
     except ConfigurationError as error:

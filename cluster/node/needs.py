@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 from typing import TYPE_CHECKING, Any
 
+from cluster.module.config import TERM_LENGTH_MIN
 from cluster.node.observation import free_bytes
 from runtime.errors import ConfigurationError, StorageFullError
 
@@ -26,7 +27,11 @@ MEMORY_OF_NODE_BYTES = 8 * MEBIBYTE
 """Queues, counters and the small streams of a node with few clients."""
 LOG_STREAMS = 2
 """Of the log a node has one that it sends, or receives, and one more while leaders change."""
-TERM_LENGTH_MIN_BYTES = 64 * 1024
+
+
+def file_count(limit: int) -> int:
+    """How many files a limit of the system allows; where it has none, more than any node opens."""
+    return limit if limit != resource.RLIM_INFINITY else 1 << 30
 
 
 def raise_open_files() -> int:
@@ -34,8 +39,7 @@ def raise_open_files() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        soft = hard
-    return soft if soft != resource.RLIM_INFINITY else 1 << 30
+    return file_count(hard)
 
 
 def files_reserved(config: NodeConfig) -> int:
@@ -67,10 +71,10 @@ def check_memory(config: NodeConfig) -> None:
     if not config.node.own_driver or free >= needed:
         return
     fitting = term_length_bytes
-    while fitting >= TERM_LENGTH_MIN_BYTES and memory_needed_bytes(fitting) > free:
+    while fitting >= TERM_LENGTH_MIN and memory_needed_bytes(fitting) > free:
         fitting //= 2
     smaller = ""
-    if fitting >= TERM_LENGTH_MIN_BYTES:
+    if fitting >= TERM_LENGTH_MIN:
         smaller = f', or start a new cluster with log_term_length = "{_size(fitting)}" on all members'
     raise StorageFullError(
         f"not enough shared memory: {free // 1024} KiB free for {config.aeron_dir}, {needed // 1024} KiB are needed "

@@ -6,12 +6,12 @@ import time
 from array import array
 from collections.abc import Mapping
 from struct import Struct
-from types import TracebackType
 
 from hdrh.histogram import HdrHistogram
 
 from cluster.client import ClientSettings, ClusterClient
 from ordo.bench.latency import new_histogram, record
+from runtime.closing import Closing
 from runtime.errors import ClusterTimeoutError
 
 _HEAD = Struct("<qq")  # number of the message, ns at which it was meant to leave
@@ -24,7 +24,7 @@ PARK_S = PARK_NS / 1e9
 SILENCE_NS = 20_000_000_000
 
 
-class EchoSession:
+class EchoSession(Closing):
     """Sends numbered messages and takes their echoes; each carries the time it was meant to leave.
 
     `spins` is how often the client polls before it parks.
@@ -47,12 +47,7 @@ class EchoSession:
         self.sent = 0
         self.received = 0
 
-    def __enter__(self) -> EchoSession:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._client.close()
 
     def round_trips(self, count: int) -> HdrHistogram:

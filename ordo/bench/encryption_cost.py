@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -12,7 +11,6 @@ from ordo.bench.native_load import NativeLoad
 
 KINDS = {"plain": False, "encrypted": True}
 SHOWN = ("p50", "p99")
-Load = Callable[[NativeLoad], Any]
 
 
 def measure_encryption(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from contextlib import ExitStack
-from types import TracebackType
 
 from hdrh.histogram import HdrHistogram
 
@@ -13,11 +12,12 @@ from cluster.client import ClientSettings, ClusterClient
 from ordo.bench.echo_session import TERM_LENGTH_BYTES
 from ordo.bench.latency import new_histogram, record
 from ordo.bench.load_native import EchoStream, LoadRun
+from runtime.closing import Closing
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
 
 
-class NativeLoad:
+class NativeLoad(Closing):
     """`session_count` sessions of one process, on one thread, that send messages of `size_bytes` and take their echoes.
 
     `mtu_bytes` is that of what they send; the members' drivers say what comes back. `keys`: `key_file` and
@@ -69,12 +69,7 @@ class NativeLoad:
             self._streams.append(stream)
             self._clients.append(client)
 
-    def __enter__(self) -> NativeLoad:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._stack.close()
 
     def round_trips(self, count: int) -> HdrHistogram:
@@ -104,12 +99,9 @@ class NativeLoad:
         return done * 1e9 / took_ns
 
     def _run(self, streams: list[EchoStream], count: int, window: int) -> int:
-        return LoadRun(streams, self._driver, self._clock, count, window, self._tick).run()
-
-    def _tick(self) -> None:
-        self.keep()
+        return LoadRun(streams, self._driver, self._clock, count, window, self.keep).run()
 
     def keep(self) -> None:
-        """Keeps the sessions alive between runs: call it every few milliseconds."""
+        """Keeps the sessions alive: call it every few milliseconds between runs."""
         for client in self._clients:
             client.poll(1)

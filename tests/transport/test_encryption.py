@@ -339,6 +339,23 @@ def test_a_key_that_is_new(keys: Keys) -> None:
     world.close()
 
 
+def test_an_address_that_is_heard_is_not_given_to_a_caller_of_another_name(keys: Keys) -> None:
+    """Another trusted key that calls from there is refused while the first one is trusted and heard."""
+    world = World()
+    other = keys.make("other")["encryption_key_file"]
+    a, b = pair(world, keys)
+    publication, collector = connect(world, a, b)
+    agreed = counted(b, AGREED)
+    Path(other).replace(keys.folder / "a.key")
+    world.run(20 * S, MS)
+    assert counted(b, REFUSED) > 0 and counted(b, AGREED) == agreed
+    assert publication.is_connected
+    assert collector.subscription.images[0].source_identity.endswith("#a")
+    keys.forget("a")
+    world.until(lambda: counted(b, AGREED) > agreed, 20 * S)
+    world.close()
+
+
 def test_a_file_that_cannot_be_used_changes_nothing(keys: Keys) -> None:
     world = World()
     a, b = pair(world, keys)

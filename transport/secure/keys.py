@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runtime.authentication import KEY_NAME_MARK, Right
+from runtime.authentication import KEY_NAME_MARK, Right, rights_of_roles
 from runtime.errors import ConfigurationError, TransportError
 from transport.resolver import resolve
 from transport.secure.noise import KEY_BYTES, KeyPair
@@ -125,17 +125,6 @@ def _check_name(name: str) -> str:
     return name
 
 
-def parse_roles(text: str) -> Right:
-    """Rights of roles, separated by commas. Raises ConfigurationError for one that there is not."""
-    rights = NO_RIGHTS
-    for role in filter(None, text.split(",")):
-        if role.upper() not in Right.__members__ or role != role.lower():
-            allowed = ", ".join(name.lower() for name in Right.__members__)
-            raise ConfigurationError(f"role {role!r}: must be one of {allowed}")
-        rights |= Right[role.upper()]
-    return rights
-
-
 def parse_trusted(text: str, source: str) -> Trusted:
     """The lines of a file of trusted keys. Raises ConfigurationError with file and line."""
     keys: dict[bytes, TrustedKey] = {}
@@ -148,7 +137,7 @@ def parse_trusted(text: str, source: str) -> Trusted:
             name = _check_name(words[1]) if len(words) > 1 else ""
             roles = [word.removeprefix(ROLES_PREFIX) for word in words[2:] if word.startswith(ROLES_PREFIX)]
             places = tuple(parse_place(word) for word in words[2:] if not word.startswith(ROLES_PREFIX))
-            rights = parse_roles(",".join(roles))
+            rights = rights_of_roles(filter(None, ",".join(roles).split(",")))
         except ConfigurationError as error:
             raise ConfigurationError(f"{source}: line {number}: {error.message}") from None
         if public in keys:
