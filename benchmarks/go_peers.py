@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -50,19 +50,25 @@ class GoTools:
 def fetch_tools() -> GoTools:
     """The programs, fetched and built the first time, which takes some minutes. Raises GoMissingError."""
     folder = cache_folder().parent / "go-peers" / "-".join(VERSIONS[name] for name in MODULES)
-    if all((folder / name).is_file() for name in MODULES):
-        return GoTools(folder)
-    if shutil.which("go") is None:
-        raise GoMissingError("Go is not installed, and etcd and NATS have not been built yet")
-    folder.mkdir(parents=True, exist_ok=True)
-    for family, names in FAMILIES.items():
-        with tempfile.TemporaryDirectory(prefix="ordo-go-") as work:
-            _go(work, "mod", "init", f"local/{family}")
-            _go(work, "get", *(MODULES[name][0] for name in names))
-            for name in names:
-                print(f"building {name} {VERSIONS[name]} (once)", flush=True)
-                _go(work, "build", "-o", str(folder / name), MODULES[name][1])
+    for names in FAMILIES.values():
+        build_programs(folder, {name: MODULES[name] for name in names})
     return GoTools(folder)
+
+
+def build_programs(folder: Path, modules: Mapping[str, tuple[str, str]]) -> None:
+    """Builds what is not in `folder` yet: by name a module with its version, and the package in it. Raises
+    GoMissingError."""
+    if all((folder / name).is_file() for name in modules):
+        return
+    if shutil.which("go") is None:
+        raise GoMissingError(f"Go is not installed, to build {', '.join(modules)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ordo-go-") as work:
+        _go(work, "mod", "init", "local/programs")
+        _go(work, "get", *(module for module, _ in modules.values()))
+        for name, (module, package) in modules.items():
+            print(f"building {module} (once)", flush=True)
+            _go(work, "build", "-o", str(folder / name), package)
 
 
 def _go(work: str, *arguments: str) -> None:

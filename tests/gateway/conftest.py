@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.go_peers import GoMissingError
 from deploy.launcher import ROOT, LocalCluster
 from service_api import ordo_pb2_grpc
 from tests.cluster.integration.conftest import StartCluster, clusters_of
+from tests.gateway import other_languages
+from tests.peers.java_peer import JavaPeers, PeerMissingError
 
 BANK = "tests.cluster.integration.requests_service:Bank"
 START_TIMEOUT_S = 30.0
@@ -90,26 +91,19 @@ def start_gateway(tmp_path: Path) -> Iterator[StartGateway]:
             gateway.kill()
 
 
-GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
+@pytest.fixture(scope="session")
+def java_client() -> Iterator[JavaPeers]:
+    try:
+        peers = other_languages.java_client()
+    except PeerMissingError as missing:
+        pytest.skip(str(missing))
+    yield peers
+    peers.close()
 
 
 @pytest.fixture(scope="session")
 def grpcurl() -> str:
-    """A gRPC client in Go that knows nothing of Ordo; built the first time, which takes minutes."""
-    path = ROOT / "build" / "go" / "grpcurl"
-    if path.exists():
-        return str(path)
-    if shutil.which("go") is None:
-        pytest.skip("go is not installed: grpcurl is built with it")
-    environment = {**os.environ, "GOBIN": str(path.parent), "GOFLAGS": "-mod=mod"}
-    done = subprocess.run(
-        ["go", "install", GRPCURL],
-        cwd="/",
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=540,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return str(path)
+    try:
+        return other_languages.grpcurl()
+    except GoMissingError as missing:
+        pytest.skip(str(missing))

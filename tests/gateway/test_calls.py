@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import subprocess
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from runtime.tokens import hash_token
 from service_api import ordo_pb2 as pb
 from service_api import ordo_pb2_grpc
 from tests.gateway.conftest import BANK, GatewayProcess, sequencer_of
+from tests.peers.java_peer import JavaPeers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ADD = b'{"add": 1}'
@@ -236,3 +238,28 @@ def test_grpcurl_finds_the_contract_by_reflection(gateway: GatewayProcess, grpcu
     answer = json.loads(call(*words, "ordo.v1.Sequencer/Submit"))
     assert answer == json.loads(call(*words, "ordo.v1.Sequencer/Submit"))
     assert int(answer["log_position"]) == json.loads(base64.b64decode(answer["payload"]))["position"]
+
+
+@pytest.mark.timeout(600)
+def test_a_client_that_was_generated_in_java_makes_every_kind_of_call(
+    gateway: GatewayProcess, java_client: JavaPeers
+) -> None:
+    identity = uuid.uuid4()
+    said = java_client.run("GatewayClient", gateway.address, TRADER, OPERATOR, identity)
+    lines = [tuple(line.split("\t")) for line in said]
+    (_, answer, position), *again = [line for line in lines if line[0] in ("submit", "again")]
+    assert again == [("again", answer, position)]
+    assert json.loads(answer) == {"balance": 5, "position": int(position)}
+    balances = json.loads(next(line[1] for line in lines if line[0] == "query"))[0]
+    assert balances[identity.hex] == 7
+    assert [line[0] for line in lines] == [
+        *("health", "submit", "again", "refused", "answer", "answer", "answer"),
+        *("query", "entry", "member", "member", "member", "snapshot"),
+    ]
+    assert {("health", "SERVING"), ("refused", "FAILED_PRECONDITION", "the account has 5")} <= set(lines)
+    assert [line[1:3] for line in lines if line[0] == "answer"] == [
+        ("3", "EXECUTED"),
+        ("4", "REJECTED"),
+        ("5", "EXECUTED"),
+    ]
+    assert ("entry", "1", position, '{"add": 5}') in lines

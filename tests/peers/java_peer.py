@@ -55,13 +55,13 @@ def class_path(version: str, sources: Path = SOURCES, name: str = "classes") -> 
 
     `name` keeps the classes of several folders apart. Raises PeerMissingError.
     """
-    with _only_one():
+    with only_one():
         jar = _fetch_jar(version)
         return jar, _compile_programs(version, jar, sources, name)
 
 
 @contextmanager
-def _only_one() -> Iterator[None]:
+def only_one() -> Iterator[None]:
     """Test processes that run side by side fetch and compile once."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "lock").open("w") as lock:
@@ -74,27 +74,25 @@ def _fetch_jar(version: str) -> Path:
     jar = cache_folder() / f"aeron-all-{version}.jar"
     if jar.is_file():
         return jar
+    run_maven("dependency:copy", f"-Dartifact={ARTIFACT.format(version)}", f"-DoutputDirectory={jar.parent}")
+    return jar
+
+
+def run_maven(*arguments: str) -> None:
+    """Has Maven fetch something. Raises PeerMissingError."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise PeerMissingError(f"{jar} is not there, and Maven (mvn) is not installed to fetch it")
-    command = [
-        maven,
-        "-q",
-        "-B",
-        "dependency:copy",
-        f"-Dartifact={ARTIFACT.format(version)}",
-        f"-DoutputDirectory={jar.parent}",
-    ]
+        raise PeerMissingError(f"Maven (mvn) is not installed, for {' '.join(arguments)}")
+    command = [maven, "-q", "-B", *arguments]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise PeerMissingError(f"Maven did not fetch {ARTIFACT.format(version)} within {FETCH_TIMEOUT_S} s") from None
-    if done.returncode or not jar.is_file():
+        raise PeerMissingError(f"not done within {FETCH_TIMEOUT_S} s: mvn {' '.join(arguments)}") from None
+    if done.returncode:
         reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr[-200:])
-        raise PeerMissingError(f"Maven could not fetch {ARTIFACT.format(version)}: {reason[:200]}")
-    return jar
+        raise PeerMissingError(f"mvn {' '.join(arguments)}: {reason[:200]}")
 
 
 def _compile_programs(version: str, jar: Path, folder: Path, name: str) -> Path:
@@ -104,17 +102,22 @@ def _compile_programs(version: str, jar: Path, folder: Path, name: str) -> Path:
     classes = cache_folder() / f"{name}-{version}-{digest}"
     if classes.is_dir():
         return classes
-    if shutil.which("javac") is None:
-        raise PeerMissingError("a JDK (javac) is not installed")
+    partial = classes.with_name(f"partial-{name}-{os.getpid()}")
+    compile_java(sources, str(jar), partial)
     for old in cache_folder().glob(f"{name}-{version}-*"):
         shutil.rmtree(old, ignore_errors=True)
-    partial = classes.with_name(f"partial-{name}-{os.getpid()}")
-    command = ["javac", "-cp", str(jar), "-d", str(partial), *map(str, sources)]
+    partial.rename(classes)
+    return classes
+
+
+def compile_java(sources: list[Path], libraries: str, classes: Path) -> None:
+    """Compiles sources with the class path `libraries`. Raises PeerMissingError without a JDK, PeerFailedError."""
+    if shutil.which("javac") is None:
+        raise PeerMissingError("a JDK (javac) is not installed")
+    command = ["javac", "-cp", libraries, "-d", str(classes), *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
     if done.returncode:
         raise PeerFailedError(f"javac: {done.stderr}")
-    partial.rename(classes)
-    return classes
 
 
 class JavaPeers:
