@@ -19,7 +19,7 @@ from tests.simulation.run import run_seed
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK = 5
 CHUNKS = 20
-"""200 seeds; small chunks, so that they spread evenly over the processes of pytest."""
+"""100 seeds; small chunks, so that they spread evenly over the processes of pytest."""
 KINDS = {
     *("kill", "close", "transfer asked for", "stop with a transfer", "pause", "pause beyond every timeout"),
     *("power lost by one", "power lost by all", "power lost in a transaction"),
@@ -32,6 +32,8 @@ KINDS = {
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
 }
 """Faults that must occur; `damage.py` has more kinds of lost data."""
+KINDS_FIRST = (71, 120, 86, 96, 170, 48, 87, 3, 39, 105, 52)
+"""Seeds that have every kind among them; where drawing has changed since, as many others are tried as it takes."""
 KINDS_SEEDS = 160
 PINNED: dict[int, str] = {
     500040: "a client started again took answers to the one before for its own: correlation ids began anew",
@@ -98,11 +100,11 @@ def test_pinned_seed_as_it_is_drawn(seed: int) -> None:
     assert outcome.violation is None, f"{FOUND_AS_DRAWN[seed]}? {outcome.violation}"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(400)  # where all are tried
 def test_every_kind_of_fault_occurs() -> None:
     """The runs are cut short, for only what is drawn matters here."""
     met: Counter[str] = Counter()
-    for seed in range(1, KINDS_SEEDS + 1):
+    for seed in (*KINDS_FIRST, *range(1, KINDS_SEEDS + 1)):
         options = draw(RandomSource(seed).stream("options"))
         options.duration_ns = min(options.duration_ns, 2 * S)
         met.update(run_seed(seed, options).faults)
