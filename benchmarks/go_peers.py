@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 
 from deploy.launcher import find_ports
-from tests.peers.java_peer import cache_folder
+from tests.peers.peer_process import cache_folder
 
 MODULES = {
     "etcd": ("go.etcd.io/etcd/server/v3@v3.6.8", "go.etcd.io/etcd/server/v3"),

@@ -32,7 +32,7 @@ from benchmarks.pairs import End, Samples, medians, ratio
 from benchmarks.transport import AERON, java_command
 from deploy.launcher import LocalCluster, ServiceMode, SyncMode
 from ordo.bench.machine import Machine, describe_machine
-from tests.peers.java_peer import PeerMissingError
+from tests.peers.peer_process import PeerMissingError
 
 NAME = "bench-peers"
 SERVICE = "ordo.bench.echo_native:NativeEcho"

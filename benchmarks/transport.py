@@ -29,7 +29,8 @@ from benchmarks.page import put_section, table
 from benchmarks.pairs import End, Samples, medians, ratio
 from deploy.launcher import find_ports
 from ordo.bench.machine import Machine, describe_machine
-from tests.peers.java_peer import AERON_VERSIONS, PeerMissingError, class_path
+from tests.peers.java_peer import AERON_VERSIONS, class_path
+from tests.peers.peer_process import PeerMissingError
 
 NAME = "bench-transport"
 JAVA = Path(__file__).with_name("java")

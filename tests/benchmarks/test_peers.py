@@ -10,7 +10,7 @@ from benchmarks import go_peers, peers
 from benchmarks.peers import INLINE, PROCESS, Effort, describe, measure
 from benchmarks.transport import AERON, java_command
 from ordo.bench.machine import describe_machine
-from tests.peers.java_peer import PeerMissingError
+from tests.peers.peer_process import PeerMissingError
 
 TINY = Effort(rounds=1, duration_s=0.02, warm_up_s=0.02, sizes_bytes=(32,), windows=(1, 16))
 

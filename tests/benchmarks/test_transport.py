@@ -11,7 +11,7 @@ from benchmarks.page import marks, put_section
 from benchmarks.pairs import End, EndFailedError
 from benchmarks.transport import AERON, ORDO, Effort, describe, measure
 from ordo.bench.machine import describe_machine
-from tests.peers.java_peer import PeerMissingError
+from tests.peers.peer_process import PeerMissingError
 
 TINY = Effort(rounds=1, duration_ms=10, sizes_bytes=(32, 65536), mtus_bytes=(1408,))
 

@@ -18,7 +18,8 @@ from deploy.launcher import ROOT, LocalCluster
 from service_api import ordo_pb2_grpc
 from tests.cluster.integration.conftest import StartCluster, clusters_of
 from tests.gateway import other_languages
-from tests.peers.java_peer import JavaPeers, PeerMissingError
+from tests.peers.java_peer import JavaPeers
+from tests.peers.peer_process import PeerMissingError
 
 BANK = "tests.cluster.integration.requests_service:Bank"
 START_TIMEOUT_S = 30.0

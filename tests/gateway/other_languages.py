@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks.go_peers import build_programs
 from deploy.launcher import ROOT
-from tests.peers.java_peer import JavaPeers, PeerFailedError, cache_folder, compile_java, only_one, run_maven
+from tests.peers.java_peer import JavaPeers, compile_java, run_maven
+from tests.peers.peer_process import PeerFailedError, cache_folder, only_one
 
 JAVA_SOURCES = Path(__file__).with_name("java")
 CONTRACT = ROOT / "service_api" / "ordo.proto"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, PeerMissingError, class_path
+from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, class_path
 from tests.peers.ordo_peer import OrdoDriver
+from tests.peers.peer_process import PeerMissingError
 
 
 @pytest.fixture(scope="session", params=AERON_VERSIONS)

@@ -1,20 +1,21 @@
-"""Aeron's own Java as peers: the jar from Maven, programs of `java/` compiled once, processes driven by lines."""
+"""Aeron's own Java as peers: the jar from Maven, programs of `java/` compiled once."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-import queue
 import shutil
 import subprocess
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+
+from tests.peers.peer_process import (
+    LINE_TIMEOUT_S,
+    PeerFailedError,
+    PeerMissingError,
+    PeerProcess,
+    cache_folder,
+    only_one,
+)
 
 AERON_VERSIONS = ("1.47.4", "1.51.0")
 """The one whose formats this project was first tried against, and the newest of the package registry."""
@@ -22,7 +23,6 @@ ARTIFACT = "io.aeron:aeron-all:{}"
 SOURCES = Path(__file__).with_name("java")
 FETCH_TIMEOUT_S = 100
 COMPILE_TIMEOUT_S = 60
-LINE_TIMEOUT_S = 60.0
 JVM_OPTIONS = (
     "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
@@ -36,20 +36,6 @@ JVM_OPTIONS = (
 """Drivers look at their timers ten times as often as by default, so that the ends of streams show sooner."""
 
 
-class PeerMissingError(Exception):
-    """Why no peer can be had on this machine."""
-
-
-class PeerFailedError(AssertionError):
-    """A peer said something else than it should, or nothing; the message holds what it said."""
-
-
-def cache_folder() -> Path:
-    """Where jar and classes are kept between runs: below the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "ordo" / "peers"
-
-
 def class_path(version: str, sources: Path = SOURCES, name: str = "classes") -> tuple[Path, Path]:
     """Aeron's jar and the folder of the classes of `sources`; what is missing is fetched and compiled.
 
@@ -58,15 +44,6 @@ def class_path(version: str, sources: Path = SOURCES, name: str = "classes") -> 
     with only_one():
         jar = _fetch_jar(version)
         return jar, _compile_programs(version, jar, sources, name)
-
-
-@contextmanager
-def only_one() -> Iterator[None]:
-    """Test processes that run side by side fetch and compile once."""
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with (cache_folder() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _fetch_jar(version: str) -> Path:
@@ -125,16 +102,16 @@ class JavaPeers:
 
     def __init__(self, jar: Path, classes: Path) -> None:
         self._class_path = f"{jar}{os.pathsep}{classes}"
-        self._running: list[JavaPeer] = []
+        self._running: list[PeerProcess] = []
 
     def command(self, program: str, *arguments: object, **properties: object) -> list[str]:
         """Command line of a class; `aeron_dir=x` becomes the property `aeron.dir`."""
         settings = [f"-D{name.replace('_', '.')}={value}" for name, value in properties.items()]
         return ["java", *JVM_OPTIONS, *settings, "-cp", self._class_path, program, *map(str, arguments)]
 
-    def start(self, program: str, *arguments: object) -> JavaPeer:
+    def start(self, program: str, *arguments: object) -> PeerProcess:
         """A process that is talked to."""
-        peer = JavaPeer(self.command(program, *arguments))
+        peer = PeerProcess(self.command(program, *arguments))
         self._running.append(peer)
         return peer
 
@@ -152,86 +129,3 @@ class JavaPeers:
         for peer in self._running:
             peer.kill()
         self._running.clear()
-
-
-class JavaPeer:
-    """One process; what it writes is kept in `said`."""
-
-    def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
-        )
-        self.said: list[str] = []
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        assert self._process.stdout is not None
-        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
-        self._reader.start()
-
-    def _read(self, output: IO[str]) -> None:
-        for line in output:
-            self._lines.put(line.rstrip("\n"))
-        self._lines.put(None)
-
-    def tell(self, line: str) -> None:
-        """Sends it a line."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def poll(self) -> str | None:
-        """The next line it said, or None. Raises PeerFailedError when that is an error, or when it has ended."""
-        try:
-            line = self._lines.get_nowait()
-        except queue.Empty:
-            return None
-        return self._heard(line)
-
-    def await_line(self, start: str, timeout_s: float = LINE_TIMEOUT_S) -> list[str]:
-        """Words after `start` in the next line that begins with it. Raises PeerFailedError when none comes in time."""
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            try:
-                line = self._heard(self._lines.get(timeout=max(0.0, deadline_s - time.monotonic())))
-            except queue.Empty:
-                raise self._failure(f"nothing like {start!r} within {timeout_s:g} s") from None
-            if line.split(" ")[0] == start:
-                return line.split(" ")[1:]
-
-    def _heard(self, line: str | None) -> str:
-        if line is None:
-            raise self._failure(f"it ended with status {self._process.wait()}")
-        self.said.append(line)
-        if line.startswith(("error ", "Exception in thread")):
-            time.sleep(0.2)  # the rest of its stack trace
-            while not self._lines.empty():
-                self.said.append(self._lines.get() or "")
-            raise self._failure("an error")
-        return line
-
-    def _failure(self, what: str) -> PeerFailedError:
-        return PeerFailedError("\n".join([f"peer: {what}; it said:", *self.said[-40:]]))
-
-    def finish(self) -> None:
-        """Ends its input and waits until it has closed everything. Raises PeerFailedError unless it ends well."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self.await_line("closed")
-        if self._process.wait(LINE_TIMEOUT_S):
-            raise self._failure(f"it ended with status {self._process.returncode}")
-
-    def kill(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._reader.join()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None and not stream.closed:
-                stream.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.kill()

@@ -17,7 +17,8 @@ from cluster.wire.streams import LOG_STREAM_ID
 from deploy.launcher import LocalCluster
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
 from tests.cluster.integration.test_snapshots import take_snapshot
-from tests.peers.java_peer import JavaPeer, JavaPeers
+from tests.peers.java_peer import JavaPeers
+from tests.peers.peer_process import PeerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 StartCluster = Callable[..., LocalCluster]
@@ -54,7 +55,7 @@ class Backup:
         self.archive = f"127.0.0.1:{control}"
         members = [load_config(cluster.config_path(one)).own_member.consensus for one in cluster.member_ids]
         udp = "aeron:udp?endpoint=127.0.0.1"
-        self.peer: JavaPeer = java.start(
+        self.peer: PeerProcess = java.start(
             "BackupHost",
             folder,
             f"{udp}:{control}",

@@ -15,8 +15,9 @@ from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from runtime.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
-from tests.peers.java_peer import JavaPeer, JavaPeers, PeerFailedError
+from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver
+from tests.peers.peer_process import PeerFailedError, PeerProcess
 from tests.peers.relay import LossyRelay
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
@@ -53,18 +54,18 @@ def follower_of(cluster: LocalCluster) -> int:
     return next(member_id for member_id in cluster.member_ids if member_id != leader)
 
 
-def start_client(java: JavaPeers, folder: Path, members: str, *credentials: str) -> tuple[JavaPeer, int]:
+def start_client(java: JavaPeers, folder: Path, members: str, *credentials: str) -> tuple[PeerProcess, int]:
     """A client with a driver of its own, connected, and the leader it is connected to."""
     peer = java.start("ClusterEcho", folder, "launch", members, EGRESS, *credentials)
     _, leader = peer.await_line("connected")
     return peer, int(leader)
 
 
-def await_echoes(peer: JavaPeer, count: int) -> None:
+def await_echoes(peer: PeerProcess, count: int) -> None:
     assert peer.await_line("echoed", ECHO_TIMEOUT_S) == [str(count)]
 
 
-def close(peer: JavaPeer) -> int:
+def close(peer: PeerProcess) -> int:
     """Ends the session; the number of messages that were sent again to a new leader."""
     peer.tell("close")
     state, resent = peer.await_line("end")

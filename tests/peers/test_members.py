@@ -13,7 +13,8 @@ from cluster.client import ClientSettings, ClusterClient
 from deploy.launcher import LocalCluster, find_ports
 from runtime.errors import StorageError
 from tests.cluster.integration.agreement import errors_of
-from tests.peers.java_peer import JavaPeer, JavaPeers
+from tests.peers.java_peer import JavaPeers
+from tests.peers.peer_process import PeerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 COUNT = 500
@@ -28,7 +29,7 @@ def members_text(ports: Sequence[int]) -> str:
 
 
 @contextmanager
-def hosts(java: JavaPeers, folder: Path, ports: Sequence[int], *member_ids: int) -> Iterator[dict[int, JavaPeer]]:
+def hosts(java: JavaPeers, folder: Path, ports: Sequence[int], *member_ids: int) -> Iterator[dict[int, PeerProcess]]:
     """Aeron's nodes with these ids; they are killed at the end."""
     with ExitStack() as stack:
         started = {}

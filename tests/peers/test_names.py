@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cluster.node.counters import read_counters
-from tests.peers.java_peer import JavaPeer, JavaPeers
+from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.peer_process import PeerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(120)]
 
@@ -33,7 +34,7 @@ def test_names_are_told_both_ways(
     )
     gossip = driver.driver.context.names.gossip
     assert gossip is not None
-    with JavaPeer(command), connect(str(folder)) as java_client, driver.connect() as client:
+    with PeerProcess(command), connect(str(folder)) as java_client, driver.connect() as client:
         await_that(lambda: gossip.lookup("java") == "127.0.0.1", client, "the name of the Aeron driver")
         await_that(lambda: cache_entries(folder) == 1, client, "our name, at the Aeron driver")
         subscription = client.add_subscription(f"aeron:udp?endpoint=127.0.0.1:{back}", 10)

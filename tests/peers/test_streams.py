@@ -8,8 +8,9 @@ from typing import Literal
 
 import pytest
 
-from tests.peers.java_peer import JavaPeer, JavaPeers
+from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.peer_process import PeerProcess
 from tests.peers.relay import LossyRelay
 from tests.transport.test_driver_threads import running
 from transport.client import TransportClient
@@ -22,7 +23,7 @@ SIZES_BYTES = FRAGMENTED * 250
 KINDS = pytest.mark.parametrize("kind", ["exclusive", "concurrent"])
 Kind = Literal["exclusive", "concurrent"]
 StartDriver = Callable[..., OrdoDriver]
-StartEcho = Callable[[], JavaPeer]
+StartEcho = Callable[[], PeerProcess]
 FreePort = Callable[[], int]
 
 
@@ -33,7 +34,7 @@ def udp(port: int, extra: str = "") -> str:
 def starter(java: JavaPeers, folder: str | Path, driver: str, there: str, back: str, kind: Kind) -> StartEcho:
     """Starts a Java program that answers on `back` what it reads from `there`."""
 
-    def start() -> JavaPeer:
+    def start() -> PeerProcess:
         peer = java.start("EchoStream", folder, driver, there, THERE, back, BACK, kind)
         peer.await_line("ready")
         return peer

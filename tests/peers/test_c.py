@@ -1,0 +1,136 @@
+"""Aeron's C client with Ordo's driver, Ordo's client with Aeron's C driver, and streams between the two drivers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.peers.c_peer import c_programs
+from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.peer_process import PeerMissingError, PeerProcess
+from tests.peers.relay import LossyRelay
+from tests.peers.test_streams import BACK, FRAGMENTED, IPC, KINDS, SIZES_BYTES, THERE, Kind, converse, udp
+
+pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
+END_TIMEOUT_S = 30
+DRIVER_SETTINGS = {
+    "AERON_THREADING_MODE": "SHARED",
+    "AERON_SHARED_IDLE_STRATEGY": "sleep-ns",
+    "AERON_TERM_BUFFER_LENGTH": str(1 << 20),
+    "AERON_IPC_TERM_BUFFER_LENGTH": str(1 << 20),
+    "AERON_DIR_DELETE_ON_START": "1",
+    "AERON_DIR_DELETE_ON_SHUTDOWN": "1",
+    "AERON_TIMER_INTERVAL": "100ms",
+}
+StartDriver = Callable[..., OrdoDriver]
+StartEcho = Callable[[Path | str, str, str, Kind], PeerProcess]
+FreePort = Callable[[], int]
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder of the compiled programs; skips when they cannot be had here."""
+    try:
+        return c_programs()
+    except PeerMissingError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def start_echo(programs: Path) -> Iterator[StartEcho]:
+    """Starts a C client that answers what it reads, with the driver of a folder."""
+    with ExitStack() as stack:
+
+        def start(folder: Path | str, there: str, back: str, kind: Kind) -> PeerProcess:
+            arguments = [str(folder), there, str(THERE), back, str(BACK), kind]
+            peer = stack.enter_context(PeerProcess([str(programs / "echo_stream"), *arguments]))
+            peer.await_line("ready")
+            return peer
+
+        yield start
+
+
+@contextmanager
+def c_driver(programs: Path, folder: Path) -> Iterator[Path]:
+    """Aeron's C driver in this folder; it ends well when it is told to."""
+    environment = {**os.environ, **DRIVER_SETTINGS, "AERON_DIR": str(folder)}
+    process = subprocess.Popen(
+        [str(programs / "aeronmd")], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        yield folder
+        process.terminate()
+        said, _ = process.communicate(timeout=END_TIMEOUT_S)
+        assert process.returncode == signal.SIGTERM, said  # which it returns after it has closed everything
+        assert not folder.exists()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@KINDS
+def test_c_client_of_an_ordo_driver_over_ipc(start_echo: StartEcho, start_driver: StartDriver, kind: Kind) -> None:
+    driver = start_driver()
+    converse(driver.connect(), IPC, IPC, kind, lambda: start_echo(driver.directory, IPC, IPC, kind), SIZES_BYTES)
+    assert not driver.errors
+
+
+@KINDS
+def test_c_client_of_an_ordo_driver_over_udp(
+    start_echo: StartEcho, start_driver: StartDriver, free_port: FreePort, kind: Kind
+) -> None:
+    driver = start_driver()
+    there, back = udp(free_port()), udp(free_port())
+    converse(driver.connect(), there, back, kind, lambda: start_echo(driver.directory, there, back, kind), SIZES_BYTES)
+    assert not driver.errors
+
+
+@pytest.mark.parametrize("media", ["ipc", "udp"])
+@KINDS
+def test_ordo_client_of_a_c_driver(
+    programs: Path, start_echo: StartEcho, free_port: FreePort, shm_path: Path, media: str, kind: Kind
+) -> None:
+    there, back = (IPC, IPC) if media == "ipc" else (udp(free_port()), udp(free_port()))
+    with c_driver(programs, shm_path / "c") as folder:
+        peer = start_echo(folder, there, back, kind)
+        converse(connect(str(folder)), there, back, kind, lambda: peer, SIZES_BYTES)
+
+
+@KINDS
+def test_udp_between_ordos_driver_and_aerons_c_driver(
+    programs: Path, start_echo: StartEcho, start_driver: StartDriver, free_port: FreePort, shm_path: Path, kind: Kind
+) -> None:
+    driver = start_driver()
+    there, back = udp(free_port()), udp(free_port())
+    with c_driver(programs, shm_path / "c") as folder:
+        converse(driver.connect(), there, back, kind, lambda: start_echo(folder, there, back, kind), SIZES_BYTES)
+    assert not driver.errors
+
+
+def test_loss_between_ordos_driver_and_aerons_c_driver(
+    programs: Path, start_echo: StartEcho, start_driver: StartDriver, free_port: FreePort, shm_path: Path
+) -> None:
+    driver = start_driver()
+    c_port, ordo_port = free_port(), free_port()
+    with (
+        c_driver(programs, shm_path / "c") as folder,
+        LossyRelay(c_port, loss=0.02, seed=1) as there,
+        LossyRelay(ordo_port, loss=0.02, seed=2) as back,
+        driver.connect() as client,
+    ):
+        subscription = client.add_subscription(udp(ordo_port), BACK)
+        publication = client.add_exclusive_publication(udp(there.port), THERE)
+        peer = start_echo(folder, udp(c_port), udp(back.port), "exclusive")
+        await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
+        exchange(client, publication, subscription, FRAGMENTED * 60)
+        peer.tell("end")
+        assert peer.await_line("echoed") == [str(len(FRAGMENTED) * 60)]
+        assert there.dropped and back.dropped
+        peer.finish()
+    assert not driver.errors
