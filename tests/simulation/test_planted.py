@@ -39,7 +39,7 @@ FIRST_SEEDS: dict[str, int] = {
     "instances_do_not_know_what_the_others_wrote": 101,
     "successors_go_by_their_own_clocks": 2,
 }
-"""Where the seeds begin for bugs that seed 1 does not show: the first that showed it when this was written."""
+"""Where the seeds begin for bugs that not every seed shows: the first that showed it when this was written."""
 MS = 1_000_000
 S = 1_000_000_000
 FORGETFUL = Options(
