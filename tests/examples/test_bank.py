@@ -1,0 +1,134 @@
+"""The bank of examples/: both versions proven deterministic, and a cluster that goes from one to the other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.launcher import ROOT, LocalCluster
+from examples.bank import teller, v1, v2
+from ordo import ClusterClient
+from ordo.errors import RejectedError
+from service_api.environments import check_environments
+from service_api.testing import Input, Message, OpenSession, ServiceHarness, check_service
+
+VERSIONS = {"1": "examples.bank.v1:Bank", "2": "examples.bank.v2:Bank"}
+BAD_ORDERS = (
+    b"transfer ann bob 100000",
+    b"transfer eve ann 1",
+    b"transfer ann bob -5",
+    b"deposit ann 0",
+    b"deposit ann 1_000",
+    b"deposit ann " + b"9" * 16,
+    b"deposit ann",
+    b"withdraw ann 5",
+    b"",
+    b"deposit \xff 5",
+)
+
+
+def orders(*texts: bytes) -> list[Input]:
+    return [OpenSession(1, 1), *(Message(1, 2, text) for text in texts)]
+
+
+def balances(harness: ServiceHarness, *names: str) -> list[int]:
+    return [int(harness.query(name.encode())) for name in names]
+
+
+@pytest.mark.parametrize("bank", [v1.Bank, v2.Bank])
+def test_orders_that_cannot_be_are_refused_and_change_nothing(bank: type[v1.Bank]) -> None:
+    harness = check_service(bank, orders(b"deposit ann 500", *BAD_ORDERS))
+    refused = [effect.value for effect in harness.effects if effect.kind == "reject"]
+    assert len(refused) == len(BAD_ORDERS)
+    assert refused[1] == b"eve has 0 cents, and %d are needed" % (1 if bank is v1.Bank else 2)
+    untroubled = ServiceHarness(bank).execute(*orders(b"deposit ann 500"))
+    assert harness.take_snapshot().messages == untroubled.take_snapshot().messages
+    assert balances(harness, "ann", "bob", "eve") == [500, 0, 0]
+
+
+def test_version_2_takes_over_the_accounts_of_version_1_and_a_fee_from_then_on() -> None:
+    old = ServiceHarness(v1.Bank).execute(*orders(b"deposit ann 1000", b"transfer ann bob 300"))
+    assert old.egress(1) == [b"1000", b"700"]
+    new = ServiceHarness(v2.Bank, snapshot=old.take_snapshot())
+    assert balances(new, "ann", "bob", "") == [700, 300, 0]
+    new.execute(Message(1, 3, b"transfer ann bob 300"), Message(1, 4, b"transfer bob ann 1"))
+    assert balances(new, "ann", "bob", "") == [398, 598, 4], "3 cents for 300, and at least one"
+    again = ServiceHarness(v2.Bank, snapshot=new.take_snapshot())
+    assert balances(again, "ann", "bob", "") == [398, 598, 4]
+    with pytest.raises(ValueError, match="snapshot of format 2: this version reads format 1"):
+        ServiceHarness(v1.Bank, snapshot=new.take_snapshot())
+
+
+def test_the_same_orders_give_another_state_in_each_version() -> None:
+    """Which is why the log says what executes it."""
+    texts = orders(b"deposit ann 1000", b"transfer ann bob 300")
+    states = [ServiceHarness(bank).execute(*texts) for bank in (v1.Bank, v2.Bank)]
+    assert [balances(one, "ann") for one in states] == [[700], [697]]
+
+
+@pytest.mark.parametrize("name", VERSIONS.values())
+def test_it_is_the_same_in_every_process(name: str) -> None:
+    check_environments(name, orders(*(b"deposit account%d 7" % number for number in range(40)), *BAD_ORDERS))
+
+
+def upgrade(cluster: LocalCluster) -> None:
+    leader = str(cluster.config_path(cluster.await_leader(60)))
+    command = [sys.executable, "-m", "ordo.cli", "cluster", "upgrade", "2", "--config", leader]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "version 2 of the service is in force from log position" in done.stdout
+
+
+def held(client: ClusterClient, member_id: int) -> list[int]:
+    """What ann, bob and, with version 2, the bank have."""
+    return [int(client.query(one, member_id=member_id, timeout_s=60).payload) for one in (b"ann", b"bob", b"")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_cluster_goes_over_between_two_transfers_and_again_after_a_restart(tmp_path: Path) -> None:
+    tables: dict[str, Any] = {"service": {"versions": VERSIONS}}
+    with LocalCluster("", root=tmp_path / "cluster", tables=tables) as cluster:
+        cluster.await_leader(60)
+        endpoints = list(cluster.ingress_endpoints.values())
+        journal = str(tmp_path / "till.journal")
+        assert teller.run(endpoints, journal, "deposit ann 1000") == ["1000"]
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            assert client.request(b"transfer ann bob 300", timeout_s=40).payload == b"700"
+            upgrade(cluster)
+            assert client.request(b"transfer ann bob 300", timeout_s=40).payload == b"397"
+            with pytest.raises(RejectedError, match="ann has 397 cents, and 400 are needed"):
+                client.request(b"transfer ann bob 397", timeout_s=40)
+            assert [held(client, one) for one in cluster.member_ids] == [[397, 600, 3]] * 3
+            for member_id in cluster.member_ids:
+                cluster.restart(member_id)
+                cluster.await_leader(60)
+            assert client.request(b"deposit ann 3", timeout_s=60).payload == b"400"
+            assert [held(client, one) for one in cluster.member_ids] == [[400, 600, 3]] * 3
+        assert teller.run(endpoints, journal, "transfer bob eve 600") == [
+            "refused: bob has 600 cents, and 606 are needed"
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_an_order_of_a_teller_that_was_killed_is_executed_once(tmp_path: Path) -> None:
+    """It ends with its order in the journal, whether or not that was sent."""
+    with LocalCluster("examples.bank.v1:Bank", root=tmp_path / "cluster", member_count=1) as cluster:
+        cluster.await_leader(60)
+        endpoints = list(cluster.ingress_endpoints.values())
+        journal = tmp_path / "till.journal"
+        program = (
+            "import os, sys; from ordo import ClientSettings, ClusterClient\n"
+            "client = ClusterClient(sys.argv[1].split(','), settings=ClientSettings(journal=sys.argv[2]))\n"
+            "client.submit(b'deposit ann 5').result(30); client.submit(b'deposit ann 7'); os._exit(9)"
+        )
+        command = [sys.executable, "-c", program, ",".join(endpoints), str(journal)]
+        killed = subprocess.run(command, cwd=ROOT, timeout=60, check=False)
+        assert killed.returncode == 9
+        assert teller.run(endpoints, str(journal), "")[-1:] == ["12"]
+        assert teller.run(endpoints, str(journal), "deposit ann 1")[-1:] == ["13"]
