@@ -54,6 +54,10 @@ __all__ = [
 class ClusteredService:
     """Subclass and implement at least `on_session_message`. Every other callback does nothing unless overridden."""
 
+    can_fork: bool = True
+    """Whether `on_take_snapshot` may run in a copy of the process (fork), while the service goes on. Set it to False
+    where the state is not only in the service's memory, such as in a library that does not survive a fork."""
+
     def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
         """Once, before any other callback. Restore the state from `snapshot` when there is one."""
 
@@ -103,6 +107,9 @@ class ClusteredService:
 
         Members compare what they wrote: the same state must give the same bytes, whatever way led to it. Sort sets and
         whatever else has no order of its own; `pickle` may write equal objects in different ways.
+
+        A service in its own process is copied for this (`can_fork`): what is changed here is changed in the copy only,
+        and on some members perhaps not. So change nothing.
         """
 
     def on_role_change(self, role: Role) -> None:

@@ -75,6 +75,14 @@ class ContainerControl:
         )
         self._next_ack_id += 1
 
+    def send_snapshot_begun(self, log_position: int, session_id: int) -> None:
+        """Reports that the service goes on while its snapshot of this position is written, in this session."""
+        self.send(
+            ordo_codecs.SNAPSHOT_BEGUN.encode(
+                log_position=log_position, service_id=self._service_id, session_id=session_id
+            )
+        )
+
     def send_snapshot_digest(self, log_position: int, digest: bytes) -> None:
         """Sends the digest of the snapshot that the next ack refers to."""
         self.send(

@@ -28,7 +28,7 @@ from service_api.feeds import RECORD_BYTES_MAX, check_publication
 from service_api.service import OfferResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cluster.container.control import ContainerControl
     from service_api.service import Payload
@@ -192,19 +192,21 @@ class ContainerFeeds:
             self._topics[topic.name] = topic
             self._open(topic)
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether the recordings have everything that was published, durably."""
-        wanted = {
+    def positions(self) -> dict[int, int]:
+        """Where each topic stands, by the session id of its stream."""
+        return {
             topic.publication.session_id: topic.position
             for topic in self._topics.values()
             if topic.publication is not None
         }
-        if not wanted:
+
+    def has_recorded(self, positions: Mapping[int, int]) -> bool:
+        """Whether the recordings have come to these positions, durably."""
+        if not positions:
             return True
         counters = self._client.counters
         recorded = {one.session_id: counters.get_value(one.counter_id) for one in recording_counters(counters)}
-        return all(recorded.get(session_id, -1) >= position for session_id, position in wanted.items())
+        return all(recorded.get(session_id, -1) >= position for session_id, position in positions.items())
 
     def close(self) -> None:
         """Ends the streams. Idempotent."""

@@ -14,6 +14,7 @@ from functools import partial
 
 from archive.lmdb_store import open_lmdb
 from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT
+from cluster.container.process_copy import ProcessCopier
 from cluster.container.service_container import (
     APP_VERSION_DEFAULT,
     QUERIES_MAX_DEFAULT,
@@ -193,6 +194,7 @@ def run_container(options: argparse.Namespace) -> None:
             ),
             clock,
         )
+        container.snapshots.copier = ProcessCopier()
         runner = ContainerRunner(container, client, clock, options.cluster_id)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: runner.stop())

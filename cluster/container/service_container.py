@@ -27,17 +27,15 @@ from cluster.container.message_numbers import MessageNumbers
 from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT, EgressBuffers
 from cluster.container.queries import ContainerQueries
 from cluster.container.record_orders import RECORD_CALLBACKS, RecordOrders
-from cluster.container.snapshot_demand import demand_snapshots
+from cluster.container.snapshots import ContainerSnapshots
 from cluster.container.versions import HOLD_VERSION, ServiceVersions, VersionSwitch
 from cluster.wire import codecs, container_snapshot, ordo_codecs
 from cluster.wire.codecs import ClusterAction
 from cluster.wire.component_errors import ComponentErrors
-from cluster.wire.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
+from cluster.wire.container_snapshot import ServiceSnapshot
 from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.mark_file import ComponentType, container_mark_file_name
-from cluster.wire.snapshot_digest import digest_of
-from cluster.wire.snapshot_writer import SnapshotWriter
-from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
+from cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
@@ -56,8 +54,6 @@ HOLD_CONTROL = 1
 """Something waits for the control stream."""
 HOLD_EGRESS = 2
 """Egress publications are being added."""
-HOLD_SNAPSHOT = 4
-"""A snapshot is being recorded."""
 EGRESS_TIMEOUT_NS = 1_000_000_000
 APP_VERSION_DEFAULT = 1
 NULL_POSITION = -1
@@ -101,9 +97,7 @@ class ServiceContainer(ContainerLoop):
     is FAILED then and executes nothing more.
     """
 
-    _snapshot: SnapshotWriter | None = None
-    _snapshot_digest = b""
-    """Of the service's part that is being recorded."""
+    _started = False
     _now_ns = 0
     _egress_deadline_ns = 0
     _record_bytes_max = 0
@@ -136,9 +130,9 @@ class ServiceContainer(ContainerLoop):
         self.feeds = ContainerFeeds(self, client, cluster_id)
         self.cluster = ContainerCluster(self, member_id)
         self.records = RecordOrders(self)
+        self.snapshots = ContainerSnapshots(self, client, cluster_id)
         self.numbers, self.consumers = MessageNumbers(), ContainerConsumers(self)
         self.versions = VersionSwitch(self, versions, service_id)
-        self._started = False
         self.state = ContainerState.AWAITING
         self.member_id = member_id
         self.service_id = service_id
@@ -196,9 +190,7 @@ class ServiceContainer(ContainerLoop):
         """Ends the service (`on_terminate`) and gives back what the container has in the driver. Idempotent."""
         self._terminate()
         self._egress.disconnect_all()
-        if self._snapshot is not None:
-            self._snapshot.close()
-            self._snapshot = None
+        self.snapshots.close()
         self.feeds.close()
         if self._started:
             self.control.close()
@@ -209,6 +201,7 @@ class ServiceContainer(ContainerLoop):
     def park_timeout_ns(self) -> int:
         """How long a thread that has only this agent may sleep when there was no work."""
         waits = self.hold or self.state is ContainerState.AWAITING or self.queries.has_unsent or self.egress.keeps
+        waits = waits or self.snapshots.is_under_way
         return 1_000_000 if waits else 50_000_000
 
     def tick(self, now_ns: int) -> int:
@@ -219,6 +212,8 @@ class ServiceContainer(ContainerLoop):
             work_count += self._recover()
         elif self.state is ContainerState.RUNNING:
             work_count += self._run(now_ns)
+        elif self.state is ContainerState.FAILED:
+            work_count += self.snapshots.work(now_ns)
         if self.hold or self.queries.has_unsent:
             self.ask_for_tick()
         elif self._awaits_something:
@@ -228,7 +223,7 @@ class ServiceContainer(ContainerLoop):
     @property
     def _awaits_something(self) -> bool:
         """Whether it waits for the node, the log, a session's publication or record, or a position."""
-        if not self.follows or self._egress.pending or self.queries.awaits_session:
+        if not self.follows or self._egress.pending or self.queries.awaits_session or self.snapshots.is_under_way:
             return True
         return self._termination is not None or bool(self._requested_acks)
 
@@ -243,8 +238,7 @@ class ServiceContainer(ContainerLoop):
             work_count += self._await_egress(now_ns)
         elif self._egress.pending:
             work_count += self._egress.poll()
-        if self._snapshot is not None:
-            work_count += self._await_snapshot()
+        work_count += self.snapshots.work(now_ns)
         work_count += self.queries.work(now_ns)
         self.consumers.work(now_ns)
         if not self.follows:
@@ -261,7 +255,9 @@ class ServiceContainer(ContainerLoop):
         self._client.wake_driver()
 
     def idle(self) -> None:
-        """Lets the transport go on while a callback waits."""
+        """Lets the transport go on while a callback waits. It does not belong to a copy of the service."""
+        if self.snapshots.is_copy:
+            return
         self._now_ns = self._clock.now()
         self._client.wake_driver()
         self._client.do_work(self._now_ns)
@@ -471,7 +467,7 @@ class ServiceContainer(ContainerLoop):
 
     def _on_action(self, event: Any, position: int) -> None:
         if event.action == ClusterAction.SNAPSHOT and event.flags in (0, -(2**31)):
-            self._take_snapshot(position)
+            self.snapshots.take(position, self._now_ns)
 
     # Role and egress
 
@@ -543,10 +539,10 @@ class ServiceContainer(ContainerLoop):
 
     # Snapshots
 
-    def _take_snapshot(self, position: int) -> None:
-        """Collects the state now and records it over the next duty cycles. A service that fails goes on without one."""
-        state = ServiceSnapshot(
-            position,
+    def describe_state(self, log_position: int) -> ServiceSnapshot:
+        """The container's own state, which is in front of the service's."""
+        return ServiceSnapshot(
+            log_position,
             self.leadership_term_id,
             self.cluster.time_unit or TimeUnit.MILLIS,
             self.versions.in_force,
@@ -557,40 +553,13 @@ class ServiceContainer(ContainerLoop):
             tuple(self.consumers.table.snapshot()),
             tuple(self.feeds.snapshot()),
         )
-        messages = list(container_snapshot.encode(state))
-        writer = service_snapshot.SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)
-        try:
-            demand_snapshots(self.service)
-            self.callback, self.may_call = "on_take_snapshot", False
-            self.service.on_take_snapshot(writer)
-            writer.close()
-        except Exception as error:
-            self._errors.record(error, f"on_take_snapshot at position {position}")
-            self.control.send_ack(position, self.time, codecs.NULL_VALUE)
-            self.on_control_sent()
-            return
-        self._snapshot_digest = digest_of(messages)
-        self._snapshot = SnapshotWriter(
-            self._client, local_stream(SERVICE_SNAPSHOT_STREAM_ID, self._cluster_id), messages
-        )
-        self.hold |= HOLD_SNAPSHOT
-        self.ask_for_tick()
 
-    def _await_snapshot(self) -> int:
-        assert self._snapshot is not None
-        if not self.feeds.is_recorded:
-            self._client.wake_driver()
-            return 0
-        is_recorded = self._snapshot.work()
-        self._client.wake_driver()
-        if not is_recorded:
-            return 0
-        recording_id, self._snapshot = self._snapshot.recording_id, None
-        self.hold &= ~HOLD_SNAPSHOT
-        self.control.send_snapshot_digest(self.log_position, self._snapshot_digest)
-        self.control.send_ack(self.log_position, self.time, recording_id)
-        self.on_control_sent()
-        return 1
+    def begin_callback(self, callback: str) -> None:
+        """The service is about to be called, and may not call the cluster."""
+        self.callback, self.may_call = callback, False
+
+    def note_error(self, error: Exception, where: str) -> None:
+        self._errors.record(error, where)
 
     # What the consensus module asks for
 

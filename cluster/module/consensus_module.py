@@ -321,7 +321,7 @@ class ConsensusModule:
     @property
     def is_in_transition(self) -> bool:
         """True while an election, a join, a transfer or a session request wants quick ticks."""
-        if self.core.state is not ElectionState.CLOSED or self.log.is_joining or self.snapshots.is_under_way:
+        if self.core.state is not ElectionState.CLOSED or self.log.is_joining or self.snapshots.wants_quick_ticks:
             return True
         if self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping:
             return True
@@ -477,6 +477,9 @@ class ConsensusModule:
             return
         self.snapshots.on_service_ack(log_position, timestamp, relevant_id)
 
+    def on_snapshot_begun(self, log_position: int, session_id: int) -> None:
+        self.snapshots.on_service_begun(log_position, session_id)
+
     def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
         self.snapshots.on_service_digest(log_position, digest)
 
@@ -537,11 +540,9 @@ class ConsensusModule:
         return self.executor.position
 
     def begin_snapshot(self, record: LogRecord) -> None:
-        """Pauses execution until both the service and this module have written their part."""
+        """Begins a snapshot of the state after the ClusterActionRequest that was just executed."""
         values = record.values
         self.upkeep.schedule.note(record.position, values.timestamp)
-        self.executor.pause()
-        self.counters.set_state(ModuleState.SNAPSHOT)
         point = SnapshotPoint(record.position, values.leadership_term_id, self.upkeep.versions.at(record.position))
         self.snapshots.begin(point, values.timestamp)
 
@@ -555,12 +556,20 @@ class ConsensusModule:
         is_executed = self.executor.has_executed(log_position, self.sequencer.commit_position)
         return is_executed and not self.snapshots.is_under_way
 
-    def snapshot_done(self) -> None:
-        """The snapshot is taken or has failed: execution goes on."""
-        self.counters.set_state(ModuleState.ACTIVE)
-        self.executor.resume()
-        self.control.snapshot_done()
-        self.execute(self.sequencer.commit_position)
+    def pause_execution(self) -> None:
+        self.executor.pause()
+        self.counters.set_state(ModuleState.SNAPSHOT)
+
+    def go_on(self) -> None:
+        """Execution goes on, if it was paused."""
+        if self.executor.is_paused:
+            self.counters.set_state(ModuleState.ACTIVE)
+            self.executor.resume()
+            self.execute(self.sequencer.commit_position)
+
+    def snapshot_done(self, log_position: int) -> None:
+        """The snapshot at this position is taken or has failed."""
+        self.control.snapshot_done(log_position)
 
     # -- leading ---------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from cluster.module.host import TermHost
+from cluster.module.sessions import NULL_VALUE
 from cluster.wire import codecs
 from cluster.wire.codecs import ClusterAction
 from cluster.wire.counter_types import ControlToggle, ModuleState, is_transfer
@@ -53,7 +54,8 @@ class ClusterControl:
         self._transfer = transfer
         self._termination = termination
         self._is_suspended_by_log = False
-        self._is_snapshot_asked = False
+        self._snapshot_position = NULL_VALUE
+        """Of the record of the snapshot that was asked for."""
 
     @property
     def is_suspended(self) -> bool:
@@ -89,14 +91,16 @@ class ClusterControl:
     def lose_leadership(self) -> None:
         """Drops pending orders, which may never be committed."""
         self._counters.control_toggle.set(ControlToggle.INACTIVE)
-        self._is_snapshot_asked = False
+        self._snapshot_position = NULL_VALUE
         if self.is_suspended and not self._is_suspended_by_log:
             self._show_suspension(False)
 
-    def snapshot_done(self) -> None:
-        """Called when the snapshot was taken or has failed, so that another may be requested."""
-        self._is_snapshot_asked = False
-        self._counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
+    def snapshot_done(self, log_position: int) -> None:
+        """Called when the snapshot at a position was taken or has failed. If it is the one that was asked for, another
+        may be."""
+        if NULL_VALUE != self._snapshot_position <= log_position:
+            self._snapshot_position = NULL_VALUE
+            self._counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
 
     def ask_snapshot(self) -> bool:
         """Asks for a snapshot as an operator does. Returns False while something else is asked for."""
@@ -120,8 +124,8 @@ class ClusterControl:
         if order == ControlToggle.SUSPEND:
             if self._append(ClusterAction.SUSPEND) > 0:
                 self._show_suspension(True)
-        elif order == ControlToggle.SNAPSHOT and not self._is_snapshot_asked:
-            self._is_snapshot_asked = self._append(ClusterAction.SNAPSHOT) > 0
+        elif order == ControlToggle.SNAPSHOT and self._snapshot_position == NULL_VALUE:
+            self._snapshot_position = max(self._append(ClusterAction.SNAPSHOT), NULL_VALUE)
         elif order == ControlToggle.SHUTDOWN:
             position = self._append(ClusterAction.SNAPSHOT)
             if position > 0:

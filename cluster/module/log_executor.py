@@ -71,6 +71,10 @@ class LogExecutor:
         is_waiting = bool(self._queue) and self._queue[0].position <= position
         return position <= commit_position and not is_waiting
 
+    @property
+    def is_paused(self) -> bool:
+        return self._paused
+
     def pause(self) -> None:
         self._paused = True
 

@@ -42,6 +42,9 @@ class ServiceHandler(Protocol):
 
     def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None: ...
 
+    def on_snapshot_begun(self, log_position: int, session_id: int) -> None:
+        """Called when the service goes on while its snapshot of this position is written, in this session."""
+
     def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
         """Receives the digest of the snapshot that the next ack refers to."""
 
@@ -89,6 +92,8 @@ class ServiceLink:
             self._handler.on_close_session(values.cluster_session_id, values.detail)
         elif table is codecs.SERVICE_ACK:
             self._on_ack(values)
+        elif table is ordo_codecs.SNAPSHOT_BEGUN:
+            self._handler.on_snapshot_begun(values.log_position, values.session_id)
         elif table is ordo_codecs.SNAPSHOT_DIGEST:
             self._handler.on_snapshot_digest(values.log_position, values.digest)
         elif table in SERVICE_REPORTS:

@@ -99,6 +99,11 @@ class SnapshotShelf:
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and not one.is_active]
         return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
 
+    def drop_recording(self, session_id: int) -> None:
+        """Deletes what was recorded of a snapshot that failed, once its recording has ended."""
+        found = [one for one in self._archive.recordings() if self._is_snapshot(one) and one.session_id == session_id]
+        self._left_over.update(one.recording_id for one in found[-1:])
+
     def clear_logs(self, log_recording_id: int) -> int:
         """Deletes recordings of logs that were given up for the present one; how many."""
         found = [one for one in self._archive.recordings() if _is_log(one) and not one.is_active]

@@ -453,6 +453,9 @@ LEADERSHIP_TERMS = _message("LeadershipTerms", 65, "count i32", "terms bytes")
 """In the consensus module's snapshot: every leadership term below it, as rows of i64 term id and i64 base position."""
 LOG_REQUEST = _message("LogRequest", 66, "from_position i64; length_bytes i64; member_id i32; session_id i32")
 """Asks another member to replay a stretch of the committed log to the endpoint for catch-ups."""
+SNAPSHOT_BEGUN = _message("SnapshotBegun", 67, "log_position i64; service_id i32; session_id i32")
+"""From a service to its module: a copy of it writes its snapshot of this position in this session, while it goes on.
+What follows in the module's stream belongs to later records."""
 
 MESSAGES = by_template_id(list(globals().values()))
 OUTPUT = _message(

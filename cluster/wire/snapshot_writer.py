@@ -20,19 +20,41 @@ NULL_VALUE = -1
 class SnapshotWriter:
     """Publishes a snapshot over several duty cycles, until the archive says that all of it is recorded."""
 
-    def __init__(self, client: TransportClient, stream_id: int, messages: Iterable[bytes]) -> None:
+    def __init__(
+        self, client: TransportClient, stream_id: int, messages: Iterable[bytes] = (), *, is_whole: bool = True
+    ) -> None:
+        """`is_whole`: `messages` are all there are. Otherwise `add` brings more, until `finish`."""
         self._counters: CountersReader = client.counters
         self._messages = deque(messages)
+        self._is_whole = is_whole
         self._publication: ExclusivePublication = client.add_exclusive_publication(SNAPSHOT_CHANNEL, stream_id)
         self._counter_id = NULL_VALUE
         self.recording_id = NULL_VALUE
+
+    @property
+    def session_id(self) -> int:
+        """Of the stream, by which the archive names its recording."""
+        return int(self._publication.session_id)
+
+    def add(self, messages: Iterable[bytes]) -> None:
+        assert not self._is_whole, "more messages of a snapshot that was whole"
+        self._messages.extend(messages)
+
+    def finish(self) -> None:
+        """No more messages come."""
+        self._is_whole = True
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether messages wait for room in the stream."""
+        return bool(self._messages)
 
     def work(self) -> bool:
         """True once every message is durable in the recording `recording_id`; the publication is closed then."""
         publication = self._publication
         while self._messages and publication.offer(self._messages[0]) > 0:
             self._messages.popleft()
-        if self._messages:
+        if self._messages or not self._is_whole:
             return False
         if self._counter_id == NULL_VALUE and not self._find_recording():
             return False

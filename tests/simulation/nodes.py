@@ -18,6 +18,7 @@ from consensus.configuration import Configuration
 from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError, OrdoError, ServiceError
 from runtime.memory import HeapMemoryProvider
+from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
 from tests.simulation.service import Observer, RegisterService, RunService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, NodeActor
@@ -56,6 +57,7 @@ class NodeWorld(Observer, Protocol):
     def note_end(self, node: SimulatedNode) -> None: ...
     def fail(self, text: str) -> None: ...
     def on_booted(self, node: SimulatedNode) -> None: ...
+    def count_fault(self, kind: str) -> None: ...
 
 
 def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
@@ -186,6 +188,8 @@ class SimulatedNode(NodeActor):
         world.note(f"{self.name} boot {self.boots}")
         try:
             self.node = Node(self.config, seams, code)
+            if world.options.copies:
+                self._copy_service(self.node, random)
             self.node.start()
         except PowerLoss:
             self.lose_power()
@@ -196,6 +200,15 @@ class SimulatedNode(NodeActor):
             world.on_booted(self)
             self.has_lost = False
 
+    def _copy_service(self, node: Node, random: RandomSource) -> None:
+        """The service is copied for its snapshots, as in a process of its own."""
+        assert node.container is not None
+        snapshots, options = node.container.snapshots, self.world.options
+        snapshots.silence_ns_max = SILENCE_NS_MAX
+        snapshots.copier = SimulatedCopier(
+            self.clock.now, random.stream("copies"), options.copy_failure_chance, self.world.count_fault
+        )
+
     def _make_service(self, version: int) -> RegisterService:
         """The instance that executes from now on."""
         former, options = self.service, self.world.options
@@ -203,6 +216,7 @@ class SimulatedNode(NodeActor):
         make_service = RunService if self.member_id % 2 else RegisterService
         self.service = make_service(self.member_id, self.world, options.snapshot_padding, version)
         self.service.publishes = options.feed_readers > 0
+        self.service.can_fork = self.member_id % 3 < 2
         self.service.fails_next = former is not None and former.fails_next
         return self.service
 

@@ -118,6 +118,10 @@ class Options:
     """Until a reader is killed or stopped."""
     upgrade_mean_ns: int = 0
     """Until an operator asks for another version of the service; with 0 there is one version only."""
+    copies: bool = False
+    """Copies of the services write their snapshots, while they go on."""
+    copy_failure_chance: float = 0.0
+    """The chance that a copy dies or hangs."""
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 
@@ -158,6 +162,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_consumers(options, rng)
         _draw_rooms(options, rng)
         _draw_feeds(options, rng)
+        _draw_copies(options, rng)
     return options
 
 
@@ -320,6 +325,12 @@ def _draw_rooms(options: Options, rng: Random) -> None:
     options.operation_mean_ns, options.padding_max = min(options.operation_mean_ns, 3 * MS), 3000
     if keeps:
         options.retention_bytes, options.retention_patience_s, options.snapshots_kept = 64 * KIB, 0, 1
+
+
+def _draw_copies(options: Options, rng: Random) -> None:
+    chance, failure_chance = rng.random(), rng.choice((0.0, 0.1, 0.5))
+    if chance < 0.5:
+        options.copies, options.copy_failure_chance = True, failure_chance
 
 
 def _draw_feeds(options: Options, rng: Random) -> None:

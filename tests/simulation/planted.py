@@ -33,7 +33,6 @@ from cluster.module.room_watch import RoomWatch
 from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.skips import Skips
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
-from cluster.module.snapshot_taker import SnapshotTaker
 from cluster.module.state_doubt import StateDoubt
 from cluster.module.state_store import Skip, StateStore
 from cluster.module.timers import TimerService
@@ -63,6 +62,12 @@ from tests.simulation.planted_consumers import (
     acknowledgements_do_not_survive_a_snapshot,
     every_member_of_a_consumer_is_active,
     snapshots_forget_where_consumers_are,
+)
+from tests.simulation.planted_copies import (
+    copies_write_the_state_of_their_end,
+    nobody_hears_of_a_copy_that_died,
+    service_runs_ahead_of_its_snapshot,
+    the_module_is_captured_when_the_copy_is_done,
 )
 from tests.simulation.planted_feeds import (
     a_change_of_nodes_leaves_a_gap_in_feeds,
@@ -380,17 +385,6 @@ def a_restart_commits_its_whole_log(patch: Patch) -> None:
         self._sequencer.commit_to(recovery.append_position, 0)
 
     patch(LogKeeper, "open", open_log)
-
-
-def service_runs_ahead_of_its_snapshot(patch: Patch) -> None:
-    """What a service asked for behind its next snapshot is in the module's part of it."""
-    original = SnapshotTaker.on_service_ack
-
-    def on_service_ack(self: Any, *arguments: Any) -> None:
-        original(self, *arguments)
-        self._sequencer.holds_service = False
-
-    patch(SnapshotTaker, "on_service_ack", on_service_ack)
 
 
 def orders_outlive_their_leader(patch: Patch) -> None:
@@ -752,6 +746,9 @@ PLANTED: tuple[Plant, ...] = (
     two_changes_at_once,
     a_restart_commits_its_whole_log,
     service_runs_ahead_of_its_snapshot,
+    copies_write_the_state_of_their_end,
+    the_module_is_captured_when_the_copy_is_done,
+    nobody_hears_of_a_copy_that_died,
     orders_outlive_their_leader,
     a_new_leader_takes_orders_while_suspended,
     log_goes_before_a_quorum_has_the_snapshot,

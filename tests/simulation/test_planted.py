@@ -88,7 +88,14 @@ FULL = Options(
     duration_ns=4 * S, operation_mean_ns=2 * MS, padding_max=3000, disk_bytes=700 * 1024, disk_low=400 * 1024,
     disk_high=600 * 1024, kill_mean_ns=2 * S, outage_mean_ns=300 * MS,
 )  # fmt: skip
+COPIED = Options(
+    duration_ns=4 * S, operation_mean_ns=4 * MS, snapshot_mean_ns=300 * MS, copies=True, kill_mean_ns=S,
+    outage_mean_ns=300 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 OPTIONS = {
+    "copies_write_the_state_of_their_end": COPIED,
+    "the_module_is_captured_when_the_copy_is_done": COPIED,
+    "nobody_hears_of_a_copy_that_died": replace(COPIED, copy_failure_chance=0.5),
     "snapshots_forget_the_sequences_of_feeds": PUBLISHED,
     "a_change_of_nodes_leaves_a_gap_in_feeds": PUBLISHED,
     "what_a_failed_record_published_goes_out": replace(

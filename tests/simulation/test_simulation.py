@@ -27,6 +27,7 @@ KINDS = {
     *("partition", "one way blocked", "slow link", "client crash", "client pause", "snapshot"),
     *("bridge", "one-way links", "stranded leader", "echo"),
     *("suspend", "resume", "shutdown", "abort", "client leaves", "client is quiet"),
+    *("copy writes a snapshot", "copy dies", "copy hangs"),
     *("disk filled", "no room for messages", "started again with room"),
     *("disk writes", "disk syncs", "disk reads", "disk metadata", "disk space", "disk slow", "bit rotten"),
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),

@@ -110,6 +110,9 @@ class World(Timeline):
             self.violation = Violation(text)
             self.has_failed = True
 
+    def count_fault(self, kind: str) -> None:
+        self.trace.count_fault(kind)
+
     def note_end(self, node: SimulatedNode) -> None:
         """A duty cycle ended in the middle: what it had acknowledged or committed may be known to others already."""
         self.on_moved(node)

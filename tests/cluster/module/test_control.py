@@ -79,7 +79,9 @@ def test_a_snapshot_is_asked_for_once_until_it_is_done(member: Member) -> None:
     assert member.log.actions == [ClusterAction.SNAPSHOT]
     member.execute(ClusterAction.SNAPSHOT)
     assert len(member.host.snapshots) == 1
-    member.control.snapshot_done()
+    member.control.snapshot_done(member.log.log_end_position - 96)
+    assert member.counters.control_toggle.value == ControlToggle.SNAPSHOT, "that was an earlier one"
+    member.control.snapshot_done(member.log.log_end_position)
     assert member.counters.control_toggle.value == ControlToggle.NEUTRAL
     assert member.control.ask_snapshot()
 

@@ -1,0 +1,231 @@
+"""The service's part of a snapshot: the state at one record, published over the duty cycles that follow.
+
+A copy of the process writes it while the service goes on (`cluster.container.process_copy`), or, where there is no
+copier or the service cannot be copied, `on_take_snapshot` runs between two records and the service stands still until
+everything is recorded. What is written is the same, and so is what the consensus module is told at the end:
+
+    copied     SnapshotBegun at the record, later the digest and the ack
+    stands     the digest and the ack, while nothing is executed
+    failed     an ack without a recording
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from cluster.container.process_copy import Append, Copier, SnapshotCopy
+from cluster.container.snapshot_demand import demand_snapshots
+from cluster.wire import codecs, container_snapshot
+from cluster.wire.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
+from cluster.wire.snapshot_digest import digest_of
+from cluster.wire.snapshot_writer import SnapshotWriter
+from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, local_stream
+from runtime.errors import SnapshotError
+from runtime.logging import tell
+from service_api import snapshot as service_snapshot
+from service_api.service import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cluster.container.control import ContainerControl
+    from cluster.container.feeds import ContainerFeeds
+    from transport.client import TransportClient
+
+HOLD_SNAPSHOT = 4
+"""A snapshot is being recorded while the service stands still, or one is due before the last is recorded."""
+SILENCE_NS_MAX = 600 * 1_000_000_000
+"""A copy that has written nothing for so long is given up."""
+
+
+class SnapshotHost(Protocol):
+    """The container whose service is asked for its state."""
+
+    control: ContainerControl
+    feeds: ContainerFeeds
+    hold: int
+
+    @property
+    def service(self) -> Service: ...
+    @property
+    def time(self) -> int: ...
+    def describe_state(self, log_position: int) -> ServiceSnapshot:
+        """The container's own state, which is in front of the service's."""
+
+    def begin_callback(self, callback: str) -> None:
+        """The service is about to be called, and may not call the cluster."""
+
+    def ask_for_tick(self) -> None: ...
+    def on_control_sent(self) -> None: ...
+    def note_error(self, error: Exception, where: str) -> None: ...
+
+
+class _Point(NamedTuple):
+    """The record that a snapshot belongs to."""
+
+    log_position: int
+    time: int
+    feeds: Mapping[int, int]
+    """What the recordings of feeds must have before the snapshot counts."""
+
+
+class ContainerSnapshots:
+    """At most one snapshot at a time. The record of a second one waits, and the service with it."""
+
+    copier: Copier | None = None
+    """What copies the service; None: it stands still."""
+
+    def __init__(self, host: SnapshotHost, client: TransportClient, cluster_id: int) -> None:
+        self._host = host
+        self._client = client
+        self._stream_id = local_stream(SERVICE_SNAPSHOT_STREAM_ID, cluster_id)
+        self.silence_ns_max = SILENCE_NS_MAX
+        self._point: _Point | None = None
+        self._writer: SnapshotWriter | None = None
+        self._copy: SnapshotCopy | None = None
+        self._is_recorded = False
+        self._digest = b""
+        self._heard_ns = 0
+        self._waiting_position: int | None = None
+        self._told_obstacle = ""
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._point is not None
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether this is not the service's process but a copy of it."""
+        return self.copier is not None and self.copier.is_copy
+
+    def take(self, log_position: int, now_ns: int) -> None:
+        """Takes the state after the record that ends here; at once, or when the snapshot before is recorded."""
+        if self._point is not None:
+            self._waiting_position = log_position
+            self._hold()
+            return
+        self._point = _Point(log_position, self._host.time, self._host.feeds.positions())
+        try:
+            demand_snapshots(self._host.service)
+            if self._may_copy():
+                self._begin_copy(self._point, now_ns)
+            else:
+                self._stand_still(self._point)
+        except Exception as error:
+            self._fail(error)
+
+    def _hold(self) -> None:
+        self._host.hold |= HOLD_SNAPSHOT
+        self._host.ask_for_tick()
+
+    def _may_copy(self) -> bool:
+        if self.copier is None or not getattr(self._host.service, "can_fork", True):
+            return False
+        obstacle = self.copier.find_obstacle()
+        if obstacle and obstacle != self._told_obstacle:
+            tell("warning", "cluster.snapshot", text=f"the service stands still for its snapshots: {obstacle}")
+        self._told_obstacle = obstacle
+        return not obstacle
+
+    def _begin_copy(self, point: _Point, now_ns: int) -> None:
+        assert self.copier is not None
+        self._copy = self.copier.copy(lambda append: self._write(point.log_position, append))
+        self._heard_ns = now_ns
+        self._writer = SnapshotWriter(self._client, self._stream_id, is_whole=False)
+        self._host.control.send_snapshot_begun(point.log_position, self._writer.session_id)
+        self._host.on_control_sent()
+        self._host.ask_for_tick()
+
+    def _stand_still(self, point: _Point) -> None:
+        messages: list[bytes] = []
+        self._write(point.log_position, messages.append)
+        self._digest = digest_of(messages)
+        self._writer = SnapshotWriter(self._client, self._stream_id, messages)
+        self._hold()
+
+    def _write(self, log_position: int, append: Append) -> None:
+        """Everything that the snapshot consists of, in order."""
+        for message in container_snapshot.encode(self._host.describe_state(log_position)):
+            append(message)
+        writer = service_snapshot.SnapshotWriter(append, SNAPSHOT_MESSAGE_BYTES_MAX)
+        self._host.begin_callback("on_take_snapshot")
+        self._host.service.on_take_snapshot(writer)
+        writer.close()
+
+    # Duty cycles
+
+    def work(self, now_ns: int) -> int:
+        """A bounded step of the snapshot under way: 1 when there was something to do."""
+        if self._point is None or self._writer is None:
+            return 0
+        try:
+            count = self._take_from_copy(now_ns)
+        except SnapshotError as error:
+            self._fail(error)
+            return 1
+        if not self._is_recorded:
+            self._is_recorded = self._host.feeds.has_recorded(self._point.feeds) and self._writer.work()
+            self._client.wake_driver()
+        if not self._is_recorded or not (self._copy is None or self._copy.is_gone()):
+            return count
+        self._end(self._writer.recording_id)
+        return 1
+
+    def _take_from_copy(self, now_ns: int) -> int:
+        """Takes messages from the copy as there is room for them, and returns their number."""
+        assert self._writer is not None
+        copy = self._copy
+        if copy is None or self._writer.has_unsent:
+            self._heard_ns = now_ns
+            return 0
+        if now_ns - self._heard_ns > self.silence_ns_max:
+            raise SnapshotError(
+                f"the copy of the service that writes its snapshot was silent for {self.silence_ns_max // 10**9} s; "
+                "it is given up"
+            )
+        if self._digest:
+            return 0
+        messages = copy.take()
+        self._writer.add(messages)
+        if copy.digest is not None:
+            self._digest = copy.digest
+            self._writer.finish()
+        if messages or self._digest:
+            self._heard_ns = now_ns
+        return len(messages)
+
+    # Ends
+
+    def _end(self, recording_id: int) -> None:
+        assert self._point is not None
+        self._host.control.send_snapshot_digest(self._point.log_position, self._digest)
+        self._writer = None
+        self._answer(recording_id)
+
+    def _fail(self, error: Exception) -> None:
+        """The service goes on without a snapshot at this position."""
+        assert self._point is not None
+        self._host.note_error(error, f"on_take_snapshot at position {self._point.log_position}")
+        self._answer(codecs.NULL_VALUE)
+
+    def _answer(self, recording_id: int) -> None:
+        assert self._point is not None
+        point = self._point
+        self.close()
+        host = self._host
+        host.hold &= ~HOLD_SNAPSHOT
+        host.control.send_ack(point.log_position, point.time, recording_id)
+        host.on_control_sent()
+        if self._waiting_position is not None:
+            log_position, self._waiting_position = self._waiting_position, None
+            self.take(log_position, self._heard_ns)
+
+    def close(self) -> None:
+        """Gives up what is under way. Idempotent."""
+        if self._copy is not None:
+            self._copy.close()
+        if self._writer is not None:
+            self._writer.close()
+        self._point = self._copy = self._writer = None
+        self._is_recorded = False
+        self._digest = b""
