@@ -157,7 +157,7 @@ def test_a_copy_writes_what_a_service_that_stands_still_would_write(world: World
     class Standing(Notes):
         can_fork = False
 
-    found = []
+    found: list[Any] = []
     for service in (Notes(), Standing()):
         if found:
             world.container.on_close()
