@@ -135,7 +135,7 @@ def main() -> None:
         return
     found: dict[str, list[dict[str, float]]] = {"bare": [], "gateway": []}
     with (
-        LocalCluster("benchmarks.answering:Answering", member_count=chosen.members, sync="none") as cluster,
+        LocalCluster("ordo.bench.answering:Answering", member_count=chosen.members, sync="none") as cluster,
         ExitStack() as stack,
     ):
         cluster.await_leader(60)

@@ -11,7 +11,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from cluster.client.request_sending import RequestStamp
-from cluster.client.requests import NULL_POSITION, ClientRequests, PendingRequest
+from cluster.client.request_window import PendingRequest
+from cluster.client.requests import NULL_POSITION, ClientRequests
 from cluster.client.session import ClusterClient
 from cluster.client.settings import to_ns
 from cluster.wire import ordo_codecs
@@ -73,6 +74,10 @@ class GroupRequests(ClientRequests):
     """Up to this number all were executed, whoever sent them, since the identity was opened."""
     _counted_from = NULL_POSITION
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._encode = self._encode_output
+
     @property
     def failure(self) -> OrdoError | None:
         """Why this instance can never write again."""
@@ -113,7 +118,7 @@ class GroupRequests(ClientRequests):
         if self.open_position >= 0 and now_ns >= self._open_due_ns and self._session.leader_ingress is not None:
             self._send_open(now_ns)
 
-    def _encode(self, request: PendingRequest, stamp: RequestStamp) -> bytes:
+    def _encode_output(self, request: PendingRequest, stamp: RequestStamp) -> bytes:
         assert isinstance(request, _PendingOutput)
         head = _OUTPUT.pack(*_OUTPUT_HEADER, *stamp, request.number, self._confirmed, *request.fields)
         return head + request.payload

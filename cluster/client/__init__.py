@@ -6,7 +6,7 @@ from cluster.client.async_feeds import AsyncFeedReader
 from cluster.client.endpoints import endpoints_from_dns, endpoints_from_file
 from cluster.client.feeds import FeedMessage, FeedReader
 from cluster.client.query import PendingQuery, QueryReply
-from cluster.client.requests import Answer, PendingRequest
+from cluster.client.request_window import Answer, PendingRequest
 from cluster.client.session import ClientEvent, ClientState, ClusterClient
 from cluster.client.settings import ClientSettings, credentials_from_environment, credentials_from_file
 from transport.client_transport import ClientTransport

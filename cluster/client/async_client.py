@@ -12,7 +12,7 @@ from cluster.client.async_feeds import AsyncFeedReader
 from cluster.client.endpoints import Endpoints, EndpointSource
 from cluster.client.feeds import FeedStart
 from cluster.client.query import QueryReply
-from cluster.client.requests import Answer, PendingRequest
+from cluster.client.request_window import Answer, PendingRequest
 from cluster.client.session import ClientEvent, ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.wire.codecs import EventCode

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgements, HandedOver, Unsequenced
@@ -10,7 +11,8 @@ from cluster.client.endpoints import archive_endpoint
 from cluster.client.feeds import FeedReader, FeedStart
 from cluster.client.journal import Journal, JournalFile
 from cluster.client.relay import RelayedRequests
-from cluster.client.requests import Answer, ClientRequests, PendingRequest
+from cluster.client.request_window import Answer, PendingRequest
+from cluster.client.requests import ClientRequests
 from cluster.client.settings import ClientSettings, to_ns
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, SessionClosedError
 from service_api.service import OfferResult
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 TICK_INTERVAL_NS = 1_000_000
 UNHEARD_NS = 1_000_000_000
 SEND_PARK_NS = 100_000
+SUBMITTED_MAX = 512
+"""So many requests are handed to the ingress together, before what was answered meanwhile is looked at."""
 
 
 class ClientCalls:
@@ -210,7 +214,10 @@ class ClientCalls:
         """As `request` for each, in order, with as many under way at a time as may be. Raises the first error, when all
         are done; `submit` tells more of each. `timeout_s` is for all of them together."""
         deadline_ns = self._end_ns(timeout_s)
-        pending = [self.submit(payload) for payload in payloads]
+        pending: list[PendingRequest] = []
+        rest = iter(payloads)
+        while taken := self._submit_some(rest):
+            pending += taken
         for one in pending:
             if not one.is_done:
                 self._await_request(one, max(deadline_ns - self._transport.clock.now(), 1) / 1e9)
@@ -221,6 +228,14 @@ class ClientCalls:
 
         With `outstanding_requests_max` under way it polls until there is room. Raises as `request`.
         """
+        return self._requests_with_room().submit(bytes(payload), on_done)
+
+    def _submit_some(self, payloads: Iterator[Payload]) -> list[PendingRequest]:
+        """As many as there is room for, sent together; empty when there are no more."""
+        requests = self._requests_with_room()
+        return requests.submit_many(islice(payloads, min(requests.outstanding_max - len(requests), SUBMITTED_MAX)))
+
+    def _requests_with_room(self) -> ClientRequests:
         if self._requests is None:
             if self.is_closed:
                 raise self._closed_error()
@@ -229,7 +244,7 @@ class ClientCalls:
             self._requests = self._make_requests(None)
         if not self._requests.has_room:
             self._await_room()
-        return self._requests.submit(bytes(payload), on_done)
+        return self._requests
 
     def subscribe(
         self,

@@ -73,5 +73,5 @@ class SessionLink:
     def note_ingress_lost(self) -> None:
         self._client._loop.note_ingress_lost()
 
-    def note_sent(self) -> None:
-        self._client._loop.note_sent()
+    def note_sent(self, count: int = 1) -> None:
+        self._client._loop.note_sent(count)

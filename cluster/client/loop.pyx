@@ -118,10 +118,10 @@ cdef class ClientLoop:
         self._on_tick = on_tick
         self._on_poll = on_poll
 
-    def note_sent(self):
-        """Something was sent by other means than `offer`."""
-        self._sent += 1
-        self.unsent += 1
+    def note_sent(self, int count=1):
+        """Messages were sent by other means than `offer`."""
+        self._sent += count
+        self.unsent += count
 
     def take_ingress_lost(self):
         """True when an offer found the ingress closed or not connected since the last call."""

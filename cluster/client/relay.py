@@ -16,13 +16,8 @@ from enum import Enum, auto
 from hashlib import blake2b
 from typing import Any
 
-from cluster.client.request_sending import (
-    REQUEST_LENGTH_BYTES,
-    RequestSession,
-    encode_open,
-    encode_request,
-    offer_to_leader,
-)
+from cluster.client.request_sending import RequestSession, encode_open, offer_to_leader
+from cluster.client.request_window import REQUEST_LENGTH_BYTES, offer_request
 from cluster.client.requests import NO_EPOCH, NULL_POSITION, OPEN_RETRY_NS, RETRY_DOUBLINGS_MAX
 from cluster.wire.ordo_codecs import AnswerStatus
 from service_api.requests import OpenStatus
@@ -356,13 +351,15 @@ class RelayedRequests:
         if line.open_position == NULL_POSITION:
             return True
         session, unsent, pending = self._session, line.unsent, line.pending
-        stamp = session.leadership_term_id, session.session_id, 0, line.open_position
+        ingress = session.leader_ingress if session.takes_messages else None
         while unsent and unsent[0] <= line.sent + 1:
             number = unsent[0]
             same = pending.get(number)
             if same is not None:
                 confirmed = min(line.confirmed, number - 1)
-                if not self._offer(encode_request(stamp, number, confirmed, same[0].payload)):
+                if ingress is None or not offer_request(
+                    session, ingress, line.open_position, number, confirmed, same[0].payload
+                ):
                     return False
                 for request in same:
                     request.is_sent = True

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Protocol
 
 from cluster.client.link import LeaderSession
 from cluster.wire import ordo_codecs
 from transport.publication import RESULT_MAX_POSITION_EXCEEDED
-
-REQUEST_LENGTH_BYTES = 56
-_REQUEST = struct.Struct("<HHHHqqqqqq")
-_REQUEST_HEADER = (48, ordo_codecs.REQUEST.template_id, ordo_codecs.SCHEMA_ID, ordo_codecs.SCHEMA_VERSION)
 
 RequestStamp = tuple[int, int, int, int]
 """Leadership term, session, time (0), and where the identity is opened: the first fields of each request."""
@@ -23,13 +18,8 @@ class RequestSession(LeaderSession, Protocol):
     def note_ingress_lost(self) -> None:
         """The leader's ingress turned out to be gone."""
 
-    def note_sent(self) -> None:
-        """Notes that something was sent, which keeps the session alive by itself."""
-
-
-def encode_request(stamp: RequestStamp, number: int, confirmed: int, payload: bytes) -> bytes:
-    """The record of a request. `confirmed`: the client has the answers up to this number."""
-    return _REQUEST.pack(*_REQUEST_HEADER, *stamp, number, confirmed) + payload
+    def note_sent(self, count: int = 1) -> None:
+        """Notes that messages were sent, which keep the session alive by themselves."""
 
 
 def encode_open(session: LeaderSession, identity: bytes, incarnation: int, known_position: int) -> bytes:

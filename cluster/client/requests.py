@@ -9,16 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from cluster.client.request_sending import (
-    REQUEST_LENGTH_BYTES,
-    RequestSession,
-    RequestStamp,
-    encode_open,
-    encode_request,
-    offer_to_leader,
-)
+from cluster.client.request_sending import RequestSession, encode_open, offer_to_leader
+from cluster.client.request_window import REQUEST_LENGTH_BYTES, PendingRequest, RequestWindow
 from cluster.wire.ordo_codecs import AnswerStatus
 from runtime.errors import (
     AnswerTooLongError,
@@ -39,65 +33,7 @@ RETRY_DOUBLINGS_MAX = 3
 OPEN_RETRY_NS = 250_000_000
 
 
-class Answer(NamedTuple):
-    """What the service answered, and the log position at which the request was executed."""
-
-    payload: bytes
-    log_position: int
-
-
-class PendingRequest:
-    """A request on its way. Done with an answer or an error, which is when `on_done(self)` is called.
-
-    `number` is 0 until the cluster has opened the client's identity.
-    """
-
-    __slots__ = ("_on_done", "_wait", "answer", "error", "number", "payload")
-
-    def __init__(
-        self,
-        payload: bytes,
-        on_done: Callable[[PendingRequest], object] | None,
-        wait: Callable[[PendingRequest, float | None], None],
-    ) -> None:
-        self.number = 0
-        self.payload = payload
-        self.answer: Answer | None = None
-        self.error: OrdoError | None = None
-        self._on_done = on_done
-        self._wait = wait
-
-    @property
-    def is_done(self) -> bool:
-        return self.answer is not None or self.error is not None
-
-    def result(self, timeout_s: float | None = None) -> Answer:
-        """Waits for the answer and returns it, or raises what was refused.
-
-        Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s): the request goes on, and is still
-        executed once at most; this can be called again.
-        """
-        if not self.is_done:
-            self._wait(self, timeout_s)
-        if self.error is not None:
-            raise self.error
-        assert self.answer is not None
-        return self.answer
-
-    def when_done(self, callback: Callable[[PendingRequest], object]) -> None:
-        """Calls `callback(self)` in place of `on_done`; at once when it is done."""
-        self._on_done = callback
-        if self.is_done:
-            callback(self)
-
-    def finish(self, answer: Answer | None, error: OrdoError | None = None) -> None:
-        """Sets the outcome and runs the callback; for the client that sent the request."""
-        self.answer, self.error = answer, error
-        if self._on_done is not None:
-            self._on_done(self)
-
-
-class ClientRequests:
+class ClientRequests(RequestWindow):
     """The requests of one identity. `work` once a duty cycle sends, and sends again."""
 
     def __init__(
@@ -126,8 +62,9 @@ class ClientRequests:
         self._number = 0
         self._sent = 0
         self._confirmed = 0
-        self._pending: dict[int, PendingRequest] = {}
-        self._unnumbered: deque[PendingRequest] = deque()
+        self._pending = {}
+        self._unnumbered = deque()
+        self._encode = None
         self._epoch = NO_EPOCH
         self._open_due_ns = 0
         self._retry_ns = 0  # 0: counted from the next call of `work`, for there was progress
@@ -164,46 +101,11 @@ class ClientRequests:
     def has_room(self) -> bool:
         return len(self) < self.outstanding_max
 
-    def submit(self, payload: bytes, on_done: Callable[[PendingRequest], object] | None = None) -> PendingRequest:
-        """Takes a request. Raises ClusterError for one that is too long, IdentityError when the identity is lost."""
-        if self._failure is not None:
-            raise self._failure
-        pending = PendingRequest(payload, on_done, self._wait)
-        if self._length_bytes_max == 0 or self._unnumbered:
-            self._unnumbered.append(pending)
-        else:
-            self._check_length(payload)
-            self._take_number(pending)
-            if self._sent == pending.number - 1 and self._can_send_at_once:
-                self._send_from(pending.number)
-        return pending
-
-    def _check_length(self, payload: bytes) -> None:
-        length_bytes_max = self._length_bytes_max
-        ingress = self._session.leader_ingress
-        if ingress is not None:
-            length_bytes_max = min(length_bytes_max, int(ingress.max_message_length) - REQUEST_LENGTH_BYTES)
-        if len(payload) > length_bytes_max:
-            raise ClusterError(
-                f"request of {len(payload)} bytes, at most {length_bytes_max}: see ingress_channel and the log's terms"
-            )
-
-    def _take_number(self, pending: PendingRequest) -> None:
-        self._number += 1
-        pending.number = self._number
-        self._pending[self._number] = pending
-        if self._journal is not None:
-            self._journal.add_request(self._number, pending.payload)
-
     # Duty cycle
 
     @property
     def _is_open(self) -> bool:
         return self._open_position != NULL_POSITION
-
-    @property
-    def _can_send_at_once(self) -> bool:
-        return self._is_open and self._journal is None and self._session.takes_messages
 
     def work(self, now_ns: int) -> None:
         session = self._session
@@ -249,23 +151,6 @@ class ClientRequests:
         message = encode_open(self._session, self.identity, self._incarnation, self._known_position)
         if offer_to_leader(self._session, message):
             self._open_due_ns = now_ns + OPEN_RETRY_NS
-
-    def _send_from(self, number: int) -> None:
-        """Sends requests for as long as the ingress accepts them."""
-        if self._journal is not None:
-            self._journal.sync()
-        session = self._session
-        pending = self._pending
-        stamp = session.leadership_term_id, session.session_id, 0, self._open_position
-        for one in range(number, self._number + 1):
-            request = pending.get(one)
-            if request is not None and not offer_to_leader(session, self._encode(request, stamp)):
-                return
-            self._sent = one
-
-    def _encode(self, request: PendingRequest, stamp: RequestStamp) -> bytes:
-        """The record; an application's outputs have another."""
-        return encode_request(stamp, request.number, self._confirmed, request.payload)
 
     # Egress
 
@@ -325,10 +210,8 @@ class ClientRequests:
         for pending in lost:
             pending.finish(None, IdentityError(text))
 
-    def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None:
-        """An Answer of this session."""
-        if open_position != self._open_position:
-            return
+    def _on_other_answer(self, number: int, log_position: int, status: int, payload: bytes) -> None:
+        """An answer that is not the service's."""
         if status == AnswerStatus.WAIT:
             self.trouble = payload.decode(errors="replace")
             return
@@ -341,9 +224,6 @@ class ClientRequests:
             return
         self._doublings = 0
         self._retry_ns = 0
-        if status == AnswerStatus.OK:
-            pending.finish(Answer(payload, log_position))
-            return
         text = payload.decode(errors="replace")
         if status == AnswerStatus.REJECTED:
             pending.finish(None, RejectedError(text, log_position=log_position))

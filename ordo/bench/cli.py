@@ -39,6 +39,12 @@ def encryption(json: JsonOption = None, quick: QuickOption = False) -> None:
     _run("encryption", json, quick)
 
 
+@bench_app.command()
+def requests(json: JsonOption = None, quick: QuickOption = False) -> None:
+    """Round trips and throughput of requests beside those of raw messages, in turn, by the Python client."""
+    _run("requests", json, quick)
+
+
 @bench_app.command("all")
 def everything(json: JsonOption = None, quick: QuickOption = False) -> None:
     """Everything, within about five minutes."""

@@ -24,6 +24,13 @@ PARK_S = PARK_NS / 1e9
 SILENCE_NS = 20_000_000_000
 
 
+def echo_settings() -> ClientSettings:
+    """Terms that hold a window of messages and their answers."""
+    return ClientSettings(
+        ingress_channel=f"aeron:udp?term-length={TERM_LENGTH_BYTES}", egress_term_length_bytes=TERM_LENGTH_BYTES
+    )
+
+
 class EchoSession(Closing):
     """Sends numbered messages and takes their echoes; each carries the time it was meant to leave.
 
@@ -36,10 +43,7 @@ class EchoSession(Closing):
         self._client = ClusterClient(
             dict(ingress_endpoints),
             on_message=self._on_message,
-            settings=ClientSettings(
-                ingress_channel=f"aeron:udp?term-length={TERM_LENGTH_BYTES}",
-                egress_term_length_bytes=TERM_LENGTH_BYTES,
-            ),
+            settings=echo_settings(),
         )
         self._padding = bytes(size_bytes - PAYLOAD_BYTES_MIN)
         self._spins = spins

@@ -17,6 +17,9 @@
     record_mb_per_s, replay_mb_per_s   MiB a second of one archive, messages of 1 KiB through shared memory
     encryption             by kind (plain, encrypted): `msgs_per_s` and `rtt_us` by size, cython service inline, sync
                            none, native client, medians; `encryption_cost` by size: what is lost. Not part of `all`
+    requests               by kind (raw, request): `rtt_us` and `msgs_per_s` of one Python client, Python service, sync
+                           none, `window` raw messages and batches of 4,096 requests; medians;
+                           `request_cost_percent` by percentile: what a round trip takes longer. Not part of `all`
     idle_cpu_percent       of one core: the busiest of the nodes, with its container; `_by_role` as well
     node_rss_mb            MiB of the leader with its container after load; `_by_part` as well
 
@@ -48,6 +51,7 @@ from ordo.bench.load_process import LoadPlan
 from ordo.bench.machine import describe_machine
 from ordo.bench.native_load import NativeLoad
 from ordo.bench.node_cost import measure_idle_cpu_percent, measure_rss_mb
+from ordo.bench.request_cost import measure_requests
 
 PYTHON_ECHO = "ordo.bench.echo:Echo"
 NATIVE_ECHO = "ordo.bench.echo_native:NativeEcho"
@@ -79,16 +83,16 @@ class Effort:
     open_loop_s: float
     archive_mb: int
     idle_s: float
-    encryption_rounds: int
+    paired_rounds: int
 
 
 FULL = Effort(
     floor_count=20_000, round_trip_count=10_000, warm_up_count=500, message_count=150_000, window=512, open_loop_s=4.0,
-    archive_mb=256, idle_s=10.0, encryption_rounds=5,
+    archive_mb=256, idle_s=10.0, paired_rounds=5,
 )  # fmt: skip
 QUICK = Effort(
     floor_count=2_000, round_trip_count=500, warm_up_count=100, message_count=5_000, window=256, open_loop_s=0.5,
-    archive_mb=32, idle_s=2.0, encryption_rounds=1,
+    archive_mb=32, idle_s=2.0, paired_rounds=1,
 )  # fmt: skip
 
 
@@ -237,7 +241,17 @@ def measure_encryption_cost(effort: Effort) -> Figures:
     return measure_encryption(
         NATIVE_ECHO,
         SIZES_BYTES,
-        rounds=effort.encryption_rounds,
+        rounds=effort.paired_rounds,
+        round_trip_count=effort.round_trip_count,
+        message_count=effort.message_count,
+        window=effort.window,
+    )
+
+
+def measure_request_cost(effort: Effort) -> Figures:
+    return measure_requests(
+        SIZES_BYTES[0],
+        rounds=effort.paired_rounds,
         round_trip_count=effort.round_trip_count,
         message_count=effort.message_count,
         window=effort.window,
@@ -249,6 +263,7 @@ PARTS: dict[str, list[tuple[str, Callable[[Effort], Figures]]]] = {
     "throughput": [("throughput", measure_throughput)],
     "costs": [("what a message costs", measure_costs)],
     "encryption": [("what encryption costs", measure_encryption_cost)],
+    "requests": [("what requests cost", measure_request_cost)],
 }
 PARTS["all"] = [
     *PARTS["rtt"],
@@ -297,6 +312,7 @@ def show(console: Console, figures: Figures) -> None:
     _show_throughput(console, figures)
     _show_costs(console, figures)
     _show_encryption(console, figures)
+    _show_requests(console, figures)
     for name in ("record_mb_per_s", "record_sync_none_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
         if name in figures:
             console.print(f"{name}: {figures[name]:,}", markup=False)
@@ -364,4 +380,15 @@ def _show_encryption(console: Console, figures: Figures) -> None:
         lost = f"{-cost['throughput_lost_percent']:+g} %"
         table.add_row("difference", size, lost, f"{added['p50']:+g}", f"{added['p99']:+g}")
     if table.row_count:
+        console.print(table)
+
+
+def _show_requests(console: Console, figures: Figures) -> None:
+    table = Table("Python client, sync none", "messages a second", "rtt p50 us", "rtt p99 us", box=None)
+    for kind, found in figures.get("requests", {}).items():
+        trips = found["rtt_us"]
+        table.add_row(kind, f"{found['msgs_per_s']:,}", f"{trips['p50']:g}", f"{trips['p99']:g}")
+    if table.row_count:
+        cost = figures["request_cost_percent"]
+        table.add_row("difference, median of pairs", "", f"{cost['p50']:+g} %", f"{cost['p99']:+g} %")
         console.print(table)

@@ -70,3 +70,17 @@ def test_encryption_is_measured_beside_a_plain_cluster(tmp_path: Path, monkeypat
     assert figures["encryption_cost"]["32"].keys() == {"throughput_lost_percent", "rtt_added_us"}
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().count("encrypted") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_requests_are_measured_beside_raw_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "QUICK", TINY)
+    console = Console(file=io.StringIO(), width=200)
+    figures = suite.run_suite("requests", None, quick=True, console=console)
+    for kind in ("raw", "request"):
+        assert figures["requests"][kind]["msgs_per_s"] > 0
+        assert figures["requests"][kind]["rtt_us"].keys() == {"p50", "p99"}
+    assert figures["request_cost_percent"].keys() == {"p50", "p99"}
+    assert isinstance(console.file, io.StringIO)
+    assert "difference, median of pairs" in console.file.getvalue()

@@ -95,7 +95,7 @@ class Link:
         self.sent.append(message)
         return 1
 
-    def note_sent(self) -> None:
+    def note_sent(self, count: int = 1) -> None:
         pass
 
     def note_ingress_lost(self) -> None:

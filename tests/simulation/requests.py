@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.client.journal import Journal
-from cluster.client.requests import PendingRequest
+from cluster.client.request_window import PendingRequest
 from runtime.errors import RejectedError, SessionClosedError
 from tests.simulation.operations import Reply, Request, decode_reply, decode_request
 

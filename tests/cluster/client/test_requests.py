@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from cluster.client.journal import Journal
-from cluster.client.requests import ClientRequests, PendingRequest
+from cluster.client.request_window import PendingRequest
+from cluster.client.requests import ClientRequests
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import AnswerStatus
 from runtime.errors import (
@@ -63,7 +64,7 @@ class Session:
     def note_ingress_lost(self) -> None:
         self.lost += 1
 
-    def note_sent(self) -> None:
+    def note_sent(self, count: int = 1) -> None:
         """Counted by the ingress."""
 
 
@@ -127,6 +128,21 @@ def test_the_identity_is_opened_first_and_again_until_it_is() -> None:
     assert (name, values.incarnation, values.known_position) == ("OpenIdentity", 77, 0)
     client.opened(number=41)
     assert (pending.number, client.ingress.numbers()) == (42, [42])
+
+
+def test_requests_that_are_submitted_together_are_sent_in_order_for_as_long_as_there_is_room() -> None:
+    client = Client()
+    client.open()
+    client.ingress.room = 2
+    pending = client.requests.submit_many([b"one", bytearray(b"two"), b"three"])
+    assert [(one.number, one.payload) for one in pending] == [(1, b"one"), (2, b"two"), (3, b"three")]
+    assert client.ingress.numbers() == [1, 2]
+    client.ingress.room = 1000
+    assert client.work() == [3]
+    assert client.requests.submit_many([]) == []
+    with pytest.raises(ClusterError, match="request of 2000 bytes"):
+        client.requests.submit_many([b"four", bytes(2000)])
+    assert client.work() == [4]
 
 
 def test_answers_may_come_in_any_order_and_confirm_what_is_whole() -> None:

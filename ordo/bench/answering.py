@@ -1,4 +1,4 @@
-"""Answers every request with its payload: what `benchmarks.gateway` measures."""
+"""Answers every message and request with its payload: what the benchmarks of requests and of the gateway measure."""
 
 from __future__ import annotations
 

@@ -1,0 +1,246 @@
+"""The native half of a client's requests: taken, sent, and answered. `ClientRequests` (requests.py) has the rest."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from cluster.wire.layout cimport (
+    ANSWER_OK,
+    REQUEST_BLOCK,
+    REQUEST_CONFIRMED,
+    REQUEST_ID,
+    REQUEST_LENGTH,
+    REQUEST_NUMBER,
+    REQUEST_OPEN_POSITION,
+    put_ordo_header,
+    put_stamp,
+)
+from runtime.atomics cimport ordo_put_i64
+from transport.logbuffer cimport ADMIN_ACTION, MAX_POSITION_EXCEEDED, MESSAGE_TOO_LONG
+from transport.publication cimport ExclusivePublication
+
+from typing import NamedTuple
+
+from cluster.client.request_sending import offer_to_leader
+from runtime.errors import ClusterError
+
+REQUEST_LENGTH_BYTES = REQUEST_LENGTH
+
+cdef enum:
+    ADMIN_ACTION_ATTEMPTS = 3
+
+
+class Answer(NamedTuple):
+    """What the service answered, and the log position at which the request was executed."""
+
+    payload: bytes
+    log_position: int
+
+
+cdef object new_tuple = tuple.__new__
+
+
+def offer_request(session, ingress, int64_t open_position, int64_t number, int64_t confirmed, bytes payload not None):
+    """Whether the leader's ingress has taken a request. `confirmed`: the client has the answers up to this number."""
+    cdef uint8_t header[REQUEST_LENGTH]
+    put_ordo_header(header, REQUEST_BLOCK, REQUEST_ID)
+    put_stamp(header, session.leadership_term_id, session.session_id, 0)
+    ordo_put_i64(header + REQUEST_OPEN_POSITION, open_position)
+    ordo_put_i64(header + REQUEST_NUMBER, number)
+    ordo_put_i64(header + REQUEST_CONFIRMED, confirmed)
+    if _append(session, ingress, header, payload):
+        session.note_sent(1)
+        return True
+    return False
+
+
+cdef object _too_long(bytes payload, int64_t length_bytes_max):
+    return ClusterError(
+        f"request of {len(payload)} bytes, at most {length_bytes_max}: see ingress_channel and the log's terms")
+
+
+cdef bint _append(session, ingress, const uint8_t* header, bytes payload) except -1:
+    cdef ExclusivePublication publication
+    cdef int64_t result = ADMIN_ACTION
+    cdef int attempt = 0
+    if isinstance(ingress, ExclusivePublication):
+        publication = ingress
+        while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:
+            result = publication.append(header, REQUEST_LENGTH, <const uint8_t*> PyBytes_AS_STRING(payload),
+                                        PyBytes_GET_SIZE(payload))
+            attempt += 1
+        if result > 0 and publication._waker is not None:
+            publication._waker.wake()
+        if result == MESSAGE_TOO_LONG:       # of a journal, whose client had another ingress
+            raise _too_long(payload, publication.max_message_length - REQUEST_LENGTH)
+    else:
+        result = ingress.offer(PyBytes_FromStringAndSize(<const char*> header, REQUEST_LENGTH) + payload)
+    if result > 0:
+        return True
+    if not ingress.is_connected or result == MAX_POSITION_EXCEEDED:
+        session.note_ingress_lost()
+    return False
+
+
+cdef class PendingRequest:
+    """A request on its way. Done with an answer or an error, which is when `on_done(self)` is called.
+
+    `number` is 0 until the cluster has opened the client's identity.
+    """
+    cdef public int64_t number
+    cdef public bytes payload
+    cdef readonly object answer
+    cdef readonly object error
+    cdef object _on_done
+    cdef object _wait
+
+    def __init__(self, bytes payload not None, on_done, wait):
+        self.payload = payload
+        self._on_done = on_done
+        self._wait = wait
+
+    @property
+    def is_done(self):
+        return self.answer is not None or self.error is not None
+
+    def result(self, timeout_s=None):
+        """Waits for the answer and returns it, or raises what was refused.
+
+        Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s): the request goes on, and is still
+        executed once at most; this can be called again.
+        """
+        if self.answer is None and self.error is None:
+            self._wait(self, timeout_s)
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+    def when_done(self, callback):
+        """Calls `callback(self)` in place of `on_done`; at once when it is done."""
+        self._on_done = callback
+        if self.is_done:
+            callback(self)
+
+    def finish(self, answer, error=None):
+        """Sets the outcome and runs the callback; for the client that sent the request."""
+        self.answer, self.error = answer, error
+        if self._on_done is not None:
+            self._on_done(self)
+
+
+cdef class RequestWindow:
+    """The requests of one identity without an answer, by number: sent in order, answered in any.
+
+    `_encode(request, stamp)` makes the record of a request; None: the usual one.
+    """
+    cdef public object _session
+    cdef public object _journal
+    cdef public object _wait
+    cdef public object _encode
+    cdef public object _failure
+    cdef public object _unnumbered
+    cdef public dict _pending
+    cdef public int64_t _open_position
+    cdef public int64_t _length_bytes_max
+    cdef public int64_t _number            # given last
+    cdef public int64_t _sent              # sent last, in this session and term
+    cdef public int64_t _confirmed         # all answers up to this number were taken
+    cdef public int64_t _retry_ns          # 0: counted from the next call of `work`, for there was progress
+    cdef public int64_t _doublings
+
+    def submit(self, bytes payload not None, on_done=None):
+        """Takes a request. Raises ClusterError for one that is too long, IdentityError when the identity is lost."""
+        cdef PendingRequest pending = self._take(payload, on_done)
+        if self._sent == pending.number - 1 and self._can_send_at_once():
+            self._send_from(pending.number)
+        return pending
+
+    def submit_many(self, payloads):
+        """Takes requests and returns them, as `submit` does each. They are sent together."""
+        cdef list found = []
+        cdef int64_t first = self._number + 1
+        for payload in payloads:
+            found.append(self._take(bytes(payload), None))
+        if self._number >= first and self._sent == first - 1 and self._can_send_at_once():
+            self._send_from(first)
+        return found
+
+    cdef PendingRequest _take(self, bytes payload, on_done):
+        cdef PendingRequest pending
+        if self._failure is not None:
+            raise self._failure
+        pending = PendingRequest(payload, on_done, self._wait)
+        if self._length_bytes_max == 0 or self._unnumbered:
+            self._unnumbered.append(pending)
+        else:
+            self._check_length(payload)
+            self._take_number(pending)
+        return pending
+
+    cpdef int _check_length(self, bytes payload) except -1:
+        cdef int64_t length_bytes_max = self._length_bytes_max
+        ingress = self._session.leader_ingress
+        if ingress is not None:
+            length_bytes_max = min(length_bytes_max, <int64_t> ingress.max_message_length - REQUEST_LENGTH)
+        if PyBytes_GET_SIZE(payload) > length_bytes_max:
+            raise _too_long(payload, length_bytes_max)
+        return 0
+
+    cpdef int _take_number(self, PendingRequest pending) except -1:
+        self._number += 1
+        pending.number = self._number
+        self._pending[self._number] = pending
+        if self._journal is not None:
+            self._journal.add_request(self._number, pending.payload)
+        return 0
+
+    cdef bint _can_send_at_once(self) except -1:
+        return self._open_position != -1 and self._journal is None and self._session.takes_messages
+
+    cpdef int _send_from(self, int64_t number) except -1:
+        """Sends requests for as long as the ingress accepts them."""
+        cdef uint8_t header[REQUEST_LENGTH]
+        cdef int64_t count = 0
+        cdef PendingRequest request
+        session = self._session
+        if self._journal is not None:
+            self._journal.sync()
+        ingress = session.leader_ingress
+        if ingress is None:
+            return 0
+        stamp = session.leadership_term_id, session.session_id, 0, self._open_position
+        put_ordo_header(header, REQUEST_BLOCK, REQUEST_ID)
+        put_stamp(header, stamp[0], stamp[1], 0)
+        ordo_put_i64(header + REQUEST_OPEN_POSITION, self._open_position)
+        ordo_put_i64(header + REQUEST_CONFIRMED, self._confirmed)
+        for number in range(number, self._number + 1):
+            request = self._pending.get(number)
+            if request is not None:
+                ordo_put_i64(header + REQUEST_NUMBER, number)
+                if self._encode is not None:
+                    if not offer_to_leader(session, self._encode(request, stamp)):
+                        break
+                elif not _append(session, ingress, header, request.payload):
+                    break
+                else:
+                    count += 1
+            self._sent = number
+        if count:
+            session.note_sent(count)
+        return 0
+
+    def on_answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
+                  bytes payload not None):
+        """An Answer of this session."""
+        cdef PendingRequest pending
+        if open_position != self._open_position:
+            return
+        if status != ANSWER_OK:
+            self._on_other_answer(number, log_position, status, payload)
+            return
+        pending = self._pending.pop(number, None)
+        if pending is None:
+            return
+        self._doublings = self._retry_ns = 0
+        pending.answer = new_tuple(Answer, (payload, log_position))
+        if pending._on_done is not None:
+            pending._on_done(pending)
