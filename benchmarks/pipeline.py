@@ -44,6 +44,7 @@ from pipeline.session import local_session
 from pipeline.source import log_schema
 
 BATCH_ROWS = 32_768
+SOME = ("position", "timestamp", "session_id", "kind", "payload_length")
 
 
 @dataclass
@@ -120,18 +121,34 @@ class Bench:
         self.log_bytes = generate_log(self.archive, shape).stop_position
         self.rows = shape.messages + shape.terms * (2 * shape.sessions + 2)
         self.results: list[dict[str, Any]] = []
+        self.planning_bytes = 0
 
     def measure(self, name: str, action: Callable[[], int | None], rows: int | None = None) -> Spent:
         """Medians of `repeat`. What the action returns must be the number of rows, if anything."""
-        seconds, cpu_seconds = [], []
-        for _ in range(self.repeat):
-            start, cpu_start = time.perf_counter(), _cpu_seconds()
-            found = action()
-            seconds.append(time.perf_counter() - start)
-            cpu_seconds.append(_cpu_seconds() - cpu_start)
-            if found is not None and found != (self.rows if rows is None else rows):
-                raise SystemExit(f"{name}: {found} rows, expected {self.rows if rows is None else rows}")
-        middle, cpu = median(seconds), median(cpu_seconds)
+        return self._note(name, [self._once(name, action, rows) for _ in range(self.repeat)])
+
+    def measure_in_turn(self, actions: dict[str, Callable[[], int | None]]) -> dict[str, float]:
+        """All actions in each of `repeat` rounds, after one that is not counted; by name the median over the rounds of
+        how many times faster than the first action each was, so that what else the machine does meanwhile cancels out.
+        """
+        for name, action in actions.items():
+            self._once(name, action)
+        rounds = [{name: self._once(name, action) for name, action in actions.items()} for _ in range(self.repeat)]
+        for name in actions:
+            self._note(name, [each[name] for each in rounds])
+        first = next(iter(actions))
+        return {name: median(each[first].seconds / each[name].seconds for each in rounds) for name in actions}
+
+    def _once(self, name: str, action: Callable[[], int | None], rows: int | None = None) -> Spent:
+        start, cpu_start = time.perf_counter(), _cpu_seconds()
+        found = action()
+        spent = Spent(time.perf_counter() - start, _cpu_seconds() - cpu_start)
+        if found is not None and found != (self.rows if rows is None else rows):
+            raise SystemExit(f"{name}: {found} rows, expected {self.rows if rows is None else rows}")
+        return spent
+
+    def _note(self, name: str, found: list[Spent]) -> Spent:
+        middle, cpu = median(each.seconds for each in found), median(each.cpu_s for each in found)
         rate = {"rows_per_s": self.rows / middle, "mb_per_s": self.log_bytes / middle / 1e6}
         self.results.append(
             {
@@ -183,15 +200,15 @@ class Bench:
 
     def scans(self) -> dict[str, dict[str, float]]:
         """count() and an aggregate, from the log and from the bare generators; the share of the first one's rate."""
-        start = time.perf_counter()
+        start, read_before = time.perf_counter(), _read_bytes()
         tasks = len(_tasks(self.archive))
-        print(f"index built and planned in {time.perf_counter() - start:.2f} s, {tasks} tasks")
+        self.planning_bytes = _read_bytes() - read_before
+        print(f"planned in {time.perf_counter() - start:.2f} s, {tasks} tasks, {self.planning_bytes / 1e6:.1f} MB read")
         shares: dict[str, dict[str, float]] = {}
-        some = ("position", "timestamp", "session_id", "kind", "payload_length")
         for name, columns, action in (
             ("count(), all columns", COLUMN_NAMES, _count),
-            ("count(), 5 columns", some, _count),
-            ("aggregate", some, self._aggregate),
+            ("count(), 5 columns", SOME, _count),
+            ("aggregate", SOME, self._aggregate),
         ):
             for frame in (self.bare(columns, tasks), self.log(columns)):  # workers and compiled code, not measured
                 action(frame)
@@ -210,17 +227,25 @@ class Bench:
     def _aggregate(frame: DataFrame) -> None:
         frame.groupBy("session_id", "kind").agg(F.count("*"), F.sum("payload_length"), F.max("position")).collect()
 
-    def parquet(self) -> None:
-        target = str(self.folder / "parquet")
-        self.measure(
-            "to Parquet, log, all columns", lambda: self.log(COLUMN_NAMES).write.mode("overwrite").parquet(target)
-        )
+    def parquet(self) -> dict[str, float]:
+        """Writing and reading Parquet; how many times the bare generator's rate to Parquet the log has."""
+        target, tasks = str(self.folder / "parquet"), len(_tasks(self.archive))
+
+        def write(frame: DataFrame) -> None:
+            frame.write.mode("overwrite").parquet(target)
+
+        shares = self.measure_in_turn({
+            "to Parquet, bare generator, all columns": lambda: write(self.bare(COLUMN_NAMES, tasks)),
+            "to Parquet, log, 5 columns": lambda: write(self.log(SOME)),
+            "to Parquet, log, all columns": lambda: write(self.log(COLUMN_NAMES)),
+        })  # fmt: skip
         stored = self.spark.read.parquet(target)
         self.measure("count(), spark.read.parquet", stored.count)
         self.measure("aggregate, spark.read.parquet", lambda: self._aggregate(stored))
         self.measure("all columns, spark.read.parquet to noop", lambda: _drain(stored))
         self.measure("all columns, log to noop", lambda: _drain(self.log(COLUMN_NAMES)))
         self.measure("all columns, bare generator to noop", lambda: _drain(self.bare(COLUMN_NAMES, 32)))
+        return shares
 
     def selective(self, shape: LogShape) -> float:
         """A stretch of time with about a thousandth of the messages, by option; the gain over reading all."""
@@ -228,12 +253,11 @@ class Bench:
         begin = shape.first_time + length_ms // 2
         until = begin + max(1, length_ms // 1000)
         span = {"startTime": _iso(begin), "endTime": _iso(until)}
-        some = ("position", "timestamp", "session_id", "kind", "payload_length")
-        expected = self.log(some).where(
+        expected = self.log(SOME).where(
             f"unix_millis(timestamp) >= {begin} and unix_millis(timestamp) < {until}").count()  # fmt: skip
-        full = self.measure("time filter in Spark, full scan", lambda: self.log(some).where(
+        full = self.measure("time filter in Spark, full scan", lambda: self.log(SOME).where(
             f"unix_millis(timestamp) >= {begin} and unix_millis(timestamp) < {until}").count(), expected)  # fmt: skip
-        skip = self.measure("time filter in the source", lambda: self.log(some, **span).count(), expected)
+        skip = self.measure("time filter in the source", lambda: self.log(SOME, **span).count(), expected)
         return full.seconds / skip.seconds
 
 
@@ -254,6 +278,11 @@ def _cpu_seconds() -> float:
         total += ticks[process]
         waiting += children.get(process, [])
     return total / os.sysconf("SC_CLK_TCK")
+
+
+def _read_bytes() -> int:
+    """What this process has read so far, from files and anything else."""
+    return int(dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())["rchar"])
 
 
 def _tasks(archive: str) -> list[tuple[Run, ...]]:
@@ -284,7 +313,7 @@ def run(messages: int, cores: int, repeat: int, folder: Path) -> dict[str, Any]:
         print(f"{bench.rows:,} records, {bench.log_bytes / 1e6:,.0f} MB of log, {cores} cores, median of {repeat}")
         bench.decoder_alone()
         shares = bench.scans()
-        bench.parquet()
+        to_parquet = bench.parquet()
         gain = bench.selective(shape)
     finally:
         spark.stop()
@@ -293,9 +322,12 @@ def run(messages: int, cores: int, repeat: int, folder: Path) -> dict[str, Any]:
             f"share of the bare generator's rate, {name}: {share['by_clock']:.0%} by the clock, "
             f"{share['by_cpu']:.0%} by processor time; the bound is {share['bound_by_cpu']:.0%}"
         )
+    for name, times in to_parquet.items():
+        print(f"rate beside the bare generator's to Parquet, {name.removeprefix('to Parquet, ')}: {times:.2f}")
     print(f"time filter: {gain:.0f} times faster than the full scan")
-    return {"messages": messages, "cores": cores, "log_bytes": bench.log_bytes, "results": bench.results,
-            "share_of_bare_generator": shares, "time_filter_gain": gain}  # fmt: skip
+    return {"messages": messages, "cores": cores, "log_bytes": bench.log_bytes,
+            "planning_bytes": bench.planning_bytes, "results": bench.results,
+            "share_of_bare_generator": shares, "rate_to_parquet": to_parquet, "time_filter_gain": gain}  # fmt: skip
 
 
 def main() -> None:

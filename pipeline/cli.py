@@ -45,14 +45,15 @@ class Engine(StrEnum):
 EXIT_FOUND = 1
 EXIT_NOT_CHECKED = 3
 
-Folders = Annotated[list[str], typer.Argument(help="archive folders of one node or several, such as data/0/archive")]
-Folder = Annotated[str, typer.Argument(help="archive folder of one node, such as data/0/archive")]
+Folders = Annotated[list[str], typer.Argument(help="archive folders, such as data/0/archive, or copies of them")]
+Folder = Annotated[str, typer.Argument(help="archive folder of one node, such as data/0/archive, or a copy of it")]
 ReportTo = Annotated[str, typer.Option("--report", help="folder for the report")]
 Master = Annotated[str | None, typer.Option(help="Spark master, such as spark://host:7077; default this machine")]
 Cores = Annotated[int | None, typer.Option(help="cores of this machine to use; default all")]
 Commit = Annotated[str, typer.Option(help="auto, recorded, a position, or the node's aeron_dir")]
 RecordingOption = Annotated[str, typer.Option("--recording", help="log, all, or recording ids")]
 EngineOption = Annotated[Engine, typer.Option("--engine", help="Spark, or this process alone, without a JVM")]
+StorageOption = Annotated[str | None, typer.Option("--storage", help="of copies: fsspec options, as JSON")]
 ServiceOption = Annotated[str, typer.Option("--service", help="the service, as module:Class")]
 
 
@@ -103,8 +104,12 @@ def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
         raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo[pipeline]'") from error
 
 
-def _load(job: Job, folders: list[str], recording: str, commit: str, **options: str | None) -> DataFrame:
+def _load(
+    job: Job, folders: list[str], recording: str, commit: str, storage: str | None, **options: str | None
+) -> DataFrame:
     reader = job.spark.read.format("ordo").option("recording", recording).option("commit", commit)
+    if storage is not None:
+        reader = reader.option("storageOptions", storage)
     for name, value in options.items():
         if value is not None:
             reader = reader.option(name, value)
@@ -114,12 +119,13 @@ def _load(job: Job, folders: list[str], recording: str, commit: str, **options: 
 @app.command()
 def audit(
     folders: Folders, report: ReportTo = "audit", recording: RecordingOption = "log", commit: Commit = "auto",
-    master: Master = None, cores: Cores = None, engine: EngineOption = Engine.SPARK,
+    master: Master = None, cores: Cores = None, engine: EngineOption = Engine.SPARK, storage: StorageOption = None,
 ) -> None:  # fmt: skip
     """Check every byte, and that all nodes' logs agree."""
     from pipeline.jobs import audit_report
 
-    facts, violations = (_audit_here if engine is Engine.LOCAL else _audit)(folders, recording, commit, master, cores)
+    run = _audit_here if engine is Engine.LOCAL else _audit
+    facts, violations = run(folders, recording, commit, master, cores, storage)
     facts["session_violations"] = violations
     page = audit_report.write_report(facts, report)
     problem = facts["first_problem"]
@@ -143,29 +149,37 @@ def audit(
 Audited = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
-def _audit(folders: list[str], recording: str, commit: str, master: str | None, cores: int | None) -> Audited:
+def _audit(
+    folders: list[str], recording: str, commit: str, master: str | None, cores: int | None, storage: str | None
+) -> Audited:
     """Returns the facts of the audit, and violations by sessions where the log itself is sound."""
     with running("audit", master, cores) as job:
         from pipeline.jobs.audit import audit as run
         from pipeline.jobs.session_order import session_violations
+        from pipeline.object_store import parse_storage
 
-        facts = run(job.spark, folders, recording, commit)
+        facts = run(job.spark, folders, recording, commit, parse_storage(storage))
         if facts["status"] != "clean":
             return facts, []
-        return facts, [row.asDict() for row in session_violations(_load(job, folders, recording, commit)).collect()]
+        log = _load(job, folders, recording, commit, storage)
+        return facts, [row.asDict() for row in session_violations(log).collect()]
 
 
-def _audit_here(folders: list[str], recording: str, commit: str, master: str | None, cores: int | None) -> Audited:
+def _audit_here(
+    folders: list[str], recording: str, commit: str, master: str | None, cores: int | None, storage: str | None
+) -> Audited:
     """Audits recordings in this process, without Spark."""
     _refuse_spark_options(master, cores)
     with needing("local"):
         from pipeline.jobs.audit import audit as run
         from pipeline.jobs.session_order import COLUMNS, SESSION_KINDS, find_violations
         from pipeline.local import read
-    facts = run(None, folders, recording, commit)
+        from pipeline.object_store import parse_storage
+    facts = run(None, folders, recording, commit, parse_storage(storage))
     if facts["status"] != "clean":
         return facts, []
-    log = read(folders, recording=recording, commit=commit, columns=COLUMNS, kinds=SESSION_KINDS)
+    log = read(folders, recording=recording, commit=commit, columns=COLUMNS, kinds=SESSION_KINDS,
+               storage_options=storage)  # fmt: skip
     return facts, find_violations(log.batches())
 
 
@@ -201,26 +215,30 @@ def export(
     sort_by: Annotated[str, typer.Option(help="columns by which rows are sorted in each file")] = "",
     decoder: Annotated[str | None, typer.Option(help="delta: payloads into columns, as for `decode`")] = None,
     compact: Annotated[bool, typer.Option(help="delta: afterwards few large files of many small ones")] = False,
-    storage: Annotated[str, typer.Option(help="delta: options of the object store, as JSON")] = "{}",
+    to_storage: Annotated[str | None, typer.Option(help="delta: options of the table's object store, as JSON")] = None,
+    storage: StorageOption = None,
     commit: Commit = "auto", master: Master = None, cores: Cores = None,
 ) -> None:  # fmt: skip
     """Write what is new as Parquet, or into a Delta table; may be run again at any time."""
+    with needing("local"):
+        from pipeline.object_store import parse_storage
     if columns and "timestamp" not in columns.split(","):
         columns += ",timestamp"
     parts = tuple(filter(None, partition_by.split(",")))
     order = tuple(filter(None, sort_by.split(",")))
     if lake is Lake.DELTA:
         _refuse_spark_options(master, cores, "--format delta")
-        exported = _export_delta(folders, to, recording, commit, compact, columns, decoder, parts, order, storage)
-    elif decoder is not None or compact or storage != "{}":
-        raise PipelineError("--decoder, --compact and --storage are for --format delta; `decode` writes Parquet")
+        exported = _export_delta(folders, to, recording, commit, compact, columns, decoder, parts, order,
+                                 parse_storage(to_storage), parse_storage(storage))  # fmt: skip
+    elif decoder is not None or compact or to_storage is not None:
+        raise PipelineError("--decoder, --compact and --to-storage are for --format delta; `decode` writes Parquet")
     else:
         with running("export", master, cores) as job:
             from pipeline.jobs.export import export as run
 
             exported = run(
                 job.spark, folders, to, recording=recording, columns=columns, commit=commit, partition_by=parts,
-                sort_by=order,
+                sort_by=order, storage=parse_storage(storage),
                 on_progress=lambda chunk, done, total: job.show(
                     done, total, f"export {chunk.recording.key} to {chunk.end}"
                 ),
@@ -231,15 +249,16 @@ def export(
 
 def _export_delta(
     folders: list[str], to: str, recording: str, commit: str, wants_compact: bool, columns: str | None,
-    decoder: str | None, parts: tuple[str, ...], order: tuple[str, ...], storage: str,
+    decoder: str | None, parts: tuple[str, ...], order: tuple[str, ...], to_storage: dict[str, Any],
+    storage: dict[str, Any],
 ) -> dict[str, int]:  # fmt: skip
     with needing("local"):
         from pipeline.jobs.lake import LakeOptions, compact, export_delta
-        from pipeline.object_store import parse_storage
         from pipeline.payloads import parse_decoder
     options = LakeOptions(
-        columns, parse_decoder(decoder) if decoder else None, parts, order, storage=parse_storage(storage) or None
-    )
+        columns, parse_decoder(decoder) if decoder else None, parts, order, storage=to_storage or None,
+        source_storage=storage or None,
+    )  # fmt: skip
     exported = export_delta(folders, to, options, recording=recording, commit=commit)
     if wants_compact:
         before, after = compact(to, order, options.storage)
@@ -249,13 +268,14 @@ def _export_delta(
 
 @app.command()
 def sessions(
-    folders: Folders, report: ReportTo = "sessions", commit: Commit = "auto", master: Master = None, cores: Cores = None
-) -> None:
+    folders: Folders, report: ReportTo = "sessions", commit: Commit = "auto", storage: StorageOption = None,
+    master: Master = None, cores: Cores = None,
+) -> None:  # fmt: skip
     """The life of each client session."""
     with running("sessions", master, cores) as job:
         from pipeline.jobs import sessions as sessions_job
 
-        page = sessions_job.write_report(sessions_job.sessions(_load(job, folders, "log", commit)), report)
+        page = sessions_job.write_report(sessions_job.sessions(_load(job, folders, "log", commit, storage)), report)
     typer.echo(f"report: {page}")
 
 
@@ -265,6 +285,7 @@ def latency(
     sent: Annotated[str | None, typer.Option(help="where payloads say when they were sent, such as i64@0:ns")] = None,
     report: ReportTo = "latency",
     commit: Commit = "auto",
+    storage: StorageOption = None,
     master: Master = None,
     cores: Cores = None,
 ) -> None:
@@ -272,7 +293,7 @@ def latency(
     with running("latency", master, cores) as job:
         from pipeline.jobs import latency as latency_job
 
-        page = latency_job.write_report(_load(job, folders, "log", commit), sent, report)
+        page = latency_job.write_report(_load(job, folders, "log", commit, storage), sent, report)
     typer.echo(f"report: {page}")
 
 
@@ -282,6 +303,7 @@ def decode(
     decoder: Annotated[str, typer.Option(help="sbe:<xml>, protobuf:<set>:<message> or struct:<format>:<names>")],
     to: Annotated[str, typer.Option(help="folder for the Parquet files")],
     commit: Commit = "auto",
+    storage: StorageOption = None,
     master: Master = None,
     cores: Cores = None,
 ) -> None:
@@ -290,7 +312,7 @@ def decode(
         from pipeline.jobs.decode import decode as run
         from pipeline.payloads import parse_decoder
 
-        log = _load(job, folders, "log", commit, kinds="message,request")
+        log = _load(job, folders, "log", commit, storage, kinds="message,request")
         run(log, parse_decoder(decoder)).write.mode("overwrite").parquet(to)
         counts = job.spark.read.parquet(to).groupBy("message").count().orderBy("message").collect()
     for row in counts:
@@ -307,6 +329,7 @@ def replay(
     ] = None,
     report: ReportTo = "replay",
     commit: Commit = "auto",
+    storage: StorageOption = None,
     master: Master = None,
     cores: Cores = None,
     engine: EngineOption = Engine.SPARK,
@@ -317,12 +340,14 @@ def replay(
     """
     with needing("pipeline"):
         from pipeline.jobs import replay as replay_job
+        from pipeline.object_store import parse_storage
+    options = parse_storage(storage)
     if engine is Engine.LOCAL:
         _refuse_spark_options(master, cores)
-        facts = replay_job.replay(None, folder, service, baseline, commit, end)
+        facts = replay_job.replay(None, folder, service, baseline, commit, end, options)
     else:
         with running("replay", master, cores) as job:
-            facts = replay_job.replay(job.spark, folder, service, baseline, commit, end)
+            facts = replay_job.replay(job.spark, folder, service, baseline, commit, end, options)
     page, said = replay_job.write_report(facts, report), replay_job.describe_status(facts)
     first = facts["first_difference"]
     typer.echo(f"{facts['records']:,} records, {facts['emitted']:,} effects, {facts['snapshots_compared']} snapshots")
@@ -343,14 +368,17 @@ def market(
     shares: Annotated[int, typer.Option(help="shares of a volume bar")] = 1000,
     report: ReportTo = "market",
     commit: Commit = "auto",
+    storage: StorageOption = None,
     master: Master = None,
     cores: Cores = None,
 ) -> None:
     """Trades, volume bars, spread and depth from a matching engine's log."""
     with running("market", master, cores) as job:
         from pipeline.jobs import market as market_job
+        from pipeline.object_store import parse_storage
 
-        page = market_job.write_report(market_job.events(job.spark, folder, service, commit), report, shares)
+        found = market_job.events(job.spark, folder, service, commit, storage=parse_storage(storage))
+        page = market_job.write_report(found, report, shares)
     typer.echo(f"report: {page}")
 
 
@@ -365,6 +393,7 @@ def query(
     end_time: Annotated[str | None, typer.Option(help="ISO time, exclusive")] = None,
     recording: RecordingOption = "log",
     commit: Commit = "auto",
+    storage: StorageOption = None,
     output: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
 ) -> None:
     """Ask the log in SQL, without Spark: `--sql "SELECT kind, count(*) FROM log GROUP BY ALL"`."""
@@ -375,7 +404,7 @@ def query(
     if output not in query_job.FORMATS:
         raise PipelineError(f"--format {output!r}: allowed are {', '.join(query_job.FORMATS)}")
     log = read(folders, columns=columns, kinds=kinds, start_time=start_time, end_time=end_time, recording=recording,
-               commit=commit)  # fmt: skip
+               commit=commit, storage_options=storage)  # fmt: skip
     with query_job.query(log, sql, parse_decoder(decoder) if decoder else None) as rows:
         query_job.write_rows(rows, output)
 
@@ -394,12 +423,13 @@ def alerts(
     start: Annotated[str, typer.Option(help="of a new checkpoint: earliest, latest, a position")] = "latest",
     once: Annotated[bool, typer.Option(help="end at what there is now; exit status 1 with alerts")] = False,
     webhook_timeout: Annotated[float, typer.Option(help="seconds to try to deliver an alert")] = 60.0,
-    commit: Commit = "auto", master: Master = None, cores: Cores = None,
+    commit: Commit = "auto", storage: StorageOption = None, master: Master = None, cores: Cores = None,
 ) -> None:  # fmt: skip
     """Watch a log while it grows, and call a webhook: gaps in time, rates, leadership terms, members' states."""
     with needing("pipeline"):
         from pipeline.jobs.alerts import Alert, Rules
         from pipeline.jobs.webhook import Webhook
+        from pipeline.object_store import parse_storage
     rules = Rules(None if gap is None else int(gap * 1e6), rate_min, rate_max, int(window * 1e6), terms)
     if gap is None and not rules.has_rates and not terms and not states:
         raise PipelineError("nothing to watch: give --gap, --rate-min, --rate-max, --terms or --states")
@@ -416,8 +446,10 @@ def alerts(
             told.append(alert["id"])
 
         options = {"commit": commit, "startingPosition": start}
-        watched = StateWatch(folders, commit) if states else None
-        watch(stream_of(job.spark, folders, options), checkpoint, rules, tell, watched, once)
+        if storage is not None:
+            options["storageOptions"] = storage
+        watched = StateWatch(folders, commit, parse_storage(storage)) if states else None
+        watch(stream_of(job.spark, folders, options), checkpoint, rules, tell, watched, once, ",".join(folders))
     raise typer.Exit(EXIT_FOUND if told else 0)
 
 
@@ -428,14 +460,19 @@ def diff(
     compare: Annotated[str, typer.Option(help="columns compared, separated by commas")] = "kind,session_id,payload",
     kinds: Annotated[str | None, typer.Option(help="kinds of record, separated by commas; default all")] = None,
     commit: Commit = "auto",
+    storage: StorageOption = None,
 ) -> None:
     """Compare two logs record by record, such as those of a run and its repetition; exit status 1 when they differ."""
     with needing("local"):
         from pipeline.jobs import diff as diff_job
         from pipeline.local import read
+        from pipeline.recordings import is_copy
     columns = diff_job.checked_columns(compare.split(","))
     wanted = list(dict.fromkeys([*columns, "kind", "position"]))
-    logs = [read(folder, columns=wanted, kinds=kinds, commit=commit) for folder in (left, right)]
+    logs = [
+        read(folder, columns=wanted, kinds=kinds, commit=commit, storage_options=storage if is_copy(folder) else None)
+        for folder in (left, right)
+    ]
     facts = diff_job.diff(logs[0], logs[1], columns)
     for difference in facts["differences"]:
         typer.echo(diff_job.describe(difference))
@@ -444,19 +481,17 @@ def diff(
     raise typer.Exit(EXIT_FOUND if facts["differing"] else 0)
 
 
-StorageOption = Annotated[str, typer.Option("--storage", help="options of the fsspec file system, as JSON")]
-
-
 @app.command()
 def copy(
     folder: Folder,
     to: Annotated[str, typer.Option(help="where, such as s3://bucket/node0")],
     commit: Commit = "auto",
-    storage: StorageOption = "{}",
+    storage: StorageOption = None,
 ) -> None:
     """Copy what is closed and new, log and snapshots, to object storage; may be run again at any time."""
     with needing("local"):
-        from pipeline.object_store import Store, copy_archive, parse_storage
+        from pipeline.object_copy import copy_archive
+        from pipeline.object_store import Store, parse_storage
     count = length_bytes = 0
     for segment in copy_archive(folder, Store(to.rstrip("/"), parse_storage(storage)), commit):
         count, length_bytes = count + 1, length_bytes + segment.length_bytes
@@ -467,11 +502,12 @@ def copy(
 def fetch(
     source: Annotated[str, typer.Argument(help="where a copy is, such as s3://bucket/node0")],
     folder: Annotated[str, typer.Argument(help="a new archive folder")],
-    storage: StorageOption = "{}",
+    storage: StorageOption = None,
 ) -> None:
     """Make an archive folder of a copy in object storage, checked, for what reads folders."""
     with needing("local"):
-        from pipeline.object_store import Store, fetch_archive, parse_storage
+        from pipeline.object_copy import fetch_archive
+        from pipeline.object_store import Store, parse_storage
     segments = list(fetch_archive(Store(source.rstrip("/"), parse_storage(storage)), folder))
     typer.echo(f"{len(segments)} segments fetched, {sum(segment.length_bytes for segment in segments):,} bytes")
 
@@ -480,8 +516,10 @@ def fetch(
 def index(folders: Folders, recording: RecordingOption = "all", commit: Commit = "recorded") -> None:
     """Build the indexes that let reads skip; reads do so by themselves otherwise."""
     from pipeline.index import index_directory, index_of
-    from pipeline.recordings import open_recordings
+    from pipeline.recordings import is_copy, open_recordings
 
+    if any(is_copy(folder) for folder in folders):
+        raise PipelineError("indexes are of archive folders; reads of copies in object storage need none")
     for entry in open_recordings(folders, recording, commit):
         blocks = sum(len(part.blocks) for part in index_of(entry, list(entry.segments(entry.start))))
         typer.echo(f"{entry.key}: {blocks} blocks")

@@ -15,6 +15,8 @@ cdef class MessageCursor:
 
     `next_message` returns 1 with a message, 0 at the end, and -1 with `fault` and `fault_position` set. A message whose
     last frame lies beyond the limit is left for later; `position` is then its beginning.
+
+    With `file`, an open descriptor, that file is read, and `path` is only what errors call it.
     """
     cdef Layout layout
     cdef readonly int64_t segment_base      # position of the first byte of the file

@@ -20,5 +20,6 @@ class MessageCursor:
         limit: int,
         verify: bool = True,
         exact: bool = True,
+        file: int = -1,
     ) -> None: ...
     def raise_fault(self) -> None: ...

@@ -31,7 +31,7 @@ FAULT_NAMES = {
 cdef class MessageCursor:
 
     def __cinit__(self, str path, object descriptor, int64_t segment_base, int64_t start, int64_t limit,
-                  bint verify=True, bint exact=True):
+                  bint verify=True, bint exact=True, int file=-1):
         self.descriptor = -1
         self.layout = layout_of(descriptor)
         self.segment_base = segment_base
@@ -47,7 +47,7 @@ cdef class MessageCursor:
         self.buffer.reserve(BUFFER_LENGTH)
         self.assembly = NativeVector(1)
         try:
-            self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self.descriptor = os.dup(file) if file >= 0 else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             self.fault = FAULT_MISSING_FILE
             self.fault_position = start

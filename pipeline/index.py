@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.cursor import MessageCursor
-from pipeline.recordings import Recording, Segment
+from pipeline.recordings import Recording, Segment, open_cursor
 from pipeline.scanner import BLOCK_DTYPE, scan_blocks
 
 BLOCK_BYTES = 1 << 20
@@ -80,9 +79,7 @@ def kept_index(recording: Recording, segment: Segment) -> SegmentIndex | None:
 
 def scan_range(recording: Recording, segment: Segment, start: int, end: int, block_bytes: int) -> SegmentIndex:
     """Blocks of [start, end), not kept; `start` is where a message begins."""
-    cursor = MessageCursor(
-        segment.path, recording.descriptor, segment.base, start, end, verify=False, exact=recording.exact
-    )
+    cursor = open_cursor(segment, recording.descriptor, start, end, verify=False, exact=recording.exact)
     blocks = scan_blocks(cursor, recording.is_log, block_bytes)
     return SegmentIndex(blocks, cursor.position, cursor.fault_position if cursor.fault else -1)
 

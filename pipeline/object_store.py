@@ -4,34 +4,25 @@
     <url>/<id>-<start>-<end>.rec the bytes of a recording between two positions, at most one segment file
 
 An object is never written again, so the manifest is right whenever a copy is interrupted.
-
-A copy takes what is closed: whole segments of the committed log, and stopped recordings, among them snapshots. It only
-adds: what the node has purged since stays in the copy.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any
 
-from archive.catalog import Catalog, RecordingDescriptor
-from archive.lmdb_store import open_lmdb
-from archive.segments import segment_name
+from archive.catalog import RecordingDescriptor
 from pipeline.cursor import MessageCursor
 from pipeline.errors import PipelineError
-from pipeline.predicates import INT64_MAX
-from pipeline.recordings import LOG_STREAM_ID, Recording, Segment, open_recordings
-from pipeline.scanner import walk
-from runtime.storage import FileStorage
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-_IDENTITY = ("start_timestamp", "initial_term_id", "segment_length", "term_length", "mtu", "session_id", "stream_id")
+_FETCH_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -61,10 +52,6 @@ class StoredRecording:
     def end(self) -> int:
         return self.segments[-1].end if self.segments else self.descriptor.start_position
 
-    @property
-    def is_log(self) -> bool:
-        return self.descriptor.stream_id == LOG_STREAM_ID
-
 
 @dataclass
 class Store:
@@ -83,6 +70,9 @@ class Store:
         except (ImportError, ValueError) as error:
             raise PipelineError(f"{self.url}: {error}; s3:// needs pip install 'ordo[s3]'") from error
 
+    def __reduce__(self) -> tuple[type[Store], tuple[str, Mapping[str, Any]]]:
+        return (type(self), (self.url, self.options))
+
     def put(self, name: str, data: bytes) -> None:
         """Raises PipelineError."""
         try:
@@ -97,12 +87,13 @@ class Store:
 
     def get(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
         """The bytes [start, end) of an object. Raises PipelineError."""
-        found = self._find(name, start, end)
+        found = self.find(name, start, end)
         if found is None:
             raise PipelineError(f"{self.url}/{name} is gone; the manifest names it")
         return found
 
-    def _find(self, name: str, start: int | None = None, end: int | None = None) -> bytes | None:
+    def find(self, name: str, start: int | None = None, end: int | None = None) -> bytes | None:
+        """The same; None where there is no such object."""
         try:
             return bytes(self._files.cat_file(f"{self._root}/{name}", start=start, end=end))
         except FileNotFoundError:
@@ -110,12 +101,21 @@ class Store:
         except Exception as error:  # whatever the libraries of many providers raise
             raise self._failure(name, "read", error) from error
 
+    def names(self) -> frozenset[str]:
+        """The names of all objects there. Raises PipelineError."""
+        try:
+            return frozenset(path.rpartition("/")[2] for path in self._files.ls(self._root, detail=False))
+        except FileNotFoundError:
+            return frozenset()
+        except Exception as error:  # whatever the libraries of many providers raise
+            raise self._failure("", "listed", error) from error
+
     def _failure(self, name: str, what: str, error: Exception) -> PipelineError:
         return PipelineError(f"{self.url}/{name} could not be {what}: {type(error).__name__}: {error}")
 
     def manifest(self) -> list[StoredRecording]:
         """What the copy has; nothing where there is none. Raises PipelineError for one that cannot be understood."""
-        text = self._find(MANIFEST)
+        text = self.find(MANIFEST)
         if text is None:
             return []
         try:
@@ -145,112 +145,42 @@ class Store:
         self.put(MANIFEST, json.dumps({"format": FORMAT, "recordings": entries}, indent=1).encode())
 
 
-def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[StoredSegment]:
-    """Copies what is new, checked, and gives each segment when the manifest has it.
+@dataclass(frozen=True)
+class ObjectFile:
+    """A segment that is an object: the positions of its recording from `start` on."""
 
-    Raises CorruptRecordingError, and PipelineError when the place has the copy of another archive, or log was purged
-    before it was copied.
-    """
-    known = {entry.descriptor.recording_id: entry for entry in store.manifest()}
-    for recording in open_recordings([folder], "all", commit):
-        entry = known.get(recording.recording_id) or StoredRecording(recording.node, recording.descriptor)
-        _check_same(entry, recording, store)
-        for segment in _closed_segments(recording):
-            is_whole = segment.end == segment.base + recording.descriptor.segment_length
-            if is_whole and any(old.base == segment.base and old.end == segment.end for old in entry.segments):
-                continue
-            data = _checked_segment(recording, segment)
-            name = f"{recording.recording_id}-{segment.start}-{segment.end}.rec"
-            stored = StoredSegment(name, segment.base, segment.start, len(data), hashlib.sha256(data).hexdigest())
-            if stored in entry.segments:
-                continue
-            entry = known[recording.recording_id] = _with_segment(entry, stored, store)
-            store.put(name, data)
-            store.write_manifest([known[recording_id] for recording_id in sorted(known)])
-            yield stored
+    store: Store
+    name: str
+    start: int
 
+    def cursor(
+        self, descriptor: RecordingDescriptor, base: int, start: int, end: int, verify: bool, exact: bool
+    ) -> MessageCursor:
+        """Messages of [start, end). These bytes are fetched into a file without a name, which is gone with the cursor.
 
-def _closed_segments(recording: Recording) -> Iterator[Segment]:
-    """Segments that change no more: whole ones below the limit, and the last of a stopped recording."""
-    stopped = not recording.descriptor.is_active
-    for segment in recording.segments(recording.start):
-        if segment.end == segment.base + recording.descriptor.segment_length or stopped:
-            yield segment
-
-
-def _check_same(entry: StoredRecording, recording: Recording, store: Store) -> None:
-    for name in _IDENTITY:
-        there, here = getattr(entry.descriptor, name), getattr(recording.descriptor, name)
-        if there != here:
+        Raises PipelineError. An object that is not there is a fault of the cursor, as a missing segment file is.
+        """
+        path = f"{self.store.url}/{self.name}"
+        try:
+            with tempfile.TemporaryFile() as file:
+                for position in range(start, end, _FETCH_BYTES):
+                    upto = min(position + _FETCH_BYTES, end)
+                    found = self.store.find(self.name, position - self.start, upto - self.start)
+                    if found is None:
+                        return MessageCursor(path, descriptor, base, start, end, verify, exact)
+                    os.pwrite(file.fileno(), found, position - base)
+                return MessageCursor(path, descriptor, base, start, end, verify, exact, file.fileno())
+        except OSError as error:
             raise PipelineError(
-                f"{store.url} has the copy of another archive: recording {recording.recording_id} has {name}={there} "
-                f"there and {here} in {recording.directory}; copy to another place"
-            )
+                f"{tempfile.gettempdir()}: {error.strerror}; a task of a read keeps what it fetches there, at most a "
+                f"segment: free space, or choose another folder with $TMPDIR"
+            ) from error
 
 
-def _checked_segment(recording: Recording, segment: Segment) -> bytes:
-    """The bytes of a segment. Raises CorruptRecordingError."""
-    cursor = MessageCursor(
-        segment.path, recording.descriptor, segment.base, segment.start, segment.end, True, recording.exact
-    )
-    walk(cursor, INT64_MAX)
-    cursor.raise_fault()
-    with open(segment.path, "rb") as file:
-        file.seek(segment.start - segment.base)
-        return file.read(segment.end - segment.start)
-
-
-def _with_segment(entry: StoredRecording, stored: StoredSegment, store: Store) -> StoredRecording:
-    """With one more segment, or with more of its last one."""
-    before = tuple(old for old in entry.segments if old.base < stored.base)
-    if before and before[-1].end != stored.start:
-        raise PipelineError(
-            f"{store.url}: positions {before[-1].end} to {stored.start} of recording {entry.descriptor.recording_id} "
-            f"were purged before they were copied; copy to another place, or from a node that has them"
-        )
-    descriptor = entry.descriptor if before else entry.descriptor._replace(start_position=stored.start)
-    return replace(entry, descriptor=descriptor, segments=(*before, stored))
-
-
-def checked_bytes(store: Store, segment: StoredSegment) -> bytes:
-    """A whole segment. Raises PipelineError when it is not what was copied."""
-    data = store.get(segment.name)
-    if hashlib.sha256(data).hexdigest() != segment.sha256:
-        raise PipelineError(
-            f"{store.url}/{segment.name} is damaged: its SHA-256 is not the manifest's; copy the archive again to "
-            f"another place"
-        )
-    return data
-
-
-def fetch_archive(store: Store, folder: str) -> Iterator[StoredSegment]:
-    """Makes an archive folder of a copy, for whatever reads folders; gives each segment as it comes.
-
-    Checks what it fetches. Recordings get ids in the order of the copy. Raises PipelineError.
-    """
-    recordings = [entry for entry in store.manifest() if entry.segments]
-    if not recordings:
-        raise PipelineError(f"{store.url}: no copy of an archive is there ({MANIFEST})")
-    if os.path.exists(folder) and os.listdir(folder):
-        raise PipelineError(f"{folder} is not empty; give a new folder")
-    os.makedirs(folder, exist_ok=True)
-    catalog = Catalog.open(FileStorage(open_lmdb), folder)
-    try:
-        for entry in recordings:
-            added = catalog.add(entry.descriptor._replace(recording_id=-1, stop_position=entry.end))
-            for segment in entry.segments:
-                data = checked_bytes(store, segment)
-                with open(os.path.join(folder, segment_name(added.recording_id, segment.base)), "wb") as file:
-                    file.truncate(entry.descriptor.segment_length)
-                    file.seek(segment.start - segment.base)
-                    file.write(data)
-                yield segment
-    finally:
-        catalog.close()
-
-
-def parse_storage(text: str) -> dict[str, Any]:
-    """Options of a file system, from JSON. Raises PipelineError."""
+def parse_storage(text: str | None) -> dict[str, Any]:
+    """Options of a file system, from JSON; None is none. Raises PipelineError."""
+    if text is None:
+        return {}
     try:
         found = json.loads(text)
     except ValueError:

@@ -8,22 +8,21 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from archive.catalog import CATALOG_NAME
 from pipeline.batches import COLUMN_NAMES, KIND_NAMES
 from pipeline.errors import PipelineError
 from pipeline.network import SCHEME, NetworkLog, parse_addresses
-from pipeline.object_read import ObjectCopy
 from pipeline.object_store import parse_storage
 from pipeline.predicates import INT64_MAX, Predicates, micros
+from pipeline.recordings import Recording, is_copy, open_recordings
 from sequencer.ranges import Access
 
 TIME_UNITS = {"millis": 0, "micros": 1, "nanos": 2}
 T = TypeVar("T")
 DESCRIPTIONS = {
-    "path": "archive folders: one, several separated by commas, or a pattern such as /data/*/archive; or a cluster's "
-    "nodes, ordo://host:port,host:port (their archive endpoints)",
+    "path": "archive folders: one, several separated by commas, or a pattern such as /data/*/archive; copies in "
+    "object storage, s3://bucket/node0; or a cluster's nodes, ordo://host:port,host:port (their archive endpoints)",
     "paths": "as Spark passes several folders of load([...])",
     "recording": "log (default), all, or recording ids separated by commas",
     "columns": "columns to build, separated by commas; default all",
@@ -78,8 +77,8 @@ class ReadOptions:
     start_position: int | None = None
     network: NetworkLog | None = None
     """Set instead of `directories` when the nodes are asked."""
-    copy: ObjectCopy | None = None
-    """Set instead of `directories` when a copy in object storage is read."""
+    storage: Mapping[str, Any] | None = None
+    """Options of the file system of the copies in object storage among `directories`."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
@@ -89,11 +88,11 @@ class ReadOptions:
             if name not in DESCRIPTIONS:
                 raise PipelineError(f"unknown option {name!r}; allowed are {', '.join(sorted(DESCRIPTIONS))}")
         network = _network(values)
-        copy = _copy(values) if network is None else None
-        directories = [] if network is not None or copy is not None else _directories(values)
+        directories = _directories(values) if network is None else []
+        storage = parse_storage(values["storageoptions"]) if "storageoptions" in values else None
+        if storage is not None and not any(is_copy(directory) for directory in directories):
+            raise PipelineError("option storageOptions is for object storage: load('s3://bucket/node0')")
         nodes = _names(values, "nodes")
-        if copy is not None and (nodes or "commit" in values or "partitions" in values):
-            raise PipelineError("options nodes, commit and partitions do not fit a copy in object storage")
         if network is None and nodes and len(nodes) != len(directories):
             raise PipelineError(f"option nodes names {len(nodes)} nodes for {len(directories)} folders; one each")
         options = cls(
@@ -114,11 +113,15 @@ class ReadOptions:
             node_names=dict(zip(directories, nodes, strict=True)) if nodes and network is None else None,
             start_position=_integer(values, "startposition", 0),
             network=network,
-            copy=copy,
+            storage=storage,
         )
         if options.bytes_per_trigger_max and options.records_per_trigger_max:
             raise PipelineError("options maxBytesPerTrigger and maxRecordsPerTrigger exclude each other; give one")
         return options
+
+    def open_recordings(self) -> list[Recording]:
+        """The recordings that folders and copies have of what is asked for."""
+        return open_recordings(self.directories, self.recording, self.commit, self.node_names, self.storage)
 
 
 def _network(values: dict[str, str]) -> NetworkLog | None:
@@ -152,28 +155,14 @@ def _network(values: dict[str, str]) -> NetworkLog | None:
     return NetworkLog(addresses, nodes[0] if nodes else "cluster", access, lenient)
 
 
-def _copy(values: dict[str, str]) -> ObjectCopy | None:
-    """The copy in object storage, if the path is the address of one."""
-    paths: list[str] = json.loads(values["paths"]) if "paths" in values else [values.get("path", "")]
-    if not any("://" in path for path in paths) or _is_archive_folder(paths[0]):
-        if "storageoptions" in values:
-            raise PipelineError("option storageOptions is for object storage: load('s3://bucket/node0')")
-        return None
-    if len(paths) > 1 or "," in paths[0]:
-        raise PipelineError(f"{','.join(paths)!r}: one copy in object storage can be read at a time; union the frames")
-    return ObjectCopy(paths[0].rstrip("/"), parse_storage(values.get("storageoptions", "{}")))
-
-
-def _is_archive_folder(path: str) -> bool:
-    """Spark's way to name a folder of this machine is a URL too."""
-    folder = path.strip().removeprefix("file:")
-    return folder != path.strip() and os.path.exists(os.path.join(folder, CATALOG_NAME))
-
-
 def _directories(values: dict[str, str]) -> list[str]:
     paths: list[str] = json.loads(values["paths"]) if "paths" in values else values.get("path", "").split(",")
     found: list[str] = []
-    for path in (path.strip().removeprefix("file:") for path in paths):
+    for path in (path.strip() for path in paths):
+        if is_copy(path):
+            found.append(path.rstrip("/"))
+            continue
+        path = path.removeprefix("file:")
         matches = sorted(glob.glob(path)) if glob.has_magic(path) else [path]
         found += [match for match in matches if match and os.path.isdir(match)]
         if path and not matches:

@@ -22,6 +22,7 @@ from pipeline.batches import BatchBuilder
 from pipeline.cursor import MessageCursor
 from pipeline.decoder import RecordDecoder
 from pipeline.index import BLOCK_BYTES, Blocks, index_of, kept_index, scan_range, segment_index, unknown_block
+from pipeline.object_store import ObjectFile
 from pipeline.predicates import INT64_MAX, Predicates
 from pipeline.recordings import Recording, Segment
 from pipeline.scanner import walk
@@ -50,6 +51,8 @@ class Run:
     begins at `start` up to that which contains `end` are meant, without the latter."""
     index_end: int = NO_INDEX
     """The end of the segment, when its index is to be built by who reads this."""
+    stored: ObjectFile | None = None
+    """Where the segment is when it is an object in object storage."""
 
     @property
     def length_bytes(self) -> int:
@@ -90,7 +93,7 @@ def _unindexed_bytes(chosen: list[tuple[Recording, int, list[Segment]]]) -> int:
         segment.end - segment.start
         for recording, _, segments in chosen
         for segment in segments
-        if segment.present and kept_index(recording, segment) is None
+        if segment.present and segment.stored is None and kept_index(recording, segment) is None
     )
 
 
@@ -122,7 +125,7 @@ def _needed(
     recording: Recording, segments: list[Segment], predicates: Predicates, time_unit: int, may_scan: bool
 ) -> Iterator[_Part]:
     """Segments with the blocks of them that can have a row that passes."""
-    if may_scan:
+    if may_scan and not recording.copied:
         found = zip(segments, index_of(recording, segments) if segments else [], strict=True)
         parts = [_Part(segment, index.blocks, True) for segment, index in found]
     else:
@@ -134,7 +137,7 @@ def _needed(
 
 
 def _without_scan(recording: Recording, segment: Segment) -> _Part:
-    kept = kept_index(recording, segment)
+    kept = kept_index(recording, segment) if segment.stored is None else None
     if kept is not None:
         return _Part(segment, kept.blocks, True)
     term_length = recording.descriptor.term_length
@@ -180,9 +183,9 @@ def _runs(recording: Recording, time_unit: int, part: _Part, partition_bytes: in
     for block in part.blocks:
         start, end = int(block["start"]), min(int(block["end"]), last)
         whole = _run(recording, segment, time_unit, start, end, last)
-        if start == segment.start and segment.present:
+        if start == segment.start and segment.present and segment.stored is None:
             whole = replace(whole, index_end=segment.end)
-        if end - start <= partition_bytes or not segment.present:
+        if end - start <= partition_bytes or not segment.present or segment.stored is not None:
             yield whole
             continue
         step = -(-partition_bytes // 32) * 32
@@ -219,7 +222,7 @@ def whole_runs(recording: Recording, start: int, end: int, time_unit: int, exact
     return tuple(
         Run(
             recording.node, segment.path, recording.descriptor, segment.base, max(segment.start, start),
-            min(segment.end, end), exact or segment.end < end, recording.is_log, time_unit,
+            min(segment.end, end), exact or segment.end < end, recording.is_log, time_unit, stored=segment.stored,
         )
         for segment in recording.segments(start)
         if segment.start < end and segment.end > start
@@ -229,8 +232,9 @@ def whole_runs(recording: Recording, start: int, end: int, time_unit: int, exact
 def _run(recording: Recording, segment: Segment, time_unit: int, start: int, end: int, last: int) -> Run:
     exact = recording.exact and (end < last or end == recording.limit)
     return Run(
-        recording.node, segment.path, recording.descriptor, segment.base, start, end, exact, recording.is_log, time_unit
-    )
+        recording.node, segment.path, recording.descriptor, segment.base, start, end, exact, recording.is_log,
+        time_unit, stored=segment.stored,
+    )  # fmt: skip
 
 
 def read_runs(
@@ -254,6 +258,8 @@ def read_runs(
 
 def _cursor_of(run: Run, verify: bool) -> MessageCursor:
     if run.walk_from == NO_WALK:
+        if run.stored is not None:
+            return run.stored.cursor(run.descriptor, run.segment_base, run.start, run.end, verify, run.exact)
         return MessageCursor(run.path, run.descriptor, run.segment_base, run.start, run.end, verify, run.exact)
     start = run.start
     if start != run.walk_from:

@@ -8,13 +8,12 @@ import pyarrow as pa
 
 from pipeline.errors import DataLossError
 from pipeline.network import ANYWAY, NetworkLog, NetworkRun, check_not_lost, find_time_unit, plan_network, read_network
-from pipeline.object_read import ObjectRun, plan_objects, read_objects
 from pipeline.options import ReadOptions
 from pipeline.planner import Run, plan, read_runs
 from pipeline.predicates import Predicates
-from pipeline.recordings import Recording, open_recordings
+from pipeline.recordings import Recording
 
-Task = tuple[Run, ...] | NetworkRun | ObjectRun
+Task = tuple[Run, ...] | NetworkRun
 
 
 def plan_read(options: ReadOptions, predicates: Predicates) -> list[Task]:
@@ -24,9 +23,7 @@ def plan_read(options: ReadOptions, predicates: Predicates) -> list[Task]:
     """
     if options.network is not None:
         return [*_plan_network(options, options.network, predicates)]
-    if options.copy is not None:
-        return [*plan_objects(options.copy, options.recording, predicates, options.partition_bytes, options.time_unit)]
-    recordings = open_recordings(options.directories, options.recording, options.commit, options.node_names)
+    recordings = options.open_recordings()
     _check_start(options, recordings)
     return [*plan(recordings, predicates, options.partition_bytes, options.partitions, options.time_unit)]
 
@@ -37,8 +34,6 @@ def read_task(
     """Record batches of one task."""
     if isinstance(task, NetworkRun):
         return read_network(task, predicates, columns, options.batch_rows)
-    if isinstance(task, ObjectRun):
-        return read_objects(task, predicates, columns, options.batch_rows, options.verify)
     return read_runs(task, predicates, columns, options.batch_rows, options.verify)
 
 

@@ -1,17 +1,21 @@
-"""Which recordings there are in nodes' archive folders, and how far each may be read."""
+"""Which recordings there are in nodes' archive folders, or copies of them, and how far each may be read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from archive.catalog import CATALOG_NAME, NULL_POSITION, Catalog, RecordingDescriptor, RecordingState
 from archive.lmdb_store import open_lmdb
 from archive.segments import parse_segment_name, segment_name
 from pipeline.commit import live_commit_position
+from pipeline.cursor import MessageCursor
 from pipeline.errors import PipelineError
+from pipeline.object_store import ObjectFile, Store, StoredRecording
 from runtime.storage import FileStorage
 
 LOG_STREAM_ID = 100
@@ -19,13 +23,26 @@ LOG_STREAM_ID = 100
 
 @dataclass(frozen=True)
 class Segment:
-    """One file: positions [base, end) of its recording, end at most the recording's limit."""
+    """One file: positions [base, end) of its recording, end at most the recording's limit.
+
+    `stored`: it is an object in object storage, and `path` is its address.
+    """
 
     path: str
     base: int
     start: int
     end: int
     present: bool
+    stored: ObjectFile | None = None
+
+
+def open_cursor(
+    segment: Segment, descriptor: RecordingDescriptor, start: int, end: int, verify: bool = True, exact: bool = True
+) -> MessageCursor:
+    """A cursor over [start, end) of a segment, wherever it is. Raises PipelineError when it cannot be fetched."""
+    if segment.stored is not None:
+        return segment.stored.cursor(descriptor, segment.base, start, end, verify, exact)
+    return MessageCursor(segment.path, descriptor, segment.base, start, end, verify, exact)
 
 
 @dataclass(frozen=True)
@@ -40,6 +57,8 @@ class Recording:
     descriptor: RecordingDescriptor
     limit: int
     exact: bool
+    copied: tuple[Segment, ...] = ()
+    """Of a copy in object storage: all its segments, whatever the limit."""
 
     @property
     def recording_id(self) -> int:
@@ -55,12 +74,22 @@ class Recording:
         return self.descriptor.stream_id == LOG_STREAM_ID
 
     @property
+    def lean(self) -> Recording:
+        """Without the list of a copy's segments: for tasks, which each get a segment of their own."""
+        return replace(self, copied=())
+
+    @property
     def start(self) -> int:
         return self.descriptor.start_position
 
     def segments(self, from_position: int = 0) -> Iterator[Segment]:
         """Segments that hold positions from `from_position` up to the limit, also those whose file is missing."""
         length = self.descriptor.segment_length
+        if self.copied:
+            for segment in self.copied:
+                if segment.base + length > from_position and segment.start < self.limit:
+                    yield replace(segment, end=min(segment.end, self.limit))
+            return
         base = self.start - self.start % self.descriptor.term_length
         if from_position > base:
             base += (from_position - base) // length * length
@@ -123,9 +152,15 @@ def selected(descriptors: list[RecordingDescriptor], wanted: str, directory: str
 
 
 def open_recordings(
-    directories: list[str], wanted: str = "log", commit: str = "auto", names: dict[str, str] | None = None
+    directories: list[str],
+    wanted: str = "log",
+    commit: str = "auto",
+    names: dict[str, str] | None = None,
+    storage: Mapping[str, Any] | None = None,
 ) -> list[Recording]:
-    """The recordings asked for in these folders, with the limit that option `commit` gives each.
+    """The recordings asked for in these folders, or copies in object storage, with the limit that `commit` gives each.
+
+    `storage` has the options of the copies' file system.
 
     `commit`: `auto` (stop position of a stopped recording, otherwise the live node's commit position), `recorded`
     (whatever is on disk), a position, or the folder or file of the node's counters (cnc.dat); for several folders also
@@ -134,17 +169,66 @@ def open_recordings(
     for directory in directories:
         if directory.startswith("ordo://"):
             raise PipelineError(f"{directory}: this reads archive folders, not nodes over the network; give folders")
-    names = names or node_names(directories)
+    names = names or node_names(path for path in directories if not is_copy(path))
     commits = commit.split(",")
     if len(commits) == 1:
         commits *= len(directories)
     if len(commits) != len(directories):
         raise PipelineError(f"option commit has {len(commits)} values for {len(directories)} folders; one, or one each")
-    return [
-        _bounded(names[directory], directory, entry, commit)
+    found = [
+        recording
         for directory, commit in zip(directories, commits, strict=True)
-        for entry in selected(read_catalog(directory), wanted, directory)
+        for recording in (
+            _open_copy(directory, wanted, commit, names.get(directory), storage)
+            if is_copy(directory)
+            else _open_folder(directory, wanted, commit, names[directory])
+        )
     ]
+    return _told_apart(found)
+
+
+def is_copy(path: str) -> bool:
+    """Is this the address of a copy? `file:/data/node0/archive` is not: so Spark names a folder of this machine."""
+    return "://" in path and not os.path.exists(os.path.join(path.removeprefix("file:"), CATALOG_NAME))
+
+
+def _told_apart(recordings: list[Recording]) -> list[Recording]:
+    """Copies are called by their addresses where their nodes have one name."""
+    places = Counter(node for node, _ in {(entry.node, entry.directory) for entry in recordings})
+    return [
+        replace(entry, node=entry.directory) if entry.copied and places[entry.node] > 1 else entry
+        for entry in recordings
+    ]
+
+
+def _open_folder(directory: str, wanted: str, commit: str, node: str) -> Iterator[Recording]:
+    for entry in selected(read_catalog(directory), wanted, directory):
+        yield _bounded(node, directory, entry, commit)
+
+
+def _open_copy(
+    url: str, wanted: str, commit: str, node: str | None, storage: Mapping[str, Any] | None
+) -> Iterator[Recording]:
+    """Recordings of a copy; what is in it was committed or stopped, and is all there."""
+    if commit != "auto" and not commit.isdigit():
+        raise PipelineError(f"option commit={commit!r}: of a copy in object storage only auto or a position")
+    store = Store(url.rstrip("/"), storage or {})
+    stored = {entry.descriptor.recording_id: entry for entry in store.manifest() if entry.segments}
+    if not stored:
+        raise PipelineError(f"{store.url}: no copy of an archive is there; `ordo pipeline copy` makes one")
+    names = store.names()
+    for descriptor in selected([entry.descriptor for entry in stored.values()], wanted, url):
+        entry = stored[descriptor.recording_id]
+        end = min(int(commit), entry.end) if commit.isdigit() else entry.end
+        shown = descriptor if descriptor.is_active else descriptor._replace(stop_position=entry.end)
+        segments = tuple(_copied_segments(store, entry, names))
+        yield Recording(node or entry.node, store.url, shown, end, not commit.isdigit(), segments)
+
+
+def _copied_segments(store: Store, entry: StoredRecording, names: frozenset[str]) -> Iterator[Segment]:
+    for part in entry.segments:
+        stored = ObjectFile(store, part.name, part.start)
+        yield Segment(f"{store.url}/{part.name}", part.base, part.start, part.end, part.name in names, stored)
 
 
 def _bounded(node: str, directory: str, entry: RecordingDescriptor, commit: str) -> Recording:

@@ -53,7 +53,7 @@ from pipeline.predicates import INT64_MAX
 from pipeline.pushdown import push
 from pipeline.read_limit import default_read_limit
 from pipeline.reading import Task, plan_read, read_task
-from pipeline.recordings import Recording, open_recordings
+from pipeline.recordings import Recording
 
 PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
 OPTIONS_KEY = "ordo.options"
@@ -125,8 +125,6 @@ class OrdoLog(DataSource):
         options, columns = self._options(schema), _columns_of(schema)
         if options.network is not None:
             return NetworkStreamReader(options.network, options, columns)
-        if options.copy is not None:
-            raise PipelineError("a copy in object storage is read in batches; streams read folders or ordo:// nodes")
         return LogStreamReader(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -243,6 +241,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxBytes):
             wanted = _bounded_bytes(begin, wanted, limit.max_bytes)
         elif isinstance(limit, ReadMaxRows):
+            if any(recording.copied for recording in recordings):
+                raise PipelineError("option maxRecordsPerTrigger: not for a copy in object storage; maxBytesPerTrigger")
             wanted = _bounded_rows(recordings, begin, wanted, limit.max_rows)
         return {**start, **wanted}
 
@@ -274,7 +274,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _recordings(self) -> list[Recording]:
         options = self._options
         try:
-            found = open_recordings(options.directories, options.recording, options.commit, options.node_names)
+            found = options.open_recordings()
         except CommitUnknownError:
             if self._seen is None:  # at the beginning it is more likely a wrong option than a node that restarts
                 raise

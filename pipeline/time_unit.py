@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.batches import BatchBuilder
 from pipeline.cursor import MessageCursor
 from pipeline.decoder import RecordDecoder, RowSelection
-from pipeline.recordings import Recording
+from pipeline.recordings import Recording, open_cursor
 
 _PROBE_BYTES = 4 << 20
 _TIME_UNIT_OFFSET = 8 + 40
@@ -24,9 +24,7 @@ def time_unit_of(recording: Recording) -> int:
         end = min(segment.end, segment.start + _PROBE_BYTES)
 
         def cursor() -> MessageCursor:
-            return MessageCursor(
-                segment.path, recording.descriptor, segment.base, segment.start, end, False, False  # noqa: B023
-            )  # fmt: skip
+            return open_cursor(segment, recording.descriptor, segment.start, end, False, False)  # noqa: B023
 
         return time_unit_of_cursors(cursor, recording.is_log) or 0
     return 0

@@ -28,10 +28,9 @@ from typing import Any
 
 from pipeline.auditor import compare_segments
 from pipeline.batches import BatchBuilder
-from pipeline.cursor import MessageCursor
 from pipeline.decoder import RecordDecoder, RowSelection
 from pipeline.errors import CorruptRecordingError
-from pipeline.recordings import Recording, Segment
+from pipeline.recordings import Recording, Segment, open_cursor
 
 FRAME_FIELDS = ((0, "frame length"), (4, "version"), (5, "flags"), (6, "type"), (8, "term offset"), (12, "checksum"),
                 (16, "stream id"), (20, "term id"), (24, "reserved value"), (32, "payload"))  # fmt: skip
@@ -80,7 +79,7 @@ def compare_tasks(logs: list[AuditedLog]) -> list[CompareTask]:
         cuts = {first, last, *bases[0], *bases[1]}
         for start, end in pairwise(sorted(cut for cut in cuts if first <= cut <= last)):
             pair = [side[bisect_right(base, start) - 1] for side, base in zip(sides, bases, strict=True)]
-            tasks.append(CompareTask(left, right, pair[0], pair[1], start, end))
+            tasks.append(CompareTask(left.lean, right.lean, pair[0], pair[1], start, end))
     return tasks
 
 
@@ -88,8 +87,7 @@ def compare_range(task: CompareTask) -> list[dict[str, Any]]:
     """Frames that differ; the first of `nodes` is the reference."""
     pair = ((task.left, task.left_segment), (task.right, task.right_segment))
     left_cursor, right_cursor = (
-        MessageCursor(segment.path, entry.descriptor, segment.base, task.start, task.end, False, False)
-        for entry, segment in pair
+        open_cursor(segment, entry.descriptor, task.start, task.end, False, False) for entry, segment in pair
     )
     names = [task.left.node, task.right.node]
     missing = [name for name, (_, segment) in zip(names, pair, strict=True) if not segment.present]
@@ -233,7 +231,7 @@ def _record_at(recording: Recording, position: int) -> dict[str, Any] | None:
     columns = ("kind", "leadership_term", "start_position", "position", "cluster_time", "payload")
     for segment in recording.segments(position):
         start = max(segment.start, position)
-        cursor = MessageCursor(segment.path, recording.descriptor, segment.base, start, segment.end, True, False)
+        cursor = open_cursor(segment, recording.descriptor, start, segment.end, True, False)
         decoder = RecordDecoder(cursor, RowSelection(), BatchBuilder(columns, 0, "", 0, 1), recording.is_log)
         try:
             batch = decoder.next_batch()

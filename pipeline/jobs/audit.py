@@ -8,15 +8,15 @@ nodes' logs are compared byte for byte. Nothing is changed.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.auditor import SegmentAudit
-from pipeline.cursor import MessageCursor
 from pipeline.jobs import agreement
 from pipeline.jobs.agreement import AuditedLog
 from pipeline.jobs.order import check_holes, check_terms, check_times
-from pipeline.recordings import Recording, Segment, open_recordings
+from pipeline.recordings import Recording, Segment, open_cursor, open_recordings
 from pipeline.tasks import collect_tasks
 
 if TYPE_CHECKING:
@@ -32,16 +32,21 @@ class AuditTask:
 
 
 def audit(
-    spark: SparkSession | None, directories: list[str], recording: str = "log", commit: str = "auto"
+    spark: SparkSession | None,
+    directories: list[str],
+    recording: str = "log",
+    commit: str = "auto",
+    storage: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The facts of the report: `status` clean or damaged, `nodes`, `findings`, `differences`, `first_difference`.
 
     Findings and differences are in order of position and name node, segment file and position. `uncommitted` has the
     ends of logs that differ from the others' without being damage (`pipeline/jobs/agreement.py`), `shorter` the members
-    whose log ends before the longest, and `not_proven` what these folders cannot show.
+    whose log ends before the longest, and `not_proven` what these folders cannot show. `storage` has the options of the
+    file system of copies in object storage; a task fetches the segment that it checks.
     """
-    recordings = open_recordings(directories, recording, commit)
-    tasks = [AuditTask(entry, segment) for entry in recordings for segment in entry.segments(entry.start)]
+    recordings = open_recordings(directories, recording, commit, storage=storage)
+    tasks = [AuditTask(entry.lean, segment) for entry in recordings for segment in entry.segments(entry.start)]
     results = iter(collect_tasks(spark, tasks, audit_segment))
     audited = [(entry, [next(results) for _ in entry.segments(entry.start)]) for entry in recordings]
     nodes = [_node_facts(entry, found) for entry, found in audited]
@@ -96,9 +101,7 @@ def _facts(
 def audit_segment(task: AuditTask) -> dict[str, Any]:
     """Returns the counts and findings of one segment."""
     recording, segment = task.recording, task.segment
-    cursor = MessageCursor(
-        segment.path, recording.descriptor, segment.base, segment.start, segment.end, True, recording.exact
-    )
+    cursor = open_cursor(segment, recording.descriptor, segment.start, segment.end, True, recording.exact)
     result = SegmentAudit(cursor, recording.is_log).run().result()
     for finding in result["findings"]:
         finding.update(node=recording.node, recording=recording.recording_id, segment=os.path.basename(segment.path))

@@ -11,7 +11,8 @@ the old one. So the same rows come out whatever happens between, once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -50,6 +51,7 @@ def export(
     transform: Callable[[DataFrame], DataFrame] = with_day,
     partition_by: tuple[str, ...] = ("day",),
     sort_by: tuple[str, ...] = (),
+    storage: Mapping[str, Any] | None = None,
     on_progress: Callable[[Chunk, int, int], None] = lambda chunk, done, total: None,
 ) -> dict[str, int]:
     """Write what is new below `target`, a folder or what Hadoop's file systems reach.
@@ -57,16 +59,16 @@ def export(
     Returns the position each recording is exported to.
 
     `transform` is applied to each chunk before it is written; `partition_by` and `sort_by` name columns of its result.
-    Rows are sorted within each file.
+    Rows are sorted within each file. `storage` has the options of the file system of copies in object storage.
     `on_progress(chunk, done_bytes, total_bytes)` is called after each chunk.
     """
     state = open_target(spark, target, STATE_NAME)
     exported = _parse_state(state.read())
-    pending = list(chunks(open_recordings(directories, recording, commit), exported, chunk_bytes))
+    pending = list(chunks(open_recordings(directories, recording, commit, storage=storage), exported, chunk_bytes))
     total = sum(chunk.end - chunk.start for chunk in pending)
     done = 0
     for chunk in pending:
-        frame = transform(_read(spark, chunk, columns, commit))
+        frame = transform(_read(spark, chunk, columns, commit, storage))
         check_columns(frame.columns, partition_by, sort_by)
         if sort_by:  # by what is partitioned first, as the files are written so
             frame = frame.sortWithinPartitions(*partition_by, *sort_by)
@@ -78,13 +80,17 @@ def export(
     return exported
 
 
-def _read(spark: SparkSession, chunk: Chunk, columns: str | None, commit: str) -> DataFrame:
+def _read(
+    spark: SparkSession, chunk: Chunk, columns: str | None, commit: str, storage: Mapping[str, Any] | None
+) -> DataFrame:
     """The rows of a chunk, without what its path says already."""
     reader = spark.read.format("ordo").option("commit", commit).option("recording", chunk.recording.recording_id)
     reader = reader.option("startPosition", chunk.start).option("endPosition", chunk.end)
     reader = reader.option("nodes", chunk.recording.node)
     if columns:
         reader = reader.option("columns", columns)
+    if storage is not None and chunk.recording.copied:
+        reader = reader.option("storageOptions", json.dumps(storage))
     return reader.load(chunk.recording.directory).drop("node", "recording")
 
 

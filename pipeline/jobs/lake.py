@@ -8,7 +8,7 @@ added to the table; rows that were there before have null in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,9 @@ class LakeOptions:
     sort_by: tuple[str, ...] = ()
     chunk_bytes: int = CHUNK_BYTES
     storage: dict[str, str] | None = None
+    """Of the table's object store."""
+    source_storage: Mapping[str, Any] | None = None
+    """Of the file system of copies in object storage that are read."""
 
 
 def export_delta(
@@ -51,7 +54,7 @@ def export_delta(
     Raises PipelineError when another export to the same table has come between; what that one wrote stands.
     """
     delta = load_delta()
-    recordings = open_recordings(folders, recording, commit)
+    recordings = open_recordings(folders, recording, commit, storage=options.source_storage)
     known = _positions(delta, table, [entry.key for entry in recordings], options)
     pending = list(chunks(recordings, known, options.chunk_bytes))
     total, done = sum(chunk.end - chunk.start for chunk in pending), 0
@@ -124,6 +127,7 @@ def _rows(chunk: Chunk, options: LakeOptions, commit: str) -> pa.RecordBatchRead
     log = read(
         entry.directory, recording=entry.recording_id, commit=commit, nodes=entry.node, columns=options.columns,
         start_position=chunk.start, end_position=chunk.end,
+        storage_options=options.source_storage if entry.copied else None,
     )  # fmt: skip
     schema = table_schema(log.schema, options.decoder)
     check_columns(schema.names, options.partition_by, options.sort_by)

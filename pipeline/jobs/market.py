@@ -12,6 +12,7 @@ engine is a service whose answers follow the order-entry protocol below and whos
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -65,10 +66,15 @@ _QUOTE = ("position", "timestamp", "instrument", "bid", "bid_quantity", "bid_dep
 
 
 def events(
-    spark: SparkSession, directory: str, service: str, commit: str = "auto", depth: int = DEPTH_LEVELS
+    spark: SparkSession,
+    directory: str,
+    service: str,
+    commit: str = "auto",
+    depth: int = DEPTH_LEVELS,
+    storage: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Trades and quotes in one frame, told apart by `what`; the engine runs once for both. Cache it to use it twice."""
-    return observed(spark, directory, service, partial(_observe, depth), _SCHEMA, _SQL, commit)
+    return observed(spark, directory, service, partial(_observe, depth), _SCHEMA, _SQL, commit, storage)
 
 
 def _observe(depth: int, record: dict[str, Any], effects: list[Effect], cluster: ReplayCluster) -> list[dict[str, Any]]:

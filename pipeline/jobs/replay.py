@@ -6,7 +6,7 @@ before it (pipeline/jobs/stretches.py). Each ends in a verdict (pipeline/jobs/ve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +36,14 @@ def replay(
     baseline: str | None = None,
     commit: str = "auto",
     end: str | None = None,
+    storage: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Facts of the report. Services are `module:Class`; `end` is a position, or `snapshot` for the last one.
 
     `status` is `agrees` when every stretch was checked and agrees, `differs`, `partly checked` or `not checked`;
     `coverage` counts records by verdict; then `first_difference` and `stretches`.
     """
-    cut = cut_log(directory, commit, end, spark)
+    cut = cut_log(directory, commit, end, spark, storage)
     results = collect_tasks(spark, list(cut.stretches), partial(run_stretch, service, baseline))
     return {
         **verdict_of(results),
@@ -82,18 +83,26 @@ def observed(
     schema: pa.Schema,
     sql: str,
     commit: str = "auto",
+    storage: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Rows that `observe` makes of each record, in parallel by stretch, in no order."""
     import pickle
 
-    rows = [(index, pickle.dumps(task)) for index, task in enumerate(cut_log(directory, commit, spark=spark).stretches)]
+    stretches = cut_log(directory, commit, spark=spark, storage=storage).stretches
+    rows = [(index, pickle.dumps(task)) for index, task in enumerate(stretches)]
     frame = spark.createDataFrame(rows, "task_id int, task binary").repartitionByRange(max(1, len(rows)), "task_id")
     return frame.mapInArrow(partial(_observe, service, observe, schema), sql)
 
 
-def emitted(spark: SparkSession, directory: str, service: str, commit: str = "auto") -> DataFrame:
+def emitted(
+    spark: SparkSession,
+    directory: str,
+    service: str,
+    commit: str = "auto",
+    storage: Mapping[str, Any] | None = None,
+) -> DataFrame:
     """Everything the service does over the log: (position, timestamp, kind, key, payload)."""
-    return observed(spark, directory, service, emit_effects, _EMITTED, EMITTED_SCHEMA, commit)
+    return observed(spark, directory, service, emit_effects, _EMITTED, EMITTED_SCHEMA, commit, storage)
 
 
 def _observe(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 from cluster.wire.snapshot_digest import MessagesDigest
 from pipeline.errors import PipelineError
@@ -17,15 +19,15 @@ from pipeline.replay_cluster import snapshot_position
 class StateWatch:
     """Reads each whole snapshot of each node once; a damaged one with each look."""
 
-    def __init__(self, folders: list[str], commit: str = "auto") -> None:
-        self._folders, self._commit = folders, commit
+    def __init__(self, folders: list[str], commit: str = "auto", storage: Mapping[str, Any] | None = None) -> None:
+        self._folders, self._commit, self._storage = folders, commit, storage
         self._known: dict[str, tuple[int, str]] = {}
         self._told: set[int] = set()
 
     def look(self) -> list[Alert]:
         """Positions at which snapshots differ, each once."""
         digests: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for recording in open_recordings(self._folders, "all", self._commit):
+        for recording in open_recordings(self._folders, "all", self._commit, storage=self._storage):
             found = self._digest(recording)
             if found is not None:
                 digests[found[0]][recording.node].add(found[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
@@ -87,13 +87,19 @@ class Cut:
     unreadable_snapshots: tuple[str, ...]
 
 
-def cut_log(directory: str, commit: str = "auto", end: str | None = None, spark: SparkSession | None = None) -> Cut:
+def cut_log(
+    directory: str,
+    commit: str = "auto",
+    end: str | None = None,
+    spark: SparkSession | None = None,
+    storage: Mapping[str, Any] | None = None,
+) -> Cut:
     """How a node's log is cut, up to `end`: a position, `snapshot` for the last one, or None for all that may be read.
 
     With `spark`, its tasks look for what is left out, which is all over the log.
     Raises PipelineError when nothing tells the state at the log's beginning.
     """
-    recordings = open_recordings([directory], "all", commit)
+    recordings = open_recordings([directory], "all", commit, storage=storage)
     logs = [entry for entry in recordings if entry.is_log]
     if not logs:
         raise PipelineError(f"no recording of the log in {directory}; nothing to replay")

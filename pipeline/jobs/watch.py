@@ -8,8 +8,9 @@ with the same ids: none is lost.
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipeline.jobs.alerts import COLUMNS, Alert, Rules, Summary, Watch, summarize
+from pipeline.jobs.silence import Arrivals
 from pipeline.jobs.state_watch import StateWatch
-from pipeline.jobs.target import open_target
+from pipeline.jobs.target import Target, open_target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 STATE_NAME = "ordo_alerts.json"
 LOOK_INTERVAL_S = 5.0
+WAITING = "Waiting for next trigger"
+"""How Spark describes a query between two triggers."""
 Tell = Callable[[Alert], None]
 
 
@@ -34,46 +38,59 @@ def _summaries(rules: Rules, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     yield pa.RecordBatch.from_arrays([pa.array(rows, pa.string())], names=["summary"])
 
 
-class BatchWatch:
-    """Takes the stream's batches."""
+class Clock:
+    """This machine's epoch in seconds; goes on evenly, also when the wall clock is set meanwhile."""
 
-    def __init__(self, spark: SparkSession, checkpoint: str, rules: Rules, tell: Tell) -> None:
-        self._target = open_target(spark, checkpoint, STATE_NAME)
-        kept = json.loads(self._target.read() or "{}")
+    def __init__(self) -> None:
+        self._base_s = time.time() - time.monotonic()
+
+    def __call__(self) -> float:
+        return self._base_s + time.monotonic()
+
+
+class BatchWatch:
+    """Takes the stream's batches, and notices when none come."""
+
+    def __init__(
+        self, target: Target, name: str, rules: Rules, tell: Tell, clock: Callable[[], float], hears_silence: bool
+    ) -> None:
+        self._target, self._rules, self._tell, self._clock = target, rules, tell, clock
+        kept = json.loads(target.read() or "{}")
         self._batch_last = kept.get("batch", -1)
         self._state = kept.get("logs", {})
-        self._rules, self._tell = rules, tell
-        self.moved_at = time.monotonic()
-        self.positions: dict[str, int] = {}
+        self._arrivals = Arrivals(rules.gap_us if hears_silence else None, name, clock(), kept.get("arrivals"))
+        self._lock = threading.Lock()
 
     def take(self, frame: DataFrame, batch_id: int) -> None:
         if batch_id <= self._batch_last:
             return  # its alerts were delivered, and Spark was stopped before it knew
+        with self._lock:
+            self._take(frame, batch_id, self._clock())
+
+    def _take(self, frame: DataFrame, batch_id: int, began_s: float) -> None:
         rows = frame.mapInArrow(partial(_summaries, self._rules), "summary string").collect()
         watch = Watch(self._rules, self._state)
-        for alert in watch.take(Summary(**json.loads(row.summary)) for row in rows):
+        found = watch.take(Summary(**json.loads(row.summary)) for row in rows)
+        for alert in [*found, *self._arrivals.take(watch.positions(), began_s)]:
             self._tell(alert)
-        state = watch.state
-        self._target.write(json.dumps({"batch": batch_id, "logs": state}) + "\n")
-        self._batch_last, self._state, self.positions = batch_id, state, watch.positions()
-        self.moved_at = time.monotonic()
+        self._batch_last, self._state = batch_id, watch.state
+        self._keep()
 
-
-class Silence:
-    """Notices that nothing has come for a while by this machine's clock; the log's own clock stands still then."""
-
-    def __init__(self, gap_us: int | None, tell: Tell) -> None:
-        self._gap_us, self._tell = gap_us, tell
-        self._told_at = -1.0
-
-    def look(self, batches: BatchWatch, now: float) -> None:
-        if self._gap_us is None or (now - batches.moved_at) * 1e6 <= self._gap_us or batches.moved_at == self._told_at:
+    def look(self, status: Callable[[], Mapping[str, Any]]) -> None:
+        """Tells of silence, where by its status the query has found nothing new."""
+        now_s = self._clock()
+        if not has_found_nothing(status()):
             return
-        self._told_at = batches.moved_at
-        for key, position in batches.positions.items():
-            text = f"nothing was written behind position {position} for more than {self._gap_us / 1e6:g} s"
-            self._tell({"id": f"{key}:silence:{position}", "kind": "silence", "log": key, "position": position,
-                        "time": None, "text": text})  # fmt: skip
+        with self._lock:  # batches come on a thread of Spark's; one that began since is newer than `now_s`
+            alerts = self._arrivals.look(now_s)
+            for alert in alerts:
+                self._tell(alert)
+            if alerts:
+                self._keep()
+
+    def _keep(self) -> None:
+        kept = {"batch": self._batch_last, "logs": self._state, "arrivals": self._arrivals.state}
+        self._target.write(json.dumps(kept) + "\n")
 
 
 def watch(
@@ -83,32 +100,36 @@ def watch(
     tell: Tell,
     states: StateWatch | None = None,
     once: bool = False,
+    name: str = "all logs",
 ) -> None:
     """Follows `log`, a stream with COLUMNS; with `once` up to what there is now, otherwise until it is stopped.
 
-    `tell` is called for each alert. Where it raises, the query ends, and the next one tells the same alert again.
+    `name` stands for the log in an alert as long as nothing was read of it. `tell` is called for each alert. Where it
+    raises, the query ends, and the next one tells the same alert again.
     """
-    spark = log.sparkSession
-    batches = BatchWatch(spark, checkpoint, rules, tell)
-    silence = Silence(None if once else rules.gap_us, tell)
+    target = open_target(log.sparkSession, checkpoint, STATE_NAME)
+    batches = BatchWatch(target, name, rules, tell, Clock(), hears_silence=not once)
     writer = log.writeStream.foreachBatch(batches.take).option("checkpointLocation", f"{checkpoint.rstrip('/')}/stream")
     query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="1 second")).start()
     try:
-        _attend(query, batches, silence, states, tell)
+        _attend(query, batches, states, tell)
     finally:
         query.stop()
 
 
-def _attend(
-    query: StreamingQuery, batches: BatchWatch, silence: Silence, states: StateWatch | None, tell: Tell
-) -> None:
+def _attend(query: StreamingQuery, batches: BatchWatch, states: StateWatch | None, tell: Tell) -> None:
     """Until the query ends. Raises its error."""
     has_ended = False
     while not has_ended:
         has_ended = bool(query.awaitTermination(int(LOOK_INTERVAL_S)))
-        silence.look(batches, time.monotonic())
+        batches.look(lambda: query.status)
         for alert in states.look() if states is not None else ():
             tell(alert)
+
+
+def has_found_nothing(status: Mapping[str, Any]) -> bool:
+    """Whether the last trigger of a query found nothing new, and no other has begun since."""
+    return status["message"] == WAITING and not status["isDataAvailable"]
 
 
 def stream_of(spark: SparkSession, folders: list[str], options: dict[str, Any]) -> DataFrame:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+S3_SERVER = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+server.stop()
+"""
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -52,3 +63,17 @@ def archive(tmp_path_factory: pytest.TempPathFactory, shape: LogShape) -> str:
     folder = tmp_path_factory.mktemp("cluster") / "node0" / "archive"
     generate_log(str(folder), shape)
     return str(folder)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, Any]]:
+    """Options of a file system that reaches an S3 server; delta-rs holds the interpreter meanwhile, so not in here."""
+    pytest.importorskip("moto.server")
+    s3fs = pytest.importorskip("s3fs")
+    with subprocess.Popen([sys.executable, "-c", S3_SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None and server.stdin is not None
+        port = int(server.stdout.readline())
+        options = {"key": "k", "secret": "s", "client_kwargs": {"endpoint_url": f"http://127.0.0.1:{port}"}}
+        s3fs.S3FileSystem(**options).mkdir("bucket")
+        yield options
+        server.stdin.close()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +25,10 @@ from pipeline.cli import app
 from pipeline.errors import PipelineError
 from pipeline.generate import RecordingBuilder, encode_record, new_term, session_message
 from pipeline.jobs.alerts import COLUMNS, Alert, Rules, Watch, summarize
+from pipeline.jobs.silence import Arrivals
 from pipeline.jobs.state_watch import StateWatch
-from pipeline.jobs.watch import stream_of, watch
+from pipeline.jobs.target import LocalFile
+from pipeline.jobs.watch import STATE_NAME, WAITING, BatchWatch, stream_of, watch
 from pipeline.jobs.webhook import AUTHORIZATION, Webhook
 from tests.pipeline.exchange import marker
 
@@ -221,6 +225,103 @@ def test_a_stream_goes_on_where_it_ended_and_loses_no_alert(spark: SparkSession,
     before = len(told)
     watch(stream_of(spark, [folder], options), str(tmp_path / "checkpoint"), RULES, tell, once=True)
     assert len(told) == before
+
+
+def test_silence_is_told_once_until_something_comes() -> None:
+    arrivals = Arrivals(5_000_000, "data/0/archive", 100.0)
+    assert arrivals.look(105.0) == []
+    (alert,) = arrivals.look(106.0)
+    assert (alert["id"], alert["text"]) == ("data/0/archive:silence:-1", "nothing came since watching began for 6.0 s")
+    assert arrivals.look(200.0) == []
+    assert arrivals.take({"node0/0": 960}, 201.0) == [] and arrivals.look(206.0) == []
+    (alert,) = arrivals.look(207.0)
+    assert (alert["id"], alert["log"], alert["position"]) == ("node0/0:silence:960", "node0/0", 960)
+
+
+def test_one_of_several_logs_is_silent() -> None:
+    """A member that is gone, while the others go on: their batches come without it."""
+    arrivals = Arrivals(5_000_000, "folders", 100.0)
+    found = [arrivals.take({"node0/0": 96 * second, "node1/0": 96}, 100.0 + second) for second in range(1, 9)]
+    assert [alert["log"] for alerts in found for alert in alerts] == ["node1/0"]
+
+
+def test_a_watch_that_starts_again_knows_how_long_it_has_been_silent() -> None:
+    arrivals = Arrivals(5_000_000, "x", 100.0)
+    arrivals.take({"node0/0": 960}, 101.0)
+    kept = json.loads(json.dumps(arrivals.state))
+    again = Arrivals(5_000_000, "x", 107.0, kept)
+    assert [alert["id"] for alert in again.look(107.0)] == ["node0/0:silence:960"]
+    told = json.loads(json.dumps(again.state))
+    assert Arrivals(5_000_000, "x", 300.0, told).look(300.0) == [], "told before"
+    assert Arrivals(5_000_000, "x", 50.0, kept).look(54.0) == [], "the clock was set back by a minute"
+
+
+class Rows:
+    """A batch of a stream, whose tasks take their time."""
+
+    def __init__(self, rows: list[Any], work: Callable[[], None]) -> None:
+        self._rows, self._work = rows, work
+
+    def mapInArrow(self, *_: Any) -> Rows:
+        return self
+
+    def collect(self) -> list[Any]:
+        self._work()
+        return self._rows
+
+
+def test_slow_batches_are_no_silence_and_the_checkpoint_keeps_when_something_came(tmp_path: Path) -> None:
+    """A log that is written all the time was once called silent while a batch of it took longer than the gap."""
+    folder = write_log(tmp_path, [3] * 12)
+    batches = [part for batch in batches_of(folder) for part in cut(batch, [12, 24])]
+    target, told, now = LocalFile(tmp_path / STATE_NAME), list[Alert](), [1000.0]
+    rules = Rules(gap_us=5_000_000)
+    idle, busy = ({"message": text, "isDataAvailable": text != WAITING} for text in (WAITING, "Processing new data"))
+
+    def work() -> None:
+        now[0] += 20.0
+
+    def open_watch() -> BatchWatch:
+        return BatchWatch(target, folder, rules, told.append, lambda: now[0], hears_silence=True)
+
+    def rows_of(batch: pa.RecordBatch) -> Any:
+        summaries = summarize([batch], rules)
+        return Rows([SimpleNamespace(summary=json.dumps(asdict(summary))) for summary in summaries], work)
+
+    batch_watch = open_watch()
+    for number, batch in enumerate(batches):
+        batch_watch.take(rows_of(batch), number)
+        batch_watch.look(lambda: busy)
+        batch_watch.look(lambda: {**idle, "isDataAvailable": True})
+    assert told == []
+    batch_watch = open_watch()
+    batch_watch.look(lambda: idle)
+    (alert,) = told
+    assert alert["kind"] == "silence" and alert["text"].endswith("for 20.0 s"), "since the last batch began"
+    open_watch().look(lambda: idle)
+    assert len(told) == 1, "the checkpoint knows that it was told"
+
+
+@pytest.mark.spark
+def test_a_stream_that_finds_nothing_is_silent_after_its_restart_too(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write_log(tmp_path, [3])
+    checkpoint = str(tmp_path / "checkpoint")
+    told: list[Alert] = []
+
+    class Heard(Exception):
+        """Ends the watch, as an interrupt does."""
+
+    def tell(alert: Alert) -> None:
+        told.append(alert)
+        raise Heard
+
+    rules = Rules(gap_us=1_000_000)
+    watch(stream_of(spark, [folder], {"startingPosition": "earliest"}), checkpoint, rules, told.append, once=True)
+    assert told == []
+    with pytest.raises(Heard):
+        watch(stream_of(spark, [folder], {"startingPosition": "earliest"}), checkpoint, rules, tell)
+    (position,) = (row["position"] for row in batches_of(folder)[-1].slice(3).to_pylist())
+    assert [alert["id"] for alert in told] == [f"node0/0:silence:{position}"]
 
 
 @pytest.mark.parametrize(

@@ -25,4 +25,8 @@ def test_every_measure_is_taken(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     facts = json.loads((tmp_path / "facts.json").read_text())
     assert set(facts["share_of_bare_generator"]) == {"count(), all columns", "count(), 5 columns", "aggregate"}
-    assert len(facts["results"]) == 19 and all(result["seconds"] > 0 for result in facts["results"])
+    assert len(facts["results"]) == 21 and all(result["seconds"] > 0 for result in facts["results"])
+    assert set(facts["rate_to_parquet"]) == {
+        "to Parquet, bare generator, all columns", "to Parquet, log, 5 columns", "to Parquet, log, all columns"
+    }  # fmt: skip
+    assert 0 < facts["planning_bytes"] < 50e6
