@@ -163,7 +163,7 @@ def test_what_was_purged_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (log,) = open_recordings([folder])
     purged = log.descriptor._replace(start_position=640)
     later = log.__class__(log.node, log.directory, purged, log.limit, log.exact)
-    monkeypatch.setattr(lake, "open_recordings", lambda *_: [later])
+    monkeypatch.setattr(lake, "open_recordings", lambda *_, **__: [later])
     with pytest.raises(DataLossError, match="exported up to position 320, and the log begins at 640"):
         export_delta([folder], table, LakeOptions())
 
