@@ -17,6 +17,7 @@ from archive.catalog import RecordingDescriptor
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
 from cluster.client.log_source import LogSource, SourceState
+from cluster.client.recording_follower import Refusals
 from cluster.client.settings import credentials_from_file
 from runtime.closing import Closing
 from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError, OrdoError
@@ -209,8 +210,8 @@ class RangeReader(Closing):
     The frames are those of the recording but for session id and stream id (REPLAY_STREAM_ID), which are the replay's;
     the last one may reach beyond `end`. One node is read at a time. When it dies, refuses, or sends nothing for
     `silence_s`, the reader goes on with the next one at the same position. Every part below `end` is committed, so some
-    node has it. Belongs to one thread. Iterating raises ArchiveError after `timeout_s` without progress, LostRangeError
-    and BoundaryError.
+    node has it. Belongs to one thread. Iterating raises ArchiveError when every node refuses, and after `timeout_s`
+    without progress; LostRangeError and BoundaryError.
     """
 
     def __init__(
@@ -229,6 +230,7 @@ class RangeReader(Closing):
         self._source: LogSource | None = None
         self._closing: list[LogSource] = []
         self._too_old: dict[str, int] = {}
+        self._refusals = Refusals(self._settings)
         self._progress_ns = self._transport.clock.now()
         self._silent_ns = self._progress_ns
         self._pause_until_ns = 0
@@ -265,6 +267,7 @@ class RangeReader(Closing):
             if length:
                 self.position += length
                 self._too_old.clear()
+                self._refusals.clear()
                 return
             self._attend(source, now_ns)
         if now_ns - self._progress_ns >= self._access.timeout_s * SECOND_NS:
@@ -291,8 +294,8 @@ class RangeReader(Closing):
         self._source = None
         if not source.is_between_frames:
             raise BoundaryError(f"no frame of the log begins at position={self.position}: {source.reason}")
-        if source.is_refused:
-            raise ArchiveError(f"{self.problem}{NEEDS_ROLE}", code=ErrorCode.UNAUTHORISED_ACTION)
+        self._refusals.note(source)
+        self._refusals.check()
         if source.is_too_old:
             self._too_old[source.address] = source.start_position
             if len(self._too_old) == len({settings.control_channel for settings in self._settings}):

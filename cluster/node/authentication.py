@@ -14,6 +14,7 @@ from transport.secure.keys import TrustedRoles
 if TYPE_CHECKING:
     from cluster.node.config import NodeConfig
     from runtime.authentication import Authenticator
+    from runtime.clock import Clock
 
 METHODS = ("on_connect_request", "on_challenge_response", "on_connected_session", "on_challenged_session")
 
@@ -32,14 +33,14 @@ class _UserAuthenticator:
         return EVERYTHING if self._rights_of is None else cast(Right, self._rights_of(encoded_principal))
 
 
-def make_authenticator(config: NodeConfig) -> Authenticator | None:
+def make_authenticator(config: NodeConfig, clock: Clock) -> Authenticator | None:
     """None lets everybody in. Raises ConfigurationError for a class that is not there, or is no authenticator."""
     name = config.authentication.class_
     if name is None:
         tokens = TokenAuthenticator(one.token() for one in config.tokens) if config.tokens else None
         if not config.authentication.by_key:
             return tokens
-        return KeyAuthenticator(TrustedRoles(str(config.encryption.trusted_file)).read, tokens)
+        return KeyAuthenticator(TrustedRoles(str(config.encryption.trusted_file), clock).read, tokens)
     loaded = load_class(name, "authentication.class")
     missing = [name for name in METHODS if not callable(getattr(loaded, name, None))]
     if missing:

@@ -152,7 +152,7 @@ class Node:
             low_space_bytes=config.archive.disk_low_bytes // LOW_SPACE_SHARE,
         )
         self._closers.append(self.archive.close)
-        self._authenticator = make_authenticator(config)
+        self._authenticator = make_authenticator(config, seams.clock)
         self.module = self._make_module(store, lost_state)
         self.control = self._serve_archive() if config.node.max_replays else None
         container = None if service is None else self._inline_container(service)

@@ -14,12 +14,17 @@ import pytest
 
 from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
+from cluster.node.counters import read_counters
+from cluster.wire.streams import CONSENSUS_STREAM_ID
 from deploy.launcher import PORTS_PER_MEMBER, LocalCluster
 from ordo.cli import run
 from runtime.errors import OrdoError
-from tests.cluster.integration.agreement import demand_agreement
+from tests.cluster.integration.agreement import await_that, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
+from transport.client_transport import ClientTransport
+from transport.driver.system_counters import REFUSED_TYPE_ID
+from transport.secure.settings import Encryption
 
 __all__ = ["start_cluster"]
 MARK = b"OS\xf1"
@@ -111,3 +116,39 @@ def test_strangers_do_not_get_in(start_cluster: StartCluster, tmp_path: Path) ->
         file.write((tmp_path / "stranger.key").read_text().splitlines()[1].removeprefix("# Public: ") + " friend\n")
     assert any(connects(cluster, key_file=own, trusted_file=trusted) for _ in range(3))
     cluster.check_running()
+
+
+def handshakes_refused(cluster: LocalCluster, member_id: int) -> int:
+    """What a member's driver counts of them."""
+    counters = read_counters(cluster.aeron_dir(member_id))
+    return sum(one.value for one in counters if one.type_id == REFUSED_TYPE_ID and "handshakes" in one.label)
+
+
+def test_a_trusted_client_does_not_become_a_member_that_is_down(start_cluster: StartCluster) -> None:
+    """It takes the address of a member that died; the others call there, and do not take its key for the member's."""
+    cluster = start_cluster(encrypted=True)
+    leader = cluster.await_leader()
+    follower = next(one for one in cluster.member_ids if one != leader)
+    host, _, first = cluster.ingress_endpoints[follower].rpartition(":")
+    with Writer(cluster.ingress_endpoints, **cluster.client_keys) as writer:
+        writer.write(50)
+        refused = handshakes_refused(cluster, leader)
+        cluster.kill(follower)
+        thief = ClientTransport.embedded(encryption=Encryption.chosen(**cluster.client_keys))
+        try:
+            channel = f"aeron:udp?endpoint={host}:{int(first) + 1}"
+            stolen = thief.client.add_subscription(channel, CONSENSUS_STREAM_ID)
+
+            def is_refused() -> bool:
+                thief.drive()
+                assert not stolen.images, "what members send to each other comes to a client"
+                return handshakes_refused(cluster, leader) > refused
+
+            await_that(is_refused, "no handshake was refused", timeout_s=10)
+            assert "a key of another name was heard there lately" in cluster.logs(leader)
+            writer.write(50)
+        finally:
+            thief.close()
+        cluster.restart(follower)
+        demand_agreement(cluster, [writer])
+        assert writer.sessions == 1

@@ -15,11 +15,14 @@ from deploy.launcher import find_ports
 class ServedFolder:
     """One folder and the process that serves it, at `address`."""
 
-    def __init__(self, folder: str, replays_max: int = 4) -> None:
+    def __init__(self, folder: str, replays_max: int = 4, tokens_file: str = "", token: str = "") -> None:
+        """`token`: what is shown to an archive that has a file of tokens, to see that it is there."""
         self.folder = folder
+        self._credentials = token.encode()
         self.address = f"127.0.0.1:{find_ports(1)[0] + 4}"
         self._driver = tempfile.mkdtemp(prefix="ordo-served-", dir="/dev/shm")
         self._options = ["--replays-max", str(replays_max)]
+        self._options += ["--tokens-file", tokens_file] if tokens_file else []
         self.start()
 
     def start(self) -> None:
@@ -27,7 +30,7 @@ class ServedFolder:
         command = [sys.executable, "-m", "ordo.cli", "archive", "serve", self.folder, "--control", self.address]
         command += ["--aeron-dir", os.path.join(self._driver, "driver"), *self._options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        ArchiveClient.connect(self.address, message_timeout_s=30).close()
+        ArchiveClient.connect(self.address, message_timeout_s=30, credentials=self._credentials).close()
 
     def kill(self) -> None:
         self.process.kill()

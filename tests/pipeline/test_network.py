@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import ordo
 from archive.catalog import Catalog
+from archive.control.codes import ErrorCode
 from archive.lmdb_store import open_lmdb
 from cluster.client import ClientSettings, ClusterClient
 from cluster.node.config import load_config
@@ -25,7 +26,9 @@ from pipeline.generate import RecordingBuilder, new_term, session_message, timer
 from pipeline.network import NetworkLog, NetworkRun, boundary, parse_addresses, plan_network, read_network
 from pipeline.options import ReadOptions
 from pipeline.predicates import Predicates
+from runtime.errors import ArchiveError
 from runtime.storage import FileStorage
+from runtime.tokens import hash_token, new_token
 from sequencer.ranges import Access, BoundaryError, RangeReader
 from tests.pipeline.served import ServedFolder, url
 
@@ -129,6 +132,24 @@ def test_a_replay_that_is_broken_off_goes_on_elsewhere(nodes: list[ServedFolder]
     assert found[0][0] == 0 and found[-1][0] + len(found[-1][1]) >= 3 * SEGMENT
     with RangeReader(addresses, 0, 3 * SEGMENT) as again:
         assert len(b"".join(frames for _, frames in again)) == sum(len(frames) for _, frames in found)
+
+
+def test_a_node_that_refuses_is_left_for_one_that_does_not(tmp_path: Path, nodes: list[ServedFolder]) -> None:
+    """One node has not been told of the reader's token yet: the others serve it."""
+    shutil.copytree(nodes[0].folder, tmp_path / "archive")
+    file, token = tmp_path / "tokens.toml", new_token()
+    file.write_text(f'[[tokens]]\nprincipal = "a"\nhash = "{hash_token(token)}"\nroles = ["log"]\n')
+    strict = ServedFolder(str(tmp_path / "archive"), tokens_file=str(file), token=token)
+    try:
+        with RangeReader([strict.address, nodes[0].address], 0, SEGMENT, Access(timeout_s=30)) as reader:
+            assert next(iter(reader))[0] == 0
+            assert "authentication rejected" in reader.problem
+        refused = RangeReader([strict.address], 0, SEGMENT, Access(timeout_s=30))
+        with refused, pytest.raises(ArchiveError, match="takes credentials with the role log") as error:
+            next(iter(refused))
+        assert error.value.code == ErrorCode.UNAUTHORISED_ACTION
+    finally:
+        strict.close()
 
 
 def test_a_node_that_serves_no_more_readers_is_waited_for(tmp_path: Path, nodes: list[ServedFolder]) -> None:

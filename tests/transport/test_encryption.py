@@ -335,7 +335,9 @@ def test_a_key_that_is_new(keys: Keys) -> None:
     collector.messages.clear()
     transfer(world, Feeder(publication, 100), [collector])
     assert collector.messages == Feeder(None, 100).messages
-    assert counted(b, NAKS_SENT) == 0 and not a.errors and not b.errors
+    assert counted(b, NAKS_SENT) == 0
+    said = (lines(a) + lines(b)).splitlines()
+    assert said and all("a key of another name was heard there lately" in line for line in said)
     world.close()
 
 
@@ -353,6 +355,26 @@ def test_an_address_that_is_heard_is_not_given_to_a_caller_of_another_name(keys:
     assert collector.subscription.images[0].source_identity.endswith("#a")
     keys.forget("a")
     world.until(lambda: counted(b, AGREED) > agreed, 20 * S)
+    world.close()
+
+
+def test_another_key_that_is_called_waits_until_the_address_has_been_quiet(keys: Keys) -> None:
+    """A member dies, and a client whose key is trusted, too, takes its address: it is not taken for the member."""
+    world = World()
+    of_thief = keys.make("thief")
+    a, b = pair(world, keys)
+    publication, _ = connect(world, a, b)
+    agreed = counted(a, AGREED)
+    b.crash()
+    thief = world.node(B, **of_thief)
+    stolen = Collector(thief.client.add_subscription(CHANNEL, STREAM))
+    publication.offer(b"for the member only")
+    world.run(10 * S, MS)
+    assert counted(a, REFUSED) > 0 and counted(a, AGREED) == agreed
+    assert stolen.poll() == 0 and not stolen.subscription.images
+    assert lines(a).count("a key of another name was heard there lately") == 1
+    assert "answers no handshake" not in lines(a)
+    world.until(lambda: counted(a, AGREED) > agreed, 20 * S)
     world.close()
 
 
@@ -422,6 +444,28 @@ def test_without_a_cookie_nothing_is_computed_and_nothing_kept(besieged: tuple[W
     (answer,) = stranger.send(calling.init(own, ephemeral))
     assert answer[0] == 7 and len(answer) == 16, "with the cookie it is told that its key is not trusted"
     assert not peers_of(b)
+    world.close()
+
+
+def test_a_caller_at_ports_that_are_anothers(keys: Keys, besieged: tuple[World, Node, Stranger]) -> None:
+    """Ports that a key has to itself are no other trusted key's, not even when that one calls from there."""
+    world, b, stranger = besieged
+    thief = KeyPair.of(_secret_of(keys.make("thief")))
+
+    def call(index: int) -> bytes:
+        calling = Calling(index, b"12345678")
+        (cookie,) = stranger.send(calling.hello())
+        calling.read_cookie(cookie)
+        (answer,) = stranger.send(calling.init(thief, KeyPair.of(bytes([index]) * 32)))
+        return answer
+
+    world.run(2 * S, MS)
+    assert call(1)[0] == RESPONSE
+    keys.make("member", f"{STRANGER}:7000-7004")
+    world.run(2 * S, MS)
+    refused = counted(b, REFUSED)
+    assert call(2)[0] == 7, "it is told that its key is not trusted there"
+    assert counted(b, REFUSED) == refused + 1
     world.close()
 
 

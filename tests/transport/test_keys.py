@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from ordo.cli import run
+from runtime.authentication import Right
+from runtime.clock import VirtualClock
 from runtime.errors import ConfigurationError
 from transport.driver.config import MediaDriverConfig
 from transport.driver.settings import load_driver_config
 from transport.secure.keys import (
     Keyring,
+    TrustedRoles,
     add_trusted,
     parse_place,
     parse_public,
@@ -131,6 +134,71 @@ def test_a_keyring_is_read_again_when_a_file_changed(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="line 1"):
         keyring.reload()
     assert len(keyring.trusted) == 2 and not keyring.reload(), "what cannot be used changes nothing, and is said once"
+
+
+def test_keys_of_one_name_have_the_same_roles() -> None:
+    """They are one principal: which roles it has must not depend on the order of lines."""
+    same = "".join(f"{key} desk roles=ingress,queries\n" for key in KEYS[:2])
+    assert [key.rights for key in parse_trusted(same, "")] == [Right.INGRESS | Right.QUERIES] * 2
+    for other in ("roles=ingress", ""):
+        with pytest.raises(ConfigurationError, match="^trusted.keys: line 3: name 'desk' stands there with other roles"):
+            parse_trusted(f"{same}{KEYS[2]} desk {other}\n", "trusted.keys")
+    assert len(parse_trusted(f"{KEYS[0]}\n{KEYS[1]}\n", "")) == 2, "keys without a name are nobody's namesakes"
+
+
+def test_whose_holder_a_key_is() -> None:
+    lines = (f"{KEYS[0]} desk", f"{KEYS[1]} desk", KEYS[2])
+    trusted = parse_trusted("\n".join(lines), "")
+    old, new, nameless, unknown = (parse_public(key) for key in KEYS)
+    assert trusted.are_one(old, new) and trusted.are_one(nameless, nameless) and trusted.are_one(unknown, old)
+    assert not trusted.are_one(old, nameless) and not trusted.are_one(nameless, old) and not trusted.are_one(old, unknown)
+    assert not parse_trusted(f"{KEYS[0]}\n{KEYS[1]}\n", "").are_one(old, new), "two without a name are two"
+
+
+def test_roles_are_looked_at_again_every_100_ms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, clock, looks = tmp_path / "trusted.keys", VirtualClock(), []
+    path.write_text(f"{KEYS[0]} desk roles=ingress\n")
+    stat = os.stat
+    monkeypatch.setattr("transport.secure.keys.os.stat", lambda one: looks.append(one) or stat(one))
+    roles = TrustedRoles(str(path), clock)
+    assert roles.read() == {"desk": Right.INGRESS}
+    path.write_text(f"{KEYS[0]} desk roles=queries,log\n")
+    seen = len(looks)
+    for _ in range(99):
+        clock.advance(1_000_000)
+        assert roles.read() == {"desk": Right.INGRESS}
+    assert len(looks) == seen
+    clock.advance(1_000_000)
+    assert roles.read() == {"desk": Right.QUERIES | Right.LOG}
+
+
+@pytest.mark.parametrize("reader", ["keyring", "roles"])
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    """Its stamp may be the same then as before, or that of what was not read: what was read counts for one look."""
+    key_file, path, clock = str(tmp_path / "node.key"), tmp_path / "trusted.keys", VirtualClock()
+    write_new_secret(key_file)
+    path.write_text(f"{KEYS[0]} one roles=log\n")
+    times = os.stat(path)
+
+    def change(text: str, source: str) -> object:
+        found = parse_trusted(text, source)
+        path.write_text(f"{KEYS[0]} two roles=log\n")
+        monkeypatch.undo()
+        return found
+
+    monkeypatch.setattr("transport.secure.keys.parse_trusted", change)
+    if reader == "keyring":
+        keyring = Keyring(key_file, str(path))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert keyring.reload() and [key.name for key in keyring.trusted] == ["two"]
+    else:
+        roles = TrustedRoles(str(path), clock)
+        assert roles.read() == {"one": Right.LOG}
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        clock.advance(100_000_000)
+        assert roles.read() == {"two": Right.LOG}
 
 
 def test_a_drivers_file_has_an_encryption_table(tmp_path: Path) -> None:

@@ -40,4 +40,4 @@ cdef class SecureChannel(DatagramChannel):
     cdef void _attend(self, const SocketAddress* to, SendItem* item) noexcept nogil
     cdef _want_keys(self, const SocketAddress* to, SendItem* item)
     cdef _on_handshake(self, bytes datagram, bytes packed, const SocketAddress* source)
-    cdef void _confirm(self, void* session) noexcept nogil
+    cdef bint _confirm(self, void* session) noexcept nogil

@@ -151,7 +151,7 @@ cdef class SecureChannel(DatagramChannel):
         trusted = self.context.keyring.trusted
         for peer in self.peers.values():
             for session in peer.sessions():
-                if trusted.caller(session.identity, peer.name[0]) is None:
+                if trusted.callee(session.identity, *peer.name) is None:
                     peer.drop(session)
                     self._drop(session)
                 session.renew_ns = 0
@@ -368,10 +368,10 @@ cdef class SecureChannel(DatagramChannel):
         if opened < 0:
             self.context.count(COUNTER_REPLAYED if opened == OPENED_REPLAYED else COUNTER_FORGED)
             return 0
+        if not (<SecureSession> found).is_confirmed and not self._confirm(found):
+            return 0
         (<SecurePeer> (<SecureSession> found).peer).used_ns = self.context.now_ns
         (<SecurePeer> (<SecureSession> found).peer).heard_ns = self.context.now_ns
-        if not (<SecureSession> found).is_confirmed:
-            self._confirm(found)
         return opened
 
     cdef void _refuse_plain(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source) noexcept nogil:
@@ -469,21 +469,32 @@ cdef class SecureChannel(DatagramChannel):
             self.context.report("untrusted", host, f"encryption: {host}:{port} has the key {public_text(public)}, which "
                                 "is not trusted there: add it with `ordo keys trust` if it should be")
             return
+        if self._is_anothers(peer, public):
+            peer.end_call()
+            peer.attempt_count = min(peer.attempt_count, SILENT_ATTEMPTS - 2)     # somebody does answer there
+            self._refuse_another(peer, public)
+            return
         self._send_bytes(peer, peer.calling.init(keyring.own, KeyPair.of(self.context.random_bytes(32))))
 
     def _is_anothers(self, SecurePeer peer, bytes public):
         """Whether an address belongs to a key of another name, which was heard lately and may have streams open."""
-        trusted = self.context.keyring.trusted
         if peer.current is None or self.context.now_ns - peer.heard_ns >= HEARD_LATELY_NS:
             return False
-        known = trusted.caller(peer.current.identity, peer.name[0])
-        return known is not None and known.name != trusted.caller(public, peer.name[0]).name
+        return not self.context.keyring.trusted.are_one(peer.current.identity, public)
+
+    def _refuse_another(self, SecurePeer peer, bytes public):
+        """Both sides try again, until the address has been quiet or the key that was heard there is not trusted."""
+        host, port = peer.name
+        self.context.count(COUNTER_HANDSHAKES_REFUSED)
+        self.context.report("another", host, f"encryption: {host}:{port} shows the key {public_text(public)}, but a key "
+                            "of another name was heard there lately: it has to be quiet for 15 s, or not trusted any "
+                            "more")
 
     def _on_init(self, bytes datagram, bytes packed, peer):
         context = self.context
         called = Called(datagram, context.keyring.own)
         host, port = SecurePeer(packed, 0).name
-        if context.keyring.trusted.caller(called.initiator_static, host) is None:
+        if context.keyring.trusted.callee(called.initiator_static, host, port) is None:
             context.count(COUNTER_HANDSHAKES_REFUSED)
             stranger = SecurePeer(packed, 0)
             self._send_bytes(stranger, called.refused())
@@ -492,7 +503,7 @@ cdef class SecureChannel(DatagramChannel):
                            "`ordo keys trust` if it should be")
             return
         if peer is not None and self._is_anothers(peer, called.initiator_static):
-            context.count(COUNTER_HANDSHAKES_REFUSED)    # it is tried again until the address has been quiet
+            self._refuse_another(peer, called.initiator_static)
             return
         if peer is not None and peer.answered_ephemeral == called.ephemeral:
             self._send_bytes(peer, peer.answer)          # the RESPONSE was lost, or the INIT came twice
@@ -532,17 +543,31 @@ cdef class SecureChannel(DatagramChannel):
         self.by_index.put(local_index, <void*> session)
         return session
 
-    cdef void _confirm(self, void* session) noexcept nogil:
+    cdef bint _confirm(self, void* session) noexcept nogil:
+        """Whether a session counts, now that something arrived on it."""
         with gil:
             try:
-                self._adopt(<SecurePeer> (<SecureSession> session).peer, <SecureSession> session)
+                return self._adopt(<SecurePeer> (<SecureSession> session).peer, <SecureSession> session)
             except Exception as error:
                 self.context.report("error", str(type(error)), f"encryption: {error}")
+                return False
 
     def _adopt(self, SecurePeer peer, SecureSession session):
-        """Seals with a session from now on, first what has waited for one."""
+        """Seals with a session from now on, first what has waited for one.
+
+        False for a session that came too late: its key is not trusted there any more, or the address is another's.
+        """
+        trusted = self.context.keyring.trusted
+        if trusted.callee(session.identity, *peer.name) is None or self._is_anothers(peer, session.identity):
+            peer.drop(session)
+            self._drop(session)
+            self.context.count(COUNTER_HANDSHAKES_REFUSED)
+            return False
         session.is_confirmed = True
         self._drop(peer.adopt(session))
+        if peer.previous is not None and not trusted.are_one(peer.previous.identity, session.identity):
+            self._drop(peer.previous)                    # whoever was here before speaks for nobody any more
+            peer.drop(peer.previous)
         peer.attempt_count = 0
         peer.attend_ns = self.context.now_ns + RETRY_NS
         self.context.count(COUNTER_KEYS_AGREED)
@@ -550,3 +575,4 @@ cdef class SecureChannel(DatagramChannel):
         packed = b"" if self.connected is not None else peer.packed
         for datagram, segment_length_bytes in held:
             self.send_bytes(datagram, packed, segment_length_bytes)
+        return True

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from runtime.authentication import KEY_NAME_MARK, Right, rights_of_roles
+from runtime.clock import Clock
 from runtime.errors import ConfigurationError, TransportError
 from transport.resolver import resolve
 from transport.secure.noise import KEY_BYTES, KeyPair
@@ -29,6 +30,7 @@ from transport.secure.noise import KEY_BYTES, KeyPair
 PUBLIC_PREFIX = "x25519:"
 NO_RIGHTS = Right(0)
 ROLES_PREFIX = "roles="
+LOOK_INTERVAL_NS = 100_000_000
 SECRET_PREFIX = "secret-x25519:"
 _PLACE = re.compile(r"(\[[^\]]+\]|[^:\[\]]+)(?::(\d+)(?:-(\d+))?)?")
 
@@ -95,6 +97,7 @@ class Trusted:
 
     def __init__(self, keys: list[TrustedKey]) -> None:
         self._keys = {key.public: key for key in keys}
+        self._owners = [key for key in keys if any(place.first_port for place in key.places)]
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -110,8 +113,14 @@ class Trusted:
     def callee(self, public: bytes, host: str, port: int) -> TrustedKey | None:
         """The key of somebody who is called: ports that keys have to themselves are answered by those only."""
         key = self.caller(public, host)
-        owners = [known.public for known in self._keys.values() if _owns(known, host, port)]
+        owners = [known.public for known in self._owners if _owns(known, host, port)]
         return key if key is not None and (not owners or public in owners) else None
+
+    def are_one(self, known: bytes, public: bytes) -> bool:
+        """Whether a key is that of a known one's holder: of the same name, or the same. One that is not trusted any
+        more is nobody's."""
+        old, new = self._keys.get(known), self._keys.get(public)
+        return old is None or (new is not None and (old.public == public or old.name == new.name != ""))
 
 
 def _owns(key: TrustedKey, host: str, port: int) -> bool:
@@ -143,6 +152,12 @@ def parse_trusted(text: str, source: str) -> Trusted:
         if public in keys:
             raise ConfigurationError(
                 f"{source}: line {number}: this key stands there twice; give all places in one line"
+            )
+        namesake = next((key for key in keys.values() if key.name == name != ""), None)
+        if namesake is not None and namesake.rights != rights:
+            raise ConfigurationError(
+                f"{source}: line {number}: name {name!r} stands there with other roles; keys of one name are one "
+                "principal: give each of them the same roles"
             )
         keys[public] = TrustedKey(public, name, places, rights)
     return Trusted(list(keys.values()))
@@ -220,7 +235,7 @@ class Keyring:
 
     def __init__(self, key_file: str, trusted_file: str) -> None:
         self._files = (key_file, trusted_file)
-        self._stamps: tuple[object, ...] = ()
+        self._stamps: tuple[Stamp | None, ...] | None = None
         self.version = 0
         self.own: KeyPair
         self.trusted: Trusted
@@ -228,17 +243,26 @@ class Keyring:
 
     def reload(self) -> bool:
         """Whether something changed. Raises ConfigurationError for a file that cannot be used; all stays as it was."""
-        stamps = tuple(_stamp(path) for path in self._files)
+        stamps = _stamps(*self._files)
         if stamps == self._stamps:
             return False
         self._stamps = stamps
         own, trusted = read_secret(self._files[0]), read_trusted(self._files[1])
+        if _stamps(*self._files) != stamps:
+            self._stamps = None      # one changed meanwhile: all is read again next time
         self.own, self.trusted = own, trusted
         self.version += 1
         return True
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+Stamp = tuple[int, int, int]
+
+
+def _stamps(*paths: str) -> tuple[Stamp | None, ...]:
+    return tuple(_stamp(path) for path in paths)
+
+
+def _stamp(path: str) -> Stamp | None:
     try:
         found = os.stat(path)
     except OSError:
@@ -247,18 +271,26 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 class TrustedRoles:
-    """What the holders of trusted keys may do, as the file says now."""
+    """What the holders of trusted keys may do, as the file says, which is looked at every 100 ms at most."""
 
-    def __init__(self, trusted_file: str) -> None:
+    def __init__(self, trusted_file: str, clock: Clock) -> None:
         self._file = trusted_file
-        self._stamp: tuple[int, int, int] | None = None
+        self._clock = clock
+        self._next_look_ns = clock.now()
+        self._stamps: tuple[Stamp | None, ...] | None = None
         self._rights: dict[str, Right] = {}
 
     def read(self) -> dict[str, Right]:
         """Rights by name, of keys that have any. A file that cannot be used changes nothing."""
-        stamp = _stamp(self._file)
-        if stamp != self._stamp:
-            self._stamp = stamp
+        now_ns = self._clock.now()
+        if now_ns < self._next_look_ns:
+            return self._rights
+        self._next_look_ns = now_ns + LOOK_INTERVAL_NS
+        stamps = _stamps(self._file)
+        if stamps != self._stamps:
+            self._stamps = stamps
             with suppress(ConfigurationError):
                 self._rights = {key.name: key.rights for key in read_trusted(self._file) if key.rights}
+            if _stamps(self._file) != stamps:
+                self._stamps = None      # it changed meanwhile
         return self._rights

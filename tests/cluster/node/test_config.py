@@ -7,6 +7,7 @@ import pytest
 from cluster.node.authentication import make_authenticator
 from cluster.node.config import NodeConfig, load_config
 from runtime.authentication import EVERYTHING, Right
+from runtime.clock import SystemClock
 from runtime.errors import ConfigurationError
 
 GOOD = """
@@ -118,11 +119,11 @@ TOKENS = f'[[tokens]]\nprincipal = "desk"\nhash = "{HASH}"\n'
 
 
 def test_tokens_and_a_class_make_an_authenticator(tmp_path: Path) -> None:
-    assert make_authenticator(_load(tmp_path, GOOD)) is None
-    gate = make_authenticator(_load(tmp_path, GOOD + TOKENS + 'roles = ["queries"]\n'))
+    assert make_authenticator(_load(tmp_path, GOOD), SystemClock()) is None
+    gate = make_authenticator(_load(tmp_path, GOOD + TOKENS + 'roles = ["queries"]\n'), SystemClock())
     assert gate is not None
     assert gate.rights_of(b"desk") == Right.QUERIES
-    gate = make_authenticator(_load(tmp_path, GOOD + '[authentication]\nclass = "tests.attacks.gate:Gate"\n'))
+    gate = make_authenticator(_load(tmp_path, GOOD + '[authentication]\nclass = "tests.attacks.gate:Gate"\n'), SystemClock())
     assert gate is not None
     assert gate.rights_of(b"guest") == EVERYTHING
 
@@ -140,5 +141,5 @@ def test_tokens_and_a_class_make_an_authenticator(tmp_path: Path) -> None:
 )
 def test_a_wrong_authentication_is_one_line(tmp_path: Path, text: str, match: str) -> None:
     with pytest.raises(ConfigurationError, match=match) as caught:
-        make_authenticator(_load(tmp_path, GOOD + text))
+        make_authenticator(_load(tmp_path, GOOD + text), SystemClock())
     assert "\n" not in caught.value.message
