@@ -141,7 +141,9 @@ def test_keys_of_one_name_have_the_same_roles() -> None:
     same = "".join(f"{key} desk roles=ingress,queries\n" for key in KEYS[:2])
     assert [key.rights for key in parse_trusted(same, "")] == [Right.INGRESS | Right.QUERIES] * 2
     for other in ("roles=ingress", ""):
-        with pytest.raises(ConfigurationError, match="^trusted.keys: line 3: name 'desk' stands there with other roles"):
+        with pytest.raises(
+            ConfigurationError, match=r"^trusted\.keys: line 3: name 'desk' stands there with other roles"
+        ):
             parse_trusted(f"{same}{KEYS[2]} desk {other}\n", "trusted.keys")
     assert len(parse_trusted(f"{KEYS[0]}\n{KEYS[1]}\n", "")) == 2, "keys without a name are nobody's namesakes"
 
@@ -151,7 +153,9 @@ def test_whose_holder_a_key_is() -> None:
     trusted = parse_trusted("\n".join(lines), "")
     old, new, nameless, unknown = (parse_public(key) for key in KEYS)
     assert trusted.are_one(old, new) and trusted.are_one(nameless, nameless) and trusted.are_one(unknown, old)
-    assert not trusted.are_one(old, nameless) and not trusted.are_one(nameless, old) and not trusted.are_one(old, unknown)
+    assert (
+        not trusted.are_one(old, nameless) and not trusted.are_one(nameless, old) and not trusted.are_one(old, unknown)
+    )
     assert not parse_trusted(f"{KEYS[0]}\n{KEYS[1]}\n", "").are_one(old, new), "two without a name are two"
 
 

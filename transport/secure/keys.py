@@ -249,7 +249,7 @@ class Keyring:
         self._stamps = stamps
         own, trusted = read_secret(self._files[0]), read_trusted(self._files[1])
         if _stamps(*self._files) != stamps:
-            self._stamps = None      # one changed meanwhile: all is read again next time
+            self._stamps = None  # one changed meanwhile: all is read again next time
         self.own, self.trusted = own, trusted
         self.version += 1
         return True
@@ -292,5 +292,5 @@ class TrustedRoles:
             with suppress(ConfigurationError):
                 self._rights = {key.name: key.rights for key in read_trusted(self._file) if key.rights}
             if _stamps(self._file) != stamps:
-                self._stamps = None      # it changed meanwhile
+                self._stamps = None  # it changed meanwhile
         return self._rights

@@ -123,7 +123,9 @@ def test_tokens_and_a_class_make_an_authenticator(tmp_path: Path) -> None:
     gate = make_authenticator(_load(tmp_path, GOOD + TOKENS + 'roles = ["queries"]\n'), SystemClock())
     assert gate is not None
     assert gate.rights_of(b"desk") == Right.QUERIES
-    gate = make_authenticator(_load(tmp_path, GOOD + '[authentication]\nclass = "tests.attacks.gate:Gate"\n'), SystemClock())
+    gate = make_authenticator(
+        _load(tmp_path, GOOD + '[authentication]\nclass = "tests.attacks.gate:Gate"\n'), SystemClock()
+    )
     assert gate is not None
     assert gate.rights_of(b"guest") == EVERYTHING
 
