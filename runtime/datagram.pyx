@@ -44,6 +44,10 @@ cdef class DatagramChannel:
             raise OSError(-result, errno.errorcode.get(-result, "send failed"))
         return result
 
+    def note_times(self):
+        """Has the kernel note when each datagram arrives: `time_ns` of a ReceiveItem. Raises TransportError."""
+        raise NotImplementedError(type(self).__name__)
+
     def receive_bytes(self, int capacity=16):
         """`receive` for Python: a list of (datagram, packed sockaddr), one entry a datagram. Raises OSError."""
         if not 0 < capacity <= BATCH_MAX:
@@ -161,6 +165,7 @@ cdef class PythonDatagramChannel(DatagramChannel):
                 items[i].length_bytes = items[i].segment_length_bytes = len(payload)
                 memcpy(items[i].source.storage, <const char*> source, min(28, <int> len(source)))
                 items[i].source.length_bytes = len(source)
+                items[i].time_ns = 0
                 i += 1
             return i
         except BaseException as error:

@@ -24,7 +24,7 @@ cdef enum:
     SEND_BATCH = 64                    # messages of one sendmmsg
     RECEIVE_BATCH = 16                 # messages of one recvmmsg
     RECEIVE_SLOT_LENGTH = 65536        # a coalesced receive is at most this long
-    CONTROL_LENGTH = 64                # room for one ancillary message
+    CONTROL_LENGTH = 64                # room for ancillary messages: a segment's length and a time
 
 cdef class UdpNetwork(DatagramNetwork):
     """Real sockets. Receive buffers are shared: what `receive` gave is valid until the next receive of any channel."""
@@ -54,9 +54,11 @@ cdef class UdpChannel(DatagramChannel):
     cdef int _slot
     cdef UdpNetwork _network
     cdef bint _segmentation
+    cdef bint _has_times                       # the kernel notes when datagrams arrive
     cdef readonly tuple local_address          # (host, port) as bound
     cdef readonly int receive_buffer_bytes
     cdef readonly int send_buffer_bytes
+    cdef void _read_control(self, msghdr* message, ReceiveItem* item) noexcept nogil
     cdef int _prepare(self, SendItem* items, int count) noexcept nogil
     cdef int _fill(self, int message, const uint8_t* data, uint32_t length, uint32_t segment, const SocketAddress* to,
                    int item) noexcept nogil

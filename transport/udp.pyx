@@ -40,6 +40,7 @@ cdef extern from "<sys/socket.h>" nogil:
     size_t CMSG_LEN(size_t length)
     size_t CMSG_SPACE(size_t length)
     int MSG_DONTWAIT, MSG_NOSIGNAL, MSG_TRUNC
+    int SOL_SOCKET
 
 cdef extern from "<sys/epoll.h>" nogil:
     ctypedef union epoll_data_t:
@@ -72,6 +73,7 @@ cdef enum:
     IPPROTO_UDP_LEVEL = 17
     UDP_SEGMENT = 103
     UDP_GRO = 104
+    SO_TIMESTAMPNS = 35                # its time has the same number in an ancillary message
     SEGMENTS_MAX = 64                  # of one segmented send
     SEGMENTED_LENGTH_MAX = 65000
     SYS_EPOLL_PWAIT2 = 441
@@ -83,6 +85,7 @@ _SIOCGIFADDR = 0x8915
 _SIOCGIFNETMASK = 0x891B
 _SO_RCVBUFFORCE = 33
 _SO_SNDBUFFORCE = 32
+_SO_TIMESTAMPNS = SO_TIMESTAMPNS
 
 
 def pack_address(str host, int port):
@@ -185,6 +188,16 @@ cdef class UdpChannel(DatagramChannel):
                 alias.connect(address)
             except OSError as error:
                 raise TransportError(f"cannot connect to {address[0]}:{address[1]}: {error.strerror}") from None
+
+    def note_times(self):
+        """Has the kernel note when each datagram arrives. Raises TransportError."""
+        with socket.fromfd(self._fd, socket.AF_INET, socket.SOCK_DGRAM) as alias:
+            try:
+                alias.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            except OSError as error:
+                raise TransportError(f"the kernel notes no times of datagrams: {error.strerror}; leave out "
+                                     "media-rcv-ts-offset") from None
+        self._has_times = True
 
     def disable_segmentation(self):
         """One datagram a message from now on, as on a device that cannot do better."""
@@ -306,7 +319,7 @@ cdef class UdpChannel(DatagramChannel):
         cdef int slots = capacity if capacity < RECEIVE_BATCH else RECEIVE_BATCH
         cdef int i, count, filled = 0
         cdef mmsghdr* m
-        cdef cmsghdr* control
+        cdef size_t control_length = CONTROL_LENGTH if self._network.coalescing or self._has_times else 0
         if self._fd < 0:
             return -EBADF
         for i in range(slots):
@@ -318,7 +331,7 @@ cdef class UdpChannel(DatagramChannel):
             m.msg_hdr.msg_name = items[i].source.storage
             m.msg_hdr.msg_namelen = sizeof(items[i].source.storage)
             m.msg_hdr.msg_control = self._network._controls + i * CONTROL_LENGTH
-            m.msg_hdr.msg_controllen = CONTROL_LENGTH if self._network.coalescing else 0
+            m.msg_hdr.msg_controllen = control_length
             m.msg_hdr.msg_flags = 0
         count = recvmmsg(self._fd, self._network._messages, slots, MSG_DONTWAIT, NULL)
         if count < 0:
@@ -334,11 +347,21 @@ cdef class UdpChannel(DatagramChannel):
             items[i].length_bytes = m.msg_len
             items[i].segment_length_bytes = m.msg_len
             items[i].source.length_bytes = m.msg_hdr.msg_namelen
+            items[i].time_ns = 0
             if m.msg_hdr.msg_controllen != 0:
-                control = CMSG_FIRSTHDR(&m.msg_hdr)
-                if control != NULL and control.cmsg_level == IPPROTO_UDP_LEVEL and control.cmsg_type == UDP_GRO:
-                    items[i].segment_length_bytes = (<int*> CMSG_DATA(control))[0]
+                self._read_control(&m.msg_hdr, &items[i])
         return count
+
+    cdef void _read_control(self, msghdr* message, ReceiveItem* item) noexcept nogil:
+        cdef cmsghdr* control = CMSG_FIRSTHDR(message)
+        cdef timespec* time
+        while control != NULL:
+            if control.cmsg_level == IPPROTO_UDP_LEVEL and control.cmsg_type == UDP_GRO:
+                item.segment_length_bytes = (<int*> CMSG_DATA(control))[0]
+            elif control.cmsg_level == SOL_SOCKET and control.cmsg_type == SO_TIMESTAMPNS:
+                time = <timespec*> CMSG_DATA(control)
+                item.time_ns = <int64_t> time.tv_sec * 1000000000 + time.tv_nsec
+            control = CMSG_NXTHDR(message, control)
 
 
 cdef class UdpNetwork(DatagramNetwork):

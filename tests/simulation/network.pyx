@@ -385,6 +385,10 @@ cdef class SimulatedChannel(DatagramChannel):
         """Sends to, and hears, another peer from now on."""
         self.connected_to = address
 
+    def note_times(self):
+        """Datagrams come with the time at which they arrived."""
+        self._has_times = True
+
     cdef bint _hears(self, tuple source, tuple destination) except -1:
         """Whether a datagram is for this socket: its port, its group, and when connected its peer."""
         if self.group is not None:
@@ -398,7 +402,7 @@ cdef class SimulatedChannel(DatagramChannel):
             self.host.network.statistics.overflowed += 1
             return 0
         self._queued_bytes += len(payload)
-        self._queue.append((payload, self.host.network._pack(source)))
+        self._queue.append((payload, self.host.network._pack(source), self.host.network.clock.epoch_time_ns()))
         self.ready = True
         return 0
 
@@ -442,16 +446,18 @@ cdef class SimulatedChannel(DatagramChannel):
 
     cdef int _receive(self, ReceiveItem* items, int capacity) except -1000:
         cdef bytes payload, source
+        cdef int64_t time_ns
         cdef int i = 0
         self._held = []
         while i < capacity and self._queue:
-            payload, source = self._queue.popleft()
+            payload, source, time_ns = self._queue.popleft()
             self._queued_bytes -= len(payload)
             self._held.append(payload)
             items[i].data = <uint8_t*> <char*> payload
             items[i].length_bytes = items[i].segment_length_bytes = len(payload)
             memcpy(items[i].source.storage, <const char*> source, min(28, <int> len(source)))
             items[i].source.length_bytes = len(source)
+            items[i].time_ns = time_ns if self._has_times else 0
             i += 1
         if i < capacity:
             self.ready = False

@@ -53,7 +53,7 @@ def world() -> Iterator[World]:
         ("aeron:udp?endpoint=10.0.0.2:1|cc=vegas", ErrorCode.INVALID_CHANNEL, "cc=vegas"),
         ("aeron:udp?control-mode=response|control=10.0.0.2:1", ErrorCode.INVALID_CHANNEL, "control-mode=response"),
         ("aeron:udp?endpoint=10.0.0.2:1|response-correlation-id=3", ErrorCode.INVALID_CHANNEL, "add it first"),
-        ("aeron:udp?endpoint=10.0.0.2:1|media-rcv-ts-offset=8", ErrorCode.INVALID_CHANNEL, "does not support"),
+        ("aeron:udp?endpoint=10.0.0.2:1|ats=true", ErrorCode.INVALID_CHANNEL, "does not support"),
         ("aeron:udp?endpoint=10.0.0.2:1|fc=min", ErrorCode.INVALID_CHANNEL, "fc=min"),
         ("aeron:udp?endpoint=10.0.0.2:1|pub-wnd=1g", ErrorCode.INVALID_CHANNEL, "pub-wnd"),
         ("aeron:udp?tags=77", ErrorCode.INVALID_CHANNEL, "no endpoint has it"),

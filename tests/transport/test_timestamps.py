@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runtime.errors import RegistrationError
+from tests.peers.ordo_peer import OrdoDriver, await_that
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, World
 
@@ -16,6 +20,7 @@ DELAY_NS = 3 * MS
 STEP_NS = 50_000
 CHANNEL = f"aeron:udp?endpoint={B}:4000"
 EMPTY = b"." * 8
+StartDriver = Callable[[], OrdoDriver]
 
 
 @pytest.fixture
@@ -23,6 +28,12 @@ def world() -> Iterator[World]:
     made = World(3, Faults(delay_min_ns=DELAY_NS, delay_max_ns=DELAY_NS), step_ns=STEP_NS)
     yield made
     made.close()
+
+
+@pytest.fixture
+def start_real_driver(shm_path: Path) -> Iterator[StartDriver]:
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(OrdoDriver(str(shm_path / "driver")))
 
 
 def send(world: World, payloads: list[bytes], sent: str = "", received: str = "") -> list[tuple[bytes, int]]:
@@ -94,6 +105,39 @@ def test_channels_of_one_socket_must_agree_about_times(world: World) -> None:
             add(CHANNEL, 11)
 
 
-def test_times_by_network_hardware_are_refused(world: World) -> None:
-    with pytest.raises(RegistrationError, match="has media-rcv-ts-offset, which this driver does not support"):
-        world.node(B).client.add_subscription(f"{CHANNEL}|media-rcv-ts-offset=8", 10)
+def test_times_that_the_kernel_noted_are_those_of_arrival_and_not_of_reading(world: World) -> None:
+    receiver, found = world.node(B), []
+    channel = f"{CHANNEL}|channel-rcv-ts-offset=0|media-rcv-ts-offset=8"
+    subscription = receiver.client.add_subscription(channel, 10)
+    publication = world.node(A).client.add_exclusive_publication(CHANNEL, 10)
+    world.until(lambda: publication.is_connected)
+    assert publication.offer(EMPTY * 2) > 0
+    sent_ns = world.clock.epoch_ns()
+    world.nodes.remove(receiver)  # its driver stands still
+    world.run(20 * MS)
+    world.nodes.append(receiver)
+    world.until(lambda: subscription.poll(lambda payload, header: found.append(bytes(payload)), 10) > 0)
+    assert abs(time_in(found[0], 8) - sent_ns - DELAY_NS) <= 4 * STEP_NS
+    assert time_in(found[0], 0) >= sent_ns + 20 * MS
+
+
+@pytest.mark.parametrize("offset", ["0", "reserved"])
+def test_times_of_real_sockets(start_real_driver: StartDriver, free_port: Callable[[], int], offset: str) -> None:
+    driver = start_real_driver()
+    channel = f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
+    found: list[int] = []
+
+    def on_fragment(payload: Any, header: Any) -> None:
+        found.append(header.reserved_value if offset == "reserved" else time_in(bytes(payload), 0))
+
+    with driver.connect() as client:
+        subscription = client.add_subscription(f"{channel}|media-rcv-ts-offset={offset}", 10)
+        publication = client.add_exclusive_publication(channel, 10)
+        await_that(lambda: publication.is_connected, client, "the connection")
+        before_ns = time.time_ns()
+        for _ in range(50):  # some of which the kernel coalesces
+            assert publication.offer(EMPTY) > 0
+        await_that(lambda: subscription.poll(on_fragment, 10) >= 0 and len(found) == 50, client, "the messages")
+        assert all(before_ns <= time_ns <= time.time_ns() for time_ns in found)
+        assert found == sorted(found)
+    assert not driver.errors

@@ -15,10 +15,7 @@ from transport.uri import Address, ChannelUri
 
 SocketName = tuple[str, int]
 _UNIQUE = count(1)
-_UNSUPPORTED_KEYS = (
-    "media-rcv-ts-offset",
-    "ats",
-)
+_UNSUPPORTED_KEYS = ("ats",)
 
 
 class ResolutionPending(TransportError):
@@ -88,10 +85,10 @@ def refuse_unsupported(uri: ChannelUri) -> None:
         raise ChannelError(f"channel {str(uri)!r} has response-correlation-id, which only aeron:udp may have")
 
 
-def check_shared(uri: ChannelUri, existing: ChannelUri, stamped: str) -> None:
+def check_shared(uri: ChannelUri, existing: ChannelUri, *stamped: str) -> None:
     """Raises ChannelError where a channel asks for another socket than the one that it would share.
 
-    `stamped` is the key of the times that are written into its frames: they must be the same even where nothing is
+    `stamped` are the keys of times that are written into its frames: they must be the same even where nothing is
     asked for, since they would be written into any channel's messages.
     """
     if uri.channel_tag is None and (uri.control_mode == "response") != (existing.control_mode == "response"):
@@ -99,8 +96,8 @@ def check_shared(uri: ChannelUri, existing: ChannelUri, stamped: str) -> None:
             f"channel {str(uri)!r} would share its socket with {str(existing)!r}: both must have "
             "control-mode=response, or neither"
         )
-    for key in ("so-sndbuf", "so-rcvbuf", stamped):
-        if (uri.has(key) or key == stamped) and uri.value(key) != existing.value(key):
+    for key in ("so-sndbuf", "so-rcvbuf", *stamped):
+        if (uri.has(key) or key in stamped) and uri.value(key) != existing.value(key):
             raise ChannelError(
                 f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
                 f"{key}={existing.get(key, 'default')}: ask for the same"

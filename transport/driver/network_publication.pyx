@@ -199,7 +199,7 @@ cdef class NetworkPublication(Worked):
             if block <= 0:
                 return -1 if block < 0 and count == 0 else count
             if self.endpoint.stamper is not None:
-                self.endpoint.stamper.stamp(self.log.at(position), self.log.at(position), <uint32_t> block)
+                self.endpoint.stamper.stamp(self.log.at(position), self.log.at(position), <uint32_t> block, 0)
             if (last != NULL and <uint32_t> block <= last.segment_length_bytes
                     and last.length_bytes % last.segment_length_bytes == 0
                     and last.length_bytes + block <= ITEM_LENGTH_MAX

@@ -192,7 +192,9 @@ cdef class PublicationImage(Worked):
         target = self.log.at(position)
         memcpy(target + 8, datagram + 8, length - 8)
         if self.endpoint.stamper is not None:
-            self.endpoint.stamper.stamp_all(datagram, target, length)
+            self.endpoint.stamper.stamp_all(datagram, target, length, 0)
+        if self.endpoint.media_stamper is not None and self.endpoint.arrival_time_ns != 0:
+            self.endpoint.media_stamper.stamp_all(datagram, target, length, self.endpoint.arrival_time_ns)
         ordo_store_release_i64(target, ordo_get_i64(datagram))
         self.rebuild_position = self.claims.whole
         if position + covered > self.high_water:

@@ -38,6 +38,8 @@ cdef class ReceiveEndpoint:
     cdef readonly bint has_tag
     cdef readonly int64_t tag
     cdef readonly FrameStamper stamper         # of frames that arrive, or None
+    cdef readonly FrameStamper media_stamper   # of the same, with the time that the kernel noted; or None
+    cdef int64_t arrival_time_ns               # of the datagram that is dispatched, where the kernel notes it; else 0
     cdef EventLog events
     cdef SystemCounters system
     cdef PointerMap sessions                   # (session, stream) -> PublicationImage or a SESSION_ marker

@@ -37,6 +37,7 @@ class ReceiveEndpoint:
     has_tag: bool
     tag: int
     stamper: FrameStamper | None
+    media_stamper: FrameStamper | None
     images: dict[tuple[int, int], Worked]
     interests: dict[int, list[int | None]]
     pending: dict[tuple[int, int], int]
@@ -50,6 +51,7 @@ class ReceiveEndpoint:
         receiver_id: int,
         tag: int | None,
         stamper: FrameStamper | None = None,
+        media_stamper: FrameStamper | None = None,
         events: EventLog | None = None,
     ) -> None: ...
     def retain(self) -> None: ...

@@ -56,13 +56,14 @@ cdef class ReceiveEndpoint:
     """Images and interests of one receive channel. `tag` is None or the receiver's group tag."""
 
     def __init__(self, spec, SystemCounters system not None, *, int64_t receiver_id, tag, FrameStamper stamper=None,
-                 EventLog events=None):
+                 FrameStamper media_stamper=None, EventLog events=None):
         self.spec = spec
         self.system = system
         self.receiver_id = receiver_id
         self.has_tag = tag is not None
         self.tag = tag if tag is not None else 0
         self.stamper = stamper
+        self.media_stamper = media_stamper
         self.events = events
         self.transports = []
         self.images = {}

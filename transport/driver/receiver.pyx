@@ -94,6 +94,7 @@ cdef class Receiver:
             for i in range(count):
                 offset = 0
                 total += items[i].length_bytes
+                transport.endpoint.arrival_time_ns = items[i].time_ns
                 if items[i].length_bytes == 0:
                     count_event(self.system, COUNTER_INVALID_PACKETS, 1)
                 while offset < items[i].length_bytes:

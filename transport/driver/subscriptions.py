@@ -162,7 +162,7 @@ class Subscriptions:
         spec = parse_udp(uri, self.context.names)
         found = self._find_endpoint(spec)
         if found is not None:
-            check_shared(uri, found.spec.uri, "channel-rcv-ts-offset")
+            check_shared(uri, found.spec.uri, "channel-rcv-ts-offset", "media-rcv-ts-offset")
             return found
         if spec.is_response and spec.control is None:
             raise ChannelError(f"channel {str(uri)!r} has control-mode=response but no control: whom is it to ask?")
@@ -174,6 +174,7 @@ class Subscriptions:
             receiver_id=self._take_receiver_id(),
             tag=parameters.group_tag,
             stamper=stamper_of(uri, "channel-rcv-ts-offset", self.context.clock),
+            media_stamper=stamper_of(uri, "media-rcv-ts-offset", self.context.clock),
             events=self.context.events,
         )
         address = ""
@@ -223,6 +224,8 @@ class Subscriptions:
         else:
             host, wanted = spec.endpoint or (spec.interface or spec.wildcard, 0)
             channel = self.context.receive_ports.open(wanted, lambda port: network.open((host, port), **buffers))
+        if endpoint.media_stamper is not None:
+            channel.note_times()
         return ReceiveTransport(
             channel,
             spec,

@@ -24,23 +24,24 @@ cdef class FrameStamper:
         self.offset = offset
         self.clock = clock
 
-    cdef void stamp(self, const uint8_t* header, uint8_t* frame, uint32_t room) noexcept nogil:
-        """Stamps one frame, of which `room` bytes may be written; its header may stand elsewhere."""
+    cdef void stamp(self, const uint8_t* header, uint8_t* frame, uint32_t room, int64_t time_ns) noexcept nogil:
+        """Stamps one frame, of which `room` bytes may be written; its header may stand elsewhere. `time_ns` 0: now."""
         cdef int32_t length = ordo_get_i32(header)
-        cdef int64_t time_ns
         if (length < DATA_LENGTH or <uint32_t> length > room or ordo_get_u16(header + 6) != FRAME_DATA
                 or header[5] & FLAG_BEGIN == 0
                 or <int64_t> DATA_LENGTH + self.offset + STAMP_LENGTH > length):
             return
-        time_ns = self.clock.epoch_time_ns()
+        if time_ns == 0:
+            time_ns = self.clock.epoch_time_ns()
         memcpy(frame + DATA_LENGTH + self.offset, &time_ns, STAMP_LENGTH)
 
-    cdef void stamp_all(self, const uint8_t* datagram, uint8_t* frames, uint32_t length) noexcept nogil:
+    cdef void stamp_all(self, const uint8_t* datagram, uint8_t* frames, uint32_t length,
+                        int64_t time_ns) noexcept nogil:
         """Stamps the copies of every frame of a datagram, up to the first that cannot be one."""
         cdef int64_t at = 0, frame_length
         while at + DATA_LENGTH <= length:
             frame_length = ordo_get_i32(datagram + at)
             if frame_length < DATA_LENGTH or at + frame_length > length:
                 return
-            self.stamp(datagram + at, frames + at, <uint32_t> (length - at))
+            self.stamp(datagram + at, frames + at, <uint32_t> (length - at), time_ns)
             at += (frame_length + 31) & ~31

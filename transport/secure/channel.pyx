@@ -79,6 +79,10 @@ cdef class SecureChannel(DatagramChannel):
         for key in list(self.peers):
             self._forget(key)
 
+    def note_times(self):
+        """See DatagramChannel.note_times."""
+        self.inner.note_times()
+
     def reconnect(self, tuple address):
         """Sends to, and hears, another (host, port) from now on."""
         self.inner.reconnect(address)
@@ -329,6 +333,7 @@ cdef class SecureChannel(DatagramChannel):
                 items[filled].length_bytes = total
                 items[filled].segment_length_bytes = first
                 items[filled].source = raw[i].source
+                items[filled].time_ns = raw[i].time_ns
                 filled += 1
                 out += total
         return filled
