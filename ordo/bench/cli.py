@@ -45,6 +45,12 @@ def requests(json: JsonOption = None, quick: QuickOption = False) -> None:
     _run("requests", json, quick)
 
 
+@bench_app.command()
+def snapshot(json: JsonOption = None, quick: QuickOption = False) -> None:
+    """How long a service with 1 GiB of state stands still for its snapshot, forked and not."""
+    _run("snapshot", json, quick)
+
+
 @bench_app.command("all")
 def everything(json: JsonOption = None, quick: QuickOption = False) -> None:
     """Everything, within about five minutes."""

@@ -20,6 +20,9 @@
     requests               by kind (raw, request): `rtt_us` and `msgs_per_s` of one Python client, Python service, sync
                            none, `window` raw messages and batches of 4,096 requests; medians;
                            `request_cost_percent` by percentile: what a round trip takes longer. Not part of `all`
+    snapshot_pause_ms      by kind (forked, standing), of one member with a service of `snapshot_state_mb` MiB in
+                           Python objects: the longest round trip before and during a snapshot, and the fork itself,
+                           in ms; `round_trips` that were made during it. Not part of `all`
     idle_cpu_percent       of one core: the busiest of the nodes, with its container; `_by_role` as well
     node_rss_mb            MiB of the leader with its container after load; `_by_part` as well
 
@@ -52,6 +55,7 @@ from ordo.bench.machine import describe_machine
 from ordo.bench.native_load import NativeLoad
 from ordo.bench.node_cost import measure_idle_cpu_percent, measure_rss_mb
 from ordo.bench.request_cost import measure_requests
+from ordo.bench.snapshot_pause import measure_snapshot_pause
 
 PYTHON_ECHO = "ordo.bench.echo:Echo"
 NATIVE_ECHO = "ordo.bench.echo_native:NativeEcho"
@@ -84,15 +88,16 @@ class Effort:
     archive_mb: int
     idle_s: float
     paired_rounds: int
+    state_mb: int
 
 
 FULL = Effort(
     floor_count=20_000, round_trip_count=10_000, warm_up_count=500, message_count=150_000, window=512, open_loop_s=4.0,
-    archive_mb=256, idle_s=10.0, paired_rounds=5,
+    archive_mb=256, idle_s=10.0, paired_rounds=5, state_mb=1024,
 )  # fmt: skip
 QUICK = Effort(
     floor_count=2_000, round_trip_count=500, warm_up_count=100, message_count=5_000, window=256, open_loop_s=0.5,
-    archive_mb=32, idle_s=2.0, paired_rounds=1,
+    archive_mb=32, idle_s=2.0, paired_rounds=1, state_mb=64,
 )  # fmt: skip
 
 
@@ -258,12 +263,17 @@ def measure_request_cost(effort: Effort) -> Figures:
     )
 
 
+def measure_snapshot(effort: Effort) -> Figures:
+    return measure_snapshot_pause(effort.state_mb, effort.round_trip_count)
+
+
 PARTS: dict[str, list[tuple[str, Callable[[Effort], Figures]]]] = {
     "rtt": [("the raw floor", measure_floor_rtt), ("round trips", measure_rtt)],
     "throughput": [("throughput", measure_throughput)],
     "costs": [("what a message costs", measure_costs)],
     "encryption": [("what encryption costs", measure_encryption_cost)],
     "requests": [("what requests cost", measure_request_cost)],
+    "snapshot": [("the pause of a snapshot", measure_snapshot)],
 }
 PARTS["all"] = [
     *PARTS["rtt"],
@@ -313,6 +323,7 @@ def show(console: Console, figures: Figures) -> None:
     _show_costs(console, figures)
     _show_encryption(console, figures)
     _show_requests(console, figures)
+    _show_snapshot(console, figures)
     for name in ("record_mb_per_s", "record_sync_none_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
         if name in figures:
             console.print(f"{name}: {figures[name]:,}", markup=False)
@@ -391,4 +402,14 @@ def _show_requests(console: Console, figures: Figures) -> None:
     if table.row_count:
         cost = figures["request_cost_percent"]
         table.add_row("difference, median of pairs", "", f"{cost['p50']:+g} %", f"{cost['p99']:+g} %")
+        console.print(table)
+
+
+def _show_snapshot(console: Console, figures: Figures) -> None:
+    title = f"snapshot of {figures.get('snapshot_state_mb')} MiB of Python objects, in ms"
+    table = Table("service", "longest round trip before", "during the snapshot", "fork alone", title=title, box=None)
+    for kind, found in figures.get("snapshot_pause_ms", {}).items():
+        fork = f"{found['fork']:g}" if "fork" in found else "-"
+        table.add_row(kind, f"{found['longest_before']:g}", f"{found['longest_during']:g}", fork)
+    if table.row_count:
         console.print(table)

@@ -12,7 +12,7 @@ from ordo.bench import suite
 
 TINY = replace(
     suite.QUICK, floor_count=100, round_trip_count=20, warm_up_count=10, message_count=500, open_loop_s=0.1,
-    archive_mb=8, idle_s=0.2,
+    archive_mb=8, idle_s=0.2, state_mb=8,
 )  # fmt: skip
 
 
@@ -84,3 +84,17 @@ def test_requests_are_measured_beside_raw_messages(monkeypatch: pytest.MonkeyPat
     assert figures["request_cost_percent"].keys() == {"p50", "p99"}
     assert isinstance(console.file, io.StringIO)
     assert "difference, median of pairs" in console.file.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_pause_of_a_snapshot_is_measured_forked_and_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "QUICK", TINY)
+    console = Console(file=io.StringIO(), width=200)
+    figures = suite.run_suite("snapshot", None, quick=True, console=console)
+    forked, standing = (figures["snapshot_pause_ms"][kind] for kind in ("forked", "standing"))
+    assert figures["snapshot_state_mb"] == 8
+    assert forked["fork"] > 0 and "fork" not in standing
+    assert forked["longest_during"] > 0 and standing["longest_during"] > 0
+    assert isinstance(console.file, io.StringIO)
+    assert "standing" in console.file.getvalue()
