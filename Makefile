@@ -18,7 +18,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-pipeline debug clean docs coverage test-python test-wheel test-arm64 test-docker pictures
+	bench-readers bench-pipeline debug clean docs site coverage test-python test-wheel test-arm64 test-docker pictures
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,7 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/ruff format .
 	$(BIN)/python -m tools.configuration
 	$(BIN)/python -m tools.metrics_page
+	$(BIN)/python -m tools.errors_page
 	$(BIN)/python -m tools.top_picture
 
 test: build .venv/.all ## pass all tests
@@ -88,6 +89,10 @@ test-arm64: .venv/.base ## cross-compile for arm64, pass unit tests under qemu; 
 
 docs: build .venv/.all ## write the API reference into build/docs; fails on what is missing or undocumented
 	@$(BIN)/python -m tools.reference
+
+site: build .venv/.all ## build the documentation site into build/site; fails on broken links
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo build/site/index.html
 
 demo: build/.demo ## run three nodes and a matching engine; ITCH=file plays recorded orders
 	$(BIN)/ordo demo $(if $(ITCH),--itch $(ITCH))

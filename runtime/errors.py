@@ -42,7 +42,8 @@
        `- SnapshotError            a snapshot cannot be taken or read
 
 The category says what to do: FATAL stops the process, ERROR fails the operation, WARN is worth a line in the log.
-Messages are one line: what was wrong, what is allowed, what to do.
+Messages are one line: what was wrong, what is allowed, what to do. The last paragraph of each error says what to do in
+general; docs/ERRORS.md is made of them.
 """
 
 from enum import Enum
@@ -58,7 +59,11 @@ class Category(Enum):
 
 
 class OrdoError(Exception):
-    """The root. `category` may be narrowed for one occurrence with the keyword argument."""
+    """The root. `category` may be narrowed for one occurrence with the keyword argument.
+
+    What to do: Read the message: it is one line that says what was wrong and what to change. Each kind below says
+    more.
+    """
 
     default_category: ClassVar[Category] = Category.ERROR
 
@@ -73,63 +78,105 @@ class OrdoError(Exception):
 
 
 class ConfigurationError(OrdoError):
-    """A setting is wrong; nothing was started."""
+    """A setting is wrong; nothing was started.
+
+    What to do: Correct the setting that the message names; CONFIGURATION.md has all keys. `ordo doctor` checks a
+    whole file.
+    """
 
     default_category = Category.FATAL
 
 
 class DecodeError(OrdoError):
-    """Bytes from outside do not follow their format. The only error a decoder lets out."""
+    """Bytes from outside do not follow their format. The only error a decoder lets out.
+
+    What to do: Nothing on the side that raises it: the bytes are dropped. Find out who sends them, or which file is
+    damaged.
+    """
 
 
 class MemoryInUseError(OrdoError, BufferError):
-    """A block of memory is closed while views of it are out."""
+    """A block of memory is closed while views of it are out.
+
+    What to do: Let go of the memoryviews and payloads of the buffer before closing what they came from.
+    """
 
 
 class CountersFullError(OrdoError):
-    """No counter record is free."""
+    """No counter record is free.
+
+    What to do: Close streams and sessions that nobody needs, or enlarge /dev/shm where the message says so.
+    """
 
 
 class StorageError(OrdoError):
-    """A file operation failed."""
+    """A file operation failed.
+
+    What to do: Look at the disk and at the permissions of the folder that the message names, then start again.
+    """
 
     default_category = Category.FATAL
 
 
 class StorageFullError(StorageError):
-    """A device has no room left."""
+    """A device has no room left.
+
+    What to do: Make room on the device. A node whose disk is full starts again by itself then (OPERATIONS.md, Full
+    disks).
+    """
 
 
 class StorageInUseError(StorageError):
-    """A folder belongs to another live process."""
+    """A folder belongs to another live process.
+
+    What to do: End the process that the message names, or give this one a folder of its own.
+    """
 
 
 class StorageMissingError(StorageError):
-    """A file or folder is not there."""
+    """A file or folder is not there.
+
+    What to do: Check the path. A node whose folder was lost is started with `--rejoin` (MEMBERS.md).
+    """
 
     default_category = Category.ERROR
 
 
 class StorageDamagedError(StorageError):
-    """A metadata store cannot be understood: its bytes are not what was written."""
+    """A metadata store cannot be understood: its bytes are not what was written.
+
+    What to do: Restart the node: it sets damaged files aside and fetches the log from the others (MEMBERS.md).
+    """
 
 
 class StorageExistsError(StorageError):
-    """A file that must be new is there already."""
+    """A file that must be new is there already.
+
+    What to do: Remove the file that the message names, or choose another name.
+    """
 
     default_category = Category.ERROR
 
 
 class TransportError(OrdoError):
-    """A failure of the transport."""
+    """A failure of the transport.
+
+    What to do: Close the client or node that raised it, and open it again.
+    """
 
 
 class ChannelError(TransportError):
-    """A channel URI or one of its parameters is wrong."""
+    """A channel URI or one of its parameters is wrong.
+
+    What to do: Correct the channel: the message names the parameter and what is allowed.
+    """
 
 
 class RegistrationError(TransportError):
-    """The driver refused a command. `code` is one of cnc-and-driver-protocol.md §6.4."""
+    """The driver refused a command. `code` is one of cnc-and-driver-protocol.md §6.4.
+
+    What to do: Its `code` and message say what the driver refused: correct the channel, or free what is used up.
+    """
 
     def __init__(self, message: str, *, code: int, category: Category | None = None) -> None:
         super().__init__(message, category=category)
@@ -137,29 +184,46 @@ class RegistrationError(TransportError):
 
 
 class DriverTimeoutError(TransportError):
-    """The driver does not answer in time, or its heartbeat stopped."""
+    """The driver does not answer in time, or its heartbeat stopped.
+
+    What to do: Check that the node or driver runs, and that the machine does not pause or lack CPU time; then open
+    a new client.
+    """
 
     default_category = Category.FATAL
 
 
 class DriverInUseError(TransportError):
-    """Another driver is alive in the same folder."""
+    """Another driver is alive in the same folder.
+
+    What to do: Stop the other driver, or use another folder.
+    """
 
     default_category = Category.FATAL
 
 
 class ClientTimeoutError(TransportError):
-    """The driver has given this client up; everything it had is closed."""
+    """The driver has given this client up; everything it had is closed.
+
+    What to do: Open a new client, and call it more often: this process stood still for longer than the driver
+    waits.
+    """
 
     default_category = Category.FATAL
 
 
 class PublicationError(TransportError):
-    """A publication cannot take this message, now or ever."""
+    """A publication cannot take this message, now or ever.
+
+    What to do: Open the publication again. For a message that is too long, send less or raise the term length.
+    """
 
 
 class ArchiveError(OrdoError):
-    """A failure of the archive. `code` is one of archive.md's error codes, 0 when generic."""
+    """A failure of the archive. `code` is one of archive.md's error codes, 0 when generic.
+
+    What to do: Its `code` and message say what the archive refused; ARCHIVE.md describes its requests.
+    """
 
     def __init__(self, message: str, *, code: int = 0, category: Category | None = None) -> None:
         super().__init__(message, category=category)
@@ -167,7 +231,11 @@ class ArchiveError(OrdoError):
 
 
 class CorruptFrameError(ArchiveError):
-    """A recorded frame is damaged. Names the recording, the segment file, the position and the reason."""
+    """A recorded frame is damaged. Names the recording, the segment file, the position and the reason.
+
+    What to do: Run `ordo archive verify`. A member mends its log from the others; restore other copies from a
+    backup.
+    """
 
     def __init__(
         self,
@@ -187,53 +255,91 @@ class CorruptFrameError(ArchiveError):
 
 
 class UnknownRecordingError(ArchiveError):
-    """There is no recording of this id."""
+    """There is no recording of this id.
+
+    What to do: List the recordings with `ordo archive list`: this one was purged, or was never there.
+    """
 
 
 class ArchiveTimeoutError(ArchiveError):
-    """The archive does not answer in time."""
+    """The archive does not answer in time.
+
+    What to do: Check that the node runs and that its archive endpoint is reachable, then ask again.
+    """
 
 
 class ConsensusError(OrdoError):
-    """A Raft rule or the recovery plan is violated; the node must not go on."""
+    """A Raft rule or the recovery plan is violated; the node must not go on.
+
+    What to do: Keep the member's folder and its log, and report it: this is a fault of Ordo or of the disk. The
+    others go on.
+    """
 
     default_category = Category.FATAL
 
 
 class ClusterError(OrdoError):
-    """A failure of the cluster or of the way to it."""
+    """A failure of the cluster or of the way to it.
+
+    What to do: The message says what the cluster refused or where it could not be reached.
+    """
 
 
 class ClusterTimeoutError(ClusterError):
-    """The cluster had no leader, or did not answer, in time."""
+    """The cluster had no leader, or did not answer, in time.
+
+    What to do: Check the endpoints and `ordo cluster status`, then try again; a `request` may be repeated by its
+    client.
+    """
 
 
 class NoQuorumError(ClusterTimeoutError):
-    """No member led within the time: nothing is committed, and nobody takes orders."""
+    """No member led within the time: nothing is committed, and nobody takes orders.
+
+    What to do: Start the members that are down, and check that they reach each other (OPERATIONS.md).
+    """
 
 
 class OutcomeUnknownError(ClusterTimeoutError):
-    """An order was given and its end was not seen: it may have been carried out, or may be yet."""
+    """An order was given and its end was not seen: it may have been carried out, or may be yet.
+
+    What to do: Look with `ordo cluster status` whether the order was carried out before you give it again.
+    """
 
 
 class NotPermittedError(ClusterError):
-    """The credentials do not suffice for what was asked."""
+    """The credentials do not suffice for what was asked.
+
+    What to do: Give a token or credentials of the role that the message names (SECURITY.md).
+    """
 
 
 class SessionClosedError(ClusterError):
-    """The session is closed."""
+    """The session is closed.
+
+    What to do: Open a new client, or let it stay by itself: `ClientSettings(reconnect=True)`.
+    """
 
 
 class SessionRejectedError(ClusterError):
-    """The cluster refused the session."""
+    """The cluster refused the session.
+
+    What to do: Correct the credentials, or wait: the cluster has as many sessions as `max_sessions` allows.
+    """
 
 
 class QueryFailedError(ClusterError):
-    """The service answers no such query, or failed at it; asking again does not help."""
+    """The service answers no such query, or failed at it; asking again does not help.
+
+    What to do: Correct the query or the service's `on_query`; asking again does not help.
+    """
 
 
 class RejectedError(ClusterError):
-    """The service refused a request, and changed nothing. Says why."""
+    """The service refused a request, and changed nothing. Says why.
+
+    What to do: The service says why, in its own words; send something that it accepts.
+    """
 
     def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
         super().__init__(message, category=category)
@@ -241,7 +347,11 @@ class RejectedError(ClusterError):
 
 
 class AnswerTooLongError(ClusterError):
-    """A request was executed; its answer is longer than may be kept, or than the egress takes."""
+    """A request was executed; its answer is longer than may be kept, or than the egress takes.
+
+    What to do: Do not send the request again: it was executed. Let the service answer less, or ask with queries in
+    parts.
+    """
 
     def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
         super().__init__(message, category=category)
@@ -249,11 +359,17 @@ class AnswerTooLongError(ClusterError):
 
 
 class IdentityError(ClusterError):
-    """A client's identity cannot be used, or not any more: what was under way may or may not have been executed."""
+    """A client's identity cannot be used, or not any more: what was under way may or may not have been executed.
+
+    What to do: Ask the service what was executed, then go on with a client of another identity.
+    """
 
 
 class NotSequencedError(ClusterError):
-    """A message of `send` is not in the log and never will be; with `is_certain` False nobody can tell: it may be."""
+    """A message of `send` is not in the log and never will be; with `is_certain` False nobody can tell: it may be.
+
+    What to do: With `is_certain` send again. Otherwise ask the service first: the message may have been executed.
+    """
 
     def __init__(self, message: str, *, is_certain: bool = True, category: Category | None = None) -> None:
         super().__init__(message, category=category)
@@ -261,11 +377,17 @@ class NotSequencedError(ClusterError):
 
 
 class NotLeaderError(ClusterError):
-    """This member does not lead."""
+    """This member does not lead.
+
+    What to do: Give the order to the leader, or name all members with `--endpoints`: the leader is found then.
+    """
 
 
 class ServiceError(OrdoError):
-    """A failure in or around the user's service."""
+    """A failure in or around the user's service.
+
+    What to do: Correct the service; the message says at which input it failed.
+    """
 
 
 class Reject(ServiceError):
@@ -273,12 +395,20 @@ class Reject(ServiceError):
 
     Every member refuses it alike; the client gets the text as a RejectedError. To be raised before anything was
     changed, scheduled or sent: nothing is undone.
+
+    What to do: Nothing on the members. The client gets it as a RejectedError.
     """
 
 
 class ServiceCallError(ServiceError):
-    """The service used the cluster in a callback that may not."""
+    """The service used the cluster in a callback that may not.
+
+    What to do: Move the call to a callback that may make it (SERVICES.md, What may be called from where).
+    """
 
 
 class SnapshotError(ServiceError):
-    """A snapshot cannot be taken or read."""
+    """A snapshot cannot be taken or read.
+
+    What to do: Correct `on_take_snapshot` and `on_start`: what one writes, the other must read.
+    """

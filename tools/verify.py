@@ -15,6 +15,7 @@ from tools import (
     check_stubs,
     check_vectors,
     configuration,
+    errors_page,
     metrics_page,
 )
 
@@ -29,6 +30,7 @@ CHECKS = {
     "prose": check_prose.check,
     "configuration": configuration.check,
     "metrics": metrics_page.check,
+    "errors": errors_page.check,
     "nogil": check_nogil.check,
 }
 

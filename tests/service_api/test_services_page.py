@@ -1,0 +1,48 @@
+"""docs/SERVICES.md: its programs run as they stand there, and the service that it warns of is found."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.launcher import ROOT
+from ordo.errors import ServiceError
+from ordo.testing import Input, Message, OpenSession, check_environments
+from service_api import service
+
+PAGE = (ROOT / "docs" / "SERVICES.md").read_text()
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page's programs, in a folder."""
+    for text in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+        (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_service_passes_its_check(files: Path) -> None:
+    done = subprocess.run([sys.executable, "check_orders.py"], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_the_set_of_strings_is_found(files: Path) -> None:
+    inputs: list[Input] = [OpenSession(1, 1), *(Message(1, 2 + number, b"%d" % number) for number in range(9))]
+    with pytest.raises(ServiceError, match="not deterministic: with PYTHONHASHSEED=1"):
+        check_environments("seen:Seen", inputs)
+
+
+def test_every_callback_is_in_the_table() -> None:
+    callbacks = {name for name in vars(service.ClusteredService) if not name.startswith("_")}
+    section = PAGE.partition("## What may be called")[2].partition("\n## ")[0]
+    rows = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
+    named = {name for _, cell, *_ in rows for name in re.findall(r"`(\w+)`", cell)}
+    assert named == callbacks

@@ -1,0 +1,99 @@
+"""What the pages of docs/ and the README show can be typed: commands with their options, programs, configurations."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import textwrap
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import tomlkit
+import typer
+from typer.core import TyperGroup
+
+from cluster.node.config import NodeConfig
+from ordo.cli import app
+from runtime.settings_text import tables_of
+from tools.source import ROOT
+from transport.driver.config import MediaDriverConfig
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+DRIVER_KEYS = {re.sub("_(ns|bytes)$", "", field.name) for field in fields(MediaDriverConfig)}
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+
+
+def blocks_of(page: Path, *languages: str) -> list[Block]:
+    found = [Block(match[2], textwrap.dedent(match[1] + match[3])) for match in FENCE.finditer(page.read_text())]
+    return [block for block in found if block.language in languages]
+
+
+def commands_of(page: Path) -> list[list[str]]:
+    """The words of each `ordo` command, without what a shell makes of the line's end."""
+    found = []
+    for block in blocks_of(page, "sh"):
+        for line in block.text.replace("\\\n", " ").splitlines():
+            for part in re.split(r"&&|\|\||[|;{]|>>?|\s&(?:\s|$)", line.split(" #")[0]):
+                words = part.split()
+                while words and re.fullmatch(r"[A-Z_]+=\S*|\$|until|if|do|\w+=\$\(ordo", words[0]):
+                    words = words[1:]
+                if words[:1] == ["ordo"]:
+                    found.append(shlex.split(" ".join(words[1:])))
+    return found
+
+
+def refusal(words: list[str]) -> str:
+    """Returns why the command line would refuse the words: "" if it takes them."""
+    command: Any = typer.main.get_command(app)
+    context: Any = None
+    try:
+        while True:
+            context = command.context_class(command, parent=context, **command.context_settings)
+            _, words, _ = command.make_parser(context).parse_args(list(words))
+            if not isinstance(command, TyperGroup) or (command.invoke_without_command and not words):
+                return ""
+            _, command, words = command.resolve_command(context, words)
+    except Exception as error:  # typer brings in errors of its own, under no public name
+        return str(error) or type(error).__name__
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)], ids=lambda page: page.stem)
+def test_every_command_knows_its_options(page: Path) -> None:
+    refused = {" ".join(words): refusal(words) for words in commands_of(page)}
+    assert {words: why for words, why in refused.items() if why} == {}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "python")], ids=lambda page: page.stem)
+def test_every_program_compiles(page: Path) -> None:
+    for block in blocks_of(page, "python"):
+        compile(block.text, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "toml")], ids=lambda page: page.stem)
+def test_every_setting_is_one(page: Path) -> None:
+    known = {table.header.strip("[]"): {key.name for key in table.keys} for table in tables_of(NodeConfig)}
+    for block in blocks_of(page, "toml"):
+        for name, table in tomlkit.parse(block.text).unwrap().items():
+            if name in DRIVER_KEYS and page.stem == "DRIVER":
+                continue
+            for row in table if isinstance(table, list) else [table]:
+                assert name in known, f"{page.name}: [{name}]"
+                assert set(row) - known[name] == set(), f"{page.name}: [{name}]"
+
+
+def test_a_command_that_is_wrong_is_found() -> None:
+    assert "--confg" in refusal(["cluster", "status", "--confg", "node.toml"])
+    assert "--config" in refusal(["node", "--config"])
+    assert "stauts" in refusal(["cluster", "stauts"])
+    assert refusal(["cluster", "status", "--config", "node.toml"]) == ""
