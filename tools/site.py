@@ -21,14 +21,14 @@ from mkdocs.structure.pages import Page
 from tools import reference
 from tools.source import ROOT
 
-README = "index.md"
+README = "README.md"
 EXAMPLES = "examples"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Adds what is not in docs/."""
-    outside = {"README.md": None, EXAMPLES: None, **dict.fromkeys(_example_files())}
+    outside = {README: None, EXAMPLES: None, **dict.fromkeys(_example_files())}
     for file in files.documentation_pages():
         outside |= dict.fromkeys(path for path in _linked(file.src_uri) if not path.startswith("docs/"))
     for path in outside:
@@ -51,8 +51,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 def _uri_of(path: str) -> str:
     """Returns where the site shows a file or folder of the repository."""
-    if path == "README.md":
-        return README
+    if path == README:
+        return path
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return f"source/{path}" if path.endswith(".md") else f"source/{path}.md"
@@ -61,7 +61,7 @@ def _uri_of(path: str) -> str:
 def _path_of(uri: str) -> str:
     """Returns what a page shows, as `_uri_of` has it the other way round."""
     if uri == README:
-        return "README.md"
+        return uri
     if not uri.startswith("source/"):
         return f"docs/{uri}"
     path = uri.removeprefix("source/")
