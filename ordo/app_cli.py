@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -12,6 +13,7 @@ import typer
 from archive.lmdb_store import open_lmdb
 from cluster.client.settings import ClientSettings, credentials_from_file
 from cluster.container.service_loader import load_service
+from cluster.wire.app_version import parse_version
 from runtime.errors import OrdoError, ServiceError
 from runtime.logging import configure_logging, get_logger
 from runtime.storage import FileStorage
@@ -35,6 +37,8 @@ def app(
         typer.Option(help="file with a token of the roles ingress and log"),
     ] = None,
     checkpoint: Annotated[float, typer.Option(help="seconds between checkpoints")] = 10.0,
+    instance: Annotated[str, typer.Option(help="what `ordo apps` calls this instance; else HOST:FOLDER")] = "",
+    app_version: Annotated[str, typer.Option(help="of the service's code: N or MAJOR.MINOR.PATCH")] = "1",
 ) -> None:
     """Run one instance of an application until SIGTERM or SIGINT."""
     configure_logging()
@@ -47,6 +51,8 @@ def app(
             credentials=b"" if token_file is None else credentials_from_file(token_file),
         ),
         checkpoint_interval_s=checkpoint,
+        instance=instance or f"{socket.gethostname()}:{folder.name}",
+        app_version=parse_version(app_version),
     )
     run_application(service, settings)
 

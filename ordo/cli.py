@@ -58,6 +58,7 @@ ELSEWHERE = {
     "trace": "transport.cli:trace",
     "log": "sequencer.cli:log",
     "app": "ordo.app_cli:app",
+    "apps": "ordo.apps_cli:apps",
     "consumers": "ordo.consumers_cli:consumers_app",
     "gateway": "gateway.cli:gateway",
     "backup": "ordo.backup.cli:backup_app",

@@ -26,7 +26,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
 
 
 @contextmanager
-def _orders(endpoints: str, token_file: Path | None, egress: str) -> Iterator[ConsumerOrders]:
+def open_orders(
+    endpoints: str, token_file: Path | None, egress: str, client_name: str = "ordo consumers"
+) -> Iterator[ConsumerOrders]:
+    """A session with the cluster as the options say; a context."""
     from cluster.client.endpoints import own_address
     from cluster.client.settings import ClientSettings, credentials_from_file
     from cluster.node.remote import parse_list
@@ -38,7 +41,7 @@ def _orders(endpoints: str, token_file: Path | None, egress: str) -> Iterator[Co
     settings = ClientSettings(
         egress_channel=f"aeron:udp?endpoint={egress or own_address(members[0]) + ':0'}",
         credentials=b"" if token_file is None else credentials_from_file(token_file),
-        client_name="ordo consumers",
+        client_name=client_name,
     )
     with ConsumerOrders(members, settings=settings) as orders:
         yield orders
@@ -52,7 +55,7 @@ def list_consumers(
     what waits, and its dead letters."""
     from cluster.node.cli_print import make_table, print_json, show
 
-    with _orders(endpoints, token_file, egress) as orders:
+    with open_orders(endpoints, token_file, egress) as orders:
         found = orders.list_all()
     if as_json:
         print_json(found)
@@ -72,7 +75,7 @@ def describe(
     """Show one consumer with the sessions of its members."""
     from cluster.node.cli_print import print_json, print_values
 
-    with _orders(endpoints, token_file, egress) as orders:
+    with open_orders(endpoints, token_file, egress) as orders:
         found = orders.describe(name)
     if as_json:
         print_json(found)
@@ -88,14 +91,14 @@ def describe(
 @consumers_app.command()
 def pause(name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "") -> None:
     """Hand out nothing more, until `resume`; members stay."""
-    with _orders(endpoints, token_file, egress) as orders:
+    with open_orders(endpoints, token_file, egress) as orders:
         orders.pause(name)
 
 
 @consumers_app.command()
 def resume(name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "") -> None:
     """Go on after `pause`."""
-    with _orders(endpoints, token_file, egress) as orders:
+    with open_orders(endpoints, token_file, egress) as orders:
         orders.resume(name)
 
 
@@ -109,14 +112,14 @@ def seek(
 ) -> None:
     """Move a consumer forward or back: its members go on from there."""
     position = _position(to)
-    with _orders(endpoints, token_file, egress) as orders:
+    with open_orders(endpoints, token_file, egress) as orders:
         print(f"{name} goes on at position {orders.seek(name, position)}")
 
 
 @consumers_app.command()
 def remove(name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "") -> None:
     """Forget a consumer and its position; what members it has end with an error."""
-    with _orders(endpoints, token_file, egress) as orders:
+    with open_orders(endpoints, token_file, egress) as orders:
         orders.remove(name)
 
 

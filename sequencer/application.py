@@ -13,6 +13,7 @@ from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.settings import ClientSettings
+from cluster.wire.instance_codec import GROUP_BYTES_MAX, INSTANCE_BYTES_MAX
 from runtime.errors import (
     ArchiveError,
     ClusterTimeoutError,
@@ -26,6 +27,7 @@ from sequencer.app_executor import AppExecutor
 from sequencer.checkpoints import Checkpoints
 from sequencer.entries import LogEntry
 from sequencer.follower import LogFollower
+from sequencer.instance_reports import InstanceReports, InstanceState
 from sequencer.outputs import GroupRequests, OutputClient, group_identity
 from service_api.service import Service, TimeUnit
 from transport.client_transport import ClientTransport
@@ -55,14 +57,24 @@ class ApplicationSettings:
     silence_s: float = 2.0
     """After so long without an entry the other members are asked whether they have more."""
     checkpoint_interval_s: float = 10.0
+    instance: str = ""
+    """What `ordo apps` calls this instance."""
+    app_version: int = 1
+    """Of the service's code, for `ordo apps`."""
+    report_interval_s: float = 2.0
+    """How often the instance says how far it is, where that has changed."""
 
     def __post_init__(self) -> None:
-        if not self.group or len(self.group.encode()) > 64:
-            raise ConfigurationError(f"group={self.group!r}: must be 1 to 64 bytes long")
+        if not self.group or len(self.group.encode()) > GROUP_BYTES_MAX:
+            raise ConfigurationError(f"group={self.group!r}: must be 1 to {GROUP_BYTES_MAX} bytes long")
+        if len(self.instance.encode()) > INSTANCE_BYTES_MAX:
+            raise ConfigurationError(f"instance={self.instance!r}: must be up to {INSTANCE_BYTES_MAX} bytes long")
         if not self.endpoints:
             raise ConfigurationError("endpoints: name the members of the cluster as host:port")
         if not 0 < self.checkpoint_interval_s < float("inf"):
             raise ConfigurationError(f"checkpoint_interval_s={self.checkpoint_interval_s}: must be above 0")
+        if not 0 < self.report_interval_s < float("inf"):
+            raise ConfigurationError(f"report_interval_s={self.report_interval_s}: must be above 0")
 
     def archive_settings(self) -> list[ArchiveClientSettings]:
         """Where the log is read."""
@@ -101,6 +113,9 @@ class Application:
             raise
         self._session: OutputClient | None = None
         self._session_due_ns = 0
+        self._reports = InstanceReports(
+            settings.group, settings.instance, settings.app_version, round(settings.report_interval_s * SECOND_NS)
+        )
         self._saved_position = position
         self._checkpoint_due_ns = transport.clock.now() + round(settings.checkpoint_interval_s * SECOND_NS)
         self._now_ns = self._heard_ns = transport.clock.now()
@@ -130,6 +145,19 @@ class Application:
         return max(0, self.executor.cluster.outputs_made - self.outputs_executed)
 
     @property
+    def session_id(self) -> int:
+        """Of the session that carries outputs and reports; -1 while there is none."""
+        return self._session.session_id if self._session is not None else -1
+
+    @property
+    def reported(self) -> InstanceState | None:
+        """What the cluster was told of this instance last; None: nothing yet in this session and term."""
+        return self._reports.reported
+
+    def _state(self) -> InstanceState:
+        return InstanceState(self.position, self.executor.cluster.outputs_made, self.outputs_executed, is_active=True)
+
+    @property
     def _outputs(self) -> GroupRequests | None:
         return self._session.outputs if self._session is not None else None
 
@@ -152,6 +180,8 @@ class Application:
             count += self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)
         self._push_outputs()
         self._attend_timers(now_ns)
+        if self._session is not None:
+            self._reports.work(self._session, self._state(), self._follower.position or self.position, now_ns)
         if now_ns >= self._checkpoint_due_ns:
             self.save_checkpoint()
         return count

@@ -1,4 +1,5 @@
-"""Orders to durable consumers, and what there is to know of them (docs/CONSUMERS.md); belongs to one thread."""
+"""Orders to durable consumers, and what there is to know of them and of applications (docs/CONSUMERS.md,
+docs/APPLICATIONS.md); belongs to one thread."""
 
 from __future__ import annotations
 
@@ -58,6 +59,18 @@ class ConsumerOrders(Closing):
         check_name(name)
         described = json.loads(self._ask(ConsumerCommand(CommandKind.DESCRIBE, name)).text)
         return dict(described)
+
+    def list_instances(self) -> list[dict[str, Any]]:
+        """Every instance of an application, by group, and then by session: `group`, `instance`, `session`, `active` (it
+        writes), `version`, `position`, `log_position`, `lag` (bytes), `outputs_made`, `outputs_executed`, as it said
+        `reported_ms` ago."""
+        found: list[dict[str, Any]] = []
+        while True:
+            after = found[-1]["session"] if found else NULL_VALUE
+            rows = json.loads(self._ask(ConsumerCommand(CommandKind.INSTANCES, position=after)).text)
+            if not rows:
+                return sorted(found, key=lambda row: (row["group"], row["session"]))
+            found += rows
 
     def pause(self, name: str) -> None:
         """Its members are handed nothing until `resume`. Idempotent."""

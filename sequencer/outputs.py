@@ -10,7 +10,7 @@ import struct
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from cluster.client.request_sending import RequestStamp
+from cluster.client.request_sending import RequestStamp, offer_to_leader
 from cluster.client.request_window import PendingRequest
 from cluster.client.requests import NULL_POSITION, ClientRequests
 from cluster.client.session import ClusterClient
@@ -157,6 +157,10 @@ class OutputClient(ClusterClient):
         self._requests = self.outputs
         self._loop.set_on_answer(self.outputs.on_answer)
         self._work_at_polls()
+
+    def offer_report(self, message: bytes) -> bool:
+        """Sends a report of this instance; False when the leader takes none now."""
+        return self._link.takes_messages and offer_to_leader(self._link, message)
 
 
 def _refuse_to_wait(_: PendingRequest, __: float | None) -> None:

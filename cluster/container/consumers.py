@@ -1,4 +1,5 @@
-"""Durable consumers in the container: executes commands of the log, tells members, and says what holds the log."""
+"""Durable consumers in the container: executes commands of the log, tells members, and says what holds the log; and
+what instances of applications report of themselves."""
 
 from __future__ import annotations
 
@@ -6,8 +7,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from cluster.container.consumer_table import ConsumerTable, Notice
+from cluster.container.instance_table import InstanceTable
 from cluster.wire import ordo_codecs
-from cluster.wire.consumer_codec import NULL_VALUE, decode_command, encode_answer
+from cluster.wire.consumer_codec import (
+    NULL_VALUE,
+    CommandKind,
+    ConsumerAnswer,
+    ConsumerCommand,
+    ConsumerStatus,
+    decode_command,
+    encode_answer,
+    text_answer,
+)
+from cluster.wire.instance_codec import decode_report
 
 if TYPE_CHECKING:
     from cluster.container.control import ContainerControl
@@ -41,6 +53,7 @@ class ContainerConsumers:
     def __init__(self, host: ConsumerHost) -> None:
         self._host = host
         self.table = ConsumerTable()
+        self.instances = InstanceTable()
         self._told_position: int | None = None
         self._hold_due_ns = 0
 
@@ -50,11 +63,27 @@ class ContainerConsumers:
         if command is None:
             return
         session_id = ordo_codecs.CONSUMER_COMMAND.decode(record).cluster_session_id
-        if session_id in self._host.sessions:
+        if session_id not in self._host.sessions:
+            return
+        if command.kind is CommandKind.INSTANCES:
+            self._tell([Notice(session_id, self._list_instances(command, position))])
+        else:
             self._tell(self.table.execute(command, session_id, position, self._host.time))
+
+    def on_report(self, record: bytes) -> None:
+        """Executes an AppReport. One that makes no sense, or is of a session that is closed, changes nothing."""
+        report = decode_report(record)
+        if report is not None and report.session_id in self._host.sessions:
+            self.instances.take(report)
+
+    def _list_instances(self, command: ConsumerCommand, position: int) -> ConsumerAnswer:
+        return text_answer(
+            command, ConsumerStatus.OK, self.instances.describe(command.position, position, self._host.time)
+        )
 
     def close(self, session_id: int, position: int) -> None:
         """A session is over."""
+        self.instances.close_session(session_id)
         self._tell(self.table.close_session(session_id, position, self._host.time))
 
     def _tell(self, notices: list[Notice]) -> None:

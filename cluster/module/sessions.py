@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import CloseReason, EventCode
-from cluster.wire.consumer_codec import ADMINISTRATION, ConsumerStatus, encode_answer, refuse_command
+from cluster.wire.consumer_codec import ADMINISTRATION, ConsumerStatus, encode_answer, text_answer
 from cluster.wire.counter_types import CounterType
 from cluster.wire.members import host_of
 from runtime.authentication import EVERYTHING, Right, key_name_of
@@ -315,7 +315,7 @@ class OpenSessions:
             return True
         if len(session.events) < EVENTS_MAX:
             text = f"this client's roles do not include {(wanted.name or '').lower()!r}, which this needs"
-            answer = refuse_command(values, ConsumerStatus.NOT_ALLOWED, text)
+            answer = text_answer(values, ConsumerStatus.NOT_ALLOWED, text)
             self.tell(session, encode_answer(answer, values.leadership_term_id, session.id))
         return False
 

@@ -46,8 +46,12 @@ class CommandKind(IntEnum):
     REMOVE = 7
     LIST = 8
     DESCRIBE = 9
+    INSTANCES = 10
+    """To be told of the instances of applications whose sessions come after `position`."""
 
 
+NAMELESS = frozenset({CommandKind.LIST, CommandKind.INSTANCES})
+"""What needs no name of a consumer."""
 ADMINISTRATION = frozenset({CommandKind.PAUSE, CommandKind.RESUME, CommandKind.SEEK, CommandKind.REMOVE})
 
 
@@ -185,7 +189,7 @@ def decode_command(record: bytes) -> ConsumerCommand | None:
     name, rows = tail[: values.name_length].decode("ascii", "replace"), tail[values.name_length :]
     if len(rows) % _ROW.size or len(rows) > ROWS_MAX * _ROW.size:
         return None
-    if kind is not CommandKind.LIST and NAME.fullmatch(name) is None:
+    if kind not in NAMELESS and NAME.fullmatch(name) is None:
         return None
     return ConsumerCommand(
         kind,
@@ -219,8 +223,8 @@ def encode_answer(answer: ConsumerAnswer, leadership_term_id: int, session_id: i
     return head + tail
 
 
-def refuse_command(values: Any, status: ConsumerStatus, text: str) -> ConsumerAnswer:
-    """The answer to a command that was not put into the log; `values` are its fixed fields."""
+def text_answer(values: Any, status: ConsumerStatus, text: str) -> ConsumerAnswer:
+    """The answer to a command that concerns no consumer: a text. `values`: the command's fields."""
     nothing = NULL_VALUE, NULL_VALUE, NULL_VALUE, NULL_VALUE, 0, 0, 0, 0
     return ConsumerAnswer(values.number, values.member_key, status, AnswerFlag.NONE, *nothing, (), text)
 

@@ -34,6 +34,8 @@ class ServiceSnapshot(NamedTuple):
     """The state of each durable consumer."""
     feeds: tuple[Any, ...] = ()
     """FeedState: encoded where they are written, decoded where they were read."""
+    instances: tuple[bytes, ...] = ()
+    """AppReport of each instance of an application."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -54,6 +56,7 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
     for text in snapshot.consumers:
         yield from _encode_consumer(text)
     yield from snapshot.feeds
+    yield from snapshot.instances
     yield _marker(snapshot, SnapshotMark.END)
 
 
@@ -134,6 +137,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     numbers: list[Any] = []
     consumers: list[bytes] = []
     feeds: list[Any] = []
+    instances: list[bytes] = []
     for message in messages:
         table: Any
         values: Any
@@ -150,6 +154,8 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
             _add_consumer(consumers, values)
         elif table is ordo_codecs.FEED_STATE and begin is not None:
             feeds.append(values)
+        elif table is ordo_codecs.APP_REPORT and begin is not None:
+            instances.append(bytes(message))
         elif table is ordo_codecs.KEPT_ANSWER and requests:
             _add_answer(requests[-1], values)
         elif table is not codecs.SNAPSHOT_MARKER:
@@ -174,6 +180,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 tuple(numbers),
                 tuple(consumers),
                 tuple(feeds),
+                tuple(instances),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
 

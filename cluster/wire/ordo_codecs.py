@@ -387,6 +387,17 @@ CONSUMER_STATE = _message("ConsumerState", 122, "part i32; parts i32", "state by
 CONSUMERS_HOLD = _message("ConsumersHold", 123, "log_position i64")
 """From a service container to its module: the log from here on is not read yet by a durable consumer; -1: by none."""
 
+# Applications (docs/APPLICATIONS.md). The first three fields are those of a SessionMessageHeader.
+APP_REPORT = _message(
+    "AppReport",
+    124,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
+    "position i64; outputs_made i64; outputs_executed i64;"
+    "app_version i32; flags i32; group_length i32; instance_length i32",
+)
+"""Ingress, log, and a service's snapshot before its END marker: how far an instance of an application is. Two texts
+follow to the end (cluster.wire.instance_codec)."""
+
 # Feeds (docs/spec/feeds.md)
 FEED_MESSAGE = _message(
     "FeedMessage",

@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster.client import ClusterClient
 from cluster.node.config import load_config
 from deploy.launcher import LocalCluster
+from ordo.apps_cli import printable
+from ordo.cli import run
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.reader import LogReader
 
@@ -43,6 +46,7 @@ class Instances:
                     *(sys.executable, "-P", "-m", "ordo.cli", "app"),
                     *("--service", self._service, "--group", "tested", "--folder", str(self._root / name)),
                     *("--endpoints", ",".join(self._cluster.ingress_endpoints.values()), "--checkpoint", "0.3"),
+                    *("--instance", name, "--app-version", "1.2.0"),
                 ],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=output,
@@ -133,6 +137,62 @@ def expected(lengths: Sequence[int]) -> list[bytes]:
     return [
         b"%d.%d %d" % (index + 1, part, sum(lengths[: index + 1])) for index in range(len(lengths)) for part in (0, 1)
     ]
+
+
+def look(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """What `ordo apps` says."""
+    capsys.readouterr()
+    assert run(["apps", "--endpoints", ",".join(cluster.ingress_endpoints.values()), "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def look_until(
+    is_right: Callable[[list[dict[str, Any]]], bool], cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> list[dict[str, Any]]:
+    deadline_s = time.monotonic() + 60
+    while not is_right(found := look(cluster, capsys)):
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.2)
+    return found
+
+
+def test_everybody_can_see_the_instances(
+    cluster: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    instances = Instances(cluster, "tests.sequencer.applications:Numbered", tmp_path)
+    endpoints = ["--endpoints", ",".join(cluster.ingress_endpoints.values())]
+    try:
+        assert look(cluster, capsys) == []
+        instances.start("a")
+        instances.start("b")
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            for _ in range(5):
+                written = client.request(b"xx", timeout_s=30).log_position
+        found = look_until(
+            lambda rows: len(rows) == 2 and all(row["outputs_executed"] == 10 for row in rows), cluster, capsys
+        )
+        assert {(row["group"], row["instance"], row["version"], row["active"]) for row in found} == {
+            ("tested", "a", "1.2.0", True),
+            ("tested", "b", "1.2.0", True),
+        }
+        assert all(written <= row["position"] == row["log_position"] - row["lag"] for row in found)
+        cluster.kill(cluster.await_leader())
+        cluster.await_leader()
+        assert {row["instance"] for row in look(cluster, capsys)} == {"a", "b"}, "the other members know them too"
+        assert instances.end("a") == 0
+        look_until(lambda rows: [row["instance"] for row in rows] == ["b"], cluster, capsys)
+        assert run(["apps", *endpoints]) == 0
+        shown = capsys.readouterr().out
+        assert all(word in shown for word in ("tested", "1.2.0", "writes"))
+    finally:
+        instances.close()
+    assert run(["apps", "--endpoints", "localhost"]) == 2
+    assert "--endpoints" in capsys.readouterr().err
+
+
+def test_what_an_instance_calls_itself_does_nothing_to_a_terminal() -> None:
+    assert printable("[red]a\x1b[2Jb") == "\\[red]a?[2Jb"
 
 
 def test_three_instances_one_killed_one_stopped(cluster: LocalCluster, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster.container.instance_table import InstanceTable
 from runtime.errors import OrdoError
 from sequencer.application import Application, ApplicationSettings
 from tests.simulation.app_service import GROUP, CountingService
@@ -41,6 +42,8 @@ class SimulatedApplication(LogFollowerProcess):
             archives=self.archives(self.index),
             client=self.client_settings(),
             silence_s=0.3,
+            instance=self.name,
+            report_interval_s=0.2,
             checkpoint_interval_s=self.random.choice((0.05, 0.3, 2.0)),
         )
 
@@ -72,6 +75,19 @@ class SimulatedApplication(LogFollowerProcess):
         except OrdoError as error:
             self.world.fail(f"{self.name} ended: {type(error).__name__}: {error}")
         self.end_step(now_ns)
+
+    def find_untold(self, tables: list[InstanceTable]) -> str:
+        """What members do not know of what this instance has told the cluster; '' when they know it."""
+        application = self.application
+        told = None if application is None else application.reported
+        if application is None or told is None:
+            return f"{self.name} has reported nothing"
+        for table in tables:
+            found = table.get(application.session_id)
+            shown = None if found is None else (found.instance, found.outputs_made, found.outputs_executed)
+            if shown != (self.name, told.outputs_made, told.outputs_executed):
+                return f"{self.name} has reported {told}, a member knows {found}"
+        return ""
 
     @property
     def is_idle(self) -> bool:

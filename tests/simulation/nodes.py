@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cluster.container.instance_table import InstanceTable
 from cluster.container.versions import ServiceVersions
 from cluster.module.state_store import StateStore
 from cluster.node.config import NodeConfig
@@ -369,6 +370,13 @@ class SimulatedNode(NodeActor):
         """Where the service stands."""
         assert self.node is not None and self.node.container is not None
         return int(self.node.container.log_position)
+
+    @property
+    def instances(self) -> InstanceTable:
+        """What it knows of instances of applications."""
+        assert self.node is not None and self.node.container is not None
+        found: InstanceTable = self.node.container.consumers.instances
+        return found
 
     @property
     def log_recording_id(self) -> int:

@@ -50,14 +50,17 @@ from consensus.messages import NewLeadershipTerm, ReadHeartbeatAck
 from consensus.read_index import ReadIndex
 from consensus.states import ELECTING_STATES
 from consensus.verification import Comparison, Verdict
-from sequencer.app_executor import AppExecutor
-from sequencer.outputs import GroupRequests
 from service_api.requests import RequestLimits, RequestTable
 from service_api.service import MessageRun
 from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
 from tests.simulation.nodes import VERSIONS
+from tests.simulation.planted_applications import (
+    checkpoints_forget_outputs_under_way,
+    instances_do_not_know_what_the_others_wrote,
+    snapshots_forget_what_instances_reported,
+)
 from tests.simulation.planted_consumers import (
     acknowledgements_do_not_survive_a_snapshot,
     every_member_of_a_consumer_is_active,
@@ -619,29 +622,6 @@ def a_change_of_nodes_leaves_a_gap(patch: Patch) -> None:
     patch(LogSource, "begin", begin)
 
 
-def checkpoints_forget_outputs_under_way(patch: Patch) -> None:
-    """What an instance had made, and nobody had executed when it died, is not made again."""
-    original = AppExecutor._restore
-
-    def restore(self: AppExecutor, messages: Any) -> None:
-        original(self, messages)
-        self.cluster.pending.clear()
-
-    patch(AppExecutor, "_restore", restore)
-
-
-def instances_do_not_know_what_the_others_wrote(patch: Patch) -> None:
-    """An instance takes its outputs for executed as soon as it has sent them."""
-    original = GroupRequests.push
-
-    def push(self: GroupRequests, output: Any) -> None:
-        original(self, output)
-        self.work(0)
-        self.note_executed(self.next_number - 1)
-
-    patch(GroupRequests, "push", push)
-
-
 def the_state_shows_how_many_messages_came_at_a_time(patch: Patch) -> None:
     """A service counts its calls, and members do not get the same messages in one call."""
     original = RunService.on_session_messages
@@ -789,6 +769,7 @@ PLANTED: tuple[Plant, ...] = (
     snapshots_forget_where_consumers_are,
     every_member_of_a_consumer_is_active,
     acknowledgements_do_not_survive_a_snapshot,
+    snapshots_forget_what_instances_reported,
     nobody_looks_at_the_room,
     a_full_disk_is_full_for_ever,
 )

@@ -175,13 +175,17 @@ def finish_applications(world: World) -> None:
         return
 
     def are_done() -> bool:
-        return all(one.is_idle for one in world.applications) and not wrong() and world.is_steady()
+        return all(one.is_idle for one in world.applications) and not wrong() and not untold() and world.is_steady()
 
     def wrong() -> str:
         return check_outputs([record.text for record in world.executed.records])
 
+    def untold() -> str:
+        tables = [node.instances for node in world.members()]
+        return next(filter(None, (one.find_untold(tables) for one in world.applications)), "")
+
     if not world.run(RECOVERY_NS_MAX, are_done):
-        why = wrong() or "instances wait for outputs or timers"
+        why = wrong() or untold() or "instances wait for outputs or timers"
         raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
 
 

@@ -110,6 +110,7 @@ OPTIONS = {
     "readers_are_given_what_is_not_committed": WRITTEN,
     "a_change_of_nodes_leaves_a_gap": WRITTEN,
     "checkpoints_forget_outputs_under_way": WRITTEN,
+    "snapshots_forget_what_instances_reported": WRITTEN,
     "instances_do_not_know_what_the_others_wrote": WRITTEN,
     "cluster_time_follows_the_wall_clock": TIMED,
     "successors_go_by_their_own_clocks": TIMED,

@@ -1,0 +1,48 @@
+"""`ordo apps`: instances of applications beside a running cluster, from anywhere (docs/APPLICATIONS.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ordo.consumers_cli import AsJson, Egress, Endpoints, open_orders
+
+
+def apps(
+    endpoints: Endpoints,
+    token_file: Annotated[Path | None, typer.Option(help="file with a token of the role consumers")] = None,
+    egress: Egress = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show every instance of an application: how far it is, how far behind, which code it runs, what it has written."""
+    from cluster.node.cli_print import make_table, print_json, show
+    from cluster.wire.app_version import format_version
+
+    with open_orders(endpoints, token_file, egress, "ordo apps") as orders:
+        found = orders.list_instances()
+    for one in found:
+        one["version"] = format_version(one["version"])
+    if as_json:
+        print_json(found)
+        return
+    table = make_table("group", "instance", "session", "", "version", "position", "lag", "outputs", "waiting", "seen")
+    for one in found:
+        waiting = one["outputs_made"] - one["outputs_executed"]
+        counts = (one[name] for name in ("version", "position", "lag", "outputs_executed"))
+        table.add_row(
+            *(printable(one[name]) for name in ("group", "instance")),
+            str(one["session"]),
+            "writes" if one["active"] else "follows",
+            *map(str, counts),
+            str(waiting),
+            f"{one['reported_ms'] / 1000:.1f} s ago",
+        )
+    show(table)
+
+
+def printable(text: str) -> str:
+    """Returns what an instance calls itself, without anything that a terminal or the table would act on."""
+    return escape("".join(char if char.isprintable() else "?" for char in text))

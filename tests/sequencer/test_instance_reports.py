@@ -1,0 +1,70 @@
+"""When an instance says how far it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.wire.instance_codec import InstanceReport, ReportFlag, decode_report
+from runtime.errors import ConfigurationError
+from sequencer.application import ApplicationSettings
+from sequencer.instance_reports import InstanceReports, InstanceState
+
+FIRST, SECOND = InstanceState(100, 2, 1, is_active=True), InstanceState(200, 3, 3, is_active=False)
+
+
+class Session:
+    """A session that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.session_id, self.leadership_term_id = 7, 1
+        self.takes = True
+        self.sent: list[InstanceReport] = []
+
+    def offer_report(self, message: bytes) -> bool:
+        report = decode_report(message)
+        assert report is not None
+        if self.takes:
+            self.sent.append(report)
+        return self.takes
+
+
+def test_changes_are_reported_once_an_interval() -> None:
+    reports, session = InstanceReports("pricing", "here", 2, 1000), Session()
+    reports.work(session, FIRST, 120, 0)
+    assert session.sent == [InstanceReport("pricing", "here", 7, 0, 120, 2, 1, 2, ReportFlag.ACTIVE)]
+    reports.work(session, SECOND, 220, 999)
+    assert len(session.sent) == 1 and reports.reported == FIRST
+    reports.work(session, SECOND, 220, 1000)
+    assert (session.sent[-1].position, session.sent[-1].flags) == (220, ReportFlag.NONE)
+    for now_ns in (2000, 9000):
+        reports.work(session, SECOND, now_ns, now_ns)
+    assert len(session.sent) == 2, "reports are entries of the log, and must not lead to more of them"
+
+
+def test_a_new_term_and_a_new_session_are_told_at_once() -> None:
+    reports, session = InstanceReports("pricing", "here", 2, 1000), Session()
+    reports.work(session, FIRST, 120, 0)
+    session.leadership_term_id = 2
+    reports.work(session, FIRST, 120, 1)
+    session.session_id = 8
+    reports.work(session, FIRST, 120, 2)
+    assert [report.session_id for report in session.sent] == [7, 7, 8]
+    session.session_id = -1
+    reports.work(session, SECOND, 120, 5000)
+    assert len(session.sent) == 3
+
+
+def test_what_was_not_taken_is_offered_again() -> None:
+    reports, session = InstanceReports("pricing", "here", 2, 1000), Session()
+    session.takes = False
+    reports.work(session, FIRST, 120, 0)
+    assert reports.reported is None
+    session.takes = True
+    reports.work(session, FIRST, 120, 1)
+    assert len(session.sent) == 1
+
+
+@pytest.mark.parametrize(("setting", "value"), [("instance", "i" * 129), ("report_interval_s", 0)])
+def test_what_an_instance_may_be_called_is_bounded(setting: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=setting):
+        ApplicationSettings(group="g", endpoints=["a:1"], folder="f", **{setting: value})  # type: ignore[arg-type]

@@ -1,0 +1,40 @@
+"""Bugs of applications that the simulator must find; see tests.simulation.planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cluster.container.instance_table import InstanceTable
+from sequencer.app_executor import AppExecutor
+from sequencer.outputs import GroupRequests
+
+Patch = Callable[[Any, str, Any], None]
+
+
+def checkpoints_forget_outputs_under_way(patch: Patch) -> None:
+    """What an instance had made, and nobody had executed when it died, is not made again."""
+    original = AppExecutor._restore
+
+    def restore(self: AppExecutor, messages: Any) -> None:
+        original(self, messages)
+        self.cluster.pending.clear()
+
+    patch(AppExecutor, "_restore", restore)
+
+
+def instances_do_not_know_what_the_others_wrote(patch: Patch) -> None:
+    """An instance takes its outputs for executed as soon as it has sent them."""
+    original = GroupRequests.push
+
+    def push(self: GroupRequests, output: Any) -> None:
+        original(self, output)
+        self.work(0)
+        self.note_executed(self.next_number - 1)
+
+    patch(GroupRequests, "push", push)
+
+
+def snapshots_forget_what_instances_reported(patch: Patch) -> None:
+    """A member that was restored knows of no instance before the next report."""
+    patch(InstanceTable, "restore", lambda *_: None)
