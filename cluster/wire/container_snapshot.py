@@ -138,22 +138,19 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     consumers: list[bytes] = []
     feeds: list[Any] = []
     instances: list[bytes] = []
+    as_they_are = {codecs.CLIENT_SESSION: sessions, ordo_codecs.SESSION_NUMBERS: numbers, ordo_codecs.FEED_STATE: feeds}
     for message in messages:
         table: Any
         values: Any
         table, values = ordo_codecs.decode_any(message) or (None, None)
-        if table is codecs.CLIENT_SESSION and begin is not None:
-            sessions.append(values)
+        if table in as_they_are and begin is not None:
+            as_they_are[table].append(values)
         elif table is codecs.TIMER and begin is not None:
             timers.append((values.correlation_id, values.deadline))
         elif table is ordo_codecs.IDENTITY and begin is not None:
             requests.append(_decode_identity(values))
-        elif table is ordo_codecs.SESSION_NUMBERS and begin is not None:
-            numbers.append(values)
         elif table is ordo_codecs.CONSUMER_STATE and begin is not None:
             _add_consumer(consumers, values)
-        elif table is ordo_codecs.FEED_STATE and begin is not None:
-            feeds.append(values)
         elif table is ordo_codecs.APP_REPORT and begin is not None:
             instances.append(bytes(message))
         elif table is ordo_codecs.KEPT_ANSWER and requests:

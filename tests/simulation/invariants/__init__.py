@@ -16,6 +16,7 @@ from tests.simulation.invariants.members_agree_with_themselves import MembersAgr
 from tests.simulation.invariants.nothing_acknowledged_is_lost import NothingAcknowledgedIsLost
 from tests.simulation.invariants.one_leader_a_term import OneLeaderATerm
 from tests.simulation.invariants.quorum_keeps_what_is_needed import QuorumKeepsWhatIsNeeded
+from tests.simulation.invariants.reports_are_of_the_log import ReportsAreOfTheLog
 from tests.simulation.invariants.snapshots_equal_replay import SnapshotsEqualReplay
 from tests.simulation.invariants.state_machine_safety import StateMachineSafety
 from tests.simulation.invariants.suspension_is_of_the_log import SuspensionIsOfTheLog
@@ -49,4 +50,5 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         ConfigurationIsOfTheLog(world, logs, committed),
         SuspensionIsOfTheLog(world, logs),
         TimeGoesOn(world),
+        *([ReportsAreOfTheLog(world)] if world.options.applications else []),
     ]
