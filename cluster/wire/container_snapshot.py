@@ -158,9 +158,8 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
         elif table is not codecs.SNAPSHOT_MARKER:
             raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
         elif values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:
-            raise SnapshotError(
-                f"snapshot: type_id={values.type_id}, expected {codecs.SNAPSHOT_TYPE_SERVICE} (a service)"
-            )
+            wanted = codecs.SNAPSHOT_TYPE_SERVICE
+            raise SnapshotError(f"snapshot: type_id={values.type_id}, expected {wanted} (a service)")
         elif (values.mark == SnapshotMark.BEGIN) == (begin is not None):
             raise SnapshotError(f"snapshot: marker {values.mark} out of order")
         elif begin is None:
