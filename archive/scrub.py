@@ -47,8 +47,40 @@ class Scrubber:
         self._recording_id = -1
         self._position = 0
         self._scanner: FrameScanner | None = None
+        self._pass_first_byte = 0
+        self._pass_length_bytes = 0
+        self._damaged: set[tuple[int, int]] = set()
         self.pass_count = 0
         self.scrubbed_bytes = 0
+        self.found_count = 0
+        """Damaged places that were found; one that is found again in the next pass counts once."""
+        self.mended_count = 0
+        """Of these, how many were read again and are whole."""
+
+    @property
+    def progress(self) -> float:
+        """How much of the present pass is done, from 0 to 1; between two passes 1, and 0 before the first one."""
+        if self._scanner is None and not self._places:
+            return min(float(self.pass_count), 1.0)
+        return min((self.scrubbed_bytes - self._pass_first_byte) / max(self._pass_length_bytes, 1), 1.0)
+
+    def damaged_count(self) -> int:
+        """How many places are damaged now: found, not mended since, and still there."""
+        self._damaged = {(one, position) for one, position in self._damaged if self._is_there(one, position)}
+        return len(self._damaged)
+
+    def _is_there(self, recording_id: int, position: int) -> bool:
+        try:
+            descriptor = self._archive.descriptor(recording_id)
+        except UnknownRecordingError:
+            return False
+        return bool(descriptor.start_position <= position < self._bound(descriptor))
+
+    def note_replaced(self, recording_id: int) -> None:
+        """A damaged recording was replaced by one that is whole."""
+        replaced = {place for place in self._damaged if place[0] == recording_id}
+        self._damaged -= replaced
+        self.mended_count += len(replaced)
 
     def look_again(self, recording_id: int, position: int) -> None:
         """Reads from `position` on before anything else, as something was mended there."""
@@ -77,6 +109,8 @@ class Scrubber:
         self._pass_began_ns = now_ns
         found = [one for one in self._archive.recordings() if one.state is RecordingState.VALID]
         self._places.extend((one.recording_id, one.start_position) for one in found)
+        self._pass_first_byte = self.scrubbed_bytes
+        self._pass_length_bytes = sum(self._bound(one) - one.start_position for one in found)
         self._due_ns = now_ns + SECOND_NS
         return bool(self._places)
 
@@ -101,10 +135,22 @@ class Scrubber:
             end, damage = start, error
         self._position = end
         self.scrubbed_bytes += end - start
+        self._note_whole(start, end)
         if damage is not None:
+            self._note_damaged(end)
             self._on_damage(descriptor, end, damage)
             self._position = base_of(descriptor, end) + descriptor.segment_length
         return max(int(end - start), STEP_BYTES if damage else 0)
+
+    def _note_whole(self, start: int, end: int) -> None:
+        whole = {one for one in self._damaged if one[0] == self._recording_id and start <= one[1] < end}
+        self._damaged -= whole
+        self.mended_count += len(whole)
+
+    def _note_damaged(self, position: int) -> None:
+        place = self._recording_id, position
+        self.found_count += place not in self._damaged
+        self._damaged.add(place)
 
     def _bound(self, descriptor: RecordingDescriptor) -> int:
         """Everything below it must be whole."""

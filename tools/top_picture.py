@@ -19,17 +19,18 @@ from consensus.states import ElectionState
 from runtime.errors import ClusterTimeoutError
 
 PAGE = Path(__file__).parents[1] / "docs" / "pictures" / "top.svg"
-WIDTH = 150
+WIDTH = 158
 SECOND_NS = 1_000_000_000
 
 
 def example(passed_s: int) -> Looks:
-    """Five members after so many seconds: a leader, one that is behind, one that lost a part of its log, one dead."""
+    """Five members after so many seconds: a leader, one that is behind and has a damaged snapshot, one that lost
+    a part of its log, one dead."""
     committed = 48_300_000_000 + 31_400_000 * passed_s
     return {
         "10.0.0.1:20000": _look(0, NodeRole.FOLLOWER, committed, 0, passed_s),
         "10.0.0.2:20000": _look(1, NodeRole.LEADER, committed, 0, passed_s, sessions=412, pressure=3),
-        "10.0.0.3:20000": _look(2, NodeRole.FOLLOWER, committed, 96_000_000, passed_s),
+        "10.0.0.3:20000": _look(2, NodeRole.FOLLOWER, committed, 96_000_000, passed_s, damaged=1),
         "10.0.0.4:20000": _look(3, NodeRole.FOLLOWER, committed, 0, passed_s, distrust=Distrust.LOG),
         "10.0.0.5:20000": ClusterTimeoutError("10.0.0.5:20000: it does not accept a connection"),
     }
@@ -45,6 +46,7 @@ def _look(
     sessions: int = 412,
     pressure: int = 0,
     distrust: int = 0,
+    damaged: int = 0,
 ) -> MemberLook:
     counters = {
         CounterType.MODULE_STATE: ModuleState.ACTIVE,
@@ -54,7 +56,9 @@ def _look(
         CounterType.COMMIT_POSITION: committed - behind,
         CounterType.SERVICE_POSITION: committed - behind - 2_048,
         CounterType.DISTRUST: distrust,
-        CounterType.MODULE_ERRORS: int(bool(distrust)),
+        CounterType.MODULE_ERRORS: int(bool(distrust or damaged)),
+        CounterType.DAMAGE_LEFT: damaged,
+        CounterType.SCRUB_PROGRESS: 374,
     }
     sent = 70_000_000 if role == NodeRole.LEADER else 1_200_000
     values = {

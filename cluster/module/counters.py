@@ -51,19 +51,14 @@ class ModuleCounters:
         self.record_orders = counter(CounterType.RECORD_ORDERS, "ordo record orders")
         """How many orders the service waits for before it executes anything (cluster.module.skips)."""
         self.no_room = counter(CounterType.NO_ROOM, "ordo no room on disk")  # a Room
+        self.scrubbed_bytes = counter(CounterType.SCRUBBED_BYTES, "ordo scrubbed bytes")
+        self.scrub_progress = counter(CounterType.SCRUB_PROGRESS, "ordo scrub progress in thousandths")
+        self.scrub_ended = counter(CounterType.SCRUB_ENDED, "ordo last whole scrub ended at epoch ms")
+        self.damage_found = counter(CounterType.DAMAGE_FOUND, "ordo damaged places found")
+        self.damage_mended = counter(CounterType.DAMAGE_MENDED, "ordo damaged places mended")
+        self.damage_left = counter(CounterType.DAMAGE_LEFT, "ordo damaged places not mended")
         self.skipped_records = counter(CounterType.SKIPPED_RECORDS, "ordo skipped records")
-        snapshot = recovery.snapshot
-        recovery_key = struct.pack(
-            "<qqqii",
-            snapshot.leadership_term_id if snapshot else NULL_VALUE,
-            recovery.log_position,
-            snapshot.timestamp if snapshot else 0,
-            cluster_id,
-            1 if snapshot else 0,
-        )
-        if snapshot:
-            recovery_key += struct.pack("<q", snapshot.service_recording_id)
-        term = snapshot.leadership_term_id if snapshot else NULL_VALUE
+        term, recovery_key = _describe_recovery(recovery, cluster_id)
         self.recovery = counter(
             CounterType.RECOVERY_STATE,
             f"Cluster recovery: leadershipTermId={term} logPosition={recovery.log_position}",
@@ -81,3 +76,13 @@ class ModuleCounters:
             self.election_count.increment()
         self.election_state.set(state)
         self.leadership_term.set(leadership_term_id)
+
+
+def _describe_recovery(recovery: Recovery, cluster_id: int) -> tuple[int, bytes]:
+    """The term that a member starts in, or -1, and the key of counter 204 (cluster-consensus.md §18)."""
+    snapshot = recovery.snapshot
+    if snapshot is None:
+        return NULL_VALUE, struct.pack("<qqqii", NULL_VALUE, recovery.log_position, 0, cluster_id, 0)
+    term = snapshot.leadership_term_id
+    key = struct.pack("<qqqii", term, recovery.log_position, snapshot.timestamp, cluster_id, 1)
+    return term, key + struct.pack("<q", snapshot.service_recording_id)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from archive.catalog import RecordingDescriptor
     from cluster.module.config import ArchiveSettings
     from cluster.module.contacts import Contacts
+    from cluster.module.counters import ModuleCounters
     from cluster.wire.members import Member
     from transport.client import TransportClient
 
@@ -40,6 +41,7 @@ LENGTH_BYTES = 256 * 1024
 LENGTH_BYTES_MAX = 4 * LENGTH_BYTES
 """Fetched in one go. Attempts differ in length: a recording does not count a PAD at its end."""
 ATTEMPTS_MAX = 30
+SHOW_INTERVAL_NS = 1_000_000_000
 PLACES_MAX = 64
 """Damaged places that wait; of more the next pass tells."""
 
@@ -65,6 +67,7 @@ class LogRepair:
         random: Random,
         log_recording_id: Callable[[], int],
         commit_position: Callable[[], int],
+        counters: ModuleCounters,
     ) -> None:
         self._host = host
         self._archive = archive
@@ -74,6 +77,8 @@ class LogRepair:
         self._random = random
         self._log_recording_id = log_recording_id
         self._commit_position = commit_position
+        self._counters = counters
+        self._shown_ns = 0
         self._places: deque[int] = deque()
         self._part: PartRecorder | None = None
         self._due_ns = 0
@@ -100,7 +105,7 @@ class LogRepair:
 
     def work(self, now_ns: int, *, is_free: bool) -> None:
         """Takes a step; `is_free`: the endpoint for catch-ups is not needed for anything else."""
-        self.scrubber.work(now_ns)
+        self._scrub(now_ns)
         if not self._places:
             return
         try:
@@ -116,6 +121,22 @@ class LogRepair:
             self._host.record_error(f"the log is not mended at position {self._places.popleft()}: {error.message}")
             self._attempts = 0
             self._give_up()
+
+    def _scrub(self, now_ns: int) -> None:
+        """Takes the scrubber's step, and shows once a second how far it is and what it found."""
+        counters, scrubber = self._counters, self.scrubber
+        pass_count = scrubber.pass_count
+        scrubber.work(now_ns)
+        if scrubber.pass_count != pass_count:
+            counters.scrub_ended.set(self._client.epoch_ms)
+        elif now_ns < self._shown_ns + SHOW_INTERVAL_NS:
+            return
+        self._shown_ns = now_ns
+        counters.scrubbed_bytes.set(scrubber.scrubbed_bytes)
+        counters.scrub_progress.set(int(scrubber.progress * 1000))
+        counters.damage_found.set(scrubber.found_count)
+        counters.damage_mended.set(scrubber.mended_count)
+        counters.damage_left.set(scrubber.damaged_count())
 
     # -- the member whose log is damaged
 

@@ -45,6 +45,12 @@ OWN_COUNTERS = {
     CounterType.DISTRUST: "distrust",
     CounterType.SKIPPED_RECORDS: "skipped_records",
     CounterType.NO_ROOM: "no_room",
+    CounterType.SCRUBBED_BYTES: "scrubbed_bytes",
+    CounterType.SCRUB_PROGRESS: "scrub_progress",
+    CounterType.SCRUB_ENDED: "scrub_ended",
+    CounterType.DAMAGE_FOUND: "damage_found",
+    CounterType.DAMAGE_MENDED: "damage_mended",
+    CounterType.DAMAGE_LEFT: "damage_left",
 }
 """Counters of the module, by the names of `ModuleCounters`."""
 

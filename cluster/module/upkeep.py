@@ -91,7 +91,7 @@ class Upkeep:
         self.feeds = FeedRecorder(archive, client, config.cluster_id, self._note_error)
         self.source = SnapshotSource(archive, self.shelf, own_id, contacts.send, host.record_error)
         self.fetch = self._make_fetch(config, client, random)
-        self.repair = self._make_repair(config, client, random)
+        self.repair = self._make_repair(config, client, random, counters)
         self.skips = self._make_skips(config, counters, order_record)
         self.versions = self._make_versions(config, counters, answer_tool, order_snapshot)
         self._agreement = Agreement(HeldSnapshot(*store.load().agreed))
@@ -161,7 +161,9 @@ class Upkeep:
             self._host.record_error,
         )
 
-    def _make_repair(self, config: ModuleConfig, client: TransportClient, random: Random) -> LogRepair:
+    def _make_repair(
+        self, config: ModuleConfig, client: TransportClient, random: Random, counters: ModuleCounters
+    ) -> LogRepair:
         return LogRepair(
             self._host,
             config.archive,
@@ -172,6 +174,7 @@ class Upkeep:
             random,
             lambda: self._log.recording_id,
             lambda: self._sequencer.commit_position,
+            counters,
         )
 
     def start(self, snapshot: SnapshotEntry | None, contents: ModuleSnapshot | None) -> None:

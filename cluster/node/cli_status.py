@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from cluster.node.cli_reach import Target
     from runtime.errors import OrdoError
 
-COLUMNS = ("role", "state", "election", "commit_position", "service_position", "sessions", "errors", "lost", "no_room")
+COLUMNS = (
+    "role",
+    "state",
+    "election",
+    "commit_position",
+    "service_position",
+    "sessions",
+    "errors",
+    "lost",
+    "no_room",
+    "damaged",
+)
 
 
 def remote_status(target: Target, timeout_s: float, as_json: bool) -> None:

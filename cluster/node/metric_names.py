@@ -59,6 +59,16 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.NO_ROOM: _gauge(
         "no_room", "What a full disk keeps the member from: 1 it is short, 2 records nothing, 4 takes no messages"
     ),
+    CounterType.SCRUBBED_BYTES: _counter("scrubbed_bytes", "Recorded bytes that were read again to find damage"),
+    CounterType.SCRUB_PROGRESS: _gauge(
+        "scrub_progress_ratio", "How much of its present pass the scrubber has read", 1e-3
+    ),
+    CounterType.SCRUB_ENDED: _gauge(
+        "scrub_ended_timestamp_seconds", "When a whole pass of the scrubber last ended; 0: none since the start", 1e-3
+    ),
+    CounterType.DAMAGE_FOUND: _counter("damage_found", "Damaged places of recordings that the scrubber found"),
+    CounterType.DAMAGE_MENDED: _counter("damage_mended", "Damaged places that are whole again"),
+    CounterType.DAMAGE_LEFT: _gauge("damage_left", "Damaged places that are not mended"),
     CounterType.DISTRUST: _gauge("distrust", "What the member lost: 0 nothing, 1 log, 2 vote, 4 the service's state"),
 }
 """By type; a node has one of each."""

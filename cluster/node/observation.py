@@ -87,6 +87,11 @@ def counter_name(values: type[IntEnum], value: int) -> str:
         return "-" if value == NOT_THERE else str(value)
 
 
+def scrub_percent(progress: int) -> int:
+    """The value of counter 1034, in thousandths, in percent."""
+    return progress if progress == NOT_THERE else progress // 10
+
+
 def has_quorum(election_state: int, module_state: int) -> bool:
     """Whether a member with these counters leads with a quorum behind it, or follows a leader. NOT_THERE: has none."""
     return election_state == ElectionState.CLOSED and module_state not in (ModuleState.CLOSED, NOT_THERE)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster.node import orders
 from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive, open_cnc, read_counters
 from cluster.node.observation import NOT_THERE as NOT_THERE
-from cluster.node.observation import counter_name, has_quorum
+from cluster.node.observation import counter_name, has_quorum, scrub_percent
 from cluster.wire import ordo_codecs
 from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, Room, find_counter, is_of_cluster
 from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
@@ -52,6 +53,12 @@ class NodeStatus(NamedTuple):
     """What the member lost, so that it may not vote; NONE: it votes."""
     no_room: str
     """What a full disk keeps the member from; NONE: nothing."""
+    damaged: int
+    """How many places of its recordings are damaged and not mended."""
+    scrub_percent: int
+    """How much of its present pass the scrubber has read."""
+    scrub_ended: str
+    """When a whole pass last ended, in UTC; "-": none since the start."""
 
 
 def node_status(config: NodeConfig) -> NodeStatus:
@@ -85,7 +92,15 @@ def status_of(member_id: int, value: Callable[[int], int], sessions: int) -> Nod
         value(CounterType.SKIPPED_RECORDS),
         "-" if lost == NOT_THERE else Distrust(lost).name or "NONE",
         "-" if room == NOT_THERE else Room(room).name or "NONE",
+        value(CounterType.DAMAGE_LEFT),
+        scrub_percent(value(CounterType.SCRUB_PROGRESS)),
+        _utc(value(CounterType.SCRUB_ENDED)),
     )
+
+
+def _utc(epoch_ms: int) -> str:
+    """A time in seconds, as ISO 8601 has it; "-" for 0 and where there is no counter."""
+    return "-" if epoch_ms <= 0 else datetime.fromtimestamp(epoch_ms // 1000, UTC).isoformat()
 
 
 def running_counters(config: NodeConfig) -> list[CounterDescriptor]:

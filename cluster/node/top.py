@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cluster.client.operator import MemberLook
-from cluster.node.observation import NOT_THERE, counter_name
+from cluster.node.observation import NOT_THERE, counter_name, scrub_percent
 from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, Room
 from consensus.distrust import Distrust
 from consensus.states import ElectionState
@@ -44,6 +44,10 @@ class Row(NamedTuple):
     """What the member lost, so that it may not vote; empty: nothing."""
     no_room: str
     """What a full disk keeps the member from; empty: nothing."""
+    damaged: int
+    """How many places of its recordings are damaged and not mended."""
+    scrub_percent: int
+    """How much of its present pass the scrubber has read."""
     trouble: str = ""
     """Why the member could not be asked."""
 
@@ -83,6 +87,7 @@ COLUMNS = (
     Column("since snapshot", lambda row: number(row.snapshot_age), lambda row: row.snapshot_age),
     Column("disk free", lambda row: number(row.disk_free), lambda row: row.disk_free),
     Column("errors", lambda row: number(row.errors), lambda row: row.errors),
+    Column("damaged", lambda row: number(row.damaged), lambda row: row.damaged),
     Column("no room", lambda row: row.no_room, lambda row: row.no_room),
     Column("lost", lambda row: row.lost, lambda row: row.lost),
 )
@@ -132,6 +137,8 @@ class Top:
             errors=look.counter(CounterType.MODULE_ERRORS),
             lost=Distrust(lost).name or "" if lost > 0 else "",
             no_room=Room(room).name or "" if room > 0 else "",
+            damaged=look.counter(CounterType.DAMAGE_LEFT),
+            scrub_percent=scrub_percent(look.counter(CounterType.SCRUB_PROGRESS)),
         )
 
     def _rates(self, endpoint: str, look: MemberLook, now_ns: int) -> dict[str, float]:

@@ -20,6 +20,8 @@ from cluster.node.top import COLUMNS, Looks, Row, Top, View, number
 from runtime.clock import SystemClock
 
 STYLES = {"LEADER": "bold green", "CANDIDATE": "bold yellow"}
+WORDS = ("role", "state", "no room", "lost")
+"""Columns that are aligned to the left."""
 KEYS = "s S sort   r reverse   j k choose   Enter look into   q quit"
 KEY_BYTES_MAX = 16
 
@@ -52,10 +54,14 @@ def _table(rows: list[Row], view: View, has_keys: bool) -> Table:
     table = Table(box=None, pad_edge=False)
     for index, column in enumerate(COLUMNS):
         mark = (" v" if view.is_reversed else " ^") if index == view.column and has_keys else ""
-        table.add_column(f"{column.title}{mark}", justify="left" if index in (1, 2, 14) else "right")
+        table.add_column(f"{column.title}{mark}", justify="left" if column.title in WORDS else "right")
     for index, row in enumerate(rows):
         style = (
-            "red" if row.trouble else "yellow" if row.lost or row.state.startswith("election") else STYLES.get(row.role)
+            "red"
+            if row.trouble
+            else "yellow"
+            if row.lost or row.damaged > 0 or row.state.startswith("election")
+            else STYLES.get(row.role)
         )
         is_chosen = has_keys and index == view.chosen
         table.add_row(*_cells(row), style=f"{style or ''} reverse".strip() if is_chosen else style)

@@ -118,6 +118,8 @@ def _changes(before: Row, row: Row) -> Iterable[tuple[bool, str, str]]:
         ),
         (row.errors > before.errors, "bad", _count_errors(row.errors - before.errors)),
         (row.lost != before.lost, "bad" if row.lost else "good", f"is distrusted: {row.lost or 'no more'}"),
+        (row.damaged > max(0, before.damaged), "bad", f"has damage on its disk: {row.damaged} places"),
+        (0 <= row.damaged < before.damaged, "good", f"has less damage on its disk: {row.damaged} places"),
         (row.no_room != before.no_room, "bad" if row.no_room else "good", f"lacks room: {row.no_room or 'no more'}"),
     )
 

@@ -68,11 +68,45 @@ def test_damage_is_named_and_what_lies_behind_it_in_other_segments_is_read(
     found = Found(archive)
     now_ns = found.run(0, 1)
     assert found.places == [(0, target.position) for target in targets]
+    assert (found.scrubber.found_count, found.scrubber.damaged_count()) == (2, 2)
     flip(Path(archive.directory, "0-0.rec"), targets[0].position + 5)
     found.places.clear()
     found.scrubber.look_again(0, targets[0].position)
     found.run(now_ns, 2)
     assert found.places == [(0, targets[1].position)]
+    assert (found.scrubber.found_count, found.scrubber.mended_count, found.scrubber.damaged_count()) == (2, 1, 1)
+
+
+def test_damage_that_is_deleted_is_neither_mended_nor_left(open_archive: Callable[..., Archive]) -> None:
+    archive = open_archive()
+    for seed in (1, 2):
+        stop = filled(archive, 200, seed)
+        target = next(frame for frame in frames_of(archive, seed - 1, stop) if frame.position > 5000 and frame.type)
+        flip(Path(archive.directory, f"{seed - 1}-0.rec"), target.position + 5)
+    found = Found(archive)
+    found.run(0, 1)
+    assert found.scrubber.damaged_count() == 2
+    archive.purge(0)
+    assert found.scrubber.damaged_count() == 1
+    archive.purge_segments(1, 65536)
+    assert (found.scrubber.found_count, found.scrubber.mended_count, found.scrubber.damaged_count()) == (2, 0, 0)
+
+
+def test_progress_goes_from_0_to_1_once_a_pass(open_archive: Callable[..., Archive]) -> None:
+    archive = open_archive()
+    filled(archive, 200, 1)
+    scrubber = Found(archive).scrubber
+    assert scrubber.progress == 0
+    seen: list[list[float]] = [[], []]
+    for turn in (0, 1):
+        now_ns = turn * HOUR_NS
+        while scrubber.pass_count == turn:
+            scrubber.work(now_ns)
+            seen[turn].append(scrubber.progress)
+            now_ns += 10_000_000
+    for progress in seen:
+        assert progress == sorted(progress)
+        assert progress[0] < 0.5 and progress[-1] == 1
 
 
 def test_an_active_recording_is_read_up_to_what_is_durable(open_archive: Callable[..., Archive]) -> None:

@@ -136,7 +136,7 @@ function card(one) {
       element("small", {}, one.ingress), element("p", {}, one.trouble));
   }
   const electing = one.state.startsWith("election");
-  const doubt = electing || one.lost || one.no_room || one.state !== "ACTIVE";
+  const doubt = electing || one.lost || one.no_room || one.damaged > 0 || one.state !== "ACTIVE";
   const kind = one.lost || electing ? "doubt" : one.role === "LEADER" ? "leader" : doubt ? "doubt" : "";
   const pill = element("span", { class: `pill ${doubt ? "warn" : one.role === "LEADER" ? "good" : ""}` }, `${one.role.toLowerCase()}${one.state === "ACTIVE" ? "" : `, ${one.state.toLowerCase()}`}`);
   const rows = [["term", whole(one.term)], ["sessions", whole(one.sessions)], ["log", bytes(one.commit)], ["growth", `${bytes(one.commit_rate)}/s`],
@@ -145,6 +145,7 @@ function card(one) {
   return element("div", { class: `card ${kind}` }, element("h3", {}, name, pill), element("small", {}, `${one.ingress}${one.version ? ` · ${one.version}` : ""}`),
     element("dl", {}, ...rows.flatMap(([title, value]) => [element("dt", {}, title), element("dd", {}, value)])),
     one.lost ? element("p", { class: "problem" }, `distrusted: ${one.lost}`) : null,
+    one.damaged > 0 ? element("p", { class: "problem" }, `damaged on disk: ${whole(one.damaged)}`) : null,
     one.no_room ? element("p", { class: "problem" }, `no room: ${one.no_room}`) : null);
 }
 

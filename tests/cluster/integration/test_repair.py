@@ -163,6 +163,13 @@ def test_a_running_leader_mends_its_log_and_hands_over_nothing(start_cluster: St
         flip(damaged, 40)
         await_value(lambda: list(cluster.log_events(leader, "cluster.log-mended")) or None, "a mended log")
         assert damaged.read_bytes() == whole
+        await_value(
+            lambda: counter_of(cluster, leader, CounterType.DAMAGE_MENDED) == 1 or None, "what is mended counts"
+        )
+        assert counter_of(cluster, leader, CounterType.DAMAGE_FOUND) == 1
+        assert counter_of(cluster, leader, CounterType.DAMAGE_LEFT) == 0
+        await_value(lambda: counter_of(cluster, leader, CounterType.SCRUB_ENDED) > 0 or None, "a whole pass")
+        assert counter_of(cluster, leader, CounterType.SCRUBBED_BYTES) > 100_000
         cluster.start_member(empty)
         await_trust(cluster, empty)
         writer.write(500)

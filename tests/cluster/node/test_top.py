@@ -40,6 +40,14 @@ def test_lag_is_behind_the_highest_commit_position() -> None:
     assert [row.lost for row in rows] == ["", "", "", "LOG", ""]
 
 
+def test_damage_that_is_not_mended_is_shown() -> None:
+    rows = rows_after(1)
+    assert [row.damaged for row in rows] == [0, 0, 1, 0, -1]
+    assert [row.scrub_percent for row in rows] == [37, 37, 37, 37, -1]
+    shown = next(column.show for column in COLUMNS if column.title == "damaged")
+    assert [shown(row) for row in rows] == ["0", "0", "1", "0", "-"]
+
+
 def test_who_does_not_answer_is_there_with_the_reason() -> None:
     silent = rows_after(1)[4]
     assert (silent.member, silent.trouble) == (-1, "it does not accept a connection")
@@ -48,7 +56,7 @@ def test_who_does_not_answer_is_there_with_the_reason() -> None:
 def test_what_is_not_told_is_unknown_and_not_zero() -> None:
     (row,) = Top().rows({"a:1": MemberLook({}, {})}, 0)
     assert {row.lag, row.service_lag, row.commit, row.sessions, row.disk_free, row.snapshot_age} == {-1}
-    assert [column.show(row) for column in COLUMNS][3:14] == ["-"] * 11
+    assert [column.show(row) for column in COLUMNS][3:15] == ["-"] * 12
 
 
 def test_every_column_sorts_and_the_silent_come_last() -> None:
