@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from cluster.wire import ordo_codecs
 from pipeline import replay_requests
 from pipeline.errors import PipelineError
 from pipeline.jobs.sessions import parse_event
@@ -64,6 +65,8 @@ class SnapshotState(NamedTuple):
     timers: tuple[tuple[int, int], ...] = ()
     """(correlation id, deadline)."""
     requests: tuple[IdentityState, ...] = ()
+    sequences: tuple[tuple[str, int], ...] = ()
+    """(topic, number of its last message)."""
 
     @property
     def data(self) -> bytes:
@@ -78,14 +81,19 @@ def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
     sessions: list[tuple[int, int, str, bytes]] = []
     timers: list[tuple[int, int]] = []
     requests: list[IdentityState] = []
+    sequences: list[tuple[str, int]] = []
     for message in stream:
         if replay_requests.add_to_snapshot(requests, message):
             continue
-        block_length, template_id, _, _ = _HEADER.unpack_from(message)
+        block_length, template_id, schema_id, _ = _HEADER.unpack_from(message)
+        if (schema_id, template_id) == (ordo_codecs.SCHEMA_ID, ordo_codecs.FEED_STATE.template_id):
+            state = ordo_codecs.FEED_STATE.decode(message)
+            sequences.append((state.topic, state.sequence))
+            continue
         if template_id == _MARKER_TEMPLATE:
             _marker(message, _MARK_END)
             head, parts = (begin[1], begin[2], begin[5]), (tuple(sessions), tuple(stream), tuple(timers))
-            return SnapshotState(*head, *parts, tuple(requests))
+            return SnapshotState(*head, *parts, tuple(requests), tuple(sequences))
         if template_id == _TIMER_TEMPLATE:
             timers.append(_TIMER.unpack_from(message, 8))
             continue
@@ -154,7 +162,7 @@ class ReplayCluster:
         self.effects: list[Effect] = []
         self.service = make_service()
         self._sessions: dict[int, ReplaySession] = {}
-        self._sequences: dict[str, int] = {}
+        self._sequences = dict(snapshot.sequences) if snapshot else {}
         self._timers = ServiceTimers(snapshot.timers if snapshot else ())
         self._header = Header()
         self._term = snapshot.leadership_term if snapshot else -1

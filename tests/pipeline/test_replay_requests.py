@@ -80,6 +80,28 @@ def test_requests_are_executed_once_and_in_order() -> None:
     assert isinstance(service, Adder) and service.identities == [NAME] * 3
 
 
+class Publisher(ClusteredService):
+    def on_start(self, cluster: Any, snapshot: Any) -> None:
+        self.cluster = cluster
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
+        return b"%d" % self.cluster.publish(payload.decode(), b"x")
+
+
+def test_a_service_that_publishes_goes_on_from_its_snapshot() -> None:
+    """A snapshot that says where topics stand was once taken for one that was not finished."""
+    feed = ordo_codecs.FEED_STATE.encode(sequence=41, position=4096, log_position=900, topic="trades")
+    empty = container_snapshot.encode(container_snapshot.ServiceSnapshot(1002, 0, TimeUnit.MILLIS, 1, (), (), ()))
+    messages = [*empty]
+    messages.insert(1, feed)
+    decoded = decode_snapshot(messages)
+    assert decoded.sequences == (("trades", 41),)
+    cluster = ReplayCluster(Publisher, decoded, 0)
+    opened(cluster)
+    assert request(cluster, 1, b"trades") == [Effect("publish", 42, b"trades:x"), Effect("egress", 5, b"42")]
+    assert request(cluster, 2, b"quotes") == [Effect("publish", 1, b"quotes:x"), Effect("egress", 5, b"1")]
+
+
 def test_a_snapshot_says_what_was_executed() -> None:
     states = (IdentityState(NAME, b"me", 7, 200, 2, 0, 12, [(1, 1001, 0, b"5"), (2, 1002, 0, bytes(100_000))]),)
     session = codecs.CLIENT_SESSION.decode(
