@@ -76,12 +76,6 @@ class Scrubber:
             return False
         return bool(descriptor.start_position <= position < self._bound(descriptor))
 
-    def note_replaced(self, recording_id: int) -> None:
-        """A damaged recording was replaced by one that is whole."""
-        replaced = {place for place in self._damaged if place[0] == recording_id}
-        self._damaged -= replaced
-        self.mended_count += len(replaced)
-
     def look_again(self, recording_id: int, position: int) -> None:
         """Reads from `position` on before anything else, as something was mended there."""
         if self._scanner is not None:

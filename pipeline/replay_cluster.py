@@ -86,9 +86,10 @@ def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
         if replay_requests.add_to_snapshot(requests, message):
             continue
         block_length, template_id, schema_id, _ = _HEADER.unpack_from(message)
-        if (schema_id, template_id) == (ordo_codecs.SCHEMA_ID, ordo_codecs.FEED_STATE.template_id):
-            state = ordo_codecs.FEED_STATE.decode(message)
-            sequences.append((state.topic, state.sequence))
+        if schema_id == ordo_codecs.SCHEMA_ID:  # the rest of it is nothing that a service could see
+            if template_id == ordo_codecs.FEED_STATE.template_id:
+                state = ordo_codecs.FEED_STATE.decode(message)
+                sequences.append((state.topic, state.sequence))
             continue
         if template_id == _MARKER_TEMPLATE:
             _marker(message, _MARK_END)

@@ -8,7 +8,7 @@ from pipeline.errors import PipelineError
 from service_api.requests import IdentityState
 
 SCHEMA_ID = 901
-OPEN_IDENTITY, REQUEST, IDENTITY, KEPT_ANSWER, SESSION_NUMBERS, CONSUMER_STATE = 40, 41, 44, 45, 49, 122
+OPEN_IDENTITY, REQUEST, IDENTITY, KEPT_ANSWER = 40, 41, 44, 45
 OK, REJECTED, TOO_LONG = 0, 1, 2
 _HEADER = struct.Struct("<HHHH")
 _REQUEST = struct.Struct("<qqqqqq")
@@ -52,8 +52,6 @@ def parse(record: bytes) -> OpenIdentity | Request | None:
 def add_to_snapshot(states: list[IdentityState], message: bytes) -> bool:
     """Takes a message of a service's snapshot; False when it is another one's. Raises PipelineError."""
     _, template_id, schema_id, _ = _HEADER.unpack_from(message)
-    if schema_id == SCHEMA_ID and template_id in (SESSION_NUMBERS, CONSUMER_STATE):
-        return True  # what clients are told of their messages, and durable consumers: nothing that a service could see
     if schema_id != SCHEMA_ID or template_id not in (IDENTITY, KEPT_ANSWER):
         return False
     if template_id == IDENTITY:

@@ -44,6 +44,9 @@ cdef class UdpNetwork(DatagramNetwork):
     cdef iovec* _vectors
     cdef uint8_t* _controls
     cdef int* _item_of_message                 # which SendItem a message ends, or -1
+    cdef mmsghdr* _received                    # RECEIVE_BATCH, each with its part of the buffers
+    cdef iovec* _received_vectors
+    cdef uint8_t* _received_controls
     cdef uint8_t* _buffers
     cdef int _wait(self, void* events, int64_t timeout_ns) noexcept nogil
     cdef void _drain_wakers(self, int fd) noexcept nogil

@@ -323,17 +323,11 @@ cdef class UdpChannel(DatagramChannel):
         if self._fd < 0:
             return -EBADF
         for i in range(slots):
-            m = &self._network._messages[i]
-            self._network._vectors[i].iov_base = self._network._buffers + i * RECEIVE_SLOT_LENGTH
-            self._network._vectors[i].iov_len = RECEIVE_SLOT_LENGTH
-            m.msg_hdr.msg_iov = &self._network._vectors[i]
-            m.msg_hdr.msg_iovlen = 1
+            m = &self._network._received[i]
             m.msg_hdr.msg_name = items[i].source.storage
             m.msg_hdr.msg_namelen = sizeof(items[i].source.storage)
-            m.msg_hdr.msg_control = self._network._controls + i * CONTROL_LENGTH
             m.msg_hdr.msg_controllen = control_length
-            m.msg_hdr.msg_flags = 0
-        count = recvmmsg(self._fd, self._network._messages, slots, MSG_DONTWAIT, NULL)
+        count = recvmmsg(self._fd, self._network._received, slots, MSG_DONTWAIT, NULL)
         if count < 0:
             if c_errno == ECONNREFUSED or c_errno == EINTR:
                 return 0                            # the next look finds what is there
@@ -342,7 +336,7 @@ cdef class UdpChannel(DatagramChannel):
         if count < slots:
             self.ready = False
         for i in range(count):
-            m = &self._network._messages[i]
+            m = &self._network._received[i]
             items[i].data = self._network._buffers + i * RECEIVE_SLOT_LENGTH
             items[i].length_bytes = m.msg_len
             items[i].segment_length_bytes = m.msg_len
@@ -381,10 +375,15 @@ cdef class UdpNetwork(DatagramNetwork):
         self._vectors = <iovec*> calloc(SEND_BATCH, sizeof(iovec))
         self._controls = <uint8_t*> calloc(SEND_BATCH, CONTROL_LENGTH)
         self._item_of_message = <int*> calloc(SEND_BATCH, sizeof(int))
+        self._received = <mmsghdr*> calloc(RECEIVE_BATCH, sizeof(mmsghdr))
+        self._received_vectors = <iovec*> calloc(RECEIVE_BATCH, sizeof(iovec))
+        self._received_controls = <uint8_t*> calloc(RECEIVE_BATCH, CONTROL_LENGTH)
         self._buffers = <uint8_t*> malloc(RECEIVE_BATCH * RECEIVE_SLOT_LENGTH)
         if (self._messages == NULL or self._vectors == NULL or self._controls == NULL
-                or self._item_of_message == NULL or self._buffers == NULL):
+                or self._item_of_message == NULL or self._received == NULL or self._received_vectors == NULL
+                or self._received_controls == NULL or self._buffers == NULL):
             raise MemoryError
+        self._lay_out_receives()
         self._epoll = epoll_create1(EPOLL_CLOEXEC)
         self._event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
         if self._epoll < 0 or self._event < 0:
@@ -402,7 +401,20 @@ cdef class UdpNetwork(DatagramNetwork):
         free(self._vectors)
         free(self._controls)
         free(self._item_of_message)
+        free(self._received)
+        free(self._received_vectors)
+        free(self._received_controls)
         free(self._buffers)
+
+    def _lay_out_receives(self):
+        """What is the same for every receive."""
+        cdef int i
+        for i in range(RECEIVE_BATCH):
+            self._received_vectors[i].iov_base = self._buffers + i * RECEIVE_SLOT_LENGTH
+            self._received_vectors[i].iov_len = RECEIVE_SLOT_LENGTH
+            self._received[i].msg_hdr.msg_iov = &self._received_vectors[i]
+            self._received[i].msg_hdr.msg_iovlen = 1
+            self._received[i].msg_hdr.msg_control = self._received_controls + i * CONTROL_LENGTH
 
     def _probe(self):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

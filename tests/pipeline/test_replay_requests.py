@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.wire import codecs, container_snapshot, ordo_codecs
+from cluster.wire.instance_codec import InstanceReport, ReportFlag, encode_report
 from pipeline.replay_cluster import Effect, ReplayCluster, decode_snapshot
 from runtime.errors import Reject
 from service_api.requests import IdentityState
@@ -89,11 +90,11 @@ class Publisher(ClusteredService):
 
 
 def test_a_service_that_publishes_goes_on_from_its_snapshot() -> None:
-    """A snapshot that says where topics stand was once taken for one that was not finished."""
+    """A snapshot that says where topics and applications stand was once taken for one that was not finished."""
     feed = ordo_codecs.FEED_STATE.encode(sequence=41, position=4096, log_position=900, topic="trades")
     empty = container_snapshot.encode(container_snapshot.ServiceSnapshot(1002, 0, TimeUnit.MILLIS, 1, (), (), ()))
-    messages = [*empty]
-    messages.insert(1, feed)
+    report = InstanceReport("pricing", "a", 1, 900, 800, 1, 1, 0, ReportFlag.ACTIVE)
+    messages = [next(empty), feed, encode_report(report, 0), *empty]
     decoded = decode_snapshot(messages)
     assert decoded.sequences == (("trades", 41),)
     cluster = ReplayCluster(Publisher, decoded, 0)
