@@ -40,6 +40,8 @@ class Sessions:
             while len(waiting) >= CONNECTING_MAX or (waiting and number == count - 1):
                 self.poll(waiting)
                 waiting = [client for client in waiting if not client.is_connected]
+            if number % CONNECTING_MAX == 0:
+                self.poll(self.clients)  # those that are open say that they live, however long it takes
 
     def make(self, number: int, wait: bool = False) -> ClusterClient:
         if number // PER_TRANSPORT >= len(self._transports):
