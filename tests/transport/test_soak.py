@@ -1,6 +1,6 @@
 """A driver under hours of loss, slow and dead readers, and writers killed in the middle of an offer.
 
-In `make test` it takes half a minute, in `.ci/run` five; `make soak MINUTES=60` is the long form.
+In `make test` it takes half a minute; `make soak MINUTES=60` is the long form.
 """
 
 from __future__ import annotations
