@@ -399,14 +399,14 @@ def _reserve(port: int) -> bool:
     name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         name.bind(f"\0ordo-ports-{port}")
+        is_free = _are_free(port)
     except OSError:
+        is_free = False
+    if is_free:
+        _reserved[port] = name
+    else:
         name.close()
-        return False
-    if not _are_free(port):
-        name.close()
-        return False
-    _reserved[port] = name
-    return True
+    return is_free
 
 
 def _demand_ports(ports: Sequence[int]) -> list[int]:

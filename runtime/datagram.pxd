@@ -21,7 +21,7 @@ cdef struct ReceiveItem:
     uint32_t length_bytes
     uint32_t segment_length_bytes
     SocketAddress source
-    int64_t time_ns                    # when it arrived, since 1970, where the channel was opened with times; else 0
+    int64_t time_ns                    # when it arrived, since 1970, where the channel notes times; else 0
 
 cdef class DatagramChannel:
     """One socket. `ready` is set by `DatagramNetwork.select` when a receive would find something."""

@@ -85,7 +85,6 @@ _SIOCGIFADDR = 0x8915
 _SIOCGIFNETMASK = 0x891B
 _SO_RCVBUFFORCE = 33
 _SO_SNDBUFFORCE = 32
-_SO_TIMESTAMPNS = SO_TIMESTAMPNS
 
 
 def pack_address(str host, int port):
@@ -193,7 +192,7 @@ cdef class UdpChannel(DatagramChannel):
         """Has the kernel note when each datagram arrives. Raises TransportError."""
         with socket.fromfd(self._fd, socket.AF_INET, socket.SOCK_DGRAM) as alias:
             try:
-                alias.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+                alias.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             except OSError as error:
                 raise TransportError(f"the kernel notes no times of datagrams: {error.strerror}; leave out "
                                      "media-rcv-ts-offset") from None

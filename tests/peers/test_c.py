@@ -12,10 +12,22 @@ from pathlib import Path
 import pytest
 
 from tests.peers.c_peer import c_programs
-from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.conversation import (
+    BACK,
+    KINDS,
+    MEDIA,
+    SIZES_BYTES,
+    THERE,
+    FreePort,
+    Kind,
+    StartDriver,
+    channels,
+    converse,
+    converse_with_loss,
+    udp,
+)
+from tests.peers.ordo_peer import connect
 from tests.peers.peer_process import PeerMissingError, PeerProcess
-from tests.peers.relay import LossyRelay
-from tests.peers.test_streams import BACK, FRAGMENTED, IPC, KINDS, SIZES_BYTES, THERE, Kind, converse, udp
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 END_TIMEOUT_S = 30
@@ -28,9 +40,7 @@ DRIVER_SETTINGS = {
     "AERON_DIR_DELETE_ON_SHUTDOWN": "1",
     "AERON_TIMER_INTERVAL": "100ms",
 }
-StartDriver = Callable[..., OrdoDriver]
-StartEcho = Callable[[Path | str, str, str, Kind], PeerProcess]
-FreePort = Callable[[], int]
+StartCEcho = Callable[[Path | str, str, str, Kind], PeerProcess]
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +53,7 @@ def programs() -> Path:
 
 
 @pytest.fixture
-def start_echo(programs: Path) -> Iterator[StartEcho]:
+def start_echo(programs: Path) -> Iterator[StartCEcho]:
     """Starts a C client that answers what it reads, with the driver of a folder."""
     with ExitStack() as stack:
 
@@ -74,29 +84,23 @@ def c_driver(programs: Path, folder: Path) -> Iterator[Path]:
         process.communicate()
 
 
+@MEDIA
 @KINDS
-def test_c_client_of_an_ordo_driver_over_ipc(start_echo: StartEcho, start_driver: StartDriver, kind: Kind) -> None:
-    driver = start_driver()
-    converse(driver.connect(), IPC, IPC, kind, lambda: start_echo(driver.directory, IPC, IPC, kind), SIZES_BYTES)
-    assert not driver.errors
-
-
-@KINDS
-def test_c_client_of_an_ordo_driver_over_udp(
-    start_echo: StartEcho, start_driver: StartDriver, free_port: FreePort, kind: Kind
+def test_c_client_of_an_ordo_driver(
+    start_echo: StartCEcho, start_driver: StartDriver, free_port: FreePort, media: str, kind: Kind
 ) -> None:
     driver = start_driver()
-    there, back = udp(free_port()), udp(free_port())
+    there, back = channels(media, free_port)
     converse(driver.connect(), there, back, kind, lambda: start_echo(driver.directory, there, back, kind), SIZES_BYTES)
     assert not driver.errors
 
 
-@pytest.mark.parametrize("media", ["ipc", "udp"])
+@MEDIA
 @KINDS
 def test_ordo_client_of_a_c_driver(
-    programs: Path, start_echo: StartEcho, free_port: FreePort, shm_path: Path, media: str, kind: Kind
+    programs: Path, start_echo: StartCEcho, free_port: FreePort, shm_path: Path, media: str, kind: Kind
 ) -> None:
-    there, back = (IPC, IPC) if media == "ipc" else (udp(free_port()), udp(free_port()))
+    there, back = channels(media, free_port)
     with c_driver(programs, shm_path / "c") as folder:
         peer = start_echo(folder, there, back, kind)
         converse(connect(str(folder)), there, back, kind, lambda: peer, SIZES_BYTES)
@@ -104,7 +108,7 @@ def test_ordo_client_of_a_c_driver(
 
 @KINDS
 def test_udp_between_ordos_driver_and_aerons_c_driver(
-    programs: Path, start_echo: StartEcho, start_driver: StartDriver, free_port: FreePort, shm_path: Path, kind: Kind
+    programs: Path, start_echo: StartCEcho, start_driver: StartDriver, free_port: FreePort, shm_path: Path, kind: Kind
 ) -> None:
     driver = start_driver()
     there, back = udp(free_port()), udp(free_port())
@@ -114,23 +118,7 @@ def test_udp_between_ordos_driver_and_aerons_c_driver(
 
 
 def test_loss_between_ordos_driver_and_aerons_c_driver(
-    programs: Path, start_echo: StartEcho, start_driver: StartDriver, free_port: FreePort, shm_path: Path
+    programs: Path, start_echo: StartCEcho, start_driver: StartDriver, free_port: FreePort, shm_path: Path
 ) -> None:
-    driver = start_driver()
-    c_port, ordo_port = free_port(), free_port()
-    with (
-        c_driver(programs, shm_path / "c") as folder,
-        LossyRelay(c_port, loss=0.02, seed=1) as there,
-        LossyRelay(ordo_port, loss=0.02, seed=2) as back,
-        driver.connect() as client,
-    ):
-        subscription = client.add_subscription(udp(ordo_port), BACK)
-        publication = client.add_exclusive_publication(udp(there.port), THERE)
-        peer = start_echo(folder, udp(c_port), udp(back.port), "exclusive")
-        await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
-        exchange(client, publication, subscription, FRAGMENTED * 60)
-        peer.tell("end")
-        assert peer.await_line("echoed") == [str(len(FRAGMENTED) * 60)]
-        assert there.dropped and back.dropped
-        peer.finish()
-    assert not driver.errors
+    with c_driver(programs, shm_path / "c") as folder:
+        converse_with_loss(start_driver(), free_port, lambda there, back: start_echo(folder, there, back, "exclusive"))

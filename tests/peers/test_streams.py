@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
+from tests.peers.conversation import (
+    BACK,
+    FRAGMENTED,
+    IPC,
+    KINDS,
+    MEDIA,
+    SIZES_BYTES,
+    THERE,
+    FreePort,
+    Kind,
+    StartDriver,
+    StartEcho,
+    channels,
+    converse,
+    converse_with_loss,
+    udp,
+)
 from tests.peers.java_peer import JavaPeers
-from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.ordo_peer import await_that, connect, exchange
 from tests.peers.peer_process import PeerProcess
-from tests.peers.relay import LossyRelay
 from tests.transport.test_driver_threads import running
-from transport.client import TransportClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
-THERE, BACK = 1001, 1002
-IPC = "aeron:ipc"
-FRAGMENTED = [1, 8, 32, 288, 1344, 1345, 1376, 4000, 100, 10_000, 64, 100 * 1024, 0, 2752, 16, 31]
-SIZES_BYTES = FRAGMENTED * 250
-KINDS = pytest.mark.parametrize("kind", ["exclusive", "concurrent"])
-Kind = Literal["exclusive", "concurrent"]
-StartDriver = Callable[..., OrdoDriver]
-StartEcho = Callable[[], PeerProcess]
-FreePort = Callable[[], int]
-
-
-def udp(port: int, extra: str = "") -> str:
-    return f"aeron:udp?endpoint=127.0.0.1:{port}{extra}"
 
 
 def starter(java: JavaPeers, folder: str | Path, driver: str, there: str, back: str, kind: Kind) -> StartEcho:
@@ -40,28 +40,6 @@ def starter(java: JavaPeers, folder: str | Path, driver: str, there: str, back: 
         return peer
 
     return start
-
-
-def converse(
-    client: TransportClient, there: str, back: str, kind: Kind, start_echo: StartEcho, sizes_bytes: list[int]
-) -> None:
-    """Sends messages to the echo and back, then closes; each side sees the other's stream end."""
-    with client:
-        subscription = client.add_subscription(back, BACK)
-        add = client.add_exclusive_publication if kind == "exclusive" else client.add_publication
-        publication = add(there, THERE)
-        peer = start_echo()
-        await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
-        exchange(client, publication, subscription, sizes_bytes)
-        publication.close()
-        await_that(lambda: (line := peer.poll()) and line.startswith("image-gone"), client, "the end of our stream")
-        assert peer.said[-1].endswith(" true"), "our stream ended without its end being told"
-        image = subscription.images[0]
-        peer.tell("end")
-        assert peer.await_line("echoed") == [str(len(sizes_bytes))]
-        await_that(lambda: not subscription.is_connected, client, "the end of the echo's stream")
-        assert image.is_end_of_stream
-        peer.finish()
 
 
 @KINDS
@@ -78,27 +56,10 @@ def test_udp_between_two_drivers(
 def test_udp_with_loss_between_two_drivers(
     java: JavaPeers, start_driver: StartDriver, free_port: FreePort, shm_path: Path
 ) -> None:
-    """Every 50th datagram is lost, data, status messages, NAKs and SETUPs alike: retransmission in both directions."""
-    driver = start_driver()
-    java_port, ordo_port = free_port(), free_port()
-    with (
-        LossyRelay(java_port, loss=0.02, seed=1) as there,
-        LossyRelay(ordo_port, loss=0.02, seed=2) as back,
-        driver.connect() as client,
-    ):
-        start_echo = starter(java, shm_path / "java", "launch", udp(java_port), udp(back.port), "exclusive")
-        subscription = client.add_subscription(udp(ordo_port), BACK)
-        publication = client.add_exclusive_publication(udp(there.port), THERE)
-        peer = start_echo()
-        await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
-        exchange(client, publication, subscription, FRAGMENTED * 60)
-        peer.tell("end")
-        peer.await_line("echoed")
-        assert there.dropped and back.dropped
-        system = driver.driver.system_counter
-        naks_sent, naks_received, retransmits = system(5), system(6), system(11)
-        assert naks_sent and naks_received and retransmits
-    assert not driver.errors
+    folder = shm_path / "java"
+    converse_with_loss(
+        start_driver(), free_port, lambda there, back: starter(java, folder, "launch", there, back, "exclusive")()
+    )
 
 
 @KINDS
@@ -163,12 +124,12 @@ def test_java_client_of_an_ordo_driver_with_threads(
         converse(connect(driver.directory), there, back, "exclusive", start_echo, FRAGMENTED * 60)
 
 
-@pytest.mark.parametrize("media", ["ipc", "udp"])
+@MEDIA
 @KINDS
 def test_ordo_client_of_a_java_driver(
     java: JavaPeers, free_port: FreePort, shm_path: Path, media: str, kind: Kind
 ) -> None:
-    there, back = (IPC, IPC) if media == "ipc" else (udp(free_port()), udp(free_port()))
+    there, back = channels(media, free_port)
     folder = shm_path / "java"
     peer = starter(java, folder, "launch", there, back, kind)()
     converse(connect(str(folder)), there, back, kind, lambda: peer, SIZES_BYTES)

@@ -55,28 +55,29 @@ static void nap(void)
     nanosleep(&time, NULL);
 }
 
-static void on_image(void *state, aeron_subscription_t *subscription, aeron_image_t *image)
+static aeron_image_constants_t constants_of(aeron_image_t *image)
 {
     aeron_image_constants_t constants;
-    (void)state;
-    (void)subscription;
     if (aeron_image_constants(image, &constants) < 0)
     {
         fail("image");
     }
+    return constants;
+}
+
+static void on_image(void *state, aeron_subscription_t *subscription, aeron_image_t *image)
+{
+    aeron_image_constants_t constants = constants_of(image);
+    (void)state;
+    (void)subscription;
     say("image %d %s", constants.session_id, constants.source_identity);
 }
 
 static void on_image_gone(void *state, aeron_subscription_t *subscription, aeron_image_t *image)
 {
-    aeron_image_constants_t constants;
     (void)state;
     (void)subscription;
-    if (aeron_image_constants(image, &constants) < 0)
-    {
-        fail("image");
-    }
-    say("image-gone %d %s", constants.session_id, aeron_image_is_end_of_stream(image) ? "true" : "false");
+    say("image-gone %d %s", constants_of(image).session_id, aeron_image_is_end_of_stream(image) ? "true" : "false");
 }
 
 static int64_t offer(echo_t *echo, const uint8_t *message, size_t length)
@@ -109,18 +110,15 @@ static bool is_told(bool *ended)
 {
     char byte;
     struct pollfd input = { STDIN_FILENO, POLLIN, 0 };
-    bool line = false;
     while (!*ended && poll(&input, 1, 0) > 0)
     {
-        ssize_t count = read(STDIN_FILENO, &byte, 1);
-        *ended = count <= 0;
-        line = line || *ended || '\n' == byte;
-        if (line)
+        *ended = read(STDIN_FILENO, &byte, 1) <= 0;
+        if (*ended || '\n' == byte)
         {
-            break;
+            return true;
         }
     }
-    return line;
+    return false;
 }
 
 static aeron_subscription_t *subscribe(aeron_t *client, const char *channel, int32_t stream_id)
