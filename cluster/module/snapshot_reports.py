@@ -45,24 +45,22 @@ class Agreement:
         self.agreed = agreed
         self._noted: list[HeldSnapshot] = []
 
-    @property
-    def noted(self) -> list[HeldSnapshot]:
-        """Snapshots newer than the agreed one that a quorum holds, and that this member does not hold (yet)."""
-        return list(self._noted)
+    def settle(self, found: list[HeldSnapshot], digests: dict[int, bytes]) -> list[tuple[HeldSnapshot, int]]:
+        """Goes on to the newest snapshot that a quorum was seen to hold, and that this member holds alike.
 
-    def note(self, found: HeldSnapshot) -> None:
-        """Notes that a quorum holds this snapshot."""
-        if found.log_position > self.agreed.log_position:
-            self._noted = sorted({*self._noted, found})[-ROWS_MAX:]
-
-    def advance(self, digests: dict[int, bytes]) -> bool:
-        """True when there is a newer agreed one: `digests` are of what this member holds."""
-        here = [one for one in self._noted if digests.get(one.log_position) == one.digest]
-        if not here:
-            return False
-        self.agreed = here[-1]
-        self._noted = [one for one in self._noted if one.log_position > self.agreed.log_position]
-        return True
+        `found`: what a quorum holds now. `digests`: of what this member holds, by log position. Returns what a quorum
+        holds and this member does not hold alike (yet), each with the position of the newest agreed one before it.
+        """
+        newer = {one for one in found if one.log_position > self.agreed.log_position}
+        noted = sorted({*self._noted, *newer})[-ROWS_MAX:]
+        missed = []
+        for one in noted:
+            if digests.get(one.log_position) == one.digest:
+                self.agreed = one
+            else:
+                missed.append((one, self.agreed.log_position))
+        self._noted = [one for one in noted if one.log_position > self.agreed.log_position]
+        return missed
 
 
 class SnapshotReports:
@@ -101,12 +99,12 @@ class SnapshotReports:
         former = self._reports.get(member_id)
         self._reports[member_id] = _Report(former.snapshots if former else frozenset(), position, now_ns)
 
-    def find_quorum(self, voter_ids: Collection[int], threshold: int) -> HeldSnapshot | None:
-        """The newest snapshot that so many voters hold alike; None while there is none."""
+    def find_quorums(self, voter_ids: Collection[int], threshold: int) -> list[HeldSnapshot]:
+        """The snapshots that so many voters hold alike, by ascending position."""
         counts = Counter(
             held for member_id in voter_ids if (one := self._reports.get(member_id)) for held in one.snapshots
         )
-        return max((held for held, count in counts.items() if count >= threshold), default=None)
+        return sorted(held for held, count in counts.items() if count >= threshold)
 
     def find_dissent(self, voter_ids: Collection[int], threshold: int) -> int | None:
         """The newest position at which no quorum can come to hold a snapshot alike, whatever else is reported."""

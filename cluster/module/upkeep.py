@@ -298,16 +298,15 @@ class Upkeep:
 
     def _agree(self) -> None:
         """Takes note, for ever, of the newest snapshot that a quorum of voters holds alike, and this member with it."""
-        configuration = self._core.configuration
-        found = self.reports.find_quorum(configuration.voter_ids, configuration.quorum_threshold)
-        if found is not None:
-            self._agreement.note(found)
-        for noted in self._agreement.noted:
-            self.doubt.compare(noted, self._agreement.agreed.log_position)
-        self._quorum_snapshot = found
+        configuration, agreement = self._core.configuration, self._agreement
+        found = self.reports.find_quorums(configuration.voter_ids, configuration.quorum_threshold)
+        former = agreement.agreed
+        for missed, alike_position in agreement.settle(found, self.shelf.digests()):
+            self.doubt.compare(missed, alike_position)
+        if agreement.agreed != former:
+            self._store.put_agreed(*agreement.agreed)
+        self._quorum_snapshot = found[-1] if found else None
         self.doubt.tell_dissent(self.reports.find_dissent(configuration.voter_ids, configuration.quorum_threshold))
-        if self._agreement.advance(self.shelf.digests()):
-            self._store.put_agreed(*self._agreement.agreed)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

@@ -122,12 +122,12 @@ def tell(reports: SnapshotReports, member_id: int, digests: dict[int, bytes], ne
 def test_a_quorum_holds_a_snapshot_alike() -> None:
     reports = SnapshotReports(0, PATIENCE_NS)
     reports.encode_own({100: A, 200: A, 300: A}, -1, 0)
-    assert reports.find_quorum((0, 1, 2), 2) is None
+    assert reports.find_quorums((0, 1, 2), 2) == []
     tell(reports, 1, {200: A, 300: B})
-    assert reports.find_quorum((0, 1, 2), 2) == HeldSnapshot(200, A), "at 300 they differ"
+    assert reports.find_quorums((0, 1, 2), 2) == [HeldSnapshot(200, A)], "at 300 they differ"
     tell(reports, 2, {300: A})
-    assert reports.find_quorum((0, 1, 2), 2) == HeldSnapshot(300, A)
-    assert reports.find_quorum((0, 1, 3), 2) == HeldSnapshot(200, A), "member 2 has no vote"
+    assert reports.find_quorums((0, 1, 2), 2) == [HeldSnapshot(200, A), HeldSnapshot(300, A)]
+    assert reports.find_quorums((0, 1, 3), 2) == [HeldSnapshot(200, A)], "member 2 has no vote"
     assert reports.holders(HeldSnapshot(300, A)) == [0, 2]
 
 
@@ -137,7 +137,7 @@ def test_a_member_that_differs_from_a_quorum_is_told_so() -> None:
     reports.encode_own({100: A, 200: B}, -1, 0)
     tell(reports, 1, {200: A})
     tell(reports, 2, {200: A})
-    agreed = reports.find_quorum((0, 1, 2), 2)
+    (agreed,) = reports.find_quorums((0, 1, 2), 2)
     assert agreed == HeldSnapshot(200, A)
     assert reports.find_difference(agreed) == B
     assert reports.find_difference(HeldSnapshot(100, A)) is None
@@ -170,17 +170,21 @@ def test_a_member_that_starts_does_not_know_yet_who_waits_for_what() -> None:
 
 def test_what_a_quorum_holds_counts_when_it_is_here_too() -> None:
     agreement = Agreement(HeldSnapshot(100, A))
-    agreement.note(HeldSnapshot(200, A))
-    assert not agreement.advance({100: A})
-    agreement.note(HeldSnapshot(300, A))
-    assert agreement.noted == [HeldSnapshot(200, A), HeldSnapshot(300, A)]
-    assert agreement.advance({100: A, 200: A}), "the quorum has given it up for the next one meanwhile"
+    assert agreement.settle([HeldSnapshot(100, B)], {100: A}) == [], "what is not newer does not matter"
+    assert agreement.settle([HeldSnapshot(200, A)], {100: A}) == [(HeldSnapshot(200, A), 100)]
+    missed = agreement.settle([HeldSnapshot(300, A)], {100: A, 200: A})
+    assert missed == [(HeldSnapshot(300, A), 200)], "the quorum has given up 200 for the next one meanwhile"
     assert agreement.agreed == HeldSnapshot(200, A)
-    assert not agreement.advance({200: A, 300: B}), "it differs from what the quorum holds"
-    agreement.note(HeldSnapshot(100, A))
-    assert agreement.noted == [HeldSnapshot(300, A)]
-    assert agreement.advance({200: A, 300: A})
-    assert (agreement.agreed, agreement.noted) == (HeldSnapshot(300, A), [])
+    assert agreement.settle([], {200: A, 300: B}) == [(HeldSnapshot(300, A), 200)], "it differs from the quorum's"
+    assert agreement.settle([], {200: A, 300: A}) == []
+    assert agreement.agreed == HeldSnapshot(300, A)
+
+
+def test_snapshots_that_are_reported_at_once_tell_where_members_began_to_differ() -> None:
+    agreement = Agreement(HeldSnapshot(-1, b""))
+    missed = agreement.settle([HeldSnapshot(100, A), HeldSnapshot(200, A)], {100: A, 200: B})
+    assert missed == [(HeldSnapshot(200, A), 100)]
+    assert agreement.agreed == HeldSnapshot(100, A)
 
 
 def test_a_report_of_half_a_row_is_none() -> None:

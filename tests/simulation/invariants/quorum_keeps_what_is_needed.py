@@ -48,15 +48,15 @@ class QuorumKeepsWhatIsNeeded(Invariant):
         upkeep, held = node.module.upkeep, self._held.setdefault(node.member_id, {})
         held.update(upkeep.shelf.digests())
         add, purge_log, begin = upkeep.shelf.add, upkeep.retention.purge_log, upkeep.fetch.begin
-        find_quorum, note_need = upkeep.reports.find_quorum, upkeep.reports.note_need
+        find_quorums, note_need = upkeep.reports.find_quorums, upkeep.reports.note_need
 
         def hear_add(entry: Any, digest: bytes) -> None:
             held[entry.log_position] = digest
             add(entry, digest)
 
-        def hear_find_quorum(voter_ids: Collection[int], threshold: int) -> Any:
+        def hear_find_quorums(voter_ids: Collection[int], threshold: int) -> Any:
             self._look_for_quorums(node)
-            return find_quorum(voter_ids, threshold)
+            return find_quorums(voter_ids, threshold)
 
         def hear_need(member_id: int, position: int, now_ns: int) -> None:
             self._needs[node.member_id, member_id] = position, self.world.now_ns
@@ -80,7 +80,7 @@ class QuorumKeepsWhatIsNeeded(Invariant):
             return is_begun
 
         upkeep.shelf.add, upkeep.retention.purge_log = hear_add, hear_purge
-        upkeep.fetch.begin, upkeep.reports.find_quorum = hear_begin, hear_find_quorum
+        upkeep.fetch.begin, upkeep.reports.find_quorums = hear_begin, hear_find_quorums
         upkeep.reports.note_need = hear_need
         self._hear_reports(node)
 
