@@ -81,7 +81,7 @@ coverage: build .venv/.all ## Python line coverage of the quick tests: build/cov
 		-m 'not slow and not spark and not root and not soak and not wheel and not docker' \
 		--cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(ARGS)
 
-test-python: ## pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
+test-python: build ## pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
 	@$(PYTHON) -m tools.pythons --jobs $(JOBS) $(PYTHONS)
 
 test-arm64: .venv/.base ## cross-compile for arm64, pass unit tests under qemu; needs Debian packages that it names

@@ -1,7 +1,8 @@
 """Builds with other Pythons and runs quick tests there: `python -m tools.pythons 3.12 /usr/bin/python3.13`.
 
 Each Python has `build/python/<name>`: an environment, and a copy of the checkout that the native modules are compiled
-in. Nothing else is written. A second run installs, copies and compiles only what has changed.
+in, from the C that `make build` translated them to: it is the same for every Python. Nothing else is written. A second
+run installs, copies and compiles only what has changed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = "runtime,transport,archive,consensus,service_api,cluster,ordo,tests"
+FOLDERS = "runtime,transport,archive,consensus,service_api,cluster,ordo,tests/runtime"
 """Without the data pipeline: what it needs is not to be had for every Python, and the tests below do without."""
 TESTS = ("tests/runtime", "tests/consensus", "tests/service_api", "tests/ordo")
 QUICK = "not slow and not spark and not root and not soak and not wheel and not peers"
@@ -68,6 +69,11 @@ def checkout_files() -> list[str]:
     return [name for name in listed.stdout.split("\0") if name]
 
 
+def translated_files() -> list[str]:
+    """Returns the paths of the C files that Cython made of the native modules."""
+    return [path.relative_to(ROOT).as_posix() for path in (ROOT / "build" / "cython").rglob("*.c")]
+
+
 def run_logged(words: list[str | Path], cwd: Path, log: Path | None = None, **environment: str) -> None:
     """Runs a command; its output goes to `log`, whose end is in the error when it fails, or is shown as it comes."""
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")} | environment
@@ -89,6 +95,7 @@ def check(python: Path, name: str, jobs: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
     copy_sources(checkout_files(), ROOT, copy)
+    copy_sources(translated_files(), ROOT, copy)  # after the sources, or they would be taken for newer
     installed, needed = folder / "venv" / "installed", f"{python}\n{(copy / 'pyproject.toml').read_text()}"
     if not installed.exists() or installed.read_text() != needed:
         pip: list[str | Path] = [own, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
