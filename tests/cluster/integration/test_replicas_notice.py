@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from cluster.node.tools import LocalMember
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from ordo import ClusterClient
+from runtime.errors import ClusterError
 from tests.cluster.integration.agreement import counter_of, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
@@ -25,11 +27,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def have_it_lead(cluster: LocalCluster, leads: bool) -> None:
-    """Has the member that will drift lead, or another one."""
-    leader_id = cluster.await_leader()
-    if (leader_id == ALONE_MEMBER) != leads:
+    """Has the member that will drift lead, or another one; a member that has just started may not be able to yet."""
+    deadline_s = time.monotonic() + 60
+    while ((leader_id := cluster.await_leader()) == ALONE_MEMBER) != leads:
+        assert time.monotonic() < deadline_s, f"member {leader_id} still leads"
         target_id = ALONE_MEMBER if leads else next(one for one in cluster.member_ids if one != ALONE_MEMBER)
-        transfer(LocalMember(load_config(cluster.config_path(leader_id))), target_id)
+        with suppress(ClusterError):
+            transfer(LocalMember(load_config(cluster.config_path(leader_id))), target_id)
 
 
 @pytest.mark.parametrize("leads", [False, True])
