@@ -65,6 +65,7 @@ def test_same_seed_same_trace() -> None:
     assert run_seed(7).trace.hexdigest() != run_seed(8).trace.hexdigest()
 
 
+@pytest.mark.slow
 def test_every_transition_the_simulation_takes_is_in_the_table_and_few_are_missed() -> None:
     """The table is what happens, not what was once planned."""
     taken = set().union(*(run_seed(seed).transitions for seed in range(40, 110)))
