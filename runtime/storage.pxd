@@ -4,6 +4,7 @@ Real files and LMDB in production; in tests a store that loses what was not sync
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from runtime.histogram cimport Histogram
 from runtime.wake cimport ParkFlag
 
 cdef class SegmentFile:
@@ -39,6 +40,7 @@ cdef class ThreadSyncQueue(SyncQueue):
     cdef SyncThread* _thread
     cdef list _held                     # (ticket, file) not reaped yet
     cdef ParkFlag _flag
+    cdef Histogram _durations           # of syncs, or None
     cdef void _notify(self) noexcept nogil
     cdef void _reap(self)
     cdef void _stop(self) noexcept

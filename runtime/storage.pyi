@@ -4,6 +4,7 @@ from types import TracebackType
 from typing import Self
 
 from runtime.errors import StorageError
+from runtime.histogram import Histogram
 from runtime.wake import ParkFlag
 
 LOCK_FILE_NAME: str
@@ -29,6 +30,7 @@ class SyncQueue:
     def last_completed(self) -> int: ...
     @property
     def sticky_error(self) -> int: ...
+    def measure(self, durations: Histogram) -> None: ...
     def close(self) -> None: ...
 
 class ThreadSyncQueue(SyncQueue):

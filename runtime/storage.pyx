@@ -16,7 +16,8 @@ from posix.unistd cimport close as c_close, fdatasync, lseek, pread, pwrite, wri
 
 from runtime.atomics cimport (
     ordo_cas_i64, ordo_fence_full, ordo_futex_wait, ordo_futex_wake, ordo_load_acquire_i32, ordo_load_acquire_i64,
-    ordo_store_release_i32, ordo_store_release_i64)
+    ordo_monotonic_ns, ordo_store_release_i32, ordo_store_release_i64)
+from runtime.histogram cimport Histogram, note_duration
 from runtime.wake cimport PARK_AWAKE, PARK_FUTEX, PARK_SOCKETS
 
 from runtime.errors import StorageError, StorageExistsError, StorageFullError, StorageInUseError, StorageMissingError
@@ -186,6 +187,9 @@ cdef class SyncQueue:
         """0, or -errno of the first sync that failed."""
         return self.error()
 
+    def measure(self, Histogram durations not None):
+        """From now on `durations` gets how long each sync takes, where syncs take time."""
+
     def close(self):
         """Finishes what was requested and ends the thread, if there is one. Idempotent."""
 
@@ -200,6 +204,7 @@ cdef struct SyncThread:
     int32_t stopping
     int64_t* park_word              # NULL: nobody to wake
     int wake_descriptor
+    int64_t* durations              # cells of a Histogram, or NULL
     int descriptors[RING_CAPACITY]
 
 
@@ -225,6 +230,17 @@ cdef void _wake_owner(SyncThread* self) noexcept nogil:
         c_write(self.wake_descriptor, &one, sizeof(one))
 
 
+cdef void _sync_one(SyncThread* self, int descriptor) noexcept nogil:
+    cdef int64_t started_ns = ordo_monotonic_ns()
+    cdef int64_t* durations
+    if fdatasync(descriptor) != 0:
+        ordo_store_release_i32(&self.error, -c_errno)
+        return
+    durations = <int64_t*> ordo_load_acquire_i64(<int64_t*> &self.durations)
+    if durations != NULL:
+        note_duration(durations, ordo_monotonic_ns() - started_ns)
+
+
 cdef void* _run_sync_thread(void* argument) noexcept nogil:
     cdef SyncThread* self = <SyncThread*> argument
     cdef int32_t sequence
@@ -243,8 +259,7 @@ cdef void* _run_sync_thread(void* argument) noexcept nogil:
             continue
         for ticket in range(completed + 1, requested + 1):
             if self.error == 0 and not _seen_before(self, completed + 1, ticket):
-                if fdatasync(self.descriptors[ticket % RING_CAPACITY]) != 0:
-                    ordo_store_release_i32(&self.error, -c_errno)
+                _sync_one(self, self.descriptors[ticket % RING_CAPACITY])
         if self.error == 0:
             ordo_store_release_i64(&self.completed, requested)
             _wake_owner(self)
@@ -305,6 +320,10 @@ cdef class ThreadSyncQueue(SyncQueue):
         ordo_store_release_i64(&thread.requested, ticket)
         self._notify()
         return ticket
+
+    def measure(self, Histogram durations not None):
+        self._durations = durations
+        ordo_store_release_i64(<int64_t*> &self._thread.durations, <int64_t> durations.cells)
 
     cdef int64_t completed(self) noexcept nogil:
         return 0 if self._thread == NULL else ordo_load_acquire_i64(&self._thread.completed)

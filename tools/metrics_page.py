@@ -9,6 +9,7 @@ from cluster.node.metric_names import (
     NODE_METRICS,
     OWN_METRICS,
     REFUSED_METRIC,
+    STAGE_METRICS,
     SYSTEM_METRICS,
     Kind,
     Metric,
@@ -37,6 +38,7 @@ def render() -> str:
     """The whole page."""
     sections = (
         ("The member", [*OWN_METRICS.values(), *NODE_METRICS.values()]),
+        ("How long things take", STAGE_METRICS.values()),
         ("Its media driver", [*SYSTEM_METRICS, REFUSED_METRIC]),
     )
     parts = [HEAD, *(_section(title, metrics) for title, metrics in sections)]

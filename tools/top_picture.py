@@ -60,7 +60,8 @@ def _look(
         CounterType.DAMAGE_LEFT: damaged,
         CounterType.SCRUB_PROGRESS: 374,
     }
-    sent = 70_000_000 if role == NodeRole.LEADER else 1_200_000
+    is_leader = role == NodeRole.LEADER
+    sent = 70_000_000 if is_leader else 1_200_000
     values = {
         "member_id": member_id,
         "sessions": sessions,
@@ -71,6 +72,7 @@ def _look(
         "bytes_sent": sent * passed_s,
         "bytes_received": 33_000_000 * passed_s,
         "back_pressure_events": pressure * passed_s,
+        **({"round_trip_bucket_15": 980 * passed_s, "round_trip_bucket_21": 20 * passed_s} if is_leader else {}),
     }
     return MemberLook(values, {int(kind): int(value) for kind, value in counters.items()}, "0.2.0")
 

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from archive.reader cimport RecordingReader
 from cluster.container.outbox cimport EgressBuffers, Outbox
+from cluster.wire.latencies cimport ServiceSamples
 from runtime.agent cimport Agent
 from runtime.counters cimport Counter
 from service_api.native cimport Header, NativeClusteredService, NativeSession
@@ -67,8 +68,9 @@ cdef class ContainerLoop(Agent):
     cdef bint _has_next                            # `_fragment` was read, and is to be executed next
     cdef int64_t _next_start
     cdef readonly EgressBuffers egress             # what clients did not take
+    cdef ServiceSamples _samples                   # None: nobody measures
 
-    cdef int _execute(self) except -1
+    cdef int _execute(self, int64_t now_ns) except -1
     cdef int _work_egress(self) except -1
     cdef int _work_queries(self) except -1
     cdef int _execute_record(self, const Fragment* fragment, bint is_message) except -1

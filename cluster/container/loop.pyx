@@ -114,6 +114,10 @@ cdef class ContainerLoop(Agent):
         """Another table than the empty one with the usual limits."""
         self.requests = requests
 
+    def set_samples(self, ServiceSamples samples):
+        """Where it is noted how long callbacks and round trips take; None: nowhere."""
+        self._samples = samples
+
     def set_egress(self, EgressBuffers egress not None):
         """Other bounds than the usual ones; before there is a session."""
         self.egress = egress
@@ -175,7 +179,7 @@ cdef class ContainerLoop(Agent):
             if self._leads_now() != self.is_leading and not self.hold:
                 self.on_leading(not self.is_leading)
             if not self.hold:
-                work_count += self._execute()
+                work_count += self._execute(now_ns)
             work_count += self._work_egress()
             if self.executes:                  # else the state is that of no position: a callback was left in its middle
                 work_count += self._work_queries()
@@ -185,17 +189,21 @@ cdef class ContainerLoop(Agent):
         if self._wrote:
             self.wake_driver()
             self._wrote = False
+        if self._samples is not None and self._samples.has_marks():
+            self._samples.look(self.executed_position, self.is_leading)
         return work_count
 
     cdef bint _leads_now(self) noexcept nogil:
         return self.leadership_term_id >= 0 and self._leader_term.get() == self.leadership_term_id
 
-    cdef int _execute(self) except -1:
+    cdef int _execute(self, int64_t now_ns) except -1:
         cdef Fragment fragment
         cdef int64_t commit = self._commit.get()
         cdef int64_t executed, before
         cdef bint is_message
         cdef int count = 0
+        cdef bint is_timed = self._samples is not None and now_ns >= self._samples.next_ns
+        cdef int64_t started_ns = 0
         if self._reader.position >= commit:
             return 0
         executed = commit                 # also where that is inside of a record whose end is not committed
@@ -212,11 +220,16 @@ cdef class ContainerLoop(Agent):
                     executed = before
                     break
             is_message = _is_message(&fragment)
+            if is_timed and is_message:
+                started_ns = self._samples.begin_callback(now_ns)
             if is_message and self._on_messages is not None:
                 count += self._execute_run(&fragment, commit, self.record_limit - count)
             else:
                 self._execute_record(&fragment, is_message)
                 count += 1
+            if is_timed and is_message:
+                self._samples.end_callback(started_ns)
+                is_timed = False
             if self.has_published:
                 self.flush_feeds()
             if count >= self.record_limit or self.hold:

@@ -24,6 +24,7 @@ from cluster.container.service_container import (
 from cluster.container.service_loader import load_versions
 from cluster.wire.app_version import format_version, parse_version
 from cluster.wire.counter_types import CounterType, find_counter
+from cluster.wire.latencies import Latencies, ServiceSamples
 from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
 from runtime.children import die_with_parent
 from runtime.clock import SystemClock
@@ -195,6 +196,8 @@ def run_container(options: argparse.Namespace) -> None:
             clock,
         )
         container.snapshots.copier = ProcessCopier()
+        latencies = Latencies.find(memory, options.aeron_dir, options.cluster_id, writable=True)
+        container.set_samples(None if latencies is None else ServiceSamples(latencies, clock))
         runner = ContainerRunner(container, client, clock, options.cluster_id)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: runner.stop())

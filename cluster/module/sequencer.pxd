@@ -70,7 +70,7 @@ cdef class Sequencer:
     cdef int64_t _heartbeat_interval_ns
     cdef public uint8_t append_flags
     cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
-    cdef int64_t _appended_position       # leader: of the last message that was taken, or 0
+    cdef int64_t appended_position       # leader: of the last message that was taken, or 0
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 
     cdef int64_t leading_term(self) noexcept nogil

@@ -445,11 +445,11 @@ cdef class Sequencer:
         if is_command and not self.module.sessions.admits_command(
                 image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes)):
             return 1
-        self._appended_position = 0
+        self.appended_position = 0
         taken = self._sequence(image, data, fragment.length_bytes, cluster_time, is_command)
-        if self._appended_position and ordo_template_id(data, fragment.length_bytes) == MESSAGE_MARK_ID:
+        if self.appended_position and ordo_template_id(data, fragment.length_bytes) == MESSAGE_MARK_ID:
             self.module.on_message_mark(ordo_get_i64(data + SESSION_HEADER_SESSION_ID),
-                                        ordo_get_i64(data + MESSAGE_MARK_NUMBER), self._appended_position)
+                                        ordo_get_i64(data + MESSAGE_MARK_NUMBER), self.appended_position)
         return taken
 
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,
@@ -488,7 +488,7 @@ cdef class Sequencer:
             position = self._log.append(self._header, SESSION_HEADER_LENGTH, message + SESSION_HEADER_LENGTH,
                                         length_bytes - SESSION_HEADER_LENGTH)
             if position > 0:
-                self._appended_position = position
+                self.appended_position = position
                 self.sessions.activity[slot] = cluster_time
                 self._unsent_since_ns = 0              # the record tells the followers
                 return 1

@@ -19,6 +19,7 @@ from cluster.node.remote import LOOK_TIMEOUT_S, leader_of
 from cluster.node.top import Looks, View
 from cluster.node.top_screen import draw, look_twice, run_screen
 from cluster.wire.counter_types import CounterType
+from cluster.wire.look_durations import durations_to_numbers
 from runtime.clock import SystemClock
 from runtime.console import output_console
 from runtime.errors import StorageMissingError
@@ -74,6 +75,7 @@ def look_here(config: NodeConfig) -> MemberLook:
         "data_free_bytes": found.data_free_bytes,
         "memory_free_bytes": free_bytes(config.aeron_dir),
         **_system_values(found),
+        **durations_to_numbers(found.durations),
     }
     return MemberLook(values, found.values, VERSION)
 

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 from archive.archive cimport Archive
 from cluster.module.cluster_clock cimport ClusterClock
 from cluster.module.sequencer cimport Sequencer
+from cluster.wire.latencies cimport LogSamples
 from runtime.agent cimport Agent
 from runtime.clock cimport Clock
 from runtime.wake cimport ParkFlag
@@ -23,6 +24,7 @@ cdef class NodeCycle(Agent):
     cdef Agent container
     cdef Clock clock
     cdef ClusterClock cluster_clock
+    cdef LogSamples samples
     cdef object module
     cdef object client
     cdef object tick

@@ -2,6 +2,7 @@ from collections.abc import Callable
 
 from archive.archive import Archive
 from cluster.module.consensus_module import ConsensusModule
+from cluster.wire.latencies import LogSamples
 from runtime.agent import Agent
 from runtime.clock import Clock
 from runtime.wake import ParkFlag
@@ -25,6 +26,7 @@ class NodeCycle(Agent):
         clock: Clock,
         tick: Callable[[int], None],
         spins_max: int,
+        samples: LogSamples,
         park_flag: ParkFlag | None = None,
     ) -> None: ...
     def do_work(self, now_ns: int) -> int: ...

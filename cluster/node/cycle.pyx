@@ -13,7 +13,7 @@ cdef enum:
 
 cdef class NodeCycle(Agent):
     def __init__(self, MediaDriver driver, Archive archive, module, client, Agent container, Clock clock, tick,
-                 int64_t spins_max, ParkFlag park_flag=None):
+                 int64_t spins_max, LogSamples samples not None, ParkFlag park_flag=None):
         self.driver = driver
         self.archive = archive
         self.sequencer = module.sequencer
@@ -24,6 +24,7 @@ cdef class NodeCycle(Agent):
         self.cluster_clock = module.clock_watch.clock
         self.tick = tick
         self.spins_max = spins_max
+        self.samples = samples
         self.park_flag = park_flag
         self.park_ns = SHARED_PARK_NS_MIN
 
@@ -34,6 +35,7 @@ cdef class NodeCycle(Agent):
     cpdef int do_work(self, int64_t now_ns) except -1:
         cdef Sequencer sequencer = self.sequencer
         cdef MediaDriver driver = self.driver
+        cdef LogSamples samples = self.samples
         cdef int work = 0
         cdef bint has_looked = self.skips_left == 0
         if driver is not None:
@@ -43,12 +45,16 @@ cdef class NodeCycle(Agent):
         work += sequencer.poll_consensus(now_ns)
         self.cluster_clock.note_record(sequencer.last_timestamp, now_ns)
         work += sequencer.poll_ingress(now_ns, self.cluster_clock.time_ms(now_ns))
+        if now_ns >= samples.next_ns and sequencer.appended_position != samples.position:
+            samples.take(sequencer.appended_position, now_ns)
         if driver is not None:
             driver.conduct_work(now_ns)
             work += driver.send_work(now_ns)
         work += self.archive.record_work(now_ns)
         work += self.archive.replay_work(now_ns)
         work += sequencer.update_positions(now_ns)
+        if samples.is_under_way:
+            samples.look(sequencer.append_position, sequencer.commit_position, sequencer.leading_term() >= 0)
         work += sequencer.poll_service()
         if self.container is not None:
             work += self.container.do_work(now_ns)

@@ -13,10 +13,11 @@ NANOSECONDS = 1e-9
 
 
 class Kind(StrEnum):
-    """COUNTER only grows while a node runs, GAUGE goes up and down."""
+    """COUNTER only grows while a node runs, GAUGE goes up and down, HISTOGRAM counts durations by their length."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 class Metric(NamedTuple):
@@ -27,6 +28,13 @@ class Metric(NamedTuple):
     help: str
     scale: float = 1.0
 
+    @property
+    def shown_names(self) -> tuple[str, ...]:
+        """The names of its series."""
+        if self.kind is Kind.HISTOGRAM:
+            return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
+        return (f"{self.name}_total" if self.kind is Kind.COUNTER else self.name,)
+
 
 def _counter(name: str, text: str) -> Metric:
     return Metric(f"ordo_{name}", Kind.COUNTER, text)
@@ -34,6 +42,10 @@ def _counter(name: str, text: str) -> Metric:
 
 def _gauge(name: str, text: str, scale: float = 1.0) -> Metric:
     return Metric(f"ordo_{name}", Kind.GAUGE, text, scale)
+
+
+def _histogram(name: str, text: str) -> Metric:
+    return Metric(f"ordo_{name}_seconds", Kind.HISTOGRAM, text)
 
 
 def _slowest(part: str, name: str) -> tuple[Metric, Metric]:
@@ -158,6 +170,17 @@ OWN_METRICS = {
     "info": _gauge("build_info", "Always 1; what runs, as labels"),
 }
 """What is made of several counters, or of none."""
+
+STAGE_METRICS = {
+    "append": _histogram("append", "From when the leader takes a message until its own log has it, as `sync` says"),
+    "sync": _histogram("sync", "How long one fdatasync of what the archive records takes"),
+    "commit": _histogram("commit", "From when the leader takes a message until a quorum has it"),
+    "callback": _histogram("callback", "How long the service takes for a message, or a run of on_session_messages"),
+    "round_trip": _histogram(
+        "round_trip", "From when the leader takes a message until its service has executed it and the answer is sent"
+    ),
+}
+"""By stage (cluster.wire.latencies); samples, at most a thousand a second, but for `sync`, which has all."""
 
 DETAIL_TYPES = {
     **dict.fromkeys((1, 2, 3, 4, 5, 6, 7, 9, 10, 12), "a stream's position, limit or count: `ordo streams`"),

@@ -6,16 +6,18 @@ import struct
 from collections.abc import Iterator
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from cluster.node.metric_names import (
+    NANOSECONDS,
     NODE_METRICS,
     OWN_METRICS,
     REFUSED_METRIC,
     REFUSED_REASONS,
     REFUSED_TYPE,
+    STAGE_METRICS,
     SYSTEM_METRICS,
     SYSTEM_TYPE,
     Kind,
@@ -65,6 +67,7 @@ class NodeCollector(Collector):
         if is_up:
             yield from self._of_node(found)
             yield from self._of_driver(found)
+            yield from self._of_stages(found)
 
     def _of_node(self, found: Observation) -> Iterator[Family]:
         values = found.values
@@ -97,6 +100,14 @@ class NodeCollector(Collector):
                 reason = REFUSED_REASONS[index] if 0 <= index < len(REFUSED_REASONS) else str(index)
                 refused.add_metric([*self._labels, reason], counter.value)
         yield refused
+
+    def _of_stages(self, found: Observation) -> Iterator[Family]:
+        for stage, durations in found.durations.items():
+            metric = STAGE_METRICS[stage]
+            family = HistogramMetricFamily(metric.name, metric.help, labels=LABELS)
+            buckets = [(str(bound).replace("inf", "+Inf"), below) for bound, below in durations.cumulative()]
+            family.add_metric(self._labels, buckets, durations.sum_ns * NANOSECONDS)
+            yield family
 
     def _info(self) -> Family:
         metric = OWN_METRICS["info"]

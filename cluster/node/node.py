@@ -33,6 +33,8 @@ from cluster.node.observation import free_bytes
 from cluster.node.shared_driver import connect_shared_driver
 from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.counter_types import CounterType
+from cluster.wire.latencies import SYNC, Latencies, LogSamples, ServiceSamples, latencies_path
+from cluster.wire.look_durations import durations_to_numbers
 from cluster.wire.mark_file import MODULE_MARK_FILE_NAME, ComponentType
 from cluster.wire.streams import (
     CONTROL_CHANNEL,
@@ -139,7 +141,9 @@ class Node:
         self.client = self._connect()
         self._closers.append(self.client.close)
         self._park_flag = self._find_park_flag()
+        self.latencies = self._make_latencies()
         sync_queue = self._make_sync_queue()
+        sync_queue.measure(self.latencies.histograms[SYNC])
         self._closers.append(sync_queue.close)
         self.archive = Archive(
             str(config.archive_dir),
@@ -165,6 +169,7 @@ class Node:
             seams.clock,
             self._on_tick,
             config.node.spins,
+            LogSamples(self.latencies, seams.clock),
             self._park_flag,
         )
         self.container = container
@@ -222,6 +227,7 @@ class Node:
             "version": VERSION,
             "data_free_bytes": free_bytes(node.data_dir),
             "memory_free_bytes": free_bytes(self.config.aeron_dir),
+            **durations_to_numbers(self.latencies.read()),
         }
 
     def _on_tick(self, now_ns: int) -> None:
@@ -289,6 +295,12 @@ class Node:
         is_own = self.driver is not None
         return ParkFlag(counters.counter(counters.find(CounterType.DRIVER_PARK_FLAG)) if is_own else local_counter())
 
+    def _make_latencies(self) -> Latencies:
+        memory, folder, cluster_id = self._seams.memory, str(self.config.aeron_dir), self.config.cluster.cluster_id
+        latencies = Latencies.create(memory, folder, cluster_id)
+        self._closers.append(lambda: memory.remove(latencies_path(folder, cluster_id)))
+        return latencies
+
     def _make_sync_queue(self) -> SyncQueue:
         """A completed sync wakes the parked node through the driver's wake socket, as any process does."""
         path = f"{self.config.aeron_dir}/{WAKE_SOCKET_NAME}"
@@ -301,7 +313,7 @@ class Node:
 
     def _inline_container(self, service: Service | ServiceVersions) -> ServiceContainer:
         config = self.config
-        return ServiceContainer(
+        container = ServiceContainer(
             service,
             cluster_dir=str(config.cluster_dir),
             client=self.client,
@@ -315,6 +327,8 @@ class Node:
             cluster_id=config.cluster.cluster_id,
             app_version=config.cluster.app_version,
         )
+        container.set_samples(ServiceSamples(self.latencies, self._seams.clock))
+        return container
 
     def start(self) -> None:
         if self.control is not None:

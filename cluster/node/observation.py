@@ -14,7 +14,9 @@ from cluster.wire.counter_types import CounterType, ModuleState, Room, find_coun
 from consensus.distrust import Distrust
 from consensus.states import ElectionState
 from runtime.counters import CounterDescriptor, CountersReader
+from runtime.durations import Durations
 from runtime.errors import StorageError
+from runtime.memory import FileMemoryProvider
 
 READY_HEARTBEAT_MS = 2_000
 LIVE_HEARTBEAT_MS = 10_000
@@ -46,6 +48,8 @@ class Observation:
     data_free_bytes: int = 0
     values: dict[int, int] = field(default_factory=dict)
     counters: tuple[CounterDescriptor, ...] = ()
+    durations: dict[str, Durations] = field(default_factory=dict)
+    """By stage (cluster.wire.latencies), if all was asked for."""
 
     @property
     def has_quorum(self) -> bool:
@@ -105,7 +109,9 @@ def observe(subject: Subject, now_ms: int, *, wants_all: bool = False) -> Observ
             reader = CountersReader(cnc.counters_metadata, cnc.counters_values)
             if wants_all:
                 counters = tuple(one for one in reader if _concerns(one, subject.cluster_id))
-                return Observation(age_ms, free_bytes(subject.data_dir), _firsts(counters), counters)
+                return Observation(
+                    age_ms, free_bytes(subject.data_dir), _firsts(counters), counters, _durations(subject)
+                )
             return Observation(age_ms, free_bytes(subject.data_dir), _probe(reader, subject.cluster_id))
     except StorageError:
         return Observation(None, free_bytes(subject.data_dir))
@@ -134,6 +140,13 @@ def free_bytes(folder: Path) -> int:
 def _probe(reader: CountersReader, cluster_id: int) -> dict[int, int]:
     ids = {counter_type: find_counter(reader, counter_type, cluster_id) for counter_type in _TYPES_FOR_PROBES}
     return {int(kind): reader.get_value(counter_id) for kind, counter_id in ids.items() if counter_id >= 0}
+
+
+def _durations(subject: Subject) -> dict[str, Durations]:
+    from cluster.wire.latencies import Latencies
+
+    latencies = Latencies.find(FileMemoryProvider(), str(subject.aeron_dir), subject.cluster_id)
+    return {} if latencies is None else latencies.read()
 
 
 def _concerns(counter: CounterDescriptor, cluster_id: int) -> bool:

@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 from cluster.client.operator import MemberLook
 from cluster.node.observation import NOT_THERE, counter_name, scrub_percent
 from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, Room
+from cluster.wire.latencies import STAGES
+from cluster.wire.look_durations import durations_from_numbers
 from consensus.distrust import Distrust
 from consensus.states import ElectionState
+from runtime.durations import Durations
 from runtime.errors import OrdoError
 
 Looks = Mapping[str, MemberLook | OrdoError]
 RATES = ("commit", "sent", "received", "back_pressure")
+PERCENTILES = {"p50": 0.50, "p99": 0.99}
 
 
 class Row(NamedTuple):
@@ -50,6 +54,17 @@ class Row(NamedTuple):
     """How much of its present pass the scrubber has read."""
     trouble: str = ""
     """Why the member could not be asked."""
+    append_p50_ns: int = NOT_THERE
+    """From here on: of what was sampled between the two looks (docs/METRICS.md), bounds of buckets."""
+    append_p99_ns: int = NOT_THERE
+    sync_p50_ns: int = NOT_THERE
+    sync_p99_ns: int = NOT_THERE
+    commit_p50_ns: int = NOT_THERE
+    commit_p99_ns: int = NOT_THERE
+    callback_p50_ns: int = NOT_THERE
+    callback_p99_ns: int = NOT_THERE
+    round_trip_p50_ns: int = NOT_THERE
+    round_trip_p99_ns: int = NOT_THERE
 
 
 @dataclass(frozen=True)
@@ -70,6 +85,16 @@ def number(value: float) -> str:
             return f"{value:.0f}{unit}" if not unit or value >= 100 else f"{value:.1f}{unit}"
         value /= 1000
     raise AssertionError("unreachable")
+
+
+def duration(value_ns: int) -> str:
+    """A duration with a unit, short enough for a column."""
+    if value_ns == NOT_THERE:
+        return "-"
+    for unit, next_ns in (("us", 1e6), ("ms", 1e9)):
+        if value_ns < next_ns:
+            return f"{value_ns / next_ns * 1e3:.3g}{unit}"
+    return f"{value_ns / 1e9:.3g}s"
 
 
 COLUMNS = (
@@ -98,6 +123,7 @@ class Top:
 
     def __init__(self) -> None:
         self._before: dict[str, tuple[int, dict[str, int]]] = {}
+        self._durations_before: dict[str, dict[str, Durations]] = {}
 
     def rows(self, looks: Looks, now_ns: int) -> list[Row]:
         """One row for each member, in the order of the looks."""
@@ -139,6 +165,7 @@ class Top:
             no_room=Room(room).name or "" if room > 0 else "",
             damaged=look.counter(CounterType.DAMAGE_LEFT),
             scrub_percent=scrub_percent(look.counter(CounterType.SCRUB_PROGRESS)),
+            **self._percentiles(endpoint, look),
         )
 
     def _rates(self, endpoint: str, look: MemberLook, now_ns: int) -> dict[str, float]:
@@ -154,6 +181,17 @@ class Top:
         if passed_s <= 0:
             return dict.fromkeys(RATES, float(NOT_THERE))
         return {name: max(0, values[name] - before[name]) / passed_s for name in RATES}
+
+    def _percentiles(self, endpoint: str, look: MemberLook) -> dict[str, Any]:
+        now = {stage: durations_from_numbers(look.values, stage) for stage in STAGES}
+        before = self._durations_before.get(endpoint, now)
+        self._durations_before[endpoint] = now
+        found = {stage: now[stage].since(before[stage]) for stage in STAGES}
+        return {
+            f"{stage}_{name}_ns": NOT_THERE if (value := durations.percentile_ns(share)) is None else value
+            for stage, durations in found.items()
+            for name, share in PERCENTILES.items()
+        }
 
 
 def _behind(ahead: int, position: int) -> int:

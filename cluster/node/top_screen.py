@@ -16,7 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cluster.node.top import COLUMNS, Looks, Row, Top, View, number
+from cluster.node.observation import NOT_THERE
+from cluster.node.top import COLUMNS, Looks, Row, Top, View, duration, number
 from runtime.clock import SystemClock
 
 STYLES = {"LEADER": "bold green", "CANDIDATE": "bold yellow"}
@@ -43,6 +44,9 @@ def _summary(rows: list[Row]) -> Text:
     text = Text("ordo top  ")
     if leader is not None:
         text.append(f"member {leader.member} leads term {leader.term}", style="green")
+        if leader.round_trip_p50_ns != NOT_THERE:
+            percentiles = [duration(value) for value in (leader.round_trip_p50_ns, leader.round_trip_p99_ns)]
+            text.append(f"   round trip p50 {percentiles[0]} p99 {percentiles[1]}")
     elif len(rows) > 1 or silent:
         text.append("no leader was found", style="bold red")
     if silent:
@@ -77,7 +81,9 @@ def _cells(row: Row) -> list[str]:
 def _details(row: Row) -> Table:
     table = Table(show_header=False, box=None)
     for name, value in row._asdict().items():
-        if isinstance(value, float):
+        if name.endswith("_ns"):
+            shown, name = duration(value), name.removesuffix("_ns")
+        elif isinstance(value, float):
             shown = f"{number(value)}/s" if value >= 0 else "-"
         else:
             shown = f"{value:,}" if isinstance(value, int) and value >= 0 else str(value)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from cluster.client import ClusterClient
 from cluster.node.counters import read_counters
 from cluster.node.metric_names import (
     DETAIL_TYPES,
@@ -22,9 +23,9 @@ from cluster.node.metric_names import (
     OWN_METRICS,
     REFUSED_METRIC,
     REFUSED_TYPE,
+    STAGE_METRICS,
     SYSTEM_METRICS,
     SYSTEM_TYPE,
-    Kind,
     Metric,
 )
 from deploy.launcher import ROOT, LocalCluster
@@ -34,14 +35,20 @@ RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "ordo.json"
 PAGE = (ROOT / "docs" / "OPERATIONS.md").read_text()
 ALERTS = re.findall(r"- alert: (\w+)", RULES.read_text())
-METRICS: tuple[Metric, ...] = (*NODE_METRICS.values(), *SYSTEM_METRICS, REFUSED_METRIC, *OWN_METRICS.values())
+METRICS: tuple[Metric, ...] = (
+    *NODE_METRICS.values(),
+    *SYSTEM_METRICS,
+    REFUSED_METRIC,
+    *OWN_METRICS.values(),
+    *STAGE_METRICS.values(),
+)
 has_prometheus = pytest.mark.skipif(
     shutil.which("promtool") is None or shutil.which("prometheus") is None, reason="prometheus is not installed"
 )
 
 
 def shown_names() -> set[str]:
-    return {metric.name + ("_total" if metric.kind is Kind.COUNTER else "") for metric in METRICS}
+    return {name for metric in METRICS for name in metric.shown_names}
 
 
 def test_metrics_have_names_of_their_own_with_units_and_help() -> None:
@@ -85,6 +92,13 @@ def get(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
     except OSError as error:
         return 0, str(error)
+
+
+def sample_counts(text: str) -> dict[str, float]:
+    """How many durations each histogram of a scrape has."""
+    return {
+        name: float(count) for name, count in re.findall(r"^ordo_(\w+)_seconds_count{.*} (\S+)$", text, re.MULTILINE)
+    }
 
 
 def free_port() -> int:
@@ -133,6 +147,31 @@ def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]
     assert get(ports[survivor], "/readyz")[1] == "no quorum: the member neither leads nor follows\n"
     assert get(ports[survivor], "/livez") == (200, "ok\n"), "killing it would help nobody"
     assert get(ports[others[0]], "/livez")[0] == 0, "its metrics end with a node"
+
+
+@pytest.mark.slow
+def test_requests_of_a_client_are_counted_in_every_histogram() -> None:
+    ports = [free_port() for _ in range(3)]
+    nodes = LocalCluster("ordo.bench.echo:Echo", sync="commit")
+    for member_id, port in enumerate(ports):
+        path = nodes.config_path(member_id)
+        path.write_text(path.read_text() + f"\n[metrics]\nport = {port}\n")
+    with nodes:
+        leader = nodes.await_leader()
+        with ClusterClient(nodes.ingress_endpoints) as client:
+            for number in range(200):
+                client.request(str(number).encode())
+        for port in ports:
+            await_that(lambda: get(port, "/livez")[0] == 200, "the probe")  # noqa: B023
+        counts = [sample_counts(get(port, "/metrics")[1]) for port in ports]
+        assert set(counts[leader]) == set(STAGE_METRICS)
+        assert min(counts[leader].values()) > 10, counts
+        for member_id in set(nodes.member_ids) - {leader}:
+            of_followers = {stage for stage, count in counts[member_id].items() if count}
+            assert of_followers == {"sync", "callback"}, counts
+        text = get(ports[leader], "/metrics")[1]
+        (slowest,) = re.findall(r'^ordo_round_trip_seconds_bucket{.*le="8.589934592".*} (\S+)$', text, re.MULTILINE)
+        assert float(slowest) == sample_counts(text)["round_trip"], "none took longer"
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster.client.operator import MemberLook
-from cluster.node.top import COLUMNS, Row, Top, View, number
+from cluster.node.top import COLUMNS, Row, Top, View, duration, number
 from cluster.node.top_screen import draw, split_keys
 from runtime.console import output_console
 from runtime.errors import ClusterTimeoutError
@@ -38,6 +38,20 @@ def test_lag_is_behind_the_highest_commit_position() -> None:
     assert [row.lag for row in rows] == [0, 0, 96_000_000, 0, -1]
     assert [row.service_lag for row in rows[:4]] == [2_048] * 4
     assert [row.lost for row in rows] == ["", "", "", "LOG", ""]
+
+
+def test_percentiles_are_of_what_came_between_two_looks() -> None:
+    leader, follower = rows_after(1)[1], rows_after(1)[0]
+    assert (leader.round_trip_p50_ns, leader.round_trip_p99_ns) == (196_608, 1_572_864)
+    assert (follower.round_trip_p50_ns, follower.round_trip_p99_ns) == (-1, -1)
+    assert Top().rows(example(5), 0)[1].round_trip_p50_ns == -1, "one look has none"
+    words = words_of_picture()
+    assert words[words.index("round") :][:6] == ["round", "trip", "p50", "197us", "p99", "1.57ms"]
+
+
+@pytest.mark.parametrize(("value_ns", "shown"), [(1_024, "1.02us"), (524_288_000, "524ms"), (8 << 30, "8.59s")])
+def test_durations_are_short(value_ns: int, shown: str) -> None:
+    assert duration(value_ns) == shown
 
 
 def test_damage_that_is_not_mended_is_shown() -> None:
