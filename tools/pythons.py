@@ -95,7 +95,6 @@ def check(python: Path, name: str, jobs: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
     copy_sources(checkout_files(), ROOT, copy)
-    copy_sources(translated_files(), ROOT, copy)  # after the sources, or they would be taken for newer
     installed, needed = folder / "venv" / "installed", f"{python}\n{(copy / 'pyproject.toml').read_text()}"
     if not installed.exists() or installed.read_text() != needed:
         pip: list[str | Path] = [own, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
@@ -103,6 +102,8 @@ def check(python: Path, name: str, jobs: int) -> None:
         run_logged([*pip, "setuptools>=77", "wheel", "cython>=3.1"], folder, log)
         run_logged([*pip, "--no-build-isolation", "-e", ".[dev]"], copy, log, ORDO_ONLY="none")
         installed.write_text(needed)
+    # After the sources and Cython's own, which would be taken for newer.
+    copy_sources(translated_files(), ROOT, copy)
     build: list[str | Path] = [own, "setup.py", "-q", "build_ext", "--inplace"]
     run_logged(build, copy, log, ORDO_ONLY=FOLDERS, ORDO_OPTIMIZE="-O0", ORDO_THREADS=str(jobs))
     run_logged([own, "-m", "pytest", "-q", "-n", str(jobs), "--dist", "loadfile", "-m", QUICK, *TESTS], copy)
