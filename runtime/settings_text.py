@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -90,7 +90,7 @@ def toml_value(value: Any, unit: str = "") -> str:
         return "{ " + ", ".join(f"{toml_value(key)} = {toml_value(one)}" for key, one in value.items()) + " }"
     if unit and isinstance(value, int):
         return _with_unit(value, _DURATION_UNITS if unit == "duration" else _SIZE_UNITS)
-    if isinstance(value, int):
+    if isinstance(value, int | float):
         return str(value)
     return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -125,6 +125,8 @@ def _kind(field: FieldInfo) -> str:
         return "true or false"
     if annotation is int:
         return "whole number" + _bounds(field.metadata)
+    if annotation is float:
+        return "number" + _bounds(field.metadata)
     return "path" if getattr(annotation, "__name__", "") == "Path" else "text"
 
 
@@ -135,6 +137,11 @@ def _without_none(annotation: Any) -> Any:
 
 
 def _bounds(metadata: list[Any]) -> str:
+    above = next((one.gt for one in metadata if isinstance(one, Gt)), None)
     low = next((one.ge for one in metadata if isinstance(one, Ge)), None)
     high = next((one.le for one in metadata if isinstance(one, Le)), None)
-    return ("" if low is None else f" from {low}") + ("" if high is None else f" to {high}")
+    return (
+        ("" if above is None else f" above {above}")
+        + ("" if low is None else f" from {low}")
+        + ("" if high is None else f" {'to' if above is None else 'up to'} {high}")
+    )

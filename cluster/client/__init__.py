@@ -9,6 +9,7 @@ from cluster.client.query import PendingQuery, QueryReply
 from cluster.client.request_window import Answer, PendingRequest
 from cluster.client.session import ClientEvent, ClientState, ClusterClient
 from cluster.client.settings import ClientSettings, credentials_from_environment, credentials_from_file
+from cluster.client.tracing import Tracing
 from transport.client_transport import ClientTransport
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "PendingQuery",
     "PendingRequest",
     "QueryReply",
+    "Tracing",
     "Unsequenced",
     "credentials_from_environment",
     "credentials_from_file",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -322,7 +323,12 @@ class ClientCalls:
         if journal is None and settings.journal:
             journal = Journal(JournalFile(settings.journal), settings.identity, synced=settings.journal_sync)
         draws = self._transport.random.stream("requests")
-        requests = ClientRequests(
+        make: Callable[..., ClientRequests] = ClientRequests
+        if settings.tracing is not None:
+            from cluster.client.traced_requests import TracedRequests
+
+            make = partial(TracedRequests, tracing=settings.tracing, epoch_ns=self._transport.clock.epoch_ns)
+        requests = make(
             self._link,
             identity=settings.identity or draws.randbytes(16),
             incarnation=draws.getrandbits(63),

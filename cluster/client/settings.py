@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from cluster.client.tracing import Tracing
 from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from runtime.errors import ConfigurationError
 from transport.secure.settings import Encryption
@@ -99,6 +100,8 @@ class ClientSettings:
     credentials: bytes | Callable[[], bytes] = b""
     """What the cluster's authenticator is shown: bytes, or what gives them whenever a session is opened, as
     `credentials_from_file` and `credentials_from_environment` do. With tokens (docs/SECURITY.md) the token."""
+    tracing: Tracing | None = None
+    """Traces of a share of the requests, as spans for an OpenTelemetry collector (docs/OPERATIONS.md)."""
     key_file: str = ""
     """Key of the client's own driver, which encrypts with it (`ordo keys new`); ORDO_KEY_FILE when empty."""
     trusted_file: str = ""

@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from archive.reader cimport RecordingReader
 from cluster.container.outbox cimport EgressBuffers, Outbox
 from cluster.wire.latencies cimport ServiceSamples
+from cluster.wire.traces cimport ServiceTraces
 from runtime.agent cimport Agent
 from runtime.counters cimport Counter
 from service_api.native cimport Header, NativeClusteredService, NativeSession
@@ -69,6 +70,7 @@ cdef class ContainerLoop(Agent):
     cdef int64_t _next_start
     cdef readonly EgressBuffers egress             # what clients did not take
     cdef ServiceSamples _samples                   # None: nobody measures
+    cdef public ServiceTraces traces               # None: nobody traces
 
     cdef int _execute(self, int64_t now_ns) except -1
     cdef int _work_egress(self) except -1

@@ -3,6 +3,7 @@ from typing import Any
 from archive.reader import RecordingReader
 from cluster.container.outbox import EgressBuffers
 from cluster.wire.latencies import ServiceSamples
+from cluster.wire.traces import ServiceTraces
 from runtime.agent import Agent
 from runtime.counters import Counter
 from service_api.native import Header, NativeSession
@@ -43,6 +44,7 @@ class ContainerLoop(Agent):
     callback: str
     messages_executed: int
     marks: dict[int, str | None] | None
+    traces: ServiceTraces | None
     @property
     def requests(self) -> RequestTable: ...
     @property

@@ -191,6 +191,8 @@ cdef class ContainerLoop(Agent):
             self._wrote = False
         if self._samples is not None and self._samples.has_marks():
             self._samples.look(self.executed_position, self.is_leading)
+        if self.traces is not None and self.traces.has_unsent:
+            self.traces.send()
         return work_count
 
     cdef bint _leads_now(self) noexcept nogil:
@@ -342,6 +344,8 @@ cdef class ContainerLoop(Agent):
             self._current = session
             self._identity = identity
             session.identity = identity.identity
+            if self.traces is not None and self.is_leading:
+                self.traces.begin(open_position, number, identity.identity)
             return True
         if verdict == REPEATED:
             self.requests_repeated += 1
@@ -370,6 +374,8 @@ cdef class ContainerLoop(Agent):
     cdef int _end_request(self, int32_t status, bytes payload) except -1:
         cdef Identity identity = self._identity
         self._forget_request()
+        if self.traces is not None:
+            self.traces.end()
         if PyBytes_GET_SIZE(payload) > self.requests.answer_bytes_max:
             status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes" % len(payload)
         self.requests.keep(identity, self.log_position, status, payload)

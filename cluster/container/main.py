@@ -26,6 +26,7 @@ from cluster.wire.app_version import format_version, parse_version
 from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.latencies import Latencies, ServiceSamples
 from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
+from cluster.wire.traces import ServiceTraces, find_traces, threshold_of
 from runtime.children import die_with_parent
 from runtime.clock import SystemClock
 from runtime.config import EXIT_STATUS_SERVICE
@@ -118,6 +119,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--queries-max", type=int, default=QUERIES_MAX_DEFAULT, help="queries at a time")
     parser.add_argument("--egress-buffer-bytes", type=int, default=SESSION_BYTES_MAX_DEFAULT, help="of a slow client")
     parser.add_argument("--egress-buffer-total-bytes", type=int, default=TOTAL_BYTES_MAX_DEFAULT, help="of all clients")
+    parser.add_argument("--trace-rate", type=float, default=0.0, help="share of the requests that is traced")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="auto", help="auto, json or text")
     parser.add_argument("--parent-pid", type=int, default=os.getppid(), help="end when this process ends")
@@ -197,6 +199,9 @@ def run_container(options: argparse.Namespace) -> None:
         )
         container.snapshots.copier = ProcessCopier()
         latencies = Latencies.find(memory, options.aeron_dir, options.cluster_id, writable=True)
+        ring = find_traces(memory, options.aeron_dir, options.cluster_id) if options.trace_rate else None
+        if ring is not None:
+            container.traces = ServiceTraces(ring, clock, threshold_of(options.trace_rate))
         container.set_samples(None if latencies is None else ServiceSamples(latencies, clock))
         runner = ContainerRunner(container, client, clock, options.cluster_id)
         for number in (signal.SIGTERM, signal.SIGINT):

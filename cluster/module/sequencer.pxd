@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from archive.reader cimport RecordingReader
 from consensus.progress cimport Progress
+from cluster.wire.traces cimport LogTraces
 from runtime.counters cimport Counter
 from runtime.wake cimport ParkFlag
 from transport.image cimport Assembler, Fragment, Image
@@ -70,6 +71,7 @@ cdef class Sequencer:
     cdef int64_t _heartbeat_interval_ns
     cdef public uint8_t append_flags
     cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
+    cdef public LogTraces traces          # of sampled requests; None: nobody traces
     cdef int64_t appended_position       # leader: of the last message that was taken, or 0
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 

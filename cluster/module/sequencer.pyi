@@ -1,6 +1,7 @@
 from typing import Any
 
 from archive.reader import RecordingReader
+from cluster.wire.traces import LogTraces
 from consensus.progress import Progress
 from runtime.counters import Counter
 from runtime.wake import ParkFlag
@@ -35,6 +36,7 @@ class Sequencer:
     next_record_position: int
     append_flags: int
     room_flags: int
+    traces: LogTraces | None
     def __init__(
         self,
         module: Any,

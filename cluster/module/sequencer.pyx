@@ -33,6 +33,9 @@ from cluster.wire.layout cimport (
     MESSAGE_MARK_NUMBER,
     CONSUMER_COMMAND_ID,
     REQUEST_ID,
+    REQUEST_LENGTH,
+    REQUEST_NUMBER,
+    REQUEST_OPEN_POSITION,
     is_for_container,
     is_of_operator,
     is_query,
@@ -450,6 +453,11 @@ cdef class Sequencer:
         if self.appended_position and ordo_template_id(data, fragment.length_bytes) == MESSAGE_MARK_ID:
             self.module.on_message_mark(ordo_get_i64(data + SESSION_HEADER_SESSION_ID),
                                         ordo_get_i64(data + MESSAGE_MARK_NUMBER), self.appended_position)
+        if self.traces is not None and self.appended_position \
+                and ordo_template_id(data, fragment.length_bytes) == REQUEST_ID \
+                and fragment.length_bytes >= REQUEST_LENGTH:
+            self.traces.take(ordo_get_i64(data + REQUEST_OPEN_POSITION), ordo_get_i64(data + REQUEST_NUMBER),
+                             self.appended_position)
         return taken
 
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,

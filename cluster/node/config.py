@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from cluster.module.config import ArchiveSettings, ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
 from cluster.module.leader_ingress import check_group
@@ -215,6 +215,29 @@ class MetricsSection(Settings):
     )
 
 
+class TracingSection(Settings):
+    """Traces of a share of the requests, as spans for an OpenTelemetry collector."""
+
+    endpoint: str = Field(
+        default="",
+        description="URL of the collector's traces, OTLP over HTTP; empty: nothing is traced.",
+        examples=["http://127.0.0.1:4318/v1/traces"],
+    )
+    rate: float = Field(
+        default=0.001,
+        gt=0,
+        le=1,
+        description="Share of the requests that is traced; alike on members and clients.",
+    )
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError(f"{value!r}: give an http:// or https:// URL")
+        return value
+
+
 Role = Literal["ingress", "queries", "consumers", "administration", "operator", "log"]
 
 
@@ -298,6 +321,7 @@ class NodeConfig(Settings):
     archive: ArchiveSettings = ArchiveSettings()
     service: ServiceSection = ServiceSection()
     metrics: MetricsSection = MetricsSection()
+    tracing: TracingSection = TracingSection()
     authentication: AuthenticationSection = AuthenticationSection()
     tokens: list[TokenSection] = []
     encryption: EncryptionSection = EncryptionSection()

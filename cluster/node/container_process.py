@@ -48,6 +48,8 @@ class ContainerProcess:
             str(config.cluster.egress_buffer_bytes),
             "--egress-buffer-total-bytes",
             str(config.cluster.egress_buffer_total_bytes),
+            "--trace-rate",
+            str(config.tracing.rate if config.tracing.endpoint else 0.0),
             "--log-level",
             config.node.log_level,
             "--log-format",

@@ -6,6 +6,7 @@ from archive.archive cimport Archive
 from cluster.module.cluster_clock cimport ClusterClock
 from cluster.module.sequencer cimport Sequencer
 from cluster.wire.latencies cimport LogSamples
+from cluster.wire.traces cimport LogTraces
 from runtime.agent cimport Agent
 from runtime.clock cimport Clock
 from runtime.wake cimport ParkFlag

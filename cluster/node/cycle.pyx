@@ -36,8 +36,13 @@ cdef class NodeCycle(Agent):
         cdef Sequencer sequencer = self.sequencer
         cdef MediaDriver driver = self.driver
         cdef LogSamples samples = self.samples
+        cdef LogTraces traces = sequencer.traces
         cdef int work = 0
+        cdef int64_t looked_ns = 0
+        cdef bint is_leading
         cdef bint has_looked = self.skips_left == 0
+        if traces is not None:
+            traces.cycle_ns = now_ns
         if driver is not None:
             if has_looked:
                 driver.look()
@@ -52,9 +57,14 @@ cdef class NodeCycle(Agent):
             work += driver.send_work(now_ns)
         work += self.archive.record_work(now_ns)
         work += self.archive.replay_work(now_ns)
+        if samples.is_under_way or (traces is not None and traces.is_under_way):
+            looked_ns = self.clock.nano_time()        # before a service elsewhere is woken, and goes on from there
         work += sequencer.update_positions(now_ns)
-        if samples.is_under_way:
-            samples.look(sequencer.append_position, sequencer.commit_position, sequencer.leading_term() >= 0)
+        if looked_ns:
+            is_leading = sequencer.leading_term() >= 0
+            samples.look(sequencer.append_position, sequencer.commit_position, is_leading, looked_ns)
+            if traces is not None:
+                traces.look(sequencer.append_position, sequencer.commit_position, is_leading, looked_ns)
         work += sequencer.poll_service()
         if self.container is not None:
             work += self.container.do_work(now_ns)

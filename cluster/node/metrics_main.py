@@ -1,7 +1,8 @@
 """The metrics and the health of a node over HTTP, in a process of its own that only reads the node's shared memory.
 
 `/metrics` for Prometheus; `/livez` and `/readyz` for whoever starts nodes and sends them work: 200, or 503 with why.
-Started and watched by the node (`[metrics] port`), which hands it the listening socket.
+Started and watched by the node (`[metrics] port`), which hands it the listening socket. With `[tracing] endpoint` it
+also sends the spans of sampled requests, which it reads from there, to a collector.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ def _now_ms() -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Serves until it is told to end, or its parent is gone."""
     parser = argparse.ArgumentParser(prog="python -m cluster.node.metrics_main", description=__doc__)
-    parser.add_argument("--listener", type=int, required=True, help="file descriptor of the listening socket")
+    parser.add_argument("--listener", type=int, required=True, help="file descriptor of the listening socket, -1: none")
+    parser.add_argument("--trace-endpoint", default="", help="URL of a collector's traces")
     parser.add_argument("--parent-pid", type=int, required=True)
     parser.add_argument("--member-id", type=int, required=True)
     parser.add_argument("--cluster-id", type=int, required=True)
@@ -111,6 +113,13 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C in a terminal is for the node, which ends this process
     subject = Subject(options.member_id, options.cluster_id, options.aeron_dir, options.data_dir, options.disk_free_min)
+    if options.trace_endpoint:
+        from cluster.node.trace_export import TraceExport
+
+        export = TraceExport(options.trace_endpoint, subject)
+        if options.listener < 0:
+            export.run()
+        threading.Thread(target=export.run, daemon=True).start()
     HealthServer(socket.socket(fileno=options.listener), subject).serve_forever()
     return 0
 

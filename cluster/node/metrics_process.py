@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from runtime.children import end_child
 from runtime.errors import ConfigurationError
+from runtime.spans import check_packages
 
 if TYPE_CHECKING:
     from cluster.node.config import NodeConfig
@@ -20,7 +21,8 @@ BACKLOG = 64
 
 
 class MetricsProcess:
-    """The process that serves metrics, if `[metrics] port` is set. It is restarted when it dies.
+    """The process that serves metrics, if `[metrics] port` is set, and sends traces, if `[tracing] endpoint` is. It is
+    restarted when it dies.
 
     The node holds the listening socket, so a port that is taken stops its start, and no scrape is lost to a restart.
     Raises ConfigurationError when the port cannot be had.
@@ -30,6 +32,8 @@ class MetricsProcess:
         self._config = config
         self._process: subprocess.Popen[bytes] | None = None
         self._next_start_ns = 0
+        if config.tracing.endpoint:
+            check_packages("tracing.endpoint")
         self._listener = None if config.metrics.port is None else self._listen()
 
     def _listen(self) -> socket.socket:
@@ -49,16 +53,17 @@ class MetricsProcess:
 
     def watch(self, now_ns: int) -> None:
         """Starts the process when it does not run, at most once in RESTART_INTERVAL_NS."""
-        if self._listener is None or now_ns < self._next_start_ns:
+        if (self._listener is None and not self._config.tracing.endpoint) or now_ns < self._next_start_ns:
             return
         if self._process is None or self._process.poll() is not None:
-            self._process = self._start(self._listener.fileno())
+            self._process = self._start(None if self._listener is None else self._listener.fileno())
         self._next_start_ns = now_ns + RESTART_INTERVAL_NS
 
-    def _start(self, listener: int) -> subprocess.Popen[bytes]:
+    def _start(self, listener: int | None) -> subprocess.Popen[bytes]:
         config = self._config
         options = {
-            "listener": listener,
+            "listener": -1 if listener is None else listener,
+            "trace-endpoint": config.tracing.endpoint,
             "parent-pid": os.getpid(),
             "member-id": config.node.member_id,
             "cluster-id": config.cluster.cluster_id,
@@ -68,7 +73,7 @@ class MetricsProcess:
         }
         command = [sys.executable, "-P", "-m", "cluster.node.metrics_main"]
         command += [f"--{name}={value}" for name, value in options.items()]
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[listener])
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[] if listener is None else [listener])
 
     def close(self) -> None:
         """Ends the process and lets the port go."""

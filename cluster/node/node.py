@@ -43,6 +43,7 @@ from cluster.wire.streams import (
     TO_SERVICE_STREAM_ID,
     local_stream,
 )
+from cluster.wire.traces import LogTraces, ServiceTraces, create_traces, threshold_of, traces_path
 from runtime.clock import Clock, SystemClock
 from runtime.config import EXIT_STATUS_SERVICE
 from runtime.counters import local_counter
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from cluster.module.state_store import StateStore
     from runtime.datagram import DatagramNetwork
     from service_api.service import Service
+    from transport.ring import ManyToOneRing
 
 TIMER_INTERVAL_NS = 100_000_000
 FAREWELL_NS = 3 * TIMER_INTERVAL_NS
@@ -144,6 +146,7 @@ class Node:
         self.latencies = self._make_latencies()
         sync_queue = self._make_sync_queue()
         sync_queue.measure(self.latencies.histograms[SYNC])
+        self._traces = self._make_traces()
         self._closers.append(sync_queue.close)
         self.archive = Archive(
             str(config.archive_dir),
@@ -188,7 +191,10 @@ class Node:
             lost_state,
             self._look,
         )
-        return ConsensusModule(config.module_config(), config.member_list, module_seams, self._authenticator)
+        module = ConsensusModule(config.module_config(), config.member_list, module_seams, self._authenticator)
+        if self._traces is not None:
+            module.sequencer.traces = LogTraces(self._traces, seams.clock, threshold_of(config.tracing.rate))
+        return module
 
     def _serve_archive(self) -> ControlConductor:
         invalid_requests = self.module.counters.invalid_requests
@@ -301,6 +307,14 @@ class Node:
         self._closers.append(lambda: memory.remove(latencies_path(folder, cluster_id)))
         return latencies
 
+    def _make_traces(self) -> ManyToOneRing | None:
+        if not self.config.tracing.endpoint:
+            return None
+        memory, folder, cluster_id = self._seams.memory, str(self.config.aeron_dir), self.config.cluster.cluster_id
+        ring = create_traces(memory, folder, cluster_id)
+        self._closers.append(lambda: memory.remove(traces_path(folder, cluster_id)))
+        return ring
+
     def _make_sync_queue(self) -> SyncQueue:
         """A completed sync wakes the parked node through the driver's wake socket, as any process does."""
         path = f"{self.config.aeron_dir}/{WAKE_SOCKET_NAME}"
@@ -328,6 +342,8 @@ class Node:
             app_version=config.cluster.app_version,
         )
         container.set_samples(ServiceSamples(self.latencies, self._seams.clock))
+        if self._traces is not None:
+            container.traces = ServiceTraces(self._traces, self._seams.clock, threshold_of(config.tracing.rate))
         return container
 
     def start(self) -> None:

@@ -37,7 +37,7 @@ cdef class LogSamples:
     cdef int64_t position                 # what was marked last
     cdef readonly bint is_under_way                # there are marks that are not committed
     cpdef void take(self, int64_t position, int64_t now_ns) noexcept
-    cpdef void look(self, int64_t append_position, int64_t commit_position, bint is_leading) noexcept
+    cpdef void look(self, int64_t append_position, int64_t commit_position, bint is_leading, int64_t now_ns) noexcept
 
 cdef class ServiceSamples:
     """The service container's half."""

@@ -88,19 +88,16 @@ cdef class LogSamples:
         ordo_store_release_i64(self._latencies.mark_count, count + 1)
         self.is_under_way = True
 
-    cpdef void look(self, int64_t append_position, int64_t commit_position, bint is_leading) noexcept:
+    cpdef void look(self, int64_t append_position, int64_t commit_position, bint is_leading, int64_t now_ns) noexcept:
         """Notes how long marked messages took to be appended and committed. Who leads no more does not know."""
         cdef int64_t count = self._latencies.mark_count[0]
         cdef int64_t* marks = self._latencies.marks
-        cdef int64_t now_ns = 0
         if not is_leading:
             self._appended = self._committed = count
         while self._appended < count and marks[2 * (self._appended % MARK_COUNT)] <= append_position:
-            now_ns = now_ns or self._clock.nano_time()
             note_duration(self._append.cells, now_ns - marks[2 * (self._appended % MARK_COUNT) + 1])
             self._appended += 1
         while self._committed < count and marks[2 * (self._committed % MARK_COUNT)] <= commit_position:
-            now_ns = now_ns or self._clock.nano_time()
             note_duration(self._commit.cells, now_ns - marks[2 * (self._committed % MARK_COUNT) + 1])
             self._committed += 1
         self.is_under_way = self._committed < count or self._appended < count

@@ -95,6 +95,11 @@ def test_every_key_is_there_with_a_comment_and_its_default(tmp_path: Path) -> No
         assert getattr(NodeConfig.from_mapping(full), name) == getattr(NodeConfig.from_mapping(plain), name)
 
 
+def test_fractions_are_numbers_and_no_texts(tmp_path: Path) -> None:
+    assert run(["init", str(tmp_path)]) == 0
+    assert "# rate = 0.001\n" in (tmp_path / "node0.toml").read_text()
+
+
 def test_what_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "node1.toml").write_text("mine")
     assert run(["init", str(tmp_path)]) == 2

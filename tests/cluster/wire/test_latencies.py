@@ -37,11 +37,11 @@ def test_a_message_is_seen_through_all_stages() -> None:
     bench = Bench()
     bench.take(96)
     bench.clock.advance(2_000)
-    bench.log.look(64, 64, True)
+    bench.log.look(64, 64, True, bench.clock.now())
     assert bench.log.is_under_way, "it is not durable yet"
-    bench.log.look(96, 64, True)
+    bench.log.look(96, 64, True, bench.clock.now())
     bench.clock.advance(3_000)
-    bench.log.look(96, 96, True)
+    bench.log.look(96, 96, True, bench.clock.now())
     bench.service.look(64, True)
     bench.clock.advance(5_000)
     bench.service.look(96, True)
@@ -61,9 +61,9 @@ def test_a_message_is_seen_through_all_stages() -> None:
 def test_who_leads_no_more_notes_nothing_of_what_it_had_marked() -> None:
     bench = Bench()
     bench.take(96)
-    bench.log.look(64, 64, False)
+    bench.log.look(64, 64, False, bench.clock.now())
     bench.service.look(64, False)
-    bench.log.look(96, 96, True)
+    bench.log.look(96, 96, True, bench.clock.now())
     bench.service.look(96, True)
     assert [bench.read(stage).count for stage in STAGES] == [0] * len(STAGES)
 
@@ -72,12 +72,12 @@ def test_marks_beyond_the_room_are_left_out() -> None:
     bench = Bench()
     for index in range(2 * MARK_COUNT_MAX):
         bench.take(32 + 32 * index)
-    bench.log.look(1 << 40, 1 << 40, True)
+    bench.log.look(1 << 40, 1 << 40, True, bench.clock.now())
     bench.service.look(1 << 40, True)
     assert [bench.read(stage).count for stage in ("append", "commit", "round_trip")] == [MARK_COUNT_MAX] * 3
     for index in range(200):
         bench.take(1_000_000 + 32 * index)
-        bench.log.look(1 << 40, 1 << 40, True)
+        bench.log.look(1 << 40, 1 << 40, True, bench.clock.now())
     bench.service.look(1 << 40, True)
     assert bench.read("round_trip").count == MARK_COUNT_MAX + 200
 
@@ -86,7 +86,7 @@ def test_a_service_that_is_far_behind_passes_over_what_may_be_written_over() -> 
     bench = Bench()
     for index in range(5_000):
         bench.take(32 + 32 * index)
-        bench.log.look(1 << 40, 1 << 40, True)
+        bench.log.look(1 << 40, 1 << 40, True, bench.clock.now())
     bench.service.look(1 << 40, True)
     assert bench.read("round_trip").count == MARK_COUNT_MAX
 
@@ -94,7 +94,7 @@ def test_a_service_that_is_far_behind_passes_over_what_may_be_written_over() -> 
 def test_a_file_of_a_dead_node_is_replaced_and_one_of_another_layout_is_none() -> None:
     bench = Bench()
     bench.take(32)
-    bench.log.look(32, 32, True)
+    bench.log.look(32, 32, True, bench.clock.now())
     fresh = Latencies.create(bench.memory, FOLDER, 7)
     assert fresh.read()["append"].count == 0
     assert Latencies.find(bench.memory, FOLDER, 8) is None

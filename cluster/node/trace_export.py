@@ -1,0 +1,106 @@
+"""Makes spans of what a node and its service tell of sampled requests, and sends them to a collector."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections import OrderedDict
+from threading import Event
+from typing import TypeVar
+
+from cluster.node.observation import Subject
+from cluster.wire.traces import LOG_POINTS, SERVICE_POINTS, find_traces
+from runtime.clock import SystemClock
+from runtime.memory import FileMemoryProvider
+from runtime.spans import Span, SpanExporter, make_trace_id
+
+DRAIN_INTERVAL_S = 0.2
+RECORDS_PER_DRAIN = 4096
+HALVES_MAX = 4096
+"""So many requests wait for their other half; the oldest goes first. The log's half of a repeated request has none."""
+_LOG = struct.Struct("<6q")
+_SERVICE = struct.Struct("<5q16s")
+
+Key = tuple[int, int]
+Half = TypeVar("Half")
+
+
+class TraceJoiner:
+    """Puts the two halves of a request together: from the consensus module, and from the service."""
+
+    def __init__(self) -> None:
+        self.epoch_offset_ns = 0  # wall clock less monotonic time
+        self._logs: OrderedDict[Key, tuple[int, ...]] = OrderedDict()
+        self._services: OrderedDict[Key, tuple[int, int, int, bytes]] = OrderedDict()
+        self.spans: list[Span] = []
+
+    def on_record(self, type_id: int, payload: bytes) -> None:
+        """A record of the ring."""
+        if type_id == LOG_POINTS:
+            open_position, number, *times = _LOG.unpack(payload)
+            _keep(self._logs, (open_position, number), tuple(times))
+        elif type_id == SERVICE_POINTS:
+            open_position, number, begun_ns, ended_ns, sent_ns, identity = _SERVICE.unpack(payload)
+            _keep(self._services, (open_position, number), (begun_ns, ended_ns, sent_ns, identity))
+        else:
+            return
+        key = open_position, number
+        if key in self._logs and key in self._services:
+            self._join(key)
+
+    def _join(self, key: Key) -> None:
+        cycle_ns, taken_ns, appended_ns, committed_ns = self._logs.pop(key)
+        begun_ns, ended_ns, sent_ns, identity = self._services.pop(key)
+        trace_id = make_trace_id(identity, *key)
+        for name, start_ns, end_ns in (
+            ("ingress", cycle_ns, taken_ns),
+            ("append", taken_ns, appended_ns),
+            ("commit", taken_ns, committed_ns),
+            ("service", begun_ns, ended_ns),
+            ("reply", ended_ns, sent_ns),
+        ):
+            offset_ns = self.epoch_offset_ns
+            attributes = {"ordo.request": key[1]}
+            self.spans.append(Span(trace_id, name, start_ns + offset_ns, end_ns + offset_ns, attributes))
+
+    def take(self) -> list[Span]:
+        spans, self.spans = self.spans, []
+        return spans
+
+
+def _keep(halves: OrderedDict[Key, Half], key: Key, half: Half) -> None:
+    halves[key] = half
+    if len(halves) > HALVES_MAX:
+        halves.popitem(last=False)
+
+
+class TraceExport:
+    """Drains the ring of one node, for as long as the process runs."""
+
+    def __init__(self, endpoint: str, subject: Subject) -> None:
+        self._clock = SystemClock()
+        self._subject = subject
+        self._endpoint = endpoint
+        resource: dict[str, int | str] = {"ordo.cluster": subject.cluster_id, "ordo.member": subject.member_id}
+        self._exporter = SpanExporter(endpoint, "ordo-node", resource)
+        self._joiner = TraceJoiner()
+        self._has_failed = False
+
+    def run(self) -> None:
+        """Never returns."""
+        subject, never = self._subject, Event()
+        while not never.wait(DRAIN_INTERVAL_S):
+            ring = find_traces(FileMemoryProvider(), str(subject.aeron_dir), subject.cluster_id)
+            if ring is not None:
+                self._joiner.epoch_offset_ns = self._clock.epoch_ns() - self._clock.now()
+                ring.read(self._joiner.on_record, RECORDS_PER_DRAIN)
+            if spans := self._joiner.take():
+                self.export(spans)
+
+    def export(self, spans: list[Span]) -> None:
+        """Says it once where a collector does not take them, and once when it does again."""
+        has_failed = not self._exporter.export(spans)
+        if has_failed != self._has_failed:
+            what = "does not take spans; those of now are lost" if has_failed else "takes spans again"
+            print(f"ordo: tracing: {self._endpoint} {what}", file=sys.stderr)
+        self._has_failed = has_failed

@@ -1,0 +1,52 @@
+"""Traces of sampled requests: which are sampled, and the ring in which a node and its service tell of them.
+
+Whether a request is traced follows from where its identity is open and from its number, which the client, the leader
+and its service know anyway: so all decide alike, and nothing about it travels with the request. The points in time go
+through a ring in shared memory to a process that makes spans of them (cluster.node.trace_export).
+
+    LOG_POINTS      i64 open position, number, and when (monotonic, ns) the duty cycle began that took the request, it
+                    was in the log buffer, the leader's own log had it, and a quorum had it
+    SERVICE_POINTS  i64 open position, number, and when the service got it, had executed it, and its answer was on its
+                    way; 16 bytes of identity
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from runtime.clock cimport Clock
+from transport.ring cimport ManyToOneRing
+
+cdef enum:
+    PENDING_MAX = 256
+
+cdef struct Points:
+    int64_t position
+    int64_t fields[7]                      # as they go into the ring
+
+cdef bint is_sampled(int64_t open_position, int64_t number, uint64_t threshold) noexcept nogil
+
+cdef class LogTraces:
+    """The leader's half. Requests beyond PENDING_MAX under way are left out, and what the ring has no room for."""
+    cdef ManyToOneRing _ring
+    cdef Clock _clock
+    cdef uint64_t _threshold
+    cdef Points _points[PENDING_MAX]
+    cdef int64_t _count
+    cdef int64_t _appended
+    cdef int64_t _committed
+    cdef public int64_t cycle_ns           # when the present duty cycle began
+    cdef readonly bint is_under_way
+    cpdef int take(self, int64_t open_position, int64_t number, int64_t position) except -1
+    cpdef int look(self, int64_t append_position, int64_t commit_position, bint is_leading, int64_t now_ns) except -1
+
+cdef class ServiceTraces:
+    """The service container's half."""
+    cdef ManyToOneRing _ring
+    cdef Clock _clock
+    cdef uint64_t _threshold
+    cdef Points _points[PENDING_MAX]
+    cdef int64_t _count
+    cdef bint _is_begun
+    cdef readonly bint has_unsent
+    cpdef int begin(self, int64_t open_position, int64_t number, bytes identity) except -1
+    cpdef int end(self) except -1
+    cpdef int send(self) except -1

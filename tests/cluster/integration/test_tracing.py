@@ -1,0 +1,139 @@
+"""Requests are traced from the client to the reply: a collector gets every span, under the client's one."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+import runtime.spans
+from cluster.node.observation import Subject
+from cluster.node.trace_export import TraceExport
+from deploy.launcher import LocalCluster
+from ordo import ClientSettings, ClusterClient, Tracing
+from runtime.errors import ConfigurationError
+from runtime.spans import Span
+from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.command import demand_one_line, ordo
+
+REQUESTS = 20
+STAGES = {"ingress", "append", "commit", "service", "reply"}
+CLOCK_DRIFT_NS = 1_000_000
+
+
+class Collector(ThreadingHTTPServer):
+    """Takes spans by OTLP over HTTP, as a real one does; `status` is what it says to them."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status = 200
+        self.traces: dict[bytes, dict[str, Any]] = defaultdict(dict)
+        self.senders: dict[str, dict[str, Any]] = {}
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1/traces"
+
+    def take(self, body: bytes) -> None:
+        for part in ExportTraceServiceRequest.FromString(body).resource_spans:
+            resource = {one.key: one.value for one in part.resource.attributes}
+            for span in (span for scope in part.scope_spans for span in scope.spans):
+                assert span.name not in self.traces[span.trace_id], "a span came twice"
+                self.traces[span.trace_id][span.name] = span
+                self.senders[span.name] = resource
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.server.status == 200:
+            self.server.take(body)
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    server = Collector()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.slow
+def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collector: Collector) -> None:
+    nodes = LocalCluster("ordo.bench.echo:Echo", sync="none")
+    for member_id in nodes.member_ids:
+        path = nodes.config_path(member_id)
+        path.write_text(path.read_text() + f'\n[tracing]\nendpoint = "{collector.endpoint}"\nrate = 1.0\n')
+    settings = ClientSettings(tracing=Tracing(endpoint=collector.endpoint, rate=1.0))
+    with nodes:
+        leader = nodes.await_leader()
+        with ClusterClient(nodes.ingress_endpoints, settings=settings) as client:
+            for number in range(REQUESTS):
+                client.request(str(number).encode())
+        complete = [{"request", *STAGES}] * REQUESTS
+        await_that(lambda: [set(spans) for spans in collector.traces.values()] == complete, "all spans are there")
+    for spans in collector.traces.values():
+        root = spans["request"]
+        assert root.parent_span_id == b""
+        assert {spans[name].parent_span_id for name in STAGES} == {root.span_id}
+        assert len({span.span_id for span in spans.values()}) == len(spans)
+        times = [spans[name] for name in ("ingress", "commit", "service", "reply")]
+        moments = [moment for span in times for moment in (span.start_time_unix_nano, span.end_time_unix_nano)]
+        assert moments == sorted(moments)
+        assert root.start_time_unix_nano - CLOCK_DRIFT_NS < moments[0]
+        assert moments[-1] < root.end_time_unix_nano + CLOCK_DRIFT_NS
+        append = spans["append"]
+        assert append.start_time_unix_nano <= append.end_time_unix_nano <= spans["commit"].end_time_unix_nano
+    numbers = [one.value.int_value for spans in collector.traces.values() for one in spans["request"].attributes
+               if one.key == "ordo.request"]  # fmt: skip
+    assert sorted(numbers) == list(range(1, REQUESTS + 1))
+    assert collector.senders["request"]["service.name"].string_value == "ordo-client"
+    assert {collector.senders[name]["ordo.member"].int_value for name in STAGES} == {leader}
+
+
+def test_a_collector_that_takes_nothing_is_told_of_once(
+    collector: Collector, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    export = TraceExport(collector.endpoint, Subject(0, 0, tmp_path, tmp_path))
+    for status in (400, 400, 200, 200):
+        collector.status = status
+        export.export([Span(status.to_bytes(16, "big") + b"", f"{status}-{len(collector.traces)}", 1, 2, {})])
+    lines = capfd.readouterr().err.splitlines()
+    assert [line.partition(collector.endpoint)[2] for line in lines] == [
+        " does not take spans; those of now are lost",
+        " takes spans again",
+    ]
+
+
+def test_misuse_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = LocalCluster("ordo.bench.echo:Echo", root=tmp_path)
+    path = nodes.config_path(0)
+    for text, words in (('endpoint = "localhost:4318"', "http://"), ("rate = 0", "rate"), ("rate = 1.5", "rate")):
+        other = tmp_path / "other.toml"
+        other.write_text(f"{path.read_text()}\n[tracing]\n{text}\n")
+        demand_one_line(ordo("node", "--config", str(other)), 2, "tracing", words)
+    for rate in (0, -1, 2, "much"):
+        with pytest.raises(ConfigurationError, match="rate="):
+            Tracing(endpoint="http://127.0.0.1:4318/v1/traces", rate=rate)  # type: ignore[arg-type]
+    monkeypatch.setattr(runtime.spans, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"ordo-sequencer\[otel\]"):
+        Tracing(endpoint="http://127.0.0.1:4318/v1/traces")
