@@ -17,7 +17,7 @@ from cluster.wire.app_version import parse_version
 from runtime.errors import OrdoError, ServiceError
 from runtime.logging import configure_logging, get_logger
 from runtime.storage import FileStorage
-from sequencer.application import Application, ApplicationSettings
+from sequencer.application import Application, ApplicationSettings, AppMode
 from transport.client_transport import ClientTransport
 
 PARK_NS = 1_000_000
@@ -37,6 +37,9 @@ def app(
         typer.Option(help="file with a token of the roles ingress and log"),
     ] = None,
     checkpoint: Annotated[float, typer.Option(help="seconds between checkpoints")] = 10.0,
+    mode: Annotated[AppMode, typer.Option(help="do all instances of the group write, or one of them")] = (
+        AppMode.ACTIVE_ACTIVE
+    ),
     instance: Annotated[str, typer.Option(help="what `ordo apps` calls this instance; else HOST:FOLDER")] = "",
     app_version: Annotated[str, typer.Option(help="of the service's code: N or MAJOR.MINOR.PATCH")] = "1",
 ) -> None:
@@ -51,6 +54,7 @@ def app(
             credentials=b"" if token_file is None else credentials_from_file(token_file),
         ),
         checkpoint_interval_s=checkpoint,
+        mode=mode,
         instance=instance or f"{socket.gethostname()}:{folder.name}",
         app_version=parse_version(app_version),
     )
@@ -81,13 +85,17 @@ def run_application(service: str, settings: ApplicationSettings) -> None:
 def _run(
     application: Application, transport: ClientTransport, stopping: list[int], settings: ApplicationSettings
 ) -> None:
-    trouble = ""
+    trouble, is_active = "", settings.mode is AppMode.ACTIVE_ACTIVE
     while not stopping:
         if _in_words(application.work, settings) == 0:
             transport.park(PARK_NS)
         if application.trouble != trouble:
             trouble = application.trouble
             get_logger().warning("app.session", group=settings.group, trouble=trouble)
+        if application.is_active != is_active:
+            is_active = application.is_active
+            event = "app.active" if is_active else "app.passive"
+            get_logger().info(event, group=settings.group, position=application.position)
 
 
 def _in_words(action: Callable[[], T], settings: ApplicationSettings) -> T:

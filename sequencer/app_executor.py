@@ -13,14 +13,14 @@ from sequencer.app_cluster import AppCluster, AppSession
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.outputs import NULL_SESSION_ID, Output, group_identity
 from service_api.native import Header
-from service_api.requests import Identity, RequestTable
+from service_api.requests import Identity, OpenStatus, RequestTable
 from service_api.service import CloseReason, NewLeadershipTermEvent, Service, TimeUnit
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 from service_api.timers import ServiceTimers
 
 SCHEMA_ID = 902
 """Of what an instance alone writes and reads: its checkpoint."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MESSAGE_BYTES_MAX = 8 << 20
 APP_STATE = Message(
     "AppState",
@@ -33,6 +33,7 @@ APP_STATE = Message(
         ("outputs_accepted", "i64"),
         ("outputs_before_identity", "i64"),
         ("pending_count", "i32"),
+        ("writer_session_id", "i64", 2),
     ],
     data=[("group", BYTES)],
 )
@@ -66,6 +67,8 @@ class AppExecutor:
         """Outputs of the group that stand in the log up to here."""
         self.outputs_before_identity = 0
         """Of these, those before the identity was opened: it counts from there."""
+        self.writer_session_id = NULL_SESSION_ID
+        """The session that opened the identity last."""
         self.refused = 0
         self._requests = RequestTable()
         self._header = Header()
@@ -78,6 +81,11 @@ class AppExecutor:
     def position(self) -> int:
         """After the last record that was executed."""
         return self.cluster.log_position
+
+    @property
+    def is_writer_there(self) -> bool:
+        """Whether the session that opened the identity last is open, as the log has it up to here."""
+        return self.identity is not None and self.writer_session_id in self.cluster.sessions
 
     # Entries
 
@@ -158,7 +166,7 @@ class AppExecutor:
         if session is None:
             return
         name = ordo_codecs.join_identity(values)
-        _, identity = self._requests.open(
+        status, identity = self._requests.open(
             name,
             session.encoded_principal,
             values.incarnation,
@@ -166,7 +174,13 @@ class AppExecutor:
             entry.position,
             entry.timestamp,
         )
-        if name != self.identity_name or identity is None or identity is self.identity:
+        if name != self.identity_name:
+            return
+        if identity is not None:
+            self.writer_session_id = session.id
+        elif status is OpenStatus.EXPIRED:
+            self.identity = None
+        if identity is None or identity is self.identity:
             return
         self.identity = identity
         self.outputs_before_identity = self.outputs_accepted
@@ -262,6 +276,7 @@ class AppExecutor:
             outputs_accepted=self.outputs_accepted,
             outputs_before_identity=self.outputs_before_identity,
             pending_count=len(cluster.pending),
+            writer_session_id=self.writer_session_id,
             group=self.group.encode(),
         )
         for one in cluster.pending:
@@ -298,6 +313,7 @@ class AppExecutor:
         self.identity = next((one for one in self._requests if one.identity == self.identity_name), None)
         cluster.outputs_made, self.outputs_accepted = state.outputs_made, state.outputs_accepted
         self.outputs_before_identity = state.outputs_before_identity
+        self.writer_session_id = state.writer_session_id
         for _ in range(state.pending_count):
             row = PENDING_OUTPUT.decode(next(messages, b""))
             cluster.pending.append(

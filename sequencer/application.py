@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
@@ -25,12 +26,23 @@ from runtime.errors import (
 from runtime.storage import Storage
 from sequencer.app_executor import AppExecutor
 from sequencer.checkpoints import Checkpoints
+from sequencer.elected_outputs import ElectedRequests
 from sequencer.entries import LogEntry
 from sequencer.follower import LogFollower
 from sequencer.instance_reports import InstanceReports, InstanceState
-from sequencer.outputs import GroupRequests, OutputClient, group_identity
+from sequencer.outputs import GROUP_INCARNATION, GroupRequests, OutputClient, group_identity
 from service_api.service import Service, TimeUnit
 from transport.client_transport import ClientTransport
+
+
+class AppMode(StrEnum):
+    """How the instances of a group divide the writing."""
+
+    ACTIVE_ACTIVE = "active-active"
+    """All write, and the first copy of each output counts."""
+    ACTIVE_PASSIVE = "active-passive"
+    """One writes; the others follow, and one of them takes over."""
+
 
 SECOND_NS = 1_000_000_000
 FRAGMENTS_PER_CYCLE = 256
@@ -57,6 +69,8 @@ class ApplicationSettings:
     silence_s: float = 2.0
     """After so long without an entry the other members are asked whether they have more."""
     checkpoint_interval_s: float = 10.0
+    mode: AppMode = AppMode.ACTIVE_ACTIVE
+    """The same for all instances of the group."""
     instance: str = ""
     """What `ordo apps` calls this instance."""
     app_version: int = 1
@@ -112,6 +126,11 @@ class Application:
             self._checkpoints.close()
             raise
         self._session: OutputClient | None = None
+        self._incarnation = GROUP_INCARNATION
+        if settings.mode is AppMode.ACTIVE_PASSIVE:
+            self._incarnation = 1 + transport.random.stream("applications").getrandbits(62)
+        self._has_caught_up = False
+        """The last cycle has executed all that had come of the log."""
         self._session_due_ns = 0
         self._reports = InstanceReports(
             settings.group, settings.instance, settings.app_version, round(settings.report_interval_s * SECOND_NS)
@@ -145,6 +164,14 @@ class Application:
         return max(0, self.executor.cluster.outputs_made - self.outputs_executed)
 
     @property
+    def is_active(self) -> bool:
+        """Whether this instance writes its outputs, by the log as far as it has read it."""
+        identity = self.executor.identity
+        return self._settings.mode is AppMode.ACTIVE_ACTIVE or (
+            identity is not None and identity.incarnation == self._incarnation
+        )
+
+    @property
     def session_id(self) -> int:
         """Of the session that carries outputs and reports; -1 while there is none."""
         return self._session.session_id if self._session is not None else -1
@@ -155,7 +182,7 @@ class Application:
         return self._reports.reported
 
     def _state(self) -> InstanceState:
-        return InstanceState(self.position, self.executor.cluster.outputs_made, self.outputs_executed, is_active=True)
+        return InstanceState(self.position, self.executor.cluster.outputs_made, self.outputs_executed, self.is_active)
 
     @property
     def _outputs(self) -> GroupRequests | None:
@@ -177,7 +204,10 @@ class Application:
                 code=ErrorCode.INVALID_POSITION,
             )
         if self.outputs_waiting < OUTPUTS_WAITING_MAX or not self._may_send:
-            count += self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)
+            polled = self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)
+            self._has_caught_up = polled < FRAGMENTS_PER_CYCLE
+            count += polled
+        self._attend_election()
         self._push_outputs()
         self._attend_timers(now_ns)
         if self._session is not None:
@@ -214,6 +244,8 @@ class Application:
             list(settings.endpoints),
             settings=_with_identity(settings.client, settings.group),
             transport=self._transport,
+            make_requests=ElectedRequests if settings.mode is AppMode.ACTIVE_PASSIVE else GroupRequests,
+            incarnation=self._incarnation,
         )
 
     def _lose_session(self, error: OrdoError, now_ns: int) -> None:
@@ -224,6 +256,15 @@ class Application:
         self._session_due_ns = now_ns + SESSION_PAUSE_NS
 
     # Outputs
+
+    def _attend_election(self) -> None:
+        outputs, executor = self._outputs, self.executor
+        if isinstance(outputs, ElectedRequests):
+            outputs.attend_election(
+                executor.identity,
+                is_writer_there=executor.is_writer_there,
+                is_up_to_date=self._has_caught_up and self.session_id in executor.cluster.sessions,
+            )
 
     def _counts_alike(self, outputs: GroupRequests) -> bool:
         """The cluster's count of outputs is known, and from which of them on it counts."""

@@ -20,7 +20,7 @@ from cluster.wire.ordo_codecs import AnswerStatus
 from runtime.errors import ClusterError, OrdoError
 
 GROUP_INCARNATION = 0
-"""The same for all: no instance takes the identity from another."""
+"""The same for all instances that write at the same time: none takes the identity from another."""
 OUTPUTS_UNDER_WAY_MAX = 1024
 NULL_SESSION_ID = -1
 _OUTPUT = struct.Struct("<HHHHqqqqqqqqi4x")
@@ -144,12 +144,19 @@ class GroupRequests(ClientRequests):
 class OutputClient(ClusterClient):
     """A session whose requests are the outputs of one instance of a group; made with `wait=False`."""
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        make_requests: type[GroupRequests] = GroupRequests,
+        incarnation: int = GROUP_INCARNATION,
+        **settings: Any,
+    ) -> None:
+        """`make_requests`, `incarnation`: of a group of which one instance writes (sequencer.elected_outputs)."""
         super().__init__(*arguments, **settings, wait=False)
-        self.outputs = GroupRequests(
+        self.outputs = make_requests(
             self._link,
             identity=self.settings.identity,
-            incarnation=GROUP_INCARNATION,
+            incarnation=incarnation,
             retry_interval_ns=to_ns(self.settings.request_retry_interval_s),
             outstanding_max=OUTPUTS_UNDER_WAY_MAX,
             wait=_refuse_to_wait,

@@ -19,6 +19,8 @@ class IdentityState(NamedTuple):
     last_time: int
     answers: list[tuple[int, int, int, bytes]]
 
+NO_IDENTITY: int
+
 class RequestLimits(NamedTuple):
     identities_max: int = ...
     idle_timeout: int = ...

@@ -16,6 +16,10 @@ cdef enum:
     ANSWER_OVERHEAD_BYTES = 160        # of a kept answer, whatever its length
 
 
+NO_IDENTITY = -1
+"""As `known_position`: the identity is opened only if there is none of that name yet."""
+
+
 class RequestLimits(NamedTuple):
     """The same on every member, for what is executed depends on them. Times in ms of cluster time."""
 
@@ -103,7 +107,8 @@ cdef class RequestTable:
 
     def open(self, bytes name not None, bytes principal not None, int64_t incarnation, int64_t known_position,
              int64_t position, int64_t time):
-        """An OpenIdentity is executed: (OpenStatus, Identity or None)."""
+        """An OpenIdentity is executed: (OpenStatus, Identity or None). `known_position`: only the identity that was opened
+        there is taken over; 0: whichever there is; NO_IDENTITY: none."""
         cdef Identity identity = self._by_identity.get(name)
         if identity is not None and self._has_expired(identity, time):
             self._remove(identity)
@@ -121,7 +126,7 @@ cdef class RequestTable:
         identity.last_time = time
         if identity.incarnation == incarnation:
             return OpenStatus.OK, identity
-        if known_position > 0 and known_position != identity.open_position:
+        if known_position != 0 and known_position != identity.open_position:
             return OpenStatus.SUPERSEDED, None
         del self._by_position[identity.open_position]
         identity.incarnation, identity.open_position = incarnation, position

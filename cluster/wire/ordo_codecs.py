@@ -304,7 +304,8 @@ OPEN_IDENTITY = _message(
     "identity_high i64; identity_low i64; incarnation i64; known_position i64",
 )
 """Ingress and log. The client with this incarnation is the only one to use the identity from now on. `known_position`:
-the open position that the client, or its journal, knows of; 0: none. That of a new identity is the record's own."""
+the open position that the client, or its journal, knows of, and no other is taken over; 0: whichever there is; -1:
+there is none. That of a new identity is the record's own."""
 REQUEST = _message(
     "Request",
     41,

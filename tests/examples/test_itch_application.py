@@ -12,7 +12,7 @@ from deploy.launcher import LocalCluster
 from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed
 from ordo.matching.protocol import Kind, Status, decode_answer
-from tests.sequencer.test_real_applications import Instances, Outputs, await_outputs, executed
+from tests.sequencer.instances import Instances, Outputs, await_outputs, executed
 
 EXECUTIONS = 849
 

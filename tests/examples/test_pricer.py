@@ -11,7 +11,7 @@ from deploy.launcher import LocalCluster
 from examples.pricer import Pricer
 from ordo.testing import Message, OpenSession, check_service
 from service_api.testing import Input
-from tests.sequencer.test_real_applications import Instances, Outputs, await_outputs
+from tests.sequencer.instances import Instances, Outputs, await_outputs
 
 
 def test_quotes_are_a_function_of_the_messages() -> None:

@@ -11,7 +11,8 @@ from runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
 from sequencer.app_executor import AppExecutor
 from sequencer.entries import decode_entry
 from sequencer.outputs import GROUP_INCARNATION, NULL_SESSION_ID, Output, group_identity
-from service_api.service import ClusteredService
+from service_api.requests import NO_IDENTITY
+from service_api.service import CloseReason, ClusteredService
 from tests.sequencer.applications import Numbered
 
 CLIENT, FIRST, SECOND = 1, 2, 3
@@ -51,11 +52,17 @@ class Log:
     def message(self, payload: bytes, session_id: int = CLIENT) -> int:
         return self.append(codecs.SESSION_MESSAGE_HEADER.encode(**self.stamp(session_id)) + payload)
 
-    def open_identity(self, session_id: int, group: str = "tested") -> int:
+    def close_session(self, session_id: int) -> None:
+        self.append(codecs.SESSION_CLOSE_EVENT.encode(close_reason=CloseReason.TIMEOUT, **self.stamp(session_id)))
+
+    def open_identity(
+        self, session_id: int, group: str = "tested", incarnation: int = GROUP_INCARNATION, ends: int = 0
+    ) -> int:
+        """`ends`: the generation that an instance that stands for election wants to end."""
         return self.append(
             ordo_codecs.OPEN_IDENTITY.encode(
-                incarnation=GROUP_INCARNATION,
-                known_position=0,
+                incarnation=incarnation,
+                known_position=ends,
                 **ordo_codecs.split_identity(group_identity(group)),
                 **self.stamp(session_id),
             )
@@ -141,6 +148,61 @@ def test_a_restored_instance_goes_on_with_what_was_under_way() -> None:
     log.write(FIRST, opened, 2, one.cluster.pending[1], confirmed=1)
     assert list(restored.take_snapshot()) == list(one.take_snapshot())
     assert restored.outputs_accepted == 2
+
+
+def test_the_first_to_end_a_generation_is_the_writer_and_what_names_an_ended_one_does_not_count() -> None:
+    one = instance()
+    log = Log(one)
+    log.message(b"abc")
+    assert not one.is_writer_there
+    first = log.open_identity(FIRST, incarnation=11, ends=NO_IDENTITY)
+    log.open_identity(SECOND, incarnation=22, ends=NO_IDENTITY)
+    assert (one.writer_session_id, one.is_writer_there) == (FIRST, True)
+    log.write(FIRST, first, 1, one.cluster.pending[0])
+    second = log.open_identity(SECOND, incarnation=22, ends=first)
+    log.open_identity(CLIENT, incarnation=33, ends=first)
+    assert one.identity is not None
+    assert (one.writer_session_id, one.identity.incarnation, one.identity.open_position) == (SECOND, 22, second)
+    log.write(FIRST, first, 2, one.cluster.pending[1])
+    assert one.outputs_accepted == 1, "the one that was replaced writes in its own generation"
+    log.write(SECOND, second, 2, one.cluster.pending[1])
+    assert (one.outputs_accepted, one.outputs_before_identity) == (2, 0)
+    restored = instance(snapshot=one.take_snapshot())
+    log.executors.append(restored)
+    log.close_session(SECOND)
+    assert not one.is_writer_there and not restored.is_writer_there
+
+
+FORMER_CHECKPOINT = """
+280064006f00110002000000000000004002000000000000010000000000000000000000000000000000000001000000
+0c0066006f001100010000000000000066000000090000006165726f6e3a69706300000000
+0c0066006f001100020000000000000066000000090000006165726f6e3a69706300000000
+0c0066006f001100030000000000000066000000090000006165726f6e3a69706300000000
+38002c0085030100b31fb43bc66a5ed55d97403a4053b0ef0000000000000000e00100000000000001000000000000000000000000000000e803000000
+00000000000000
+14002d0085030100010000000000000040020000000000000000000000000000
+280064006f00110002000000000000004002000000000000010000000000000000000000020000000000000001000000
+2400010086030100e8030000000000000200000000000000010000000000000000000000000000000200000006000000746573746564
+1c0002008603010001000000000000008001000000000000ffffffffffffffff0000000005000000312e302033
+1c0002008603010002000000000000008001000000000000ffffffffffffffff0100000005000000312e312033
+5b332c20312c20315d
+"""
+"""Written before checkpoints told who writes: one client's message was answered, and the first output was executed."""
+
+
+def test_a_checkpoint_that_does_not_tell_who_writes_is_taken_up() -> None:
+    joined = FORMER_CHECKPOINT.replace("e803000000\n00", "e80300000000")
+    one = instance(snapshot=[bytes.fromhex(line) for line in joined.split()])
+    assert (one.position, one.outputs_accepted, one.is_writer_there) == (576, 1, False)
+    assert [output.payload for output in one.cluster.pending] == [b"1.0 3", b"1.1 3"]
+    assert one.identity is not None
+    generation = one.identity.open_position
+    log = Log()
+    log.executors, log.position = [one], one.position
+    log.write(FIRST, generation, 2, one.cluster.pending[1])
+    assert one.outputs_accepted == 2, "the group writes on as before"
+    opened = log.open_identity(SECOND, incarnation=22, ends=generation)
+    assert (one.identity.open_position, one.is_writer_there) == (opened, True)
 
 
 def test_a_checkpoint_of_another_group_is_refused() -> None:

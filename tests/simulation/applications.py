@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from cluster.container.instance_table import InstanceTable
 from runtime.errors import OrdoError
-from sequencer.application import Application, ApplicationSettings
+from sequencer.application import Application, ApplicationSettings, AppMode
+from sequencer.entries import LogEntry
 from tests.simulation.app_service import GROUP, CountingService
 from tests.simulation.log_followers import FollowerWorld, LogFollowerProcess
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage
+from tests.simulation.writers import WriterWatch
 
 
 class SimulatedApplication(LogFollowerProcess):
     """One instance through all its lives. `application` is None while its process is dead; the disk outlives it."""
 
-    def __init__(self, world: FollowerWorld, index: int) -> None:
+    def __init__(self, world: FollowerWorld, index: int, watch: WriterWatch) -> None:
         super().__init__(world, f"app{index}", f"10.0.2.{index + 1}")
         self.world = world
         self.index = index
+        self.mode = AppMode(world.options.application_mode)
+        self._watch = watch
         self.disk = SimulatedDisk(world.random.stream(f"disk {self.name}"))
         self.application: Application | None = None
 
@@ -29,14 +33,20 @@ class SimulatedApplication(LogFollowerProcess):
                 self._settings(),
                 transport=transport,
                 storage=SimulatedStorage(self.disk, self.clock),
-                on_entry=self.check_committed,
+                on_entry=self._check,
             )
         except OrdoError as error:
             self.world.fail(f"{self.name} does not start: {error}")
 
+    def _check(self, entry: LogEntry) -> None:
+        self.check_committed(entry)
+        if self.mode is AppMode.ACTIVE_PASSIVE and (wrong := self._watch.hear(entry)):
+            self.world.fail(wrong)
+
     def _settings(self) -> ApplicationSettings:
         return ApplicationSettings(
             group=GROUP,
+            mode=self.mode,
             endpoints=self.endpoints(),
             folder=f"/simulated/{self.name}/state",
             archives=self.archives(self.index),

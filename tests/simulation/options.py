@@ -104,6 +104,7 @@ class Options:
     """Until the state of one member becomes another one than the others'."""
     applications: int = 0
     """Instances of one application beside the cluster."""
+    application_mode: str = "active-active"
     application_mean_ns: int = 0
     """Until an instance is killed or stopped."""
     consumers: int = 0

@@ -59,7 +59,9 @@ from tests.simulation.nodes import VERSIONS
 from tests.simulation.planted_applications import (
     checkpoints_forget_outputs_under_way,
     instances_do_not_know_what_the_others_wrote,
+    nobody_takes_over,
     snapshots_forget_what_instances_reported,
+    two_instances_are_active,
 )
 from tests.simulation.planted_consumers import (
     acknowledgements_do_not_survive_a_snapshot,
@@ -770,6 +772,8 @@ PLANTED: tuple[Plant, ...] = (
     every_member_of_a_consumer_is_active,
     acknowledgements_do_not_survive_a_snapshot,
     snapshots_forget_what_instances_reported,
+    two_instances_are_active,
+    nobody_takes_over,
     nobody_looks_at_the_room,
     a_full_disk_is_full_for_ever,
 )

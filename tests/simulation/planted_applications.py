@@ -7,7 +7,8 @@ from typing import Any
 
 from cluster.container.instance_table import InstanceTable
 from sequencer.app_executor import AppExecutor
-from sequencer.outputs import GroupRequests
+from sequencer.elected_outputs import ElectedRequests
+from sequencer.outputs import GROUP_INCARNATION, GroupRequests
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -38,3 +39,25 @@ def instances_do_not_know_what_the_others_wrote(patch: Patch) -> None:
 def snapshots_forget_what_instances_reported(patch: Patch) -> None:
     """A member that was restored knows of no instance before the next report."""
     patch(InstanceTable, "restore", lambda *_: None)
+
+
+def two_instances_are_active(patch: Patch) -> None:
+    """Whoever stands for election takes the generation that is there for its own."""
+    original = ElectedRequests.attend_election
+
+    def attend_election(self: ElectedRequests, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        self._incarnation, self.ends_generation = GROUP_INCARNATION, 0
+
+    patch(ElectedRequests, "attend_election", attend_election)
+
+
+def nobody_takes_over(patch: Patch) -> None:
+    """A writer that is gone is waited for."""
+    original = ElectedRequests.attend_election
+
+    def attend_election(self: ElectedRequests, identity: Any, *, is_writer_there: bool, is_up_to_date: bool) -> None:
+        has_writer = is_writer_there or identity is not None
+        original(self, identity, is_writer_there=has_writer, is_up_to_date=is_up_to_date)
+
+    patch(ElectedRequests, "attend_election", attend_election)

@@ -10,6 +10,7 @@ from itertools import count
 
 from cluster.wire.counter_types import ControlToggle
 from runtime.random import RandomSource
+from sequencer.application import AppMode
 from tests.linearizability.checker import Verdict, check
 from tests.linearizability.models import Register
 from tests.simulation import rot
@@ -178,7 +179,9 @@ def finish_applications(world: World) -> None:
         return all(one.is_idle for one in world.applications) and not wrong() and not untold() and world.is_steady()
 
     def wrong() -> str:
-        return check_outputs([record.text for record in world.executed.records])
+        texts = [record.text for record in world.executed.records]
+        is_elected = world.options.application_mode == AppMode.ACTIVE_PASSIVE
+        return check_outputs(texts) or (world.writers.find_difference(texts) if is_elected else "")
 
     def untold() -> str:
         tables = [node.instances for node in world.members()]
@@ -187,6 +190,8 @@ def finish_applications(world: World) -> None:
     if not world.run(RECOVERY_NS_MAX, are_done):
         why = wrong() or untold() or "instances wait for outputs or timers"
         raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
+    for _ in world.writers.generations:
+        world.trace.count_fault("application elected")
 
 
 def finish_consumers(world: World) -> None:

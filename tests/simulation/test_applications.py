@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.app_service import check_outputs
 from tests.simulation.run import run_seed
-from tests.simulation.test_planted import WRITTEN
+from tests.simulation.test_planted import STANDING_BY, WRITTEN
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -19,6 +19,15 @@ def test_every_request_has_its_output_once(requests: str) -> None:
         outcome = run_seed(seed, replace(WRITTEN, requests=requests))
         assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
         assert outcome.faults["application kill"] > 0
+
+
+def test_one_instance_writes_and_others_take_over() -> None:
+    elected = 0
+    for seed in range(1, 7):
+        outcome = run_seed(seed, replace(STANDING_BY))
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+        elected += outcome.faults["application elected"]
+    assert elected > 6, "in six runs with kills and pauses, more than the first one wrote"
 
 
 def test_one_instance_is_enough() -> None:

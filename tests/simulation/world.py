@@ -19,6 +19,7 @@ from tests.simulation.operations import Reply, Request
 from tests.simulation.options import Options
 from tests.simulation.timeline import NEVER_NS, Actor, Timeline
 from tests.simulation.trace import Trace
+from tests.simulation.writers import WriterWatch
 
 MS = 1_000_000
 CHECKPOINT_INTERVAL_NS = 200 * MS
@@ -57,7 +58,8 @@ class World(Timeline):
         self.violation: Violation | None = None
         self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes + options.spares)]
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
-        self.applications = [SimulatedApplication(self, index) for index in range(options.applications)]
+        self.writers = WriterWatch()
+        self.applications = [SimulatedApplication(self, index, self.writers) for index in range(options.applications)]
         self.consumers = make_consumers(self)
         self.readers = [SimulatedReader(self, index) for index in range(options.feed_readers)]
         self.invariants: list[Invariant] = all_invariants(self)

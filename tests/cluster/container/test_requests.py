@@ -12,7 +12,7 @@ from cluster.container.service_container import ServiceContainer
 from cluster.wire import codecs, container_snapshot, ordo_codecs
 from cluster.wire.ordo_codecs import AnswerStatus
 from runtime.errors import Reject, ServiceError
-from service_api.requests import IdentityState, OpenStatus, RequestLimits, RequestTable
+from service_api.requests import NO_IDENTITY, IdentityState, OpenStatus, RequestLimits, RequestTable
 from service_api.service import Cluster, ClusteredService, TimeUnit
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.container.native_service import NativeReply
@@ -286,6 +286,24 @@ def test_a_snapshot_holds_identities_and_answers(node: ServiceNode, requests: Re
     assert after.answers[:-1] == before.answers
     assert service.total == 12
     restored.on_close()
+
+
+def test_an_identity_is_taken_from_the_holder_that_is_named(node: ServiceNode, requests: Requests) -> None:
+    container = node.container(Adder())
+    requests.open(incarnation=7, known=NO_IDENTITY)
+    first = requests.position
+    requests.open(incarnation=8, known=NO_IDENTITY)
+    requests.open(incarnation=9, known=first)
+    requests.open(incarnation=8, known=first)
+    run(node, container)
+    assert [one.status for one in sent(node)] == [
+        OpenStatus.OK,
+        OpenStatus.SUPERSEDED,
+        OpenStatus.OK,
+        OpenStatus.SUPERSEDED,
+    ]
+    assert [one.incarnation for one in container.requests] == [9]
+    container.on_close()
 
 
 def test_a_request_of_a_session_that_was_closed_is_left_out(node: ServiceNode, requests: Requests) -> None:

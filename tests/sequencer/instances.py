@@ -1,0 +1,158 @@
+"""Applications in processes of their own, and what tests see of them: `ordo apps`, their outputs in the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.client import ClusterClient
+from cluster.node.config import load_config
+from deploy.launcher import LocalCluster
+from ordo.cli import run
+from sequencer.entries import EntryKind, LogEntry
+from sequencer.reader import LogReader
+
+ROOT = Path(__file__).parents[2]
+
+
+class Instances:
+    """Processes of one group."""
+
+    def __init__(self, cluster: LocalCluster, service: str, root: Path, *options: str) -> None:
+        """`options` of `ordo app`, for all of them."""
+        self._cluster = cluster
+        self._service = service
+        self._root = root
+        self._options = options
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *options: str, service: str = "") -> None:
+        """Returns when the instance has read its checkpoint."""
+        log = self._root / f"{name}.log"
+        starts = log.read_text().count("app.started") if log.exists() else 0
+        with log.open("ab") as output:
+            self._processes[name] = subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-m", "ordo.cli", "app"),
+                    *("--service", service or self._service, "--group", "tested", "--folder", str(self._root / name)),
+                    *("--endpoints", ",".join(self._cluster.ingress_endpoints.values()), "--checkpoint", "0.3"),
+                    *("--instance", name, "--app-version", "1.2.0", *self._options, *options),
+                ],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=output,
+                stderr=output,
+            )
+
+        deadline_s = time.monotonic() + 60
+        while log.read_text().count("app.started") == starts and time.monotonic() < deadline_s:
+            self.check_running()
+            time.sleep(0.02)
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        self._processes[name].send_signal(number)
+
+    def kill(self, name: str) -> None:
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def end(self, name: str) -> int:
+        """Tells it to end, and returns its exit status."""
+        process = self._processes.pop(name)
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        return process.wait(30)
+
+    def log(self, name: str) -> str:
+        """What it has logged so far."""
+        return (self._root / f"{name}.log").read_text()
+
+    def check_running(self) -> None:
+        for name, process in self._processes.items():
+            assert process.poll() is None, self.log(name)
+
+    def close(self) -> None:
+        for name in list(self._processes):
+            self.kill(name)
+
+
+class Outputs:
+    """What stands in the log of one group's outputs, read beside everything else."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        addresses = [load_config(cluster.config_path(one)).own_member.archive for one in cluster.member_ids]
+        self._reader = LogReader(addresses, kinds=[EntryKind.OUTPUT], silence_s=0.5)
+        self.copies = 0
+        self.first: dict[int, LogEntry] = {}
+        self.different: list[LogEntry] = []
+        self.generations: list[int] = []
+        """Where the identity was opened that outputs name, in the order of the log; once for outputs that name the same
+        in a row."""
+
+    def poll(self) -> None:
+        self._reader.poll(self._take)
+
+    def _take(self, entry: LogEntry) -> None:
+        self.copies += 1
+        if self.generations[-1:] != [entry.values.open_position]:
+            self.generations.append(entry.values.open_position)
+        first = self.first.setdefault(entry.values.number, entry)
+        if first.payload != entry.payload:
+            self.different.append(entry)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [self.first[number].payload for number in sorted(self.first)]
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def await_outputs(client: ClusterClient, outputs: Outputs, instances: Instances, count: int) -> None:
+    """Reads until so many different outputs stand in the log, or a minute has passed."""
+    deadline_s = time.monotonic() + 60
+    while len(outputs.first) < count and time.monotonic() < deadline_s:
+        client.poll()
+        outputs.poll()
+        instances.check_running()
+
+
+def executed(client: ClusterClient, member_id: int) -> list[bytes]:
+    """What the service of one member has executed of the group's outputs."""
+    found: list[bytes] = []
+    while part := json.loads(client.query(b"%d" % len(found), member_id=member_id, timeout_s=30).payload):
+        found += [bytes.fromhex(one) for one in part]
+    return found
+
+
+def expected(lengths: Sequence[int]) -> list[bytes]:
+    return [
+        b"%d.%d %d" % (index + 1, part, sum(lengths[: index + 1])) for index in range(len(lengths)) for part in (0, 1)
+    ]
+
+
+def look(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """What `ordo apps` says."""
+    capsys.readouterr()
+    assert run(["apps", "--endpoints", ",".join(cluster.ingress_endpoints.values()), "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def look_until(
+    is_right: Callable[[list[dict[str, Any]]], bool], cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> list[dict[str, Any]]:
+    deadline_s = time.monotonic() + 60
+    while not is_right(found := look(cluster, capsys)):
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.2)
+    return found
