@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +13,9 @@ import typer
 from rich.table import Table
 
 from archive import administration, tools
+from archive.catalog import RecordingDescriptor
 from runtime.console import output_console
-from runtime.errors import ConfigurationError
+from runtime.errors import ChannelError, ConfigurationError, UnknownRecordingError
 from runtime.logging import configure_logging, get_logger
 from transport.driver.config import default_directory
 from transport.secure.settings import Encryption
@@ -27,24 +30,101 @@ DirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="the archive fo
 RecordingOption = Annotated[int | None, typer.Option("--recording", min=0, help="only this recording")]
 
 
+AnyDirArgument = Annotated[
+    Path | None, typer.Argument(metavar="[DIR]", help="the archive folder: <data_dir>/archive of a node")
+]
+EndpointsOption = Annotated[
+    str | None,
+    typer.Option(help="in place of DIR, from any machine: HOST:PORT,... of archives, as `ordo cluster members` says"),
+]
+TokenOption = Annotated[Path | None, typer.Option(help="with --endpoints, file with a token that has the role log")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
+REACH_TIMEOUT_S = 5.0
+
+
 @archive_app.command("list")
-def list_recordings(directory: DirArgument) -> None:
+def list_recordings(
+    directory: AnyDirArgument = None,
+    endpoints: EndpointsOption = None,
+    token_file: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Every recording: positions, stream and channel."""
+    for name, recordings in _find_recordings(directory, endpoints, token_file):
+        if as_json:
+            _print_json(name, recordings)
+            continue
+        if endpoints is not None:
+            print(name)
+        output_console().print(_table_of(recordings))
+
+
+def _table_of(recordings: list[RecordingDescriptor]) -> Table:
     table = Table("id", "stream", "session", "start", "stop", "length", "channel", box=None)
-    for found in tools.list_recordings(_folder(directory)):
+    for found in recordings:
         stop, length = "active", "-"
         if not found.is_active:
             stop, length = f"{found.stop_position:,}", f"{found.stop_position - found.start_position:,}"
         numbers = (str(found.recording_id), str(found.stream_id), str(found.session_id), f"{found.start_position:,}")
         table.add_row(*numbers, stop, length, found.stripped_channel)
-    output_console().print(table)
+    return table
 
 
 @archive_app.command()
-def describe(directory: DirArgument, recording: RecordingOption = None) -> None:
+def describe(
+    directory: AnyDirArgument = None,
+    recording: RecordingOption = None,
+    endpoints: EndpointsOption = None,
+    token_file: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """One line with everything the catalog holds of each recording."""
-    for line in tools.describe(_folder(directory), recording):
-        print(line)
+    for name, found in _find_recordings(directory, endpoints, token_file):
+        recordings = [one for one in found if recording in (None, one.recording_id)]
+        if not recordings and recording is not None:
+            raise UnknownRecordingError(f"recording {recording} is not in {name}")
+        if as_json:
+            _print_json(name, recordings)
+            continue
+        for one in recordings:
+            print(tools.describe_recording(one) + (f" archive={name}" if endpoints is not None else ""))
+
+
+def _find_recordings(
+    directory: Path | None, endpoints: str | None, token_file: Path | None
+) -> Iterator[tuple[str, list[RecordingDescriptor]]]:
+    """Recordings by archive: those of a folder, or of archives that are asked one after the other."""
+    if (directory is None) == (endpoints is None):
+        raise ConfigurationError("give either DIR, the folder of an archive, or --endpoints")
+    if directory is not None:
+        if token_file is not None:
+            raise ConfigurationError("--token-file goes with --endpoints only")
+        yield str(directory), tools.list_recordings(_folder(directory))
+        return
+    from archive.client.client import ArchiveClient
+    from archive.client.settings import ArchiveClientSettings
+
+    credentials = b"" if token_file is None else _read_token(token_file)
+    for endpoint in [one.strip() for one in (endpoints or "").split(",")]:
+        try:
+            settings = ArchiveClientSettings.at(endpoint, credentials=credentials, message_timeout_s=REACH_TIMEOUT_S)
+        except ChannelError:
+            raise ConfigurationError(f"--endpoints {endpoint}: give HOST:PORT of archives, with commas") from None
+        with ArchiveClient(settings) as client:
+            yield endpoint, client.list_recordings()
+
+
+def _read_token(path: Path) -> bytes:
+    try:
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise ConfigurationError(f"--token-file {path}: {error.strerror}") from None
+
+
+def _print_json(archive: str, recordings: list[RecordingDescriptor]) -> None:
+    """One line for each archive."""
+    rows = [one._asdict() | {"state": one.state.name} for one in recordings]
+    print(json.dumps({"archive": archive, "recordings": rows}))
 
 
 @archive_app.command()

@@ -1,11 +1,14 @@
 """The command line and the launcher on three real nodes."""
 
+import json
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cluster.client import ClientSettings, ClusterClient
+from cluster.node.config import load_config
 from cluster.node.counters import counter_value
 from cluster.wire.counter_types import CounterType, ModuleState
 from deploy.launcher import LocalCluster
@@ -97,6 +100,37 @@ def test_archive_of_a_running_node(cluster: LocalCluster, capsys: pytest.Capture
     assert "recording 0: OK" in capsys.readouterr().out
     assert run(["archive", "describe", folder, "--recording", "999"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_archives_of_running_nodes_from_elsewhere(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    members = [load_config(cluster.config_path(member_id)).own_member for member_id in cluster.member_ids]
+    endpoints = ["--endpoints", ",".join(member.archive for member in members)]
+    assert run(["archive", "list", *endpoints, "--json"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["archive"] for one in shown] == [member.archive for member in members]
+    assert all(100 in [row["stream_id"] for row in one["recordings"]] for one in shown), "each has the log"
+    assert run(["archive", "list", str(cluster.data_dir(0) / "archive"), "--json"]) == 0
+    here = json.loads(capsys.readouterr().out)["recordings"]
+    assert [row["recording_id"] for row in here] == [row["recording_id"] for row in shown[0]["recordings"]]
+    assert run(["archive", "list", *endpoints]) == 0
+    assert all(member.archive in capsys.readouterr().out.splitlines() for member in members[:1])
+    assert run(["archive", "describe", *endpoints, "--recording", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rpartition("archive=")[2] for line in lines] == [member.archive for member in members]
+    assert run(["archive", "describe", *endpoints, "--recording", "999"]) == 1
+    assert "recording 999 is not in" in capsys.readouterr().err
+    for arguments, status in (
+        ([], 2),
+        (["a", "--endpoints", "b:1"], 2),
+        ([str(tmp_path), "--token-file", "none"], 2),
+        (["--endpoints", members[0].archive, "--token-file", "/none"], 2),
+        (["--endpoints", "no-such-host.invalid:1"], 2),
+        (["--endpoints", "127.0.0.1"], 2),
+    ):
+        assert run(["archive", "list", *arguments]) == status, arguments
+        assert capsys.readouterr().err.count("\n") == 1, arguments
 
 
 def test_stat_and_errors(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
