@@ -28,7 +28,7 @@ from cluster.node.metric_names import (
     SYSTEM_TYPE,
     Metric,
 )
-from deploy.launcher import ROOT, LocalCluster
+from deploy.launcher import ROOT, LocalCluster, SyncMode
 from tests.cluster.integration.agreement import await_that
 
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
@@ -106,14 +106,19 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture
-def cluster() -> Iterator[tuple[LocalCluster, list[int]]]:
-    """Three members with metrics, each on a port of its own."""
+def make_cluster(sync: SyncMode) -> tuple[LocalCluster, list[int]]:
+    """Three members with metrics, each on a port of its own; not started yet."""
     ports = [free_port() for _ in range(3)]
-    cluster = LocalCluster("ordo.bench.echo:Echo", sync="none")
+    cluster = LocalCluster("ordo.bench.echo:Echo", sync=sync)
     for member_id, port in enumerate(ports):
         path = cluster.config_path(member_id)
         path.write_text(path.read_text() + f'\n[metrics]\nport = {port}\ndisk_free_min = "1m"\n')
+    return cluster, ports
+
+
+@pytest.fixture
+def cluster() -> Iterator[tuple[LocalCluster, list[int]]]:
+    cluster, ports = make_cluster("none")
     with cluster:
         cluster.await_leader()
         yield cluster, ports
@@ -151,11 +156,7 @@ def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]
 
 @pytest.mark.slow
 def test_requests_of_a_client_are_counted_in_every_histogram() -> None:
-    ports = [free_port() for _ in range(3)]
-    nodes = LocalCluster("ordo.bench.echo:Echo", sync="commit")
-    for member_id, port in enumerate(ports):
-        path = nodes.config_path(member_id)
-        path.write_text(path.read_text() + f"\n[metrics]\nport = {port}\n")
+    nodes, ports = make_cluster("commit")
     with nodes:
         leader = nodes.await_leader()
         with ClusterClient(nodes.ingress_endpoints) as client:

@@ -17,6 +17,7 @@ from cluster.node.observation import Subject
 from cluster.node.trace_export import TraceExport
 from deploy.launcher import LocalCluster
 from ordo import ClientSettings, ClusterClient, Tracing
+from ordo.cli import run
 from runtime.errors import ConfigurationError
 from runtime.spans import Span
 from tests.cluster.integration.agreement import await_that
@@ -125,11 +126,11 @@ def test_a_collector_that_takes_nothing_is_told_of_once(
 
 
 def test_misuse_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes = LocalCluster("ordo.bench.echo:Echo", root=tmp_path)
-    path = nodes.config_path(0)
+    assert run(["init", str(tmp_path)]) == 0
+    written = (tmp_path / "node0.toml").read_text()
     for text, words in (('endpoint = "localhost:4318"', "http://"), ("rate = 0", "rate"), ("rate = 1.5", "rate")):
         other = tmp_path / "other.toml"
-        other.write_text(f"{path.read_text()}\n[tracing]\n{text}\n")
+        other.write_text(written.replace("[tracing]\n", f"[tracing]\n{text}\n"))
         demand_one_line(ordo("node", "--config", str(other)), 2, "tracing", words)
     for rate in (0, -1, 2, "much"):
         with pytest.raises(ConfigurationError, match="rate="):
