@@ -18,6 +18,9 @@ from runtime.errors import OrdoError, ServiceError
 from runtime.logging import configure_logging, get_logger
 from runtime.storage import FileStorage
 from sequencer.application import Application, ApplicationSettings, AppMode
+from sequencer.canary import Difference
+from sequencer.cli import PAYLOAD_LENGTH_MAX
+from sequencer.outputs import Output
 from transport.client_transport import ClientTransport
 
 PARK_NS = 1_000_000
@@ -37,9 +40,9 @@ def app(
         typer.Option(help="file with a token of the roles ingress and log"),
     ] = None,
     checkpoint: Annotated[float, typer.Option(help="seconds between checkpoints")] = 10.0,
-    mode: Annotated[AppMode, typer.Option(help="do all instances of the group write, or one of them")] = (
-        AppMode.ACTIVE_ACTIVE
-    ),
+    mode: Annotated[
+        AppMode, typer.Option(help="all instances of the group write, or one of them; canary: this one only compares")
+    ] = AppMode.ACTIVE_ACTIVE,
     instance: Annotated[str, typer.Option(help="what `ordo apps` calls this instance; else HOST:FOLDER")] = "",
     app_version: Annotated[str, typer.Option(help="of the service's code: N or MAJOR.MINOR.PATCH")] = "1",
 ) -> None:
@@ -68,7 +71,14 @@ def run_application(service: str, settings: ApplicationSettings) -> None:
     transport = ClientTransport.embedded("app")
     try:
         application = _in_words(
-            lambda: Application(service_class, settings, transport=transport, storage=FileStorage(open_lmdb)), settings
+            lambda: Application(
+                service_class,
+                settings,
+                transport=transport,
+                storage=FileStorage(open_lmdb),
+                on_difference=lambda one: _log_difference(one, settings),
+            ),
+            settings,
         )
         get_logger().info("app.started", group=settings.group, position=application.position)
         is_in_order = False
@@ -96,6 +106,23 @@ def _run(
             is_active = application.is_active
             event = "app.active" if is_active else "app.passive"
             get_logger().info(event, group=settings.group, position=application.position)
+
+
+def _log_difference(one: Difference, settings: ApplicationSettings) -> None:
+    get_logger().warning(
+        "app.difference",
+        group=settings.group,
+        position=one.input_position,
+        index=one.output_index,
+        difference=one.describe(),
+        written=_show(one.written),
+        canary=_show(one.made),
+    )
+
+
+def _show(output: Output | None) -> str | None:
+    """Returns the beginning of the payload, as `ordo log` shows it."""
+    return None if output is None else repr(output.payload[:PAYLOAD_LENGTH_MAX])
 
 
 def _in_words(action: Callable[[], T], settings: ApplicationSettings) -> T:

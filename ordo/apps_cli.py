@@ -30,7 +30,7 @@ def apps(
         return
     table = make_table("group", "instance", "session", "", "version", "position", "lag", "outputs", "waiting", "seen")
     for one in found:
-        waiting = one["outputs_made"] - one["outputs_executed"]
+        waiting = max(0, one["outputs_made"] - one["outputs_executed"])
         counts = (one[name] for name in ("version", "position", "lag", "outputs_executed"))
         table.add_row(
             *(printable(one[name]) for name in ("group", "instance")),

@@ -20,7 +20,7 @@ from service_api.timers import ServiceTimers
 
 SCHEMA_ID = 902
 """Of what an instance alone writes and reads: its checkpoint."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MESSAGE_BYTES_MAX = 8 << 20
 APP_STATE = Message(
     "AppState",
@@ -34,6 +34,7 @@ APP_STATE = Message(
         ("outputs_before_identity", "i64"),
         ("pending_count", "i32"),
         ("writer_session_id", "i64", 2),
+        ("is_canary", "i32", 3),
     ],
     data=[("group", BYTES)],
 )
@@ -54,6 +55,9 @@ class AppExecutor:
     not in the log. The outputs of the instance's own group come back as messages without a session, and must be those
     that it has made itself.
     """
+
+    IS_CANARY = False
+    """Its outputs need not be those of the group, so what it keeps is of no use to an instance that writes."""
 
     def __init__(self, service: Service, group: str, snapshot: Iterable[bytes] | None = None) -> None:
         """`snapshot`: what `take_snapshot` gave. Raises SnapshotError."""
@@ -132,27 +136,32 @@ class AppExecutor:
             session.identity = None
 
     def _on_own_output(self, entry: LogEntry) -> None:
-        """The first copy of an output of this group; some instance wrote it, and all must have made the same."""
+        """The first copy of an output of this group; some instance wrote it."""
         values = entry.values
         is_output = entry.kind is EntryKind.OUTPUT
-        number = self.outputs_accepted = self.outputs_accepted + 1
-        made = self.cluster.get_pending(number)
+        self.outputs_accepted += 1
         found = Output(
-            number,
+            self.outputs_accepted,
             values.input_position if is_output else 0,
             values.output_index if is_output else 0,
             values.target_session_id if is_output else NULL_SESSION_ID,
             entry.payload,
         )
+        self._take_output(found)
+        if found.target_session_id == NULL_SESSION_ID:
+            self._deliver(None, entry)
+
+    def _take_output(self, found: Output) -> None:
+        """All instances must have made the same."""
+        made = self.cluster.get_pending(found.number)
         if made != found:
             mine = made.describe() if made is not None else "none"
             raise ServiceError(
-                f"group {self.group}: output {number} in the log at position={entry.position} is {found.describe()}, "
+                f"group {self.group}: output {found.number} in the log at position={self.position} is "
+                f"{found.describe()}, "
                 f"this instance made {mine}{', with another payload' if made and made[:4] == found[:4] else ''}: the "
                 "service is not deterministic, or the instances run different code"
             )
-        if found.target_session_id == NULL_SESSION_ID:
-            self._deliver(None, entry)
 
     def _forget_confirmed(self) -> None:
         """Outputs are kept until the log says that an instance knows them to be executed."""
@@ -277,6 +286,7 @@ class AppExecutor:
             outputs_before_identity=self.outputs_before_identity,
             pending_count=len(cluster.pending),
             writer_session_id=self.writer_session_id,
+            is_canary=int(self.IS_CANARY),
             group=self.group.encode(),
         )
         for one in cluster.pending:
@@ -302,6 +312,8 @@ class AppExecutor:
             raise SnapshotError(
                 f"the checkpoint is of group {state.group.decode(errors='replace')!r}, not {self.group!r}"
             )
+        if state.is_canary == 1 and not self.IS_CANARY:
+            raise SnapshotError("the checkpoint is a canary's: an instance that writes needs a folder of its own")
         cluster.begin_record(found.log_position, state.time, found.leadership_term_id)
         cluster.time_unit = found.time_unit
         for one in found.sessions:

@@ -25,6 +25,7 @@ from runtime.errors import (
 )
 from runtime.storage import Storage
 from sequencer.app_executor import AppExecutor
+from sequencer.canary import CanaryExecutor, Difference, SilentRequests
 from sequencer.checkpoints import Checkpoints
 from sequencer.elected_outputs import ElectedRequests
 from sequencer.entries import LogEntry
@@ -42,8 +43,15 @@ class AppMode(StrEnum):
     """All write, and the first copy of each output counts."""
     ACTIVE_PASSIVE = "active-passive"
     """One writes; the others follow, and one of them takes over."""
+    CANARY = "canary"
+    """Of this instance alone: it never writes, and is compared with what the group wrote."""
 
 
+REQUESTS: dict[AppMode, type[GroupRequests]] = {
+    AppMode.ACTIVE_ACTIVE: GroupRequests,
+    AppMode.ACTIVE_PASSIVE: ElectedRequests,
+    AppMode.CANARY: SilentRequests,
+}
 SECOND_NS = 1_000_000_000
 FRAGMENTS_PER_CYCLE = 256
 SESSION_PAUSE_NS = SECOND_NS // 2
@@ -70,7 +78,7 @@ class ApplicationSettings:
     """After so long without an entry the other members are asked whether they have more."""
     checkpoint_interval_s: float = 10.0
     mode: AppMode = AppMode.ACTIVE_ACTIVE
-    """The same for all instances of the group."""
+    """The same for all instances of the group, but for canaries."""
     instance: str = ""
     """What `ordo apps` calls this instance."""
     app_version: int = 1
@@ -109,8 +117,10 @@ class Application:
         transport: ClientTransport,
         storage: Storage,
         on_entry: Callable[[LogEntry], object] | None = None,
+        on_difference: Callable[[Difference], object] | None = None,
     ) -> None:
-        """`on_entry` hears of each entry after it was executed. The transport stays the caller's.
+        """`on_entry` hears of each entry after it was executed, `on_difference` of what a canary would have written
+        otherwise. The transport stays the caller's.
 
         Raises StorageError, SnapshotError, ConfigurationError, and what the service raises.
         """
@@ -119,7 +129,7 @@ class Application:
         self._on_entry = on_entry
         self._checkpoints = Checkpoints(storage, settings.folder)
         try:
-            self.executor = AppExecutor(make_service(), settings.group, self._checkpoints.load())
+            self.executor = self._make_executor(make_service(), on_difference or (lambda _: None))
             position = self.executor.position
             self._follower = LogFollower(transport.client, settings.archive_settings(), position, settings.silence_s)
         except BaseException:
@@ -141,6 +151,12 @@ class Application:
         self._is_closed = False
         self.trouble = ""
         """Why the last session was lost."""
+
+    def _make_executor(self, service: Service, on_difference: Callable[[Difference], object]) -> AppExecutor:
+        group, snapshot = self._settings.group, self._checkpoints.load()
+        if self._settings.mode is AppMode.CANARY:
+            return CanaryExecutor(service, group, snapshot, on_difference=on_difference)
+        return AppExecutor(service, group, snapshot)
 
     # State
 
@@ -167,9 +183,9 @@ class Application:
     def is_active(self) -> bool:
         """Whether this instance writes its outputs, by the log as far as it has read it."""
         identity = self.executor.identity
-        return self._settings.mode is AppMode.ACTIVE_ACTIVE or (
-            identity is not None and identity.incarnation == self._incarnation
-        )
+        if self._settings.mode is AppMode.ACTIVE_PASSIVE:
+            return identity is not None and identity.incarnation == self._incarnation
+        return self._settings.mode is AppMode.ACTIVE_ACTIVE
 
     @property
     def session_id(self) -> int:
@@ -244,7 +260,7 @@ class Application:
             list(settings.endpoints),
             settings=_with_identity(settings.client, settings.group),
             transport=self._transport,
-            make_requests=ElectedRequests if settings.mode is AppMode.ACTIVE_PASSIVE else GroupRequests,
+            make_requests=REQUESTS[settings.mode],
             incarnation=self._incarnation,
         )
 

@@ -40,6 +40,23 @@ class Numbered(ClusteredService):
         writer.write(json.dumps([self.length_bytes, self.messages, self.came_back]).encode())
 
 
+class Changed(Numbered):
+    """Other code: a message of 13 bytes gives one output, which is another one, and one of 14 bytes gives one more."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        if session is not None and len(payload) == 13:
+            self.messages += 1
+            self.length_bytes += len(payload)
+            self.cluster.offer(b"changed")
+            return None
+        super().on_session_message(session, timestamp, payload, header)
+        if session is not None and len(payload) == 14:
+            self.cluster.offer(b"more")
+        return None
+
+
 class Ledger(Ordering):
     """Keeps what it executed of the outputs of the group `tested`; any query gets all of it."""
 

@@ -9,11 +9,12 @@ import pytest
 from cluster.wire import codecs, ordo_codecs
 from runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
 from sequencer.app_executor import AppExecutor
+from sequencer.canary import CanaryExecutor, Difference
 from sequencer.entries import decode_entry
 from sequencer.outputs import GROUP_INCARNATION, NULL_SESSION_ID, Output, group_identity
 from service_api.requests import NO_IDENTITY
 from service_api.service import CloseReason, ClusteredService
-from tests.sequencer.applications import Numbered
+from tests.sequencer.applications import Changed, Numbered
 
 CLIENT, FIRST, SECOND = 1, 2, 3
 STEP_BYTES = 96
@@ -203,6 +204,39 @@ def test_a_checkpoint_that_does_not_tell_who_writes_is_taken_up() -> None:
     assert one.outputs_accepted == 2, "the group writes on as before"
     opened = log.open_identity(SECOND, incarnation=22, ends=generation)
     assert (one.identity.open_position, one.is_writer_there) == (opened, True)
+
+
+def test_a_canary_tells_what_it_would_have_written_otherwise_and_goes_on() -> None:
+    found: list[Difference] = []
+    group = instance()
+    canary = CanaryExecutor(Changed(), "tested", on_difference=found.append)
+    log = Log(group, canary)
+    opened = log.open_identity(FIRST)
+    inputs = [log.message(b"x" * length_bytes) for length_bytes in (3, 13, 14, 3)]
+    for number, output in enumerate(list(group.cluster.pending), 1):
+        log.write(FIRST, opened, number, output, confirmed=number - 1)
+        if number == 4:
+            canary = CanaryExecutor(Changed(), "tested", canary.take_snapshot(), on_difference=found.append)
+            log.executors[1] = canary
+    assert [(one.input_position, one.output_index, one.describe()) for one in found] == [
+        (inputs[1], 0, "another payload"),
+        (inputs[1], 1, "the canary does not write this output"),
+        (inputs[2], 2, "only the canary writes this output"),
+    ]
+    assert not canary.cluster.pending
+    assert isinstance(canary.service, Changed) and canary.service.came_back == 8
+    with pytest.raises(SnapshotError, match="is a canary's"):
+        instance(snapshot=canary.take_snapshot())
+
+
+def test_what_the_group_never_writes_is_told_when_too_much_of_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sequencer.canary.UNMATCHED_MAX", 3)
+    found: list[Difference] = []
+    log = Log(CanaryExecutor(Numbered(), "tested", on_difference=found.append))
+    first = log.message(b"x")
+    assert found == []
+    log.message(b"x")
+    assert [(one.input_position, one.output_index, one.written) for one in found] == [(first, 0, None)]
 
 
 def test_a_checkpoint_of_another_group_is_refused() -> None:

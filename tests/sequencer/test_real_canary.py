@@ -1,0 +1,66 @@
+"""Other code beside a group: it writes nothing, and tells where it would have written otherwise."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster.client import ClusterClient
+from deploy.launcher import LocalCluster
+from tests.sequencer.instances import Instances, Outputs, await_outputs, expected, look_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def differences(log: str) -> list[tuple[int, int, str]]:
+    found = [json.loads(line) for line in log.splitlines() if line.startswith("{") and "app.difference" in line]
+    return sorted({(one["position"], one["index"], one["difference"]) for one in found})
+
+
+def test_a_canary_that_is_killed_goes_on_and_tells_every_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with LocalCluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster") as cluster:
+        cluster.await_leader(60)
+        instances = Instances(cluster, "tests.sequencer.applications:Numbered", tmp_path)
+        outputs = Outputs(cluster)
+
+        def start_canary() -> None:
+            instances.start("canary", "--mode", "canary", service="tests.sequencer.applications:Changed")
+
+        try:
+            instances.start("a")
+            start_canary()
+            lengths = [number % 20 for number in range(100)]
+            inputs: list[int] = []
+            with ClusterClient(cluster.ingress_endpoints) as client:
+                for number, length_bytes in enumerate(lengths):
+                    inputs.append(client.request(b"x" * length_bytes, timeout_s=30).log_position)
+                    outputs.poll()
+                    if number == 50:
+                        instances.kill("canary")
+                        start_canary()
+                await_outputs(client, outputs, instances, 200)
+            different = []
+            for position, length_bytes in zip(inputs, lengths, strict=True):
+                if length_bytes == 13:
+                    different.append((position, 0, "another payload"))
+                    different.append((position, 1, "the canary does not write this output"))
+                elif length_bytes == 14:
+                    different.append((position, 2, "only the canary writes this output"))
+            deadline_s = time.monotonic() + 60
+            while len(differences(instances.log("canary"))) < len(different) and time.monotonic() < deadline_s:
+                instances.check_running()
+                time.sleep(0.05)
+            assert differences(instances.log("canary")) == different
+            rows = look_until(lambda rows: {row["instance"] for row in rows} >= {"a", "canary"}, cluster, capsys)
+            assert {row["instance"] for row in rows if row["active"]} == {"a"}
+            outputs.poll()
+            assert outputs.payloads == expected(lengths) and not outputs.different
+            assert instances.end("canary") == 0
+        finally:
+            instances.close()
+            outputs.close()
