@@ -72,6 +72,7 @@ class RecordingBuilder:
         initial_term_id: int = 7,
         mtu: int = 1408,
         stopped: bool = True,
+        channel: str = "aeron:ipc?alias=log",
     ) -> None:
         os.makedirs(directory, exist_ok=True)
         self.directory = directory
@@ -79,7 +80,7 @@ class RecordingBuilder:
         now_ms = time.time_ns() // 1_000_000
         template = RecordingDescriptor(
             -1, 0, NULL_POSITION, now_ms, NULL_TIMESTAMP, initial_term_id, segment_length, term_length, mtu, 1,
-            stream_id, "aeron:ipc", "aeron:ipc?alias=log", "aeron:ipc",
+            stream_id, "aeron:ipc", channel, "aeron:ipc",
         )  # fmt: skip
         self.descriptor = self._in_catalog(lambda catalog: catalog.add(template))
         self.writer = RecordingWriter(self._write, term_length, initial_term_id, stream_id, 1, mtu)

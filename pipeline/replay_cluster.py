@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cluster.wire import ordo_codecs
+from cluster.wire import codecs, container_snapshot
 from pipeline import replay_requests
 from pipeline.errors import PipelineError
 from pipeline.jobs.sessions import parse_event
-from runtime.errors import Reject, ServiceError
+from pipeline.recorded_feeds import FeedState
+from runtime.errors import DecodeError, Reject, ServiceError, SnapshotError
 from service_api.feeds import check_publication
 from service_api.native import Header, SinkSession
 from service_api.requests import IdentityState, RequestTable
@@ -33,12 +34,6 @@ from service_api.timers import ServiceTimers
 
 SNAPSHOT_MESSAGE_BYTES_MAX = 128 * 1024
 SNAPSHOT_ACTION = 2
-_HEADER = struct.Struct("<HHHH")
-_MARKER = struct.Struct("<qqqiiii")
-_MARKER_TEMPLATE, _SESSION_TEMPLATE, _TIMER_TEMPLATE = 100, 102, 104
-_MARK_BEGIN, _MARK_END = 0, 2
-_TYPE_SERVICE = 2
-_TIMER = struct.Struct("<qq")
 _NEW_TERM = struct.Struct("<qqqqiiii")
 
 
@@ -65,8 +60,7 @@ class SnapshotState(NamedTuple):
     timers: tuple[tuple[int, int], ...] = ()
     """(correlation id, deadline)."""
     requests: tuple[IdentityState, ...] = ()
-    sequences: tuple[tuple[str, int], ...] = ()
-    """(topic, number of its last message)."""
+    feeds: tuple[FeedState, ...] = ()
 
     @property
     def data(self) -> bytes:
@@ -77,47 +71,30 @@ class SnapshotState(NamedTuple):
 def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
     """Raises PipelineError when the messages are no service snapshot, or not a whole one."""
     stream = iter(messages)
-    begin = _marker(next(stream, b""), _MARK_BEGIN)
-    sessions: list[tuple[int, int, str, bytes]] = []
-    timers: list[tuple[int, int]] = []
-    requests: list[IdentityState] = []
-    sequences: list[tuple[str, int]] = []
-    for message in stream:
-        if replay_requests.add_to_snapshot(requests, message):
-            continue
-        block_length, template_id, schema_id, _ = _HEADER.unpack_from(message)
-        if schema_id == ordo_codecs.SCHEMA_ID:  # the rest of it is nothing that a service could see
-            if template_id == ordo_codecs.FEED_STATE.template_id:
-                state = ordo_codecs.FEED_STATE.decode(message)
-                sequences.append((state.topic, state.sequence))
-            continue
-        if template_id == _MARKER_TEMPLATE:
-            _marker(message, _MARK_END)
-            head, parts = (begin[1], begin[2], begin[5]), (tuple(sessions), tuple(stream), tuple(timers))
-            return SnapshotState(*head, *parts, tuple(requests), tuple(sequences))
-        if template_id == _TIMER_TEMPLATE:
-            timers.append(_TIMER.unpack_from(message, 8))
-            continue
-        if template_id != _SESSION_TEMPLATE:
-            break
-        session_id, stream_id = struct.unpack_from("<qi", message, 8)
-        event = parse_event("session_open", _HEADER.pack(block_length, 0, 0, 0) + message[8:])
-        sessions.append((session_id, stream_id, event["channel"], event["principal"]))
-    raise PipelineError("a service snapshot has no END marker; it was not finished")
+    try:
+        head = container_snapshot.decode(stream)
+    except (SnapshotError, DecodeError) as error:
+        raise PipelineError(f"this is no service snapshot, or not a whole one: {error}") from error
+    sessions = tuple(
+        (entry.cluster_session_id, entry.response_stream_id, entry.response_channel, entry.encoded_principal)
+        for entry in head.sessions
+    )
+    feeds = tuple(FeedState(entry.topic, entry.sequence, entry.position) for entry in head.feeds)
+    parts = (sessions, tuple(stream), head.timers, head.requests, feeds)
+    return SnapshotState(head.log_position, head.leadership_term_id, int(head.time_unit), *parts)
 
 
 def snapshot_position(messages: Iterable[bytes]) -> int:
     """Log position in a snapshot's first marker, without reading the rest. Raises PipelineError when there is none."""
-    return _marker(next(iter(messages), b""), _MARK_BEGIN)[1]
-
-
-def _marker(message: bytes, mark: int) -> tuple[int, ...]:
-    if len(message) < 48 or _HEADER.unpack_from(message)[1] != _MARKER_TEMPLATE:
-        raise PipelineError(f"a service snapshot has no marker where one must be: {message[:16].hex()}")
-    fields = _MARKER.unpack_from(message, 8)
-    if fields[0] != _TYPE_SERVICE or fields[4] != mark:
-        raise PipelineError(f"snapshot marker type={fields[0]} mark={fields[4]}, expected {_TYPE_SERVICE} and {mark}")
-    return fields
+    first = next(iter(messages), b"")
+    table, values = codecs.decode(first) or (None, None)
+    if values is None or table is not codecs.SNAPSHOT_MARKER or values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:
+        raise PipelineError(f"a service snapshot has no marker where one must be: {bytes(first[:16]).hex()}")
+    if values.mark != codecs.SnapshotMark.BEGIN:
+        raise PipelineError(
+            f"a service snapshot begins with marker {values.mark}, expected {codecs.SnapshotMark.BEGIN}"
+        )
+    return int(values.log_position)
 
 
 class ReplaySession(SinkSession):
@@ -163,7 +140,7 @@ class ReplayCluster:
         self.effects: list[Effect] = []
         self.service = make_service()
         self._sessions: dict[int, ReplaySession] = {}
-        self._sequences = dict(snapshot.sequences) if snapshot else {}
+        self._sequences = {feed.topic: feed.sequence for feed in snapshot.feeds} if snapshot else {}
         self._timers = ServiceTimers(snapshot.timers if snapshot else ())
         self._header = Header()
         self._term = snapshot.leadership_term if snapshot else -1
@@ -209,7 +186,8 @@ class ReplayCluster:
             for _, entry in sorted(self._sessions.items())
         )
         timers = tuple(self._timers.snapshot())
-        return SnapshotState(self.log_position, self._term, int(self.time_unit or 0), sessions, tuple(messages), timers)
+        parts = (sessions, tuple(messages), timers, tuple(self._requests.snapshot()))
+        return SnapshotState(self.log_position, self._term, int(self.time_unit or 0), *parts)
 
     # What a service sees
 

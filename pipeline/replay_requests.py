@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import struct
 
-from pipeline.errors import PipelineError
-from service_api.requests import IdentityState
-
 SCHEMA_ID = 901
-OPEN_IDENTITY, REQUEST, IDENTITY, KEPT_ANSWER = 40, 41, 44, 45
+OPEN_IDENTITY, REQUEST = 40, 41
 OK, REJECTED, TOO_LONG = 0, 1, 2
 _HEADER = struct.Struct("<HHHH")
 _REQUEST = struct.Struct("<qqqqqq")
-_IDENTITY = struct.Struct("<qqqqqqqI")
-_KEPT_ANSWER = struct.Struct("<qqiI")
 
 
 class OpenIdentity:
@@ -47,25 +42,3 @@ def parse(record: bytes) -> OpenIdentity | Request | None:
     if template_id == OPEN_IDENTITY and block_length >= 56:
         return OpenIdentity(record)
     return Request(record) if template_id == REQUEST and block_length >= 48 else None
-
-
-def add_to_snapshot(states: list[IdentityState], message: bytes) -> bool:
-    """Takes a message of a service's snapshot; False when it is another one's. Raises PipelineError."""
-    _, template_id, schema_id, _ = _HEADER.unpack_from(message)
-    if schema_id != SCHEMA_ID or template_id not in (IDENTITY, KEPT_ANSWER):
-        return False
-    if template_id == IDENTITY:
-        high, low, incarnation, open_position, number, confirmed, last_time, size = _IDENTITY.unpack_from(message, 8)
-        principal = message[8 + _IDENTITY.size : 8 + _IDENTITY.size + size]
-        name = join_identity(high, low)
-        states.append(IdentityState(name, principal, incarnation, open_position, number, confirmed, last_time, []))
-        return True
-    if not states:
-        raise PipelineError("a service snapshot has an answer that belongs to no identity")
-    number, position, status, size = _KEPT_ANSWER.unpack_from(message, 8)
-    payload = message[8 + _KEPT_ANSWER.size : 8 + _KEPT_ANSWER.size + size]
-    answers = states[-1].answers
-    if answers and answers[-1][0] == number:
-        payload = answers.pop()[3] + payload
-    answers.append((number, position, status, payload))
-    return True

@@ -21,7 +21,7 @@ from pipeline.tasks import collect_tasks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OUTPUTS_NOT_CHECKED = "only states were compared: what was sent to clients is not on record, and needs --baseline"
+OUTPUTS_NOT_CHECKED = "what else was sent to clients is not on record, and needs --baseline"
 EMITTED_SCHEMA = "position long, timestamp timestamp, kind string, key long, payload binary"
 _EMITTED = pa.schema([
     ("position", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC")), ("kind", pa.string()), ("key", pa.int64()),
@@ -52,6 +52,9 @@ def replay(
         "outputs_checked": baseline is not None,
         "records": sum(result["records"] for result in results),
         "emitted": sum(result["emitted"] for result in results),
+        "outputs_compared": {
+            name: sum(result[f"{name}_compared"] for result in results) for name in ("published", "answers")
+        },
         "snapshots_compared": sum(1 for result in results if result["state"] != "no snapshot"),
         "unreadable_snapshots": list(cut.unreadable_snapshots),
         "stretches": results,
@@ -130,7 +133,9 @@ def describe_status(facts: dict[str, Any]) -> str:
     if facts["status"] == DIFFERS:
         return f"differs first at position {first['position']:,}: {first['what']}"
     compared = f"{coverage['agrees']:,} of {coverage['records']:,} records were compared"
-    outputs = "" if facts["baseline"] else f"; {OUTPUTS_NOT_CHECKED}"
+    on_record = facts["outputs_compared"]
+    found = f"{on_record['published']:,} published messages and {on_record['answers']:,} answers were compared"
+    outputs = "" if facts["baseline"] else f"; of outputs, {found}; {OUTPUTS_NOT_CHECKED}"
     if facts["status"] == AGREES:
         snapshots = facts["snapshots_compared"]
         return f"agrees: all {coverage['records']:,} records were compared, {snapshots} snapshots{outputs}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.errors import CorruptRecordingError, PipelineError
 from pipeline.planner import Run, read_runs, whole_runs
 from pipeline.predicates import Predicates
+from pipeline.recorded_feeds import feed_runs
 from pipeline.recordings import Recording, open_recordings
 from pipeline.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
 from pipeline.skips import find_skips
@@ -38,6 +39,8 @@ class Stretch:
     time_unit: int
     skips: dict[int, str] = field(default_factory=dict)
     """Records that are left out, by position."""
+    feeds: dict[str, tuple[Run, ...]] = field(default_factory=dict)
+    """The recordings of what was published, by topic."""
 
     def records(self) -> Iterator[dict[str, Any]]:
         """In the order of the log. Raises VersionChangesError where the service was upgraded before the end."""
@@ -114,11 +117,12 @@ def cut_log(
         exact = until in known or (log.exact and until == log.limit)
         log_runs = whole_runs(log, begin, until, unit, exact)
         parts.append(Stretch(begin, until, known.get(begin), known.get(until), log_runs, unit))
+    feeds = feed_runs(recordings)
     skips: dict[int, str] = {}
     for found in collect_tasks(spark, [part.log for part in parts], _find_skips):
         for position, text in found:
             skips.setdefault(position, text)
-    return Cut(tuple(replace(part, skips=_between(skips, part)) for part in parts), read.unreadable)
+    return Cut(tuple(replace(part, skips=_between(skips, part), feeds=feeds) for part in parts), read.unreadable)
 
 
 def _find_skips(runs: tuple[Run, ...]) -> list[tuple[int, str]]:

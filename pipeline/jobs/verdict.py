@@ -2,8 +2,8 @@
 
 A stretch is checked when something on record says what must come out: the snapshot that the cluster took at its end, or
 a baseline, the version that ran, beside which every effect is compared. The messages that the service itself put into
-the log are compared wherever there are any, but they alone do not make a stretch checked: what went to clients is not
-in the log.
+the log, what it published to topics, and the answers to requests that a snapshot keeps are compared wherever they are
+on record, but they alone do not make a stretch checked: they say little of the state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from pipeline.errors import CorruptRecordingError, PipelineError, VersionChangesError
 from pipeline.jobs.stretches import Stretch, read_snapshot
-from pipeline.replay_cluster import Effect, OfferCheck, ReplayCluster, lockstep
+from pipeline.recorded_feeds import RecordedFeeds
+from pipeline.replay_cluster import Effect, OfferCheck, ReplayCluster, SnapshotState, lockstep
 from pipeline.service_names import make_service
 
 AGREES, DIFFERS, NOT_CHECKED, PARTLY = "agrees", "differs", "not checked", "partly checked"
@@ -44,10 +45,13 @@ def guarded(which: str, position: int, call: Callable[[], T]) -> T:
         raise ServiceRaisedError(which, what, position) from error
 
 
-def open_cluster(service: str, stretch: Stretch, which: str = "service") -> ReplayCluster:
-    """Returns the service as it is at the beginning of a stretch of the log."""
+def open_cluster(
+    service: str, stretch: Stretch, which: str = "service", before: SnapshotState | None = None
+) -> ReplayCluster:
+    """Returns the service as it is at the beginning of a stretch of the log; `before`: the snapshot, if it was read."""
     make = make_service(service)
-    before = read_snapshot(stretch.before) if stretch.before is not None else None
+    if before is None and stretch.before is not None:
+        before = read_snapshot(stretch.before)
     return guarded(which, stretch.start, lambda: ReplayCluster(make, before, stretch.time_unit, stretch.skips))
 
 
@@ -64,6 +68,8 @@ class StretchRun:
         self.first: dict[str, Any] | None = None
         self.state = NO_SNAPSHOT
         self.reason = ""
+        self._feeds = RecordedFeeds({}, (), stretch.start)
+        self._answers = 0
 
     def run(self) -> dict[str, Any]:
         """The facts of the stretch. Raises PipelineError only for what is wrong with the command."""
@@ -78,15 +84,24 @@ class StretchRun:
 
     def _execute(self) -> None:
         service, baseline = self._names
-        cluster = open_cluster(service, self._stretch)
+        before = read_snapshot(self._stretch.before) if self._stretch.before is not None else None
+        self._feeds = RecordedFeeds(self._stretch.feeds, before.feeds if before else (), self._stretch.start)
+        cluster = open_cluster(service, self._stretch, before=before)
         other = open_cluster(baseline, self._stretch, "baseline") if baseline else None
         for record in self._stretch.records():
             self._record = record
             self.records += 1
             self._compare(record, cluster, other)
         self._record = None
-        self.state = guarded("service", self._stretch.end, lambda: compare_state(cluster, self._stretch))
-        if self.first is None and self.state not in (AGREES, NO_SNAPSHOT):
+        if self._stretch.after is not None:
+            actual = guarded("service", self._stretch.end, cluster.take_snapshot)
+            self._compare_snapshots(read_snapshot(self._stretch.after), actual)
+
+    def _compare_snapshots(self, expected: SnapshotState, actual: SnapshotState) -> None:
+        self.state = compare_state(expected, actual)
+        if self.first is None:
+            self._answers, self.first = compare_answers(expected, actual)
+        if self.first is None and self.state != AGREES:
             self.first = described(None, self._stretch.end, f"snapshot: {self.state}", None, None)
 
     def _compare(self, record: dict[str, Any], cluster: ReplayCluster, other: ReplayCluster | None) -> None:
@@ -108,6 +123,10 @@ class StretchRun:
             if expected is not None:
                 what = "message of the service in the log"
                 return described(record, record["position"], what, record["payload"].hex(), expected.hex())
+        feed = self._feeds.difference(record["position"], effects)
+        if feed is not None:
+            topic, recorded, published = feed
+            return described(record, record["position"], f"what was published to {topic}", recorded, published)
         pair = lockstep(theirs, effects) if theirs is not None else None
         if pair is None:
             return None
@@ -125,6 +144,7 @@ class StretchRun:
             "start": self._stretch.start, "end": self._stretch.end, "verdict": verdict,
             "checked_by": checked_by if verdict == AGREES else [], "reason": self.reason, "records": self.records,
             "emitted": self.emitted, "emitted_hash": self._digest.hexdigest(), "offers_in_log": self._offers.matched,
+            "published_compared": self._feeds.compared, "answers_compared": self._answers,
             "state": self.state, "first_difference": self.first,
         }  # fmt: skip
 
@@ -145,11 +165,29 @@ def described(
     return {"position": position, "what": what, "expected": expected, "actual": actual, "record": shown}
 
 
-def compare_state(cluster: ReplayCluster, stretch: Stretch) -> str:
-    """`agrees`, `no snapshot`, or in what the state differs from the snapshot at the end of the stretch."""
-    if stretch.after is None:
-        return NO_SNAPSHOT
-    expected, actual = read_snapshot(stretch.after), cluster.take_snapshot()
+def compare_answers(expected: SnapshotState, actual: SnapshotState) -> tuple[int, dict[str, Any] | None]:
+    """How many answers to requests the snapshot has that the replay has given too, and the first that differs.
+
+    A snapshot keeps the answers that clients have not confirmed. Who is forgotten when is up to the cluster's limits,
+    which the log does not tell; so identities and numbers that only one side has are passed over.
+    """
+    given = _answers(actual)
+    pairs = [(answer, given[key]) for key, answer in sorted(_answers(expected).items()) if key in given]
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    if not differing:
+        return len(pairs), None
+    left, right = min(differing)
+    shown = [f"status {status}: {payload.hex()}" for _, status, payload in (left, right)]
+    return len(pairs), described(None, left[0], "answer to a request", *shown)
+
+
+def _answers(state: SnapshotState) -> dict[tuple[bytes, int], tuple[int, int, bytes]]:
+    """By identity and number: log position, status and payload."""
+    return {(entry.identity, answer[0]): answer[1:] for entry in state.requests for answer in entry.answers}
+
+
+def compare_state(expected: SnapshotState, actual: SnapshotState) -> str:
+    """`agrees`, or in what the state differs from the snapshot at the end of the stretch."""
     if expected.sessions != actual.sessions:
         first, second = ([entry[0] for entry in state.sessions] for state in (expected, actual))
         return f"sessions differ: {first} and {second}"
