@@ -36,7 +36,8 @@ class QueryGate:
         sessions, host = self._sessions, self._host
         if sessions.get(session_id) is None:
             return None if self._lets_everybody_in else ""
-        if host.is_leader and not sessions.may_ask(session_id, image):
+        is_its_own = sessions.may_ask if host.is_leader else sessions.may_claim
+        if not is_its_own(session_id, image):
             host.on_invalid_request("ingress: a query for the session of another client")
             return ""
         if sessions.may(session_id, Right.QUERIES):

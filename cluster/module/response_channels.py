@@ -7,7 +7,12 @@ of the publication, a random number that was sent to it alone.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from urllib.parse import quote
+
+from cluster.wire.members import host_of
 from cluster.wire.streams import EGRESS_POLICY_KEY, EGRESS_STREAM_ID, LOG_REPAIR_STREAM_ID, LOG_STREAM_ID, local_stream
+from runtime.authentication import KEY_NAME_MARK, key_name_of
 from runtime.errors import ChannelError
 from transport.uri import ChannelUri
 
@@ -20,6 +25,10 @@ SETUP_LENGTH = 40
 FRAME_HEADER_LENGTH = 32
 FRAME_ALIGNMENT = 32
 LOCAL_KEYS = KEPT_KEYS - {"endpoint", "so-sndbuf"}
+SHARED_MEMORY = "ipc"
+"""In the place of a host."""
+OPENERS_KEPT = 8192
+"""Parsed channels of sessions, for each keep-alive asks."""
 
 
 def response_channel(text: str, *, is_local: bool = False) -> str:
@@ -64,3 +73,45 @@ def bounded(channel: str, request_length_bytes: int) -> str:
         return channel
     weight = -(-(request_length_bytes + FRAME_HEADER_LENGTH) // FRAME_ALIGNMENT) * FRAME_ALIGNMENT
     return str(ChannelUri.parse(channel).with_params(setup_limit=max(1, weight // SETUP_LENGTH)))
+
+
+def opened_by(channel: str, source_identity: str) -> str:
+    """The channel that the log keeps of a session; it also says who opened the session, where its endpoint does not.
+
+    A later leader has not seen the stream that the session was opened on, and must know who may go on with it.
+    """
+    host, key_name = _host_and_key(source_identity)
+    if (host, key_name) == (_endpoint_host(ChannelUri.parse(channel)), ""):
+        return channel
+    kept = str(ChannelUri.parse(channel).with_params(opened_by=host + KEY_NAME_MARK + key_name))
+    ChannelUri.parse(kept)  # raises ChannelError where this makes it too long
+    return kept
+
+
+def is_from_opener(channel: str, source_identity: str) -> bool:
+    """Whether a stream comes from the host that opened the session of this channel, or from the one that the session is
+    answered at, and under a key of the same name."""
+    hosts, key_name = _opener(channel)
+    claimed_host, claimed_key_name = _host_and_key(source_identity)
+    return claimed_host in hosts and claimed_key_name == key_name
+
+
+@lru_cache(OPENERS_KEPT)
+def _opener(channel: str) -> tuple[frozenset[str], str]:
+    """The hosts of a session, and the name of its key; nobody's for a channel that this member would have refused."""
+    try:
+        uri = ChannelUri.parse(channel)
+    except ChannelError:
+        return frozenset(), ""
+    host, _, key_name = (uri.get("opened-by") or "").partition(KEY_NAME_MARK)
+    return frozenset((host, _endpoint_host(uri))), key_name
+
+
+def _host_and_key(source_identity: str) -> tuple[str, str]:
+    """The name of a key is quoted, for it may have characters that no channel may have."""
+    return host_of(source_identity) or SHARED_MEMORY, quote(key_name_of(source_identity), safe="")
+
+
+def _endpoint_host(uri: ChannelUri) -> str:
+    endpoint = uri.address("endpoint")
+    return SHARED_MEMORY if endpoint is None else host_of(str(endpoint))

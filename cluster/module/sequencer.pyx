@@ -474,7 +474,7 @@ cdef class Sequencer:
             return 1
         if self.sessions.owners[slot] == UNCLAIMED:
             if not self.module.sessions.may_claim(session_id, image):
-                self.module.on_invalid_request("ingress: a message for a session of another key")
+                self.module.on_invalid_request("ingress: a message for a session of another host or key")
                 return 1
             self.sessions.owners[slot] = image.correlation_id
         elif self.sessions.owners[slot] == MUTE and was_admitted:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from cluster.module.response_channels import bounded, check_stream, response_channel
+from cluster.module.response_channels import bounded, check_stream, opened_by, response_channel
 from cluster.module.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
@@ -138,13 +138,14 @@ class SessionRequests:
         try:
             channel = response_channel(request.response_channel, is_local=image.source_identity == IPC_IDENTITY)
             check_stream(channel, request.response_stream_id, self._cluster_id)
+            kept_channel = opened_by(channel, image.source_identity)
             registration_id = self._client.async_add_publication(bounded(channel, weight), request.response_stream_id)
         except ChannelError as error:
             self._on_rejected(f"ingress: {error.message}")
             return
         except OrdoError:
             return
-        self._asked.add(registration_id, (request, channel, image))
+        self._asked.add(registration_id, (request, kept_channel, image))
         if len(self._asked) == 1:  # alone it need not wait for the next tick; many must not drive the driver for each
             self._client.invoke_driver()
             self._take_asked(leadership, leader_id, cluster_time)

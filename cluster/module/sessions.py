@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cluster.module.response_channels import is_from_opener
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import CloseReason, EventCode
 from cluster.wire.consumer_codec import ADMINISTRATION, ConsumerStatus, encode_answer, text_answer
@@ -287,10 +288,12 @@ class OpenSessions:
         return host_of(known) == host_of(claimed) and key_name_of(known) == key_name_of(claimed)
 
     def may_claim(self, session_id: int, image: Image) -> bool:
-        """Whether an image may be the one that a session's client speaks through, as far as its key tells."""
+        """Whether an image may be the one that a session's client speaks through: it comes from where the session was
+        opened, and its key, if it has one, speaks for the session's principal."""
         session = self._sessions.get(session_id)
-        key_name = key_name_of(image.source_identity)
-        return session is not None and self._speaks_for(session.encoded_principal, key_name)
+        if session is None or not is_from_opener(session.response_channel, image.source_identity):
+            return False
+        return self._speaks_for(session.encoded_principal, key_name_of(image.source_identity))
 
     def may_ask(self, session_id: int, image: Image) -> bool:
         """Whether queries of the session are taken from this image: only that of its messages, whatever its host."""

@@ -11,7 +11,7 @@ from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import CounterType
 from cluster.wire.streams import INGRESS_STREAM_ID
 from deploy.launcher import LocalCluster
-from tests.cluster.integration.agreement import counter_of, demand_agreement
+from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from transport.client_transport import ClientTransport
@@ -23,11 +23,13 @@ GUESSES = (-1, -2, 0, 1, 2, 3, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1)
 
 
 @contextmanager
-def stranger(endpoint: str, stream_id: int = INGRESS_STREAM_ID, **keys: str) -> Iterator[Callable[[bytes], None]]:
+def stranger(
+    endpoint: str, stream_id: int = INGRESS_STREAM_ID, interface: str = "127.0.0.1", **keys: str
+) -> Iterator[Callable[[bytes], None]]:
     """Sends to a member's ingress without having a session; `keys`: those of a client, where they are needed."""
     transport = ClientTransport.embedded(encryption=Encryption.chosen(**keys))
     try:
-        channel = f"aeron:udp?endpoint={endpoint}|term-length=64k"
+        channel = f"aeron:udp?endpoint={endpoint}|term-length=64k|interface={interface}"
         publication = transport.client.add_exclusive_publication(channel, stream_id)
 
         def send(message: bytes) -> None:
@@ -113,6 +115,37 @@ def test_a_query_for_anothers_session_is_refused_and_counted(start_cluster: Star
         writer.run(lambda: counter_of(cluster, leader, CounterType.INVALID_REQUESTS) == refused + 2, timeout_s=30)
         writer.write(50)
     cluster.check_running()
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_a_session_is_nobody_elses_after_a_change_of_the_leader(
+    start_cluster: StartCluster, is_encrypted: bool
+) -> None:
+    """A new leader has never heard from the client, and took whoever showed the session's id first for it."""
+    cluster = start_cluster(encrypted=is_encrypted)
+    first = cluster.await_leader()
+    keys = cluster.client_keys
+    with Writer(cluster.ingress_endpoints, **keys) as writer:
+        writer.write(50)
+        cluster.kill(first)
+        leader = cluster.await_leader(other_than=first)
+        term_id = counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID)
+        ids = {"leadership_term_id": term_id, "cluster_session_id": writer.client.session_id}
+        refused = counter_of(cluster, leader, CounterType.INVALID_REQUESTS)
+        with stranger(cluster.ingress_endpoints[leader], interface="127.0.0.2", **keys) as send:
+            for message in (
+                session_message(term_id, writer.client.session_id),
+                codecs.SESSION_KEEP_ALIVE.encode(**ids),
+                codecs.SESSION_CLOSE_REQUEST.encode(**ids),
+            ):
+                send(message)
+            await_that(
+                lambda: counter_of(cluster, leader, CounterType.INVALID_REQUESTS) >= refused + 3, "all are refused", 30
+            )
+        writer.write(50)
+        cluster.start_member(first)
+        demand_agreement(cluster, [writer])
+        assert writer.sessions == 1
 
 
 def test_numbers_of_sessions_cannot_be_guessed(start_cluster: StartCluster) -> None:

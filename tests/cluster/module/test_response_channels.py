@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.module.response_channels import bounded, check_stream, response_channel
+from cluster.module.response_channels import bounded, check_stream, is_from_opener, opened_by, response_channel
 from runtime.errors import ChannelError
 
 USUAL = "aeron:udp?endpoint=10.0.0.1:4000"
@@ -85,3 +85,44 @@ def test_streams_of_the_cluster_itself_are_not_for_answers() -> None:
 def test_set_ups_weigh_no_more_than_the_request_with_its_frame(length: int, setups: int) -> None:
     assert bounded(USUAL, length) == f"{USUAL}|setup-limit={setups}"
     assert setups == 1 or setups * 40 <= -(-(length + 32) // 32) * 32
+
+
+@pytest.mark.parametrize(
+    ("channel", "source", "kept"),
+    [
+        (USUAL, "10.0.0.1:999", USUAL),
+        ("aeron:udp?endpoint=[::1]:4000", "[::1]:999", "aeron:udp?endpoint=[::1]:4000"),
+        ("aeron:ipc", "aeron:ipc", "aeron:ipc"),
+        (USUAL, "10.0.0.9:999", f"{USUAL}|opened-by=10.0.0.9#"),
+        (USUAL, "aeron:ipc", f"{USUAL}|opened-by=ipc#"),
+        (USUAL, "10.0.0.1:999#desk-7", f"{USUAL}|opened-by=10.0.0.1#desk-7"),
+        (USUAL, "10.0.0.1:999#a|b\u00fc", f"{USUAL}|opened-by=10.0.0.1#a%7Cb%C3%BC"),
+    ],
+)
+def test_who_opened_a_session_is_kept_where_its_endpoint_does_not_say_it(channel: str, source: str, kept: str) -> None:
+    assert opened_by(channel, source) == kept
+    assert is_from_opener(kept, source)
+    assert response_channel(kept, is_local=True) == channel, "it is not the client's to choose"
+    for stranger in (
+        "10.0.0.2:999",
+        "[::2]:999",
+        "10.0.0.2:999#desk-7",
+        f"{source}#other" if "#" not in source else "",
+    ):
+        assert not is_from_opener(kept, stranger)
+
+
+def test_a_session_may_go_on_from_the_host_that_it_is_answered_at() -> None:
+    """Another interface of the client's machine, perhaps; whoever listens there was sent all that the session was."""
+    assert is_from_opener(opened_by(USUAL, "10.0.0.9:1"), "10.0.0.1:2")
+    assert is_from_opener(opened_by(USUAL, "10.0.0.9:1"), "10.0.0.9:2")
+    keyed = opened_by(USUAL, "10.0.0.9:1#desk-7")
+    assert not is_from_opener(keyed, "10.0.0.1:2") and is_from_opener(keyed, "10.0.0.1:2#desk-7")
+
+
+def test_a_channel_that_is_too_long_for_its_opener_is_refused() -> None:
+    long = f"{USUAL}|mtu={'0' * 4000}8192"
+    assert response_channel(long) == long
+    with pytest.raises(ChannelError):
+        opened_by(long, f"10.0.0.9:1#{'x' * 200}")
+    assert not is_from_opener("nonsense", "10.0.0.1:4000")

@@ -132,3 +132,19 @@ def test_sessions_end_with_the_image_that_their_client_speaks_through() -> None:
     sessions.image_gone(images[0])
     reasons = [session.close_reason for session in sessions]
     assert reasons == [codecs.CloseReason.TIMEOUT, None]
+
+
+@pytest.mark.parametrize(
+    ("source", "may"), [("10.0.0.1:999", True), ("10.0.0.2:999", False), ("10.0.0.1:1#desk", False)]
+)
+def test_after_a_change_of_the_leader_a_session_is_that_of_the_host_and_key_that_opened_it(
+    source: str, may: bool
+) -> None:
+    """It was taken over by whoever showed its id first, and ids stand in the log, which everybody may read."""
+    client: Any = CountingClient()
+    sessions = OpenSessions(client, SessionTable(), 10)
+    sessions.restore(ClusterSession(1, 1, 96, 102, "aeron:udp?endpoint=10.0.0.1:1"))
+    sessions.lead(Term(SECOND_NS), 0)
+    image: Any = SpokenImage(source)
+    assert sessions.may_claim(1, image) is may
+    assert not sessions.may_claim(2, image)
