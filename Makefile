@@ -18,7 +18,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-pipeline debug clean docs site coverage test-python test-wheel test-arm64 test-docker pictures
+	bench-readers bench-pipeline debug clean docs site coverage test-python test-wheel test-releases test-arm64 test-docker pictures
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,12 +73,12 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/python -m tools.top_picture
 
 test: build .venv/.all ## pass all tests
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel and not docker' $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel and not docker and not releases' $(ARGS)
 
 # The processes that tests start, and what Cython compiled, are not seen.
 coverage: build .venv/.all ## Python line coverage of the quick tests: build/coverage/index.html; ARGS=tests/archive
 	@mkdir -p build/coverage && COVERAGE_FILE=build/coverage/data $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile \
-		-m 'not slow and not spark and not root and not soak and not wheel and not docker' \
+		-m 'not slow and not spark and not root and not soak and not wheel and not docker and not releases' \
 		--cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(ARGS)
 
 test-python: build ## pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
@@ -171,6 +171,9 @@ test-debug: debug ## pass the tests of the native layers with the debug build
 
 test-wheel: .venv/.base ## build sdist and wheel, install the wheel outside the checkout, run the demo with it
 	@ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m wheel --timeout=1200 tests/packaging $(ARGS)
+
+test-releases: build ## upgrade a running cluster member by member from another revision: PREVIOUS=HEAD~1
+	@PREVIOUS=$(or $(PREVIOUS),HEAD~1) ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m releases tests/releases $(ARGS)
 
 test-docker: build ## build the image, run the Compose cluster; needs root, docker.io, docker-compose, debootstrap
 	$(BIN)/python -m pytest -q -n0 -s -m docker tests/docker $(ARGS)
