@@ -40,7 +40,7 @@ COMPILE := ORDO_THREADS=$(JOBS) $(BIN)/python setup.py -q build_ext --inplace
 	@touch $@
 
 .venv/.all: .venv/.base
-	@$(EDITABLE) '.[dev,pipeline,connect,local,delta,s3,s3-tests,gateway,otel]'
+	@$(EDITABLE) '.[dev,pipeline,connect,local,delta,s3,s3-tests,gateway,otel,docker]'
 	@touch $@
 
 build/.built: .venv/.base $(SOURCES)

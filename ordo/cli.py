@@ -61,6 +61,7 @@ ELSEWHERE = {
     "apps": "ordo.apps_cli:apps",
     "consumers": "ordo.consumers_cli:consumers_app",
     "gateway": "gateway.cli:gateway",
+    "deploy": "ordo.deploy_cli:deploy_app",
     "backup": "ordo.backup.cli:backup_app",
     "restore": "ordo.backup.cli:restore",
 }

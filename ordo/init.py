@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,6 +126,16 @@ def write_cluster(
     except OSError as error:
         raise StorageError(f"{folder}: cannot write: {error.strerror}") from error
     return Written(configs, starters, keys)
+
+
+def container_config(member_id: int, hosts: Mapping[int, str], service: str, is_learner: bool) -> str:
+    """Returns the node.toml of one member of a cluster in containers, which call each other by their hosts' names."""
+    tables = TABLES[Profile.CONTAINER]
+    own = {"member_id": member_id, "data_dir": str(DATA_ROOT / hosts[member_id]), "learner": is_learner}
+    members = [{"id": each, "host": host, "port": PORT_DEFAULT} for each, host in hosts.items()]
+    metrics = {"port": PORT_DEFAULT + METRICS_PORT_OFFSET, **tables["metrics"]}
+    named = {"service": {"class": service}, "metrics": metrics}
+    return render_config({**tables, **named, "node": {**own, **tables["node"]}, "members": members})
 
 
 def _key_names(member_count: int) -> list[str]:

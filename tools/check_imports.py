@@ -44,6 +44,7 @@ ONLY_IN = {
     "pyspark": ("pipeline",),
     "grpc": ("gateway", "service_api"),
     "lmdb": ("archive", "cluster"),
+    "docker": ("deploy",),
 }
 WORLD = frozenset(
     {"socket", "select", "selectors", "time", "datetime", "random", "secrets", "uuid", "threading", "multiprocessing"}

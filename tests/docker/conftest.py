@@ -41,6 +41,20 @@ def image(engine: Engine) -> str:
 
 
 @pytest.fixture(scope="session")
+def wheel_folder(engine: Engine, image: str) -> str:
+    """Wheels of what Ordo needs, and of Ordo, as the image's build made it."""
+    arguments = ("--target", "build", "--build-arg", f"PYTHON_IMAGE={BASE}", "--build-arg", f"BUILD_IMAGE={COMPILER}")
+    engine.build(WORK / "context", f"{image}:build", *arguments, file="deploy/Dockerfile", wheels="/src/wheels")
+    folder = WORK / "with-ordo"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(WORK / "wheels", folder)
+    container = engine.docker("create", f"{image}:build")
+    engine.docker("cp", f"{container}:/built/.", folder)
+    engine.docker("rm", container)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
 def image_with_wheels(engine: Engine, image: str) -> str:
     """The image, and beside it what an index of packages would give."""
     context = WORK / "wheels-image"

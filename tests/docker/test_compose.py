@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.docker.counting import GAP_MAX_S, Client, await_value
 from tests.docker.engine import ROOT, Engine, run
 
-T = TypeVar("T")
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(3000)]
 COMPOSE_FILE = ROOT / "deploy" / "compose.yaml"
 NODES = ("node0", "node1", "node2")
 ENDPOINTS = tuple(f"{node}:20000" for node in NODES)
-CLIENT = "test-client"
 DEFAULT_SHARED_MEMORY_KIB = 64 * 1024
-GAP_MAX_S = 20.0
-
-
-def await_value(probe: Callable[[], T | None], what: str, timeout_s: float = 90.0) -> T:
-    deadline_s = time.monotonic() + timeout_s
-    while (value := probe()) is None:
-        assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s} s"
-        time.sleep(0.25)
-    return value
 
 
 class Stack:
@@ -74,39 +63,6 @@ class Stack:
         return await_value(probe, "a leader")
 
 
-class Client:
-    """tests/docker/client.py in a container beside the nodes."""
-
-    def __init__(self, engine: Engine, image: str) -> None:
-        self.engine = engine
-        mount = f"{ROOT / 'tests' / 'docker' / 'client.py'}:/client.py:ro"
-        words = ("run", "-d", "--name", CLIENT, "--no-healthcheck", "--network", "ordo_cluster", "-v", mount)
-        engine.docker(*words, "--entrypoint", "python3", image, "/client.py", *ENDPOINTS)
-
-    def lines(self) -> list[dict[str, Any]]:
-        text = self.engine.docker("logs", CLIENT)
-        assert "Traceback" not in text and '"expected"' not in text, text[-2000:]
-        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-
-    def total(self) -> int:
-        lines = self.lines()
-        return int(lines[-1]["total"]) if lines else 0
-
-    def await_progress(self, count: int = 200) -> None:
-        goal = self.total() + count
-        await_value(lambda: self.total() >= goal or None, f"{count} more requests")
-
-    def longest_s(self) -> float:
-        return max(float(line.get("longest_s", 0)) for line in self.lines())
-
-    def stop(self) -> int:
-        """How many requests were made and answered, each with the next number."""
-        self.engine.docker("stop", "-t", "70", CLIENT)
-        last = self.lines()[-1]
-        assert last.get("end") is True, last
-        return int(last["total"])
-
-
 @pytest.fixture(scope="module")
 def stack(engine: Engine, tally_images: tuple[str, str]) -> Iterator[Stack]:
     stack = Stack(engine, tally_images[0])
@@ -121,7 +77,7 @@ def stack(engine: Engine, tally_images: tuple[str, str]) -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def client(engine: Engine, stack: Stack) -> Client:
     stack.await_ready(*NODES)
-    return Client(engine, stack.image)
+    return Client(engine, stack.image, "ordo_cluster", ENDPOINTS)
 
 
 def test_three_containers_elect_and_serve_with_default_limits(stack: Stack, client: Client) -> None:

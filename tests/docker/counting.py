@@ -1,0 +1,56 @@
+"""A client in a container beside the nodes, which demands that every total is the next one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from tests.docker.engine import ROOT, Engine
+
+T = TypeVar("T")
+CLIENT = "test-client"
+GAP_MAX_S = 20.0
+
+
+def await_value(probe: Callable[[], T | None], what: str, timeout_s: float = 90.0) -> T:
+    deadline_s = time.monotonic() + timeout_s
+    while (value := probe()) is None:
+        assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s} s"
+        time.sleep(0.25)
+    return value
+
+
+class Client:
+    """tests/docker/client.py in a container beside the nodes."""
+
+    def __init__(self, engine: Engine, image: str, network: str, endpoints: Sequence[str]) -> None:
+        self.engine = engine
+        mount = f"{ROOT / 'tests' / 'docker' / 'client.py'}:/client.py:ro"
+        words = ("run", "-d", "--name", CLIENT, "--no-healthcheck", "--network", network, "-v", mount)
+        engine.docker(*words, "--entrypoint", "python3", image, "/client.py", *endpoints)
+
+    def lines(self) -> list[dict[str, Any]]:
+        text = self.engine.docker("logs", CLIENT)
+        assert "Traceback" not in text and '"expected"' not in text, text[-2000:]
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    def total(self) -> int:
+        lines = self.lines()
+        return int(lines[-1]["total"]) if lines else 0
+
+    def await_progress(self, count: int = 200) -> None:
+        goal = self.total() + count
+        await_value(lambda: self.total() >= goal or None, f"{count} more requests")
+
+    def longest_s(self) -> float:
+        return max(float(line.get("longest_s", 0)) for line in self.lines())
+
+    def stop(self) -> int:
+        """How many requests were made and answered, each with the next number."""
+        self.engine.docker("stop", "-t", "70", CLIENT)
+        last = self.lines()[-1]
+        self.engine.docker("rm", CLIENT)
+        assert last.get("end") is True, last
+        return int(last["total"])
