@@ -17,16 +17,10 @@ from pathlib import Path
 
 from deploy.launcher import ROOT
 from tests.cluster.integration.agreement import await_that
+from tests.snippets import Block
 
 TIMEOUT_S = 60.0
 DONE = "-- the block is done --"
-Block = tuple[str, str]
-"""Its language, and its text."""
-
-
-def blocks_of(text: str) -> list[Block]:
-    """The fenced blocks of a page, or of a part of one."""
-    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 class Shell:

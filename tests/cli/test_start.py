@@ -7,8 +7,9 @@ import signal
 import pytest
 
 from deploy.launcher import ROOT
-from tests.cli.pages import TIMEOUT_S, Folder, Shell, await_end, blocks_of, follow, on_ports_of_its_own, replacing
+from tests.cli.pages import TIMEOUT_S, Folder, Shell, await_end, follow, on_ports_of_its_own, replacing
 from tests.cluster.integration.agreement import await_that
+from tests.snippets import blocks_of
 
 pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "START.md").read_text()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from deploy.launcher import ROOT
-from tests.cli.pages import Folder, Shell, await_end, blocks_of, follow, on_ports_of_its_own, replacing
+from tests.cli.pages import Folder, Shell, await_end, follow, on_ports_of_its_own, replacing
+from tests.snippets import blocks_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 
-from tests.cli.pages import Shell, blocks_of, follow
+from tests.cli.pages import Shell, follow
 from tests.docker.engine import BASE, ROOT, Engine
+from tests.snippets import blocks_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(3000)]
 PAGE = (ROOT / "docs" / "START.md").read_text()

@@ -13,6 +13,7 @@ from deploy.launcher import ROOT
 from ordo.errors import ServiceError
 from ordo.testing import Input, Message, OpenSession, check_environments
 from service_api import service
+from tests.snippets import texts_of
 
 PAGE = (ROOT / "docs" / "SERVICES.md").read_text()
 
@@ -20,7 +21,7 @@ PAGE = (ROOT / "docs" / "SERVICES.md").read_text()
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The page's programs, in a folder."""
-    for text in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+    for text in texts_of(PAGE, "python"):
         (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")

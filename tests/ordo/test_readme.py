@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,24 +9,21 @@ from pathlib import Path
 import pytest
 
 from ordo.testing import AdvanceTime, Input, LocalCluster, Message, OpenSession, Query, check_service
+from tests.snippets import texts_of
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def python_blocks() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-
-
 def test_the_service_is_deterministic_and_its_snapshots_are_whole() -> None:
     names: dict[str, type] = {}
-    exec(python_blocks()[0], names)
+    exec(texts_of(README, "python")[0], names)
     inputs: list[Input] = [OpenSession(1, 1), Message(1, 2, b"40"), AdvanceTime(3), Message(1, 4, b"2"), Query(b"")]
     check_service(names["Counter"], inputs)
 
 
 def test_the_client_is_answered_by_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service, client = python_blocks()
+    service, client = texts_of(README, "python")
     (tmp_path / "counter.py").write_text(service)
     monkeypatch.chdir(tmp_path)
     with LocalCluster("counter:Counter", root=tmp_path / "cluster") as cluster:

@@ -12,14 +12,11 @@ import pytest
 
 from cluster.client import ClusterClient
 from deploy.launcher import LocalCluster
+from tests.snippets import texts_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "CONSUMERS.md").read_text()
-PROGRAMS = [
-    program
-    for program in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    if "from ordo import" in program
-]
+PROGRAMS = [program for program in texts_of(PAGE, "python") if "from ordo import" in program]
 MEMBERS = '["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"]'
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-import textwrap
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import tomlkit
@@ -18,32 +17,23 @@ from typer.core import TyperGroup
 from cluster.node.config import NodeConfig
 from ordo.cli import app
 from runtime.settings_text import tables_of
+from tests.snippets import texts_of
 from tools.source import ROOT
 from transport.driver.config import MediaDriverConfig
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-
 DRIVER_KEYS = {re.sub("_(ns|bytes)$", "", field.name) for field in fields(MediaDriverConfig)}
 
 
-class Block(NamedTuple):
-    """A fenced block of a page."""
-
-    language: str
-    text: str
-
-
-def blocks_of(page: Path, *languages: str) -> list[Block]:
-    found = [Block(match[2], textwrap.dedent(match[1] + match[3])) for match in FENCE.finditer(page.read_text())]
-    return [block for block in found if block.language in languages]
+def pages_with(language: str) -> list[Path]:
+    return [page for page in PAGES if texts_of(page.read_text(), language)]
 
 
 def commands_of(page: Path) -> list[list[str]]:
     """The words of each `ordo` command, without what a shell makes of the line's end."""
     found = []
-    for block in blocks_of(page, "sh"):
-        for line in block.text.replace("\\\n", " ").splitlines():
+    for text in texts_of(page.read_text(), "sh"):
+        for line in text.replace("\\\n", " ").splitlines():
             for part in re.split(r"&&|\|\||[|;{]|>>?|\s&(?:\s|$)", line.split(" #")[0]):
                 words = part.split()
                 while words and re.fullmatch(r"[A-Z_]+=\S*|\$|until|if|do|\w+=\$\(ordo", words[0]):
@@ -74,17 +64,17 @@ def test_every_command_knows_its_options(page: Path) -> None:
     assert {words: why for words, why in refused.items() if why} == {}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "python")], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.stem)
 def test_every_program_compiles(page: Path) -> None:
-    for block in blocks_of(page, "python"):
-        compile(block.text, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for text in texts_of(page.read_text(), "python"):
+        compile(text, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "toml")], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", pages_with("toml"), ids=lambda page: page.stem)
 def test_every_setting_is_one(page: Path) -> None:
     known = {table.header.strip("[]"): {key.name for key in table.keys} for table in tables_of(NodeConfig)}
-    for block in blocks_of(page, "toml"):
-        for name, table in tomlkit.parse(block.text).unwrap().items():
+    for text in texts_of(page.read_text(), "toml"):
+        for name, table in tomlkit.parse(text).unwrap().items():
             if name in DRIVER_KEYS and page.stem == "DRIVER":
                 continue
             for row in table if isinstance(table, list) else [table]:

@@ -1,6 +1,5 @@
 """Response channels: a responder answers each requester alone, with no address of theirs configured (§9)."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 
 from runtime.errors import ChannelError, RegistrationError
 from tests.simulation.network import Faults
+from tests.snippets import texts_of
 from tests.transport.driver_world import Collector, Feeder, Node, S, World, transfer
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ class Responder:
 
 def test_the_documented_way(world: World) -> None:
     section = (ROOT / "docs" / "DRIVER.md").read_text().split("## Response channels")[1]
-    ask, answer = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[:2]
+    ask, answer = texts_of(section, "python")[:2]
     server, client = world.node(SERVER).client, world.node(CLIENT).client
     names: dict[str, Any] = {"server": server, "client": client, "answers": {}}
     requests = server.add_subscription(REQUESTS, REQUEST_STREAM)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import LEDGER, StartCluster
 from tests.cluster.integration.test_snapshots import take_snapshot
 from tests.cluster.integration.writer import Writer
+from tests.snippets import texts_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 PAGE = (ROOT / "docs" / "BACKUP.md").read_text()
@@ -21,8 +21,7 @@ ENDPOINTS = "10.0.0.1:20000,10.0.0.2:20000,10.0.0.3:20000"
 
 
 def test_every_command_of_the_page(start_cluster: StartCluster, tmp_path: Path) -> None:
-    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    commands = [line for block in blocks for line in block.splitlines()]
+    commands = [line for text in texts_of(PAGE, "sh") for line in text.splitlines()]
     assert [" ".join(one.split()[:3]) for one in commands if "backup" in one.split()[1]] == [
         "ordo backup run",
         "ordo backup status",
