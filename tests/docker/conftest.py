@@ -48,7 +48,7 @@ def wheel_folder(engine: Engine, image: str) -> str:
     folder = WORK / "with-ordo"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(WORK / "wheels", folder)
-    container = engine.docker("create", f"{image}:build")
+    container = engine.docker("create", f"{image}:build", "true")
     engine.docker("cp", f"{container}:/built/.", folder)
     engine.docker("rm", container)
     return str(folder)

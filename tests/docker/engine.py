@@ -121,6 +121,14 @@ class Engine:
             text = (self._folder / "log").read_text()[-2000:]
             assert self._process.poll() is None and time.monotonic() < deadline_s, f"dockerd does not run:\n{text}"
             time.sleep(0.2)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Images stay; what else a run has made does not, nor what one left that was killed."""
+        containers = self.docker("ps", "-aq").split()
+        _ = containers and self.docker("rm", "-f", "-v", *containers)
+        self.docker("volume", "prune", "-a", "-f")
+        self.docker("network", "prune", "-f")
 
     def _answers(self) -> bool:
         environment = {**os.environ, **self.environment}
@@ -130,9 +138,7 @@ class Engine:
         """Ends what runs, and the daemon by its id."""
         if self._process is not None and self._process.poll() is None:
             with suppress(AssertionError):  # a build that was interrupted removes its container itself
-                containers = self.docker("ps", "-aq").split()
-                _ = containers and self.docker("rm", "-f", "-v", *containers)
-                self.docker("volume", "prune", "-f")
+                self._clear()
             self._process.terminate()
             self._process.wait(60)
         run("ip", "netns", "delete", self._namespace)
