@@ -127,7 +127,8 @@ class Engine:
         """Images stay; what else a run has made does not, nor what one left that was killed."""
         containers = self.docker("ps", "-aq").split()
         _ = containers and self.docker("rm", "-f", "-v", *containers)
-        self.docker("volume", "prune", "-a", "-f")
+        volumes = self.docker("volume", "ls", "-q").split()
+        _ = volumes and self.docker("volume", "rm", *volumes)
         self.docker("network", "prune", "-f")
 
     def _answers(self) -> bool:
