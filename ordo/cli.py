@@ -48,6 +48,7 @@ ELSEWHERE = {
     "init": "ordo.new_cli:init",
     "dev": "ordo.new_cli:dev",
     "doctor": "cluster.node.cli_look:doctor",
+    "size": "cluster.node.cli_size:size",
     "top": "cluster.node.cli_top:top",
     "stat": "cluster.node.cli_look:stat",
     "errors": "cluster.node.cli_look:errors",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive
-from cluster.node.needs import LOG_STREAMS, file_count, memory_needed_bytes, sessions_that_fit
+from cluster.node.needs import file_count, memory_needed_bytes, memory_used_bytes, sessions_that_fit
 from cluster.node.observation import free_bytes
 from cluster.wire.members import ENDPOINT_NAMES
 from runtime.clock import SystemClock
@@ -63,8 +63,7 @@ def examine(config: NodeConfig) -> list[Finding]:
 
 
 def _shared_memory(config: NodeConfig) -> Iterator[Finding]:
-    streams = LOG_STREAMS + config.node.max_replays
-    needed = memory_needed_bytes(streams * config.cluster.log_term_length_bytes)
+    needed = memory_used_bytes(config)
     free = free_bytes(config.aeron_dir)
     text = f"{_mib(free)} free for {config.aeron_dir}, up to {_mib(needed)} are used"
     if _is_running(config) or free >= needed:

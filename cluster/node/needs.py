@@ -64,6 +64,11 @@ def memory_needed_bytes(term_length_bytes: int) -> int:
     return MEMORY_OF_NODE_BYTES + 3 * term_length_bytes
 
 
+def memory_used_bytes(config: NodeConfig) -> int:
+    """Shared memory that a node uses with as many readers of the log as it lets in."""
+    return memory_needed_bytes((LOG_STREAMS + config.node.max_replays) * config.cluster.log_term_length_bytes)
+
+
 def check_memory(config: NodeConfig) -> None:
     """Raises StorageFullError when the log does not fit into what is free of shared memory."""
     term_length_bytes, free = config.cluster.log_term_length_bytes, free_bytes(config.aeron_dir)

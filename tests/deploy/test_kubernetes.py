@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cluster.node.config import NodeConfig, load_config
-from cluster.node.needs import LOG_STREAMS, memory_needed_bytes
+from cluster.node.needs import memory_used_bytes
 from cluster.wire.members import ENDPOINT_NAMES
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -93,8 +93,7 @@ def test_volumes_hold_what_a_node_writes() -> None:
     data = next(name for path, name in mounts.items() if config.node.data_dir.is_relative_to(path))
     assert data in [one["metadata"]["name"] for one in SET["volumeClaimTemplates"]]
     shared = volumes[mounts[f"/{config.aeron_dir.relative_to('/').parts[0]}/shm"]]["emptyDir"]
-    streams = LOG_STREAMS + config.node.max_replays
-    needed = memory_needed_bytes(streams * config.cluster.log_term_length_bytes)
+    needed = memory_used_bytes(config)
     assert shared["medium"] == "Memory"
     assert int(shared["sizeLimit"].removesuffix("Mi")) * MEBIBYTE >= needed
     assert needed <= 64 * MEBIBYTE  # what a container has where nothing is said

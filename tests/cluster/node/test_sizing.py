@@ -1,0 +1,90 @@
+"""`ordo size`: what it computes is what a cluster does, and what docs/SIZING.md and docs/PERFORMANCE.md say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cluster.client import ClusterClient
+from cluster.node.config import NodeConfig, load_config
+from cluster.node.counters import leader_progress
+from cluster.node.sizing import (
+    REQUEST_ALONE_US,
+    REQUEST_HEADER_BYTES,
+    REQUEST_TOGETHER_US,
+    Load,
+    framed_bytes,
+    needs_of,
+)
+from deploy.launcher import ROOT, LocalCluster
+from ordo.init import write_cluster
+from tests.cluster.integration.agreement import await_value
+from tests.cluster.integration.command import demand_one_line, ordo
+from tests.snippets import blocks_of
+
+DAY_S = 86_400
+LENGTHS_BYTES = (1, 8, 9, 100, 1_000, 1_320, 1_321, 4_000)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> NodeConfig:
+    return load_config(write_cluster(tmp_path, hosts=("a", "b", "c"), is_encrypted=False).configs[0])
+
+
+@pytest.mark.slow
+def test_the_log_grows_by_as_much_as_is_computed(tmp_path: Path) -> None:
+    with LocalCluster("ordo.bench.echo:Echo", root=tmp_path, member_count=1, sync="none") as cluster:
+        folder = cluster.aeron_dir(cluster.await_leader())
+        mtu_bytes = load_config(cluster.config_path(0)).cluster.mtu_bytes
+
+        def executed() -> int | None:
+            progress = leader_progress(folder)
+            return progress.committed if progress is not None and progress.executed == progress.committed else None
+
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            client.request(b"the identity is in the log now")
+            for length in LENGTHS_BYTES:
+                before = await_value(executed, "all executed")
+                client.request(bytes(length))
+                grown = await_value(executed, "all executed") - before
+                assert grown == framed_bytes(REQUEST_HEADER_BYTES + length, mtu_bytes), length
+
+
+def test_needs_follow_from_settings_and_load(config: NodeConfig) -> None:
+    load = Load(1000, 256, answer_bytes=16, kept_days=2, state_bytes=1 << 30)
+    needs = {need.subject: need for need in needs_of(config, load)}
+    assert needs["log"].amount == needs["leader receives"].amount == 352_000
+    kept = max(2 * DAY_S * 352_000, 10 << 30) + (64 << 20) + (1 << 30)
+    assert needs["disk"].amount == kept + 3 * (1 << 30) + (256 << 20)
+    assert needs["shared memory"].amount == (8 << 20) + 3 * 6 * (16 << 20)
+    assert needs["leader sends"].amount == 2 * 352_000 + 1000 * 128
+    by_retention = {need.subject: need for need in needs_of(config, load._replace(kept_days=0))}
+    assert by_retention["disk"].amount - needs["disk"].amount == 5 * DAY_S * 352_000
+    forever = config.model_copy(update={"retention": type(config.retention)()})
+    (disk,) = (need for need in needs_of(forever, load._replace(kept_days=0)) if need.subject == "disk")
+    assert disk.amount == DAY_S * 352_000 + (64 << 20) + 4 * (1 << 30) + (256 << 20)
+    assert "all stays" in disk.reason
+
+
+def test_the_processor_time_is_what_was_measured() -> None:
+    page = (ROOT / "docs" / "PERFORMANCE.md").read_text()
+    together = re.search(r"^\| `request_many`.*\| [\d.]+ to ([\d.]+) us \|[^|]*\|$", page, re.MULTILINE)
+    alone = re.search(r"^\| request, one on the way.*\| [\d.]+ to ([\d.]+) us \|[^|]*\|$", page, re.MULTILINE)
+    assert together is not None and float(together[1]) == REQUEST_TOGETHER_US
+    assert alone is not None and float(alone[1]) == REQUEST_ALONE_US
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
+    commands, printed = (block.text for block in blocks_of((ROOT / "docs" / "SIZING.md").read_text()))
+    made, asked = (line.partition(" > ")[0].split() for line in commands.splitlines())
+    places = {"conf": str(tmp_path), "conf/node0.toml": str(tmp_path / "node0.toml")}
+    assert ordo(*(places.get(word, word) for word in made[1:])).returncode == 0
+    assert ordo(*(places.get(word, word) for word in asked[1:])).stdout == printed
+
+
+def test_a_length_that_is_none_is_one_line(tmp_path: Path) -> None:
+    config = write_cluster(tmp_path).configs[0]
+    done = ordo("size", "--config", str(config), "--requests", "1", "--length", "2x")
+    demand_one_line(done, 2, "--length 2x", "64k")
