@@ -26,7 +26,9 @@ def test_the_five_minutes_in_an_empty_container(engine: Engine, wheel_folder: st
     try:
         assert "Python 3" in shell.run("python3 --version")
         shell.run(f"python3 -m venv ordo; . ordo/bin/activate; {INSTALL} > pip.txt")
-        follow(blocks_of(five_minutes), shell)
+        (_, made), *blocks = blocks_of(five_minutes)
+        assert "next: cd try" in shell.run(made)
+        follow(blocks, shell)
     finally:
         shell.close()
         engine.docker("rm", "-f", container)
