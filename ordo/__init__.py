@@ -206,5 +206,5 @@ def _read() -> Any:
     try:
         from pipeline.local import read
     except ModuleNotFoundError as error:
-        raise OrdoError(f"ordo.read needs {error.name}; run: pip install 'ordo[local]'") from error
+        raise OrdoError(f"ordo.read needs {error.name}; run: pip install 'ordo-sequencer[local]'") from error
     return read

@@ -1,6 +1,7 @@
 """The data pipeline on Spark: recordings as data frames, jobs over them, and a writer into a cluster.
 
-`OrdoLog` and `register` need pyspark (`pip install 'ordo[pipeline]'`); they are imported when first asked for.
+`OrdoLog` and `register` need pyspark (`pip install 'ordo-sequencer[pipeline]'`); they are imported when first asked
+for.
 """
 
 from __future__ import annotations

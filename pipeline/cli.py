@@ -101,7 +101,7 @@ def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "matplotlib"):
             raise
-        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo[pipeline]'") from error
+        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo-sequencer[pipeline]'") from error
 
 
 def _load(

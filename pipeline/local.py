@@ -122,4 +122,4 @@ def load_library(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        raise PipelineError(f"{name} is not installed; run: pip install 'ordo[local]'") from error
+        raise PipelineError(f"{name} is not installed; run: pip install 'ordo-sequencer[local]'") from error

@@ -64,11 +64,11 @@ class Store:
         try:
             core = import_module("fsspec.core")
         except ModuleNotFoundError as error:
-            raise PipelineError("fsspec is not installed; run: pip install 'ordo[s3]'") from error
+            raise PipelineError("fsspec is not installed; run: pip install 'ordo-sequencer[s3]'") from error
         try:
             self._files, self._root = core.url_to_fs(self.url, **self.options)
         except (ImportError, ValueError) as error:
-            raise PipelineError(f"{self.url}: {error}; s3:// needs pip install 'ordo[s3]'") from error
+            raise PipelineError(f"{self.url}: {error}; s3:// needs pip install 'ordo-sequencer[s3]'") from error
 
     def __reduce__(self) -> tuple[type[Store], tuple[str, Mapping[str, Any]]]:
         return (type(self), (self.url, self.options))

@@ -71,7 +71,7 @@ def load_delta() -> Any:
     try:
         return load_library("deltalake")
     except PipelineError as error:
-        raise PipelineError("deltalake is not installed; run: pip install 'ordo[delta]'") from error
+        raise PipelineError("deltalake is not installed; run: pip install 'ordo-sequencer[delta]'") from error
 
 
 def _positions(delta: Any, table: str, keys: Iterable[str], options: LakeOptions) -> dict[str, int]:

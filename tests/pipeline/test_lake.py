@@ -18,7 +18,7 @@ from pipeline.jobs.lake import LakeOptions, compact, export_delta
 from pipeline.payloads import StructDecoder
 from pipeline.recordings import open_recordings
 
-deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: pip install 'ordo[delta]'")
+deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: pip install 'ordo-sequencer[delta]'")
 DAY_MS = 24 * 3600 * 1000
 
 

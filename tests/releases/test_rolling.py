@@ -93,7 +93,7 @@ def rolling(tmp_path: Path, previous: Path) -> Iterator[Rolling]:
 
 
 def test_upgraded_member_by_member_while_clients_go_on(rolling: Rolling) -> None:
-    """Followers first, the leader last, as docs/UPGRADES.md says; snapshots are taken and clients come at every step."""
+    """Followers first, the leader last (docs/UPGRADES.md); snapshots are taken, and clients come, at every step."""
     cluster = rolling.cluster
     with ClusterClient(cluster.ingress_endpoints) as client:
         rolling.request(client, 20)
