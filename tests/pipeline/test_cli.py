@@ -57,7 +57,7 @@ def test_missing_pyspark_is_one_line_that_says_how_to_get_it(tmp_path: Path) -> 
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode != 0 and "Traceback" not in done.stderr
-    assert re.search(r"pyspark\S* is not installed; run: pip install 'ordo\[pipeline\]'", done.stderr)
+    assert re.search(r"pyspark\S* is not installed; run: pip install 'ordo-sequencer\[pipeline\]'", done.stderr)
 
 
 def test_our_error_is_taken_out_of_sparks() -> None:

@@ -153,7 +153,7 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(PipelineError, match="is partitioned by day: say --partition-by so again"):
         export_delta([folder], table, LakeOptions(partition_by=("kind",)))
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(PipelineError, match=r"run: pip install 'ordo\[delta\]'"):
+    with pytest.raises(PipelineError, match=r"run: pip install 'ordo-sequencer\[delta\]'"):
         export_delta([folder], table, LakeOptions())
 
 

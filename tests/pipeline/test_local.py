@@ -87,9 +87,9 @@ def test_nothing_is_imported_before_it_is_needed(archive: str) -> None:
 
 def test_missing_libraries_are_one_line(archive: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(PipelineError, match=r"polars is not installed; run: pip install 'ordo\[local\]'"):
+    with pytest.raises(PipelineError, match=r"polars is not installed; run: pip install 'ordo-sequencer\[local\]'"):
         ordo.read(archive).to_polars()
     monkeypatch.delitem(sys.modules, "pipeline.local")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(OrdoError, match=r"ordo.read needs pyarrow; run: pip install 'ordo\[local\]'"):
+    with pytest.raises(OrdoError, match=r"ordo.read needs pyarrow; run: pip install 'ordo-sequencer\[local\]'"):
         _ = ordo.read
