@@ -71,7 +71,9 @@ def optimize_args(module_path: str) -> list[str]:
         return ["-g", "-O0", "-fno-wrapv", *SANITIZE]
     if SANITIZE:
         return ["-g1", "-O1", *SANITIZE]
-    return ["-g1", OPTIMIZE or ("-O1" if module_path.startswith(COLD) else "-O2")]
+    if OPTIMIZE:
+        return [OPTIMIZE]
+    return ["-g1", "-O1" if module_path.startswith(COLD) else "-O2"]
 
 
 def folders() -> tuple[str, ...]:
