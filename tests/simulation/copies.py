@@ -58,7 +58,13 @@ class SimulatedCopier:
 
     is_copy = False
 
-    def __init__(self, now_ns: Callable[[], int], rng: Random, failure_chance: float, count: Callable[[str], None]):
+    def __init__(
+        self,
+        now_ns: Callable[[], int],
+        rng: Random,
+        failure_chance: Callable[[], float],
+        count: Callable[[str], None],
+    ) -> None:
         self._now_ns = now_ns
         self._rng = rng
         self._failure_chance = failure_chance
@@ -70,6 +76,6 @@ class SimulatedCopier:
     def copy(self, write: Write) -> SimulatedCopy:
         messages: list[bytes] = []
         write(messages.append)
-        fate = self._rng.choice(FATES) if self._rng.random() < self._failure_chance else ""
+        fate = self._rng.choice(FATES) if self._rng.random() < self._failure_chance() else ""
         self._count(f"copy {fate}" if fate else "copy writes a snapshot")
         return SimulatedCopy(messages, self._now_ns, self._rng, fate)

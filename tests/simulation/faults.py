@@ -100,6 +100,7 @@ class FaultSchedule:
         faults.loss = faults.duplication = faults.corruption = faults.truncation = faults.reordering = 0.0
         faults.delay_max_ns = min(faults.delay_max_ns, MS)
         world.network.heal()
+        world.copy_failure_chance = 0.0
         for node in world.nodes:
             node.disk.heal()
             node.disk.sync_delay_ns_max = min(node.disk.sync_delay_ns_max, 2 * MS)

@@ -49,6 +49,7 @@ class NodeWorld(Observer, Protocol):
     """What a member needs of the world that it lives in."""
 
     options: Options
+    copy_failure_chance: float
     random: RandomSource
     network: SimulatedNetwork
 
@@ -204,10 +205,10 @@ class SimulatedNode(NodeActor):
     def _copy_service(self, node: Node, random: RandomSource) -> None:
         """The service is copied for its snapshots, as in a process of its own."""
         assert node.container is not None
-        snapshots, options = node.container.snapshots, self.world.options
+        snapshots, world = node.container.snapshots, self.world
         snapshots.silence_ns_max = SILENCE_NS_MAX
         snapshots.copier = SimulatedCopier(
-            self.clock.now, random.stream("copies"), options.copy_failure_chance, self.world.count_fault
+            self.clock.now, random.stream("copies"), lambda: world.copy_failure_chance, world.count_fault
         )
 
     def _make_service(self, version: int) -> RegisterService:

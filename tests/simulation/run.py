@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
@@ -223,26 +224,43 @@ def rot_and_mend(world: World) -> None:
     if len(members) < 2:
         return
     damaged = [node for node in [random.choice(members)] if rot.rot_log(world, node, random)]
-    if not world.run(RECOVERY_NS_MAX, lambda: all(rot.is_whole(node) for node in damaged) and world.is_steady()):
+
+    def are_mended() -> bool:
+        return all(rot.is_whole(node) for node in damaged) and world.is_steady()
+
+    # What the others let go of before they were asked goes here, too, with the next snapshot.
+    if not world.run(RECOVERY_NS_MAX // 2, are_mended) and not world.run(
+        RECOVERY_NS_MAX, with_snapshots(world, are_mended)
+    ):
         places = [node.name for node in damaged if not rot.is_whole(node)]
         raise Violation(f"logs of {places} are not mended {RECOVERY_NS_MAX // S} s after they rotted")
+
+
+def with_snapshots(world: World, is_done: Callable[[], bool]) -> Callable[[], bool]:
+    """`is_done`, while the leader is asked for a snapshot again and again."""
+    due_ns = world.now_ns
+
+    def probe() -> bool:
+        nonlocal due_ns
+        leader = world.leader()
+        if leader is not None and world.now_ns >= due_ns:
+            due_ns += SNAPSHOT_AGAIN_NS
+            leader.ask(ControlToggle.SNAPSHOT)
+        return is_done()
+
+    return probe
 
 
 def notice_differences(world: World) -> None:
     """After a snapshot no member may have a state of its own."""
     if not world.options.difference_mean_ns:
         return
-    snapshots_ns = [world.now_ns]
 
     def are_alike() -> bool:
-        leader = world.leader()
-        if leader is not None and world.now_ns >= snapshots_ns[0]:
-            snapshots_ns[0] += SNAPSHOT_AGAIN_NS
-            leader.ask(ControlToggle.SNAPSHOT)
         services = [node.service for node in world.nodes if node.service is not None]
         return world.is_steady() and not any(service.state.differs for service in services)
 
-    if not world.run(RECOVERY_NS_MAX, are_alike):
+    if not world.run(RECOVERY_NS_MAX, with_snapshots(world, are_alike)):
         raise Violation(f"a member's state differs, and it goes on {RECOVERY_NS_MAX // S} s later: {world.describe()}")
 
 

@@ -90,6 +90,8 @@ FOUND_AS_DRAWN: dict[int, str] = {
     1437: "the same, with two that looked on",
     315: "a reader ended, in place of going on elsewhere, when its archive went while the session was confirmed",
     1241: "the same a moment later, of a consumer",
+    332: "copies of services went on dying after all faults had ended",
+    540: "a member kept a rotten stretch of log that all others had let go of, as it took no more snapshots",
     288: "a leader stood still at an error of its own for ever, since the member that could confirm it was dead",
 }
 """The same, with everything that is drawn today."""

@@ -36,6 +36,7 @@ class World(Timeline):
     def __init__(self, seed: int, options: Options) -> None:
         self.seed = seed
         self.options = options
+        self.copy_failure_chance = options.copy_failure_chance
         self.random = RandomSource(seed)
         clock = VirtualClock()
         self.trace = Trace()
