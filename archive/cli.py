@@ -15,6 +15,7 @@ from rich.table import Table
 from archive import administration, tools
 from archive.catalog import RecordingDescriptor
 from runtime.console import output_console
+from runtime.credentials import credentials_from_file
 from runtime.errors import ChannelError, ConfigurationError, UnknownRecordingError
 from runtime.logging import configure_logging, get_logger
 from transport.driver.config import default_directory
@@ -104,7 +105,7 @@ def _find_recordings(
     from archive.client.client import ArchiveClient
     from archive.client.settings import ArchiveClientSettings
 
-    credentials = b"" if token_file is None else _read_token(token_file)
+    credentials = b"" if token_file is None else credentials_from_file(token_file)
     for endpoint in [one.strip() for one in (endpoints or "").split(",")]:
         try:
             settings = ArchiveClientSettings.at(endpoint, credentials=credentials, message_timeout_s=REACH_TIMEOUT_S)
@@ -112,13 +113,6 @@ def _find_recordings(
             raise ConfigurationError(f"--endpoints {endpoint}: give HOST:PORT of archives, with commas") from None
         with ArchiveClient(settings) as client:
             yield endpoint, client.list_recordings()
-
-
-def _read_token(path: Path) -> bytes:
-    try:
-        return path.read_bytes().strip()
-    except OSError as error:
-        raise ConfigurationError(f"--token-file {path}: {error.strerror}") from None
 
 
 def _print_json(archive: str, recordings: list[RecordingDescriptor]) -> None:

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cluster.client.settings import ClientSettings, credentials_from_file
+from cluster.client.settings import ClientSettings
 from gateway.settings import GatewaySettings
+from runtime.credentials import credentials_from_file
 from runtime.errors import ConfigurationError
 from runtime.logging import configure_logging
 

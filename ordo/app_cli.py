@@ -11,9 +11,10 @@ from typing import Annotated, TypeVar
 import typer
 
 from archive.lmdb_store import open_lmdb
-from cluster.client.settings import ClientSettings, credentials_from_file
+from cluster.client.settings import ClientSettings
 from cluster.container.service_loader import load_service
 from cluster.wire.app_version import parse_version
+from runtime.credentials import credentials_from_file
 from runtime.errors import OrdoError, ServiceError
 from runtime.logging import configure_logging, get_logger
 from runtime.storage import FileStorage

@@ -31,8 +31,9 @@ def open_orders(
 ) -> Iterator[ConsumerOrders]:
     """A session with the cluster as the options say; a context."""
     from cluster.client.endpoints import own_address
-    from cluster.client.settings import ClientSettings, credentials_from_file
+    from cluster.client.settings import ClientSettings
     from cluster.node.remote import parse_list
+    from runtime.credentials import credentials_from_file
     from sequencer.consumer_orders import ConsumerOrders
 
     members = parse_list(endpoints)

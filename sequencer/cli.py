@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cluster.client.settings import credentials_from_file
+from runtime.credentials import credentials_from_file
 from runtime.errors import ConfigurationError
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.reader import LogReader

@@ -18,8 +18,8 @@ from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
 from cluster.client.log_source import LogSource, SourceState
 from cluster.client.recording_follower import Refusals
-from cluster.client.settings import credentials_from_file
 from runtime.closing import Closing
+from runtime.credentials import credentials_from_file
 from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError, OrdoError
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption

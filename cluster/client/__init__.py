@@ -8,8 +8,9 @@ from cluster.client.feeds import FeedMessage, FeedReader
 from cluster.client.query import PendingQuery, QueryReply
 from cluster.client.request_window import Answer, PendingRequest
 from cluster.client.session import ClientEvent, ClientState, ClusterClient
-from cluster.client.settings import ClientSettings, credentials_from_environment, credentials_from_file
+from cluster.client.settings import ClientSettings
 from cluster.client.tracing import Tracing
+from runtime.credentials import credentials_from_environment, credentials_from_file
 from transport.client_transport import ClientTransport
 
 __all__ = [

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 from cluster.client.tracing import Tracing
 from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
@@ -21,31 +19,6 @@ OUTSTANDING_REQUESTS_LIMIT = 65_536
 def to_ns(seconds: float) -> int:
     """Whole nanoseconds."""
     return round(seconds * SECOND_NS)
-
-
-def credentials_from_file(path: str | Path) -> Callable[[], bytes]:
-    """Credentials that lie in a file, without the end of its last line; read whenever a session is opened, so that they
-    can be exchanged while the client runs. It raises ConfigurationError where the file cannot be read."""
-
-    def read() -> bytes:
-        try:
-            return Path(path).read_bytes().rstrip(b"\r\n")
-        except OSError as error:
-            raise ConfigurationError(f"credentials: {path} cannot be read: {error.strerror}") from error
-
-    return read
-
-
-def credentials_from_environment(name: str) -> Callable[[], bytes]:
-    """Credentials in a variable of the environment. It raises ConfigurationError where there is none of that name."""
-
-    def read() -> bytes:
-        value = os.environ.get(name)
-        if value is None:
-            raise ConfigurationError(f"credentials: the environment has no {name}")
-        return os.fsencode(value)
-
-    return read
 
 
 @dataclass(frozen=True, kw_only=True)

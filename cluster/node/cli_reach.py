@@ -70,8 +70,8 @@ class Target:
 
     def connect(self) -> RemoteCluster:
         """The cluster of --endpoints; to be closed."""
-        from cluster.client.settings import credentials_from_file
         from cluster.node.remote import RemoteCluster
+        from runtime.credentials import credentials_from_file
 
         assert self.endpoints is not None, "a target on this machine has no endpoints"
         credentials = b"" if self.token_file is None else credentials_from_file(self.token_file)()

@@ -47,10 +47,10 @@ def run_backup(
     ] = "64m",
 ) -> None:
     """Follow a cluster and keep its snapshots and its log in a folder, until interrupted."""
-    from cluster.client.settings import credentials_from_file
     from cluster.node.remote import parse_list
     from ordo.backup.folder import CLUSTER, BackupFolder, read_json
     from ordo.backup.follow import Backup, demand_addresses
+    from runtime.credentials import credentials_from_file
     from runtime.logging import configure_logging, get_logger
     from transport.client_transport import ClientTransport
 
