@@ -13,6 +13,7 @@ from cluster.wire.traces import LOG_POINTS, SERVICE_POINTS, find_traces
 from runtime.clock import SystemClock
 from runtime.memory import FileMemoryProvider
 from runtime.spans import Span, SpanExporter, make_trace_id
+from transport.ring import ManyToOneRing
 
 DRAIN_INTERVAL_S = 0.2
 RECORDS_PER_DRAIN = 4096
@@ -89,8 +90,10 @@ class TraceExport:
     def run(self) -> None:
         """Never returns."""
         subject, never = self._subject, Event()
+        ring: ManyToOneRing | None = None  # the process ends with its node, and so with this ring
         while not never.wait(DRAIN_INTERVAL_S):
-            ring = find_traces(FileMemoryProvider(), str(subject.aeron_dir), subject.cluster_id)
+            if ring is None:
+                ring = find_traces(FileMemoryProvider(), str(subject.aeron_dir), subject.cluster_id)
             if ring is not None:
                 self._joiner.epoch_offset_ns = self._clock.epoch_ns() - self._clock.now()
                 ring.read(self._joiner.on_record, RECORDS_PER_DRAIN)

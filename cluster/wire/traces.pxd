@@ -24,13 +24,16 @@ cdef struct Points:
 
 cdef bint is_sampled(int64_t open_position, int64_t number, uint64_t threshold) noexcept nogil
 
-cdef class LogTraces:
-    """The leader's half. Requests beyond PENDING_MAX under way are left out, and what the ring has no room for."""
+cdef class TracePoints:
+    """Points in time of sampled requests under way. What the ring has no room for is left out."""
     cdef ManyToOneRing _ring
     cdef Clock _clock
     cdef uint64_t _threshold
     cdef Points _points[PENDING_MAX]
     cdef int64_t _count
+
+cdef class LogTraces(TracePoints):
+    """The leader's half. Requests beyond PENDING_MAX under way are left out."""
     cdef int64_t _appended
     cdef int64_t _committed
     cdef public int64_t cycle_ns           # when the present duty cycle began
@@ -38,13 +41,8 @@ cdef class LogTraces:
     cpdef int take(self, int64_t open_position, int64_t number, int64_t position) except -1
     cpdef int look(self, int64_t append_position, int64_t commit_position, bint is_leading, int64_t now_ns) except -1
 
-cdef class ServiceTraces:
+cdef class ServiceTraces(TracePoints):
     """The service container's half."""
-    cdef ManyToOneRing _ring
-    cdef Clock _clock
-    cdef uint64_t _threshold
-    cdef Points _points[PENDING_MAX]
-    cdef int64_t _count
     cdef bint _is_begun
     cdef readonly bint has_unsent
     cpdef int begin(self, int64_t open_position, int64_t number, bytes identity) except -1

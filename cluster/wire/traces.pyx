@@ -66,12 +66,14 @@ cdef void _write(ManyToOneRing ring, int32_t type_id, const Points* points, int3
         ring.commit(index)
 
 
-cdef class LogTraces:
+cdef class TracePoints:
     def __init__(self, ManyToOneRing ring not None, Clock clock not None, uint64_t threshold):
         self._ring = ring
         self._clock = clock
         self._threshold = threshold
 
+
+cdef class LogTraces(TracePoints):
     cpdef int take(self, int64_t open_position, int64_t number, int64_t position) except -1:
         """The leader has put a request into the log buffer; it ends at `position`."""
         cdef Points* points = &self._points[self._count % PENDING_MAX]
@@ -108,12 +110,7 @@ cdef class LogTraces:
         return 0
 
 
-cdef class ServiceTraces:
-    def __init__(self, ManyToOneRing ring not None, Clock clock not None, uint64_t threshold):
-        self._ring = ring
-        self._clock = clock
-        self._threshold = threshold
-
+cdef class ServiceTraces(TracePoints):
     cpdef int begin(self, int64_t open_position, int64_t number, bytes identity) except -1:
         """The service is about to execute a request."""
         cdef Points* points = &self._points[self._count]
