@@ -80,8 +80,7 @@ def on_ports_of_its_own(*paths: Path) -> int:
             except OSError:
                 continue
         for path in paths:
-            changed = re.sub(r"\b200([012])0\b", lambda match: str(base + 10 * int(match[1])), path.read_text())  # noqa: B023
-            path.write_text(changed)
+            path.write_text(replacing(base)(path.read_text()))
         return base
     raise AssertionError("no free ports")
 

@@ -244,7 +244,7 @@ def with_snapshots(world: World, is_done: Callable[[], bool]) -> Callable[[], bo
         nonlocal due_ns
         leader = world.leader()
         if leader is not None and world.now_ns >= due_ns:
-            due_ns += SNAPSHOT_AGAIN_NS
+            due_ns = world.now_ns + SNAPSHOT_AGAIN_NS
             leader.ask(ControlToggle.SNAPSHOT)
         return is_done()
 
