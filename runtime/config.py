@@ -18,11 +18,6 @@ from pydantic_core import ErrorDetails
 
 from runtime.errors import ConfigurationError
 
-EXIT_STATUS_CONFIGURATION = 2
-EXIT_STATUS_SERVICE = 70
-"""A service raised: it would again after a new start, so that whoever starts nodes should not."""
-"""The exit status of the command line after a ConfigurationError."""
-
 _DURATIONS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _SIZES_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")

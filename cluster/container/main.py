@@ -29,7 +29,6 @@ from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
 from cluster.wire.traces import ServiceTraces, find_traces, threshold_of
 from runtime.children import die_with_parent
 from runtime.clock import SystemClock
-from runtime.config import EXIT_STATUS_SERVICE
 from runtime.errors import (
     ClusterTimeoutError,
     ConfigurationError,
@@ -38,6 +37,7 @@ from runtime.errors import (
     ServiceError,
     StorageInUseError,
 )
+from runtime.exit_status import EXIT_STATUS_SERVICE
 from runtime.idle import BackoffIdle, FutexParker
 from runtime.logging import configure_logging
 from runtime.memory import FileMemoryProvider

@@ -12,7 +12,7 @@ from cluster.wire.app_version import format_version
 from cluster.wire.component_errors import read_component_errors
 from cluster.wire.mark_file import container_mark_file_name
 from runtime.children import end_child
-from runtime.config import EXIT_STATUS_SERVICE
+from runtime.exit_status import EXIT_STATUS_SERVICE
 from runtime.memory import FileMemoryProvider
 
 if TYPE_CHECKING:

@@ -45,9 +45,9 @@ from cluster.wire.streams import (
 )
 from cluster.wire.traces import LogTraces, ServiceTraces, create_traces, threshold_of, traces_path
 from runtime.clock import Clock, SystemClock
-from runtime.config import EXIT_STATUS_SERVICE
 from runtime.counters import local_counter
 from runtime.errors import ArchiveError, ClusterError, ConfigurationError, OrdoError, StorageFullError
+from runtime.exit_status import EXIT_STATUS_SERVICE
 from runtime.file_access import choose_file_access
 from runtime.logging import get_logger
 from runtime.memory import FileMemoryProvider, MemoryProvider

@@ -12,7 +12,7 @@ import pytest
 from deploy.launcher import LocalCluster
 from ordo import ClusterClient
 from ordo.errors import ClusterTimeoutError, RejectedError
-from runtime.config import EXIT_STATUS_SERVICE
+from runtime.exit_status import EXIT_STATUS_SERVICE
 from tests.cluster.integration.agreement import errors_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
