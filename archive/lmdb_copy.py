@@ -43,8 +43,7 @@ def checked_items(path: str) -> tuple[dict[bytes, bytes], bool]:
     not there or empty holds nothing. Raises StorageDamagedError, StorageError."""
     if not os.path.exists(path) or os.path.getsize(path) == 0:
         return {}, False
-    stored = read_pages(path, read_stable(path))
-    return unsealed(path, stored.items, stored.transaction_id)
+    return unsealed(path, read_pages(path, read_stable(path)))
 
 
 class LmdbCopy(MetadataStore):
@@ -52,8 +51,7 @@ class LmdbCopy(MetadataStore):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        stored = read_pages(path, read_stable(path))
-        self._items: dict[bytes, bytes] | None = unsealed(path, stored.items, stored.transaction_id)[0]
+        self._items: dict[bytes, bytes] | None = unsealed(path, read_pages(path, read_stable(path)))[0]
 
     def _opened(self) -> dict[bytes, bytes]:
         if self._items is None:

@@ -64,6 +64,8 @@ class StoredItems(NamedTuple):
 
     items: dict[bytes, bytes]
     transaction_id: int
+    previous: dict[bytes, bytes]
+    """The content under the other meta page, which no crash has touched; empty where it cannot be read."""
 
 
 def read_pages(path: str, content: bytes) -> StoredItems:
@@ -81,7 +83,7 @@ class _Pages:
         self._content = content
         self._page_length = 4096
         self._used: set[int] = set()
-        self._meta = self._newest_meta()
+        self._previous, self._meta = self._read_metas()
 
     def read(self) -> StoredItems:
         items = dict(self._items(self._meta.content, "content"))
@@ -98,7 +100,15 @@ class _Pages:
             freed |= numbers
         if freed & self._used:
             raise PagesError(f"page {min(freed & self._used)} is in use and free")
-        return StoredItems(items, self._meta.transaction_id)
+        return StoredItems(items, self._meta.transaction_id, self._previous_items())
+
+    def _previous_items(self) -> dict[bytes, bytes]:
+        """LMDB writes no page of the last but one transaction, so that a torn meta page can be gone back from."""
+        self._meta, self._used = self._previous, set()
+        try:
+            return dict(self._items(self._meta.content, "previous content"))
+        except (PagesError, struct.error):
+            return {}
 
     @staticmethod
     def _bounded(number: int, most: int) -> int:
@@ -106,17 +116,17 @@ class _Pages:
             raise PagesError(f"count={number} allowed=0..{most}")
         return number
 
-    def _newest_meta(self) -> _Meta:
-        """The meta page of the last transaction. The one of transaction n is page n modulo 2, the other that of n - 1;
-        so no changed bit of a transaction id makes the older one look newer."""
+    def _read_metas(self) -> tuple[_Meta, _Meta]:
+        """The meta pages of the last but one and of the last transaction. The one of transaction n is page n modulo 2,
+        the other that of n - 1. One flipped bit may still make n - 2 of n, or n + 1 of n - 1: seals tell that."""
         first, second = self._read_meta(0), self._read_meta(1)
         ids = (first.transaction_id, second.transaction_id)
         if ids != (0, 0) and (abs(ids[0] - ids[1]) != 1 or ids[0] % 2 != 0):
             raise PagesError(f"transactions of the meta pages are {ids[0]} and {ids[1]}")
-        newest = first if ids[0] > ids[1] else second
+        previous, newest = (second, first) if ids[0] > ids[1] else (first, second)
         if (newest.last_page + 1) * self._page_length > len(self._content):
             raise PagesError(f"last page={newest.last_page}, the file has {len(self._content) // self._page_length}")
-        return newest
+        return previous, newest
 
     def _read_meta(self, number: int) -> _Meta:
         start = number * self._page_length + PAGE_HEADER_LENGTH

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import struct
 
+from archive.lmdb_pages import StoredItems
 from runtime.errors import StorageDamagedError
 
 SEALS = (b"\0seal-1", b"\0seal-2")
@@ -36,15 +37,22 @@ def seal_of(transaction_id: int, count: int, total: int) -> bytes:
     return _SEAL.pack(transaction_id, count, (total % _MODULUS).to_bytes(16, "little"))
 
 
-def unsealed(path: str, items: dict[bytes, bytes], transaction_id: int) -> tuple[dict[bytes, bytes], bool]:
-    """The items without the seals, and whether there were any. Raises StorageDamagedError where they do not agree."""
-    seals = [items[key] for key in SEALS if key in items]
-    content = {key: value for key, value in items.items() if key not in SEALS}
+def unsealed(path: str, stored: StoredItems) -> tuple[dict[bytes, bytes], bool]:
+    """The items without the seals, and whether there were any. Raises StorageDamagedError where they do not agree, or
+    where the state taken for the previous one was sealed later: then what is shown is not the present."""
+    seals = [stored.items[key] for key in SEALS if key in stored.items]
+    content = {key: value for key, value in stored.items.items() if key not in SEALS}
     if not seals:
         return content, False
-    expected = seal_of(transaction_id, len(content), content_sum(content))
-    if seals != [expected, expected]:
+    expected = seal_of(stored.transaction_id, len(content), content_sum(content))
+    if seals != [expected, expected] or _latest_seal(stored.previous) > stored.transaction_id:
         raise StorageDamagedError(
             f"metadata store is damaged: path={path}: its content is not what its seal says; restore it from a copy"
         )
     return content, True
+
+
+def _latest_seal(items: dict[bytes, bytes]) -> int:
+    """The transaction that both seals name, or -1: one flipped bit in a state that nobody reads shall not count."""
+    first, second = (items.get(key, b"") for key in SEALS)
+    return int(_SEAL.unpack(first)[0]) if first == second and len(first) == _SEAL.size else -1

@@ -1,6 +1,8 @@
 """Metadata stores that lie: no flip of any single bit is served as good, and none ends the process in LMDB."""
 
+import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
@@ -10,7 +12,8 @@ from archive.catalog import Catalog, RecordingDescriptor
 from archive.lmdb_pages import read_pages
 from archive.lmdb_seal import SEALS, unsealed
 from archive.lmdb_store import LmdbStore, compact_store, open_lmdb
-from cluster.module.state_store import StateStore, open_state_store
+from cluster.module.state_store import Skip, SnapshotEntry, StateStore, open_state_store
+from consensus.distrust import Distrust
 from runtime.errors import StorageDamagedError
 from runtime.storage import FileStorage
 
@@ -29,18 +32,35 @@ def write_catalog(path: Path) -> None:
     catalog.close()
 
 
+def write_state(path: Path) -> None:
+    """Everything that a member remembers: a vote, terms, snapshots, what it lost and what it leaves out."""
+    store = StateStore(LmdbStore(str(path)))
+    store.put_log_recording(3)
+    for term_id in range(3):
+        store.put_candidate_term(term_id, 640 * term_id, 1000 + term_id)
+        store.put_term(term_id, 640 * term_id)
+    store.put_snapshot(SnapshotEntry(1280, 2, 1280, 1002, 4, 5, True), b"d" * 16)
+    store.put_agreed(1280, b"d" * 16)
+    store.put_distrust(Distrust.LOG)
+    store.put_check_log(True)
+    store.put_skip(Skip(960, 1024, 1001, b"ValueError"))
+    store.put_skip_wish(1344)
+    store.put_evidence(640, (1, 2))
+    store.close()
+
+
 def content_of(path: Path, data: bytes) -> dict[bytes, bytes]:
     """What is served of a file of these bytes. Raises StorageDamagedError."""
-    stored = read_pages(str(path), data)
-    items, is_sealed = unsealed(str(path), stored.items, stored.transaction_id)
+    items, is_sealed = unsealed(str(path), read_pages(str(path), data))
     assert is_sealed
     return items
 
 
-def test_no_bit_of_a_catalog(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "write"), [("catalog.mdb", write_catalog), ("state.mdb", write_state)])
+def test_no_bit_of_a_store(tmp_path: Path, name: str, write: Callable[[Path], None]) -> None:
     """Bytes that may be inverted without a trace are not read; of all others, every bit is flipped."""
-    path = tmp_path / "catalog.mdb"
-    write_catalog(path)
+    path = tmp_path / name
+    write(path)
     original = path.read_bytes()
     good = content_of(path, original)
     found, unread = 0, []
@@ -97,6 +117,24 @@ def test_an_older_state_is_not_taken_for_the_present(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(StorageDamagedError, match=r"m\.mdb: its content is not what its seal says"):
         LmdbStore(str(path))
+
+
+@pytest.mark.parametrize("transactions", [2, 3, 4, 5, 6, 7, 8])
+def test_no_bit_of_a_transaction_id(tmp_path: Path, transactions: int) -> None:
+    """Of ids 6 and 7 one flipped bit makes 6 and 5, so that the last vote but one would be the last one."""
+    path = tmp_path / "m.mdb"
+    with LmdbStore(str(path)) as store:
+        for number in range(1, transactions):
+            with store.transaction() as txn:
+                txn.put(b"vote", bytes([number]))
+    original = path.read_bytes()
+    good = content_of(path, original)
+    for page, bit in itertools.product(range(2), range(64)):
+        changed = bytearray(original)
+        changed[page * PAGE + META_LENGTH - 8 + bit // 8] ^= 1 << bit % 8
+        with pytest.raises(StorageDamagedError):
+            assert content_of(path, bytes(changed)) == good
+    assert good == {b"vote": bytes([transactions - 1])}
 
 
 def test_a_store_of_an_earlier_version_is_read_and_sealed(tmp_path: Path) -> None:
