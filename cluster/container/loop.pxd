@@ -49,6 +49,7 @@ cdef class ContainerLoop(Agent):
     cdef public bint may_call                      # sessions, timers, cluster.offer: only from callbacks of records
     cdef public str callback
     cdef public bint has_published                 # to feeds, since `flush_feeds` took it all
+    cdef public bint wakes_driver                  # it runs elsewhere, and parks
     cdef bint _wrote                               # egress since the driver was woken last
     cdef public int64_t messages_executed
     cdef readonly RequestTable requests
@@ -72,6 +73,7 @@ cdef class ContainerLoop(Agent):
     cdef ServiceSamples _samples                   # None: nobody measures
     cdef public ServiceTraces traces               # None: nobody traces
 
+    cdef int cycle(self, int64_t now_ns) except -1     # do_work, without a look for a subclass that overrides it
     cdef int _execute(self, int64_t now_ns) except -1
     cdef int _work_egress(self) except -1
     cdef int _work_queries(self) except -1

@@ -40,6 +40,7 @@ class ContainerLoop(Agent):
     has_published: bool
     executes: bool
     record_limit: int
+    wakes_driver: bool
     may_call: bool
     callback: str
     messages_executed: int

@@ -67,6 +67,7 @@ cdef class ContainerLoop(Agent):
         self.requests = RequestTable()
         self.leadership_term_id = -1
         self.record_limit = RECORD_LIMIT_DEFAULT
+        self.wakes_driver = True
         self.next_query_position = INT64_MAX
 
     # For the Python half
@@ -169,6 +170,9 @@ cdef class ContainerLoop(Agent):
     # Duty cycle
 
     cpdef int do_work(self, int64_t now_ns) except -1:
+        return self.cycle(now_ns)
+
+    cdef int cycle(self, int64_t now_ns) except -1:
         cdef int work_count = 0
         if now_ns >= self._next_tick_ns:
             self._next_tick_ns = now_ns + TICK_INTERVAL_NS
@@ -187,8 +191,9 @@ cdef class ContainerLoop(Agent):
             self.callback = "do_background_work"
             work_count += self._background(now_ns)
         if self._wrote:
-            self.wake_driver()
             self._wrote = False
+            if self.wakes_driver:
+                self.wake_driver()
         if self._samples is not None and self._samples.has_marks():
             self._samples.look(self.executed_position, self.is_leading)
         if self.traces is not None and self.traces.has_unsent:

@@ -122,19 +122,19 @@ class ConsensusModule:
             self.counters.container_park_flag,
             config.leader_heartbeat_interval_ns,
         )
-        core, sequencer, counters = self.core, self.sequencer, self.counters
+        core, sequencer, counters, client = self.core, self.sequencer, self.counters, seams.client
         self.transfer = LeadershipTransfer(self, core, sequencer, counters)
         self.termination = Termination(self, core, counters)
         self.control = ClusterControl(self, core, sequencer, counters, self.transfer, self.termination)
         self._lets_everybody_in = authenticator is None
         self._build_replicated_state(authenticator or AcceptAll())
-        self.contacts = Contacts(seams.client, sequencer, members, self.member_id, self.record_error, config.bind_host)
+        self.contacts = Contacts(client, sequencer, members, self.member_id, self.record_error, config.bind_host)
         self.log = self._make_log()
         self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
         self.queries = self._make_queries()
         self.upkeep = self._make_upkeep()
         self.snapshots = SnapshotTaker(
-            seams.client, seams.archive, self.upkeep.shelf, self, core, sequencer, counters, config.cluster_id
+            client, seams.archive, self.upkeep.shelf, self, core, sequencer, counters, seams.clock, config.cluster_id
         )
         self.trust = TrustWatch(core, self.record_error)
         self.clock_watch = ClockWatch(self, core, sequencer, seams.clock, counters.clock_ahead, self._recovery)

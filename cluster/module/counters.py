@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from transport.client import TransportClient
 
 ELECTION_CLOSED = 17
+SNAPSHOT_THRESHOLD_NS = 1_000_000_000
 
 
 class ModuleCounters:
@@ -35,6 +36,10 @@ class ModuleCounters:
         self.role = counter(CounterType.NODE_ROLE, "Cluster node role", NodeRole.FOLLOWER)
         self.control_toggle = counter(CounterType.CONTROL_TOGGLE, "Cluster control toggle", ControlToggle.INACTIVE)
         self.snapshot_count = counter(CounterType.SNAPSHOT_COUNT, "Cluster snapshot count")
+        self.max_snapshot_duration = counter(CounterType.MAX_SNAPSHOT_DURATION, "Total max snapshot duration in ns")
+        self.snapshots_exceeded = counter(CounterType.SNAPSHOT_DURATION_EXCEEDED, "Total snapshot exceeded count")
+        self.max_cycle_time = counter(CounterType.MAX_CYCLE_TIME, "Cluster max cycle time in ns")
+        self.cycles_exceeded = counter(CounterType.CYCLE_TIME_EXCEEDED, "Cluster work cycle time exceeded count")
         self.election_state = counter(CounterType.ELECTION_STATE, "Cluster election state")
         self.errors = counter(CounterType.MODULE_ERRORS, "Cluster Errors")
         self.client_timeouts = counter(CounterType.CLIENT_TIMEOUTS, "Cluster timed out client count")
@@ -70,6 +75,12 @@ class ModuleCounters:
     def set_state(self, state: ModuleState) -> None:
         self.state = state
         self.module_state.set(int(state))
+
+    def on_snapshot_taken(self, duration_ns: int) -> None:
+        self.snapshot_count.increment()
+        self.max_snapshot_duration.propose_maximum(duration_ns)
+        if duration_ns > SNAPSHOT_THRESHOLD_NS:
+            self.snapshots_exceeded.increment()
 
     def on_election_state(self, state: int, leadership_term_id: int) -> None:
         if self.election_state.value == ELECTION_CLOSED and state != ELECTION_CLOSED:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cluster.module.snapshot_shelf import SnapshotShelf
     from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint
     from consensus.core import ConsensusCore
+    from runtime.clock import Clock
     from transport.client import TransportClient
 
 
@@ -63,6 +64,7 @@ class SnapshotTaker:
         core: ConsensusCore,
         sequencer: Sequencer,
         counters: ModuleCounters,
+        clock: Clock,
         cluster_id: int = 0,
     ) -> None:
         self._client = client
@@ -71,6 +73,8 @@ class SnapshotTaker:
         self._core = core
         self._sequencer = sequencer
         self._counters = counters
+        self._clock = clock
+        self._begun_ns = 0
         self._point: SnapshotPoint | None = None
         self._timestamp = 0
         self._service_recording_id = NULL_VALUE
@@ -106,6 +110,7 @@ class SnapshotTaker:
             return
         self._point = point
         self._timestamp = timestamp
+        self._begun_ns = self._clock.now()
         if self._early is not None:
             early, self._early = self._early, None
             self._sequencer.holds_service = False
@@ -172,7 +177,7 @@ class SnapshotTaker:
             True,
         )
         self._shelf.add(entry, self._digest)
-        self._counters.snapshot_count.increment()
+        self._counters.on_snapshot_taken(self._clock.now() - self._begun_ns)
         self._host.announce(
             "cluster.snapshot",
             f"snapshot taken at log position {point.log_position} of term {point.leadership_term_id}: recordings"

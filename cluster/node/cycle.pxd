@@ -3,12 +3,14 @@
 from libc.stdint cimport int64_t
 
 from archive.archive cimport Archive
+from cluster.container.loop cimport ContainerLoop
 from cluster.module.cluster_clock cimport ClusterClock
 from cluster.module.sequencer cimport Sequencer
 from cluster.wire.latencies cimport LogSamples
 from cluster.wire.traces cimport LogTraces
 from runtime.agent cimport Agent
 from runtime.clock cimport Clock
+from runtime.counters cimport Counter
 from runtime.wake cimport ParkFlag
 from transport.driver.media_driver cimport MediaDriver
 
@@ -22,7 +24,7 @@ cdef class NodeCycle(Agent):
     cdef int64_t park_ns
     cdef Archive archive
     cdef Sequencer sequencer
-    cdef Agent container
+    cdef ContainerLoop container           # None: the service runs in a process of its own
     cdef Clock clock
     cdef ClusterClock cluster_clock
     cdef LogSamples samples
@@ -32,12 +34,14 @@ cdef class NodeCycle(Agent):
     cdef readonly int64_t next_tick_ns     # when the slow tick is due, monotonic
     cdef bint has_worked                   # something beyond heartbeats since the last tick
     cdef int64_t spins
-    cdef int64_t worked_ns                 # when the last cycle of `work` began
+    cdef int64_t worked_ns                 # when the last cycle of `work` began; 0: it has rested since
     cdef int skips_left                    # duty cycles that do without a look at the sockets
     cdef readonly int64_t spins_max
-    cdef readonly int64_t max_cycle_ns
+    cdef Counter max_cycle_time
+    cdef Counter cycles_exceeded
     cdef int64_t deadline_ns(self) noexcept nogil      # when a cycle is due without being told
     cpdef bint work(self) except -1
     cpdef int rest(self) except -1
+    cdef void _note_cycle(self, int64_t ended_ns) noexcept nogil
     cdef int _rest_beside_driver(self, int64_t timeout_ns) except -1
     cdef int _slow_tick(self, int64_t now_ns) except -1

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from archive.archive import Archive
+from cluster.container.loop import ContainerLoop
 from cluster.module.consensus_module import ConsensusModule
 from cluster.wire.latencies import LogSamples
 from runtime.agent import Agent
@@ -13,8 +14,6 @@ class NodeCycle(Agent):
     @property
     def spins_max(self) -> int: ...
     @property
-    def max_cycle_ns(self) -> int: ...
-    @property
     def next_tick_ns(self) -> int: ...
     def __init__(
         self,
@@ -22,7 +21,7 @@ class NodeCycle(Agent):
         archive: Archive,
         module: ConsensusModule,
         client: TransportClient,
-        container: Agent | None,
+        container: ContainerLoop | None,
         clock: Clock,
         tick: Callable[[int], None],
         spins_max: int,

@@ -9,10 +9,11 @@ cdef enum:
     QUICK_TICK_NS = 1000000            # while an election or a join is under way
     SHARED_PARK_NS_MIN = 50000         # beside a driver of its own process, which wakes nobody
     SHARED_PARK_NS_MAX = 1000000
+    CYCLE_THRESHOLD_NS = 100000000     # a duty cycle that took longer is counted
 
 
 cdef class NodeCycle(Agent):
-    def __init__(self, MediaDriver driver, Archive archive, module, client, Agent container, Clock clock, tick,
+    def __init__(self, MediaDriver driver, Archive archive, module, client, ContainerLoop container, Clock clock, tick,
                  int64_t spins_max, LogSamples samples not None, ParkFlag park_flag=None):
         self.driver = driver
         self.archive = archive
@@ -22,6 +23,8 @@ cdef class NodeCycle(Agent):
         self.container = container
         self.clock = clock
         self.cluster_clock = module.clock_watch.clock
+        self.max_cycle_time = module.counters.max_cycle_time
+        self.cycles_exceeded = module.counters.cycles_exceeded
         self.tick = tick
         self.spins_max = spins_max
         self.samples = samples
@@ -67,7 +70,7 @@ cdef class NodeCycle(Agent):
                 traces.look(sequencer.append_position, sequencer.commit_position, is_leading, looked_ns)
         work += sequencer.poll_service()
         if self.container is not None:
-            work += self.container.do_work(now_ns)
+            work += self.container.cycle(now_ns)
         if work:
             if driver is not None:
                 work += driver.send_work(now_ns)
@@ -108,7 +111,9 @@ cdef class NodeCycle(Agent):
 
     cpdef bint work(self) except -1:
         """One duty cycle at the present time. Returns False when the thread may rest before the next one."""
-        self.worked_ns = self.clock.nano_time()
+        cdef int64_t now_ns = self.clock.nano_time()
+        self._note_cycle(now_ns)
+        self.worked_ns = now_ns
         if self.do_work(self.worked_ns):
             self.spins = 0
             self.park_ns = SHARED_PARK_NS_MIN
@@ -119,12 +124,23 @@ cdef class NodeCycle(Agent):
     cpdef int rest(self) except -1:
         """Waits for datagrams, for a wake-up, or until something is due by time."""
         cdef int64_t timeout_ns = self.deadline_ns() - self.worked_ns
+        self._note_cycle(self.clock.nano_time())
         if timeout_ns > 0 and self.driver is not None:
             with nogil:
                 self.driver.park_until(self.worked_ns, timeout_ns)
         elif timeout_ns > 0:
             self._rest_beside_driver(timeout_ns)
+        self.worked_ns = 0
         return 0
+
+    cdef void _note_cycle(self, int64_t ended_ns) noexcept nogil:
+        """The cycle that began at `worked_ns` has ended, and there was no rest since (cluster-consensus.md §18)."""
+        cdef int64_t cycle_ns = ended_ns - self.worked_ns
+        if self.worked_ns == 0:
+            return
+        self.max_cycle_time.propose_max(cycle_ns)
+        if cycle_ns > CYCLE_THRESHOLD_NS:
+            self.cycles_exceeded.add(1)
 
     cdef int _rest_beside_driver(self, int64_t timeout_ns) except -1:
         """Beside a driver elsewhere: sleeps, longer each time, unless a sync completes."""

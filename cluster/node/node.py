@@ -341,6 +341,7 @@ class Node:
             cluster_id=config.cluster.cluster_id,
             app_version=config.cluster.app_version,
         )
+        container.wakes_driver = self.driver is None  # the node's own has its turn after the container
         container.set_samples(ServiceSamples(self.latencies, self._seams.clock))
         if self._traces is not None:
             container.traces = ServiceTraces(self._traces, self._seams.clock, threshold_of(config.tracing.rate))

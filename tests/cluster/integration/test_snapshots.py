@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,8 @@ from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.services import PID_EVENT
 from tests.cluster.integration.writer import Writer
+
+DURATION_NS_MAX = 60_000_000_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -30,6 +33,15 @@ def take_snapshot(cluster: LocalCluster) -> None:
             ),
             f"the snapshot of member {member_id}",
         )
+
+
+def demand_durations(cluster: LocalCluster) -> None:
+    """How long snapshots and duty cycles took is counted (cluster-consensus.md §18)."""
+    for member_id in cluster.member_ids:
+        of_member = partial(counter_of, cluster, member_id)
+        cluster.await_value(lambda of=of_member: of(CounterType.MAX_SNAPSHOT_DURATION) or None, "a duration")  # type: ignore[misc]
+        assert of_member(CounterType.MAX_SNAPSHOT_DURATION) < DURATION_NS_MAX
+        assert 0 < of_member(CounterType.MAX_CYCLE_TIME) < DURATION_NS_MAX
 
 
 def last_start(cluster: LocalCluster, member_id: int) -> tuple[int, int]:
@@ -71,6 +83,7 @@ def test_a_snapshot_while_a_client_writes(start_cluster: StartCluster) -> None:
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
             writer.run(lambda: process.poll() is not None)
         assert process.returncode == 0
+        demand_durations(cluster)
         writer.write(500)
         restart_all(cluster)
         demand_agreement(cluster, [writer])
