@@ -29,8 +29,8 @@ from pathlib import Path
 
 from hdrh.histogram import HdrHistogram
 
-from cluster.client import ClusterClient
 from cluster.client.endpoints import archive_endpoint
+from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from ordo.bench.latency import new_histogram, percentiles_us, record
 from ordo.bench.machine import describe_machine

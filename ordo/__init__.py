@@ -17,32 +17,20 @@ if TYPE_CHECKING:
     from archive.client.session import SignalEvent
     from archive.client.settings import ArchiveClientSettings
     from archive.control.codes import RecordingSignal
-    from cluster.client import (
-        Acknowledged,
-        Answer,
-        AsyncClusterClient,
-        AsyncFeedReader,
-        ClientEvent,
-        ClientSettings,
-        ClientState,
-        ClusterClient,
-        FeedMessage,
-        FeedReader,
-        HandedOver,
-        PendingQuery,
-        PendingRequest,
-        QueryReply,
-        Tracing,
-        Unsequenced,
-        credentials_from_environment,
-        credentials_from_file,
-        endpoints_from_dns,
-        endpoints_from_file,
-    )
-    from cluster.client.async_client import ServiceMessage
+    from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
+    from cluster.client.async_client import AsyncClusterClient, ServiceMessage
+    from cluster.client.async_feeds import AsyncFeedReader
+    from cluster.client.endpoints import endpoints_from_dns, endpoints_from_file
+    from cluster.client.feeds import FeedMessage, FeedReader
+    from cluster.client.query import PendingQuery, QueryReply
+    from cluster.client.request_window import Answer, PendingRequest
+    from cluster.client.session import ClientEvent, ClientState, ClusterClient
+    from cluster.client.settings import ClientSettings
+    from cluster.client.tracing import Tracing
     from cluster.wire.codecs import EventCode
     from pipeline.local import read as read
     from runtime.authentication import Authenticator, Right, SessionProxy
+    from runtime.credentials import credentials_from_environment, credentials_from_file
     from sequencer.async_consumer import AsyncConsumer, AsyncSharedConsumer
     from sequencer.consumer import Consumer
     from sequencer.entries import EntryKind, LogEntry
@@ -127,30 +115,30 @@ __all__ = [
 
 
 _HOMES = {
-    "Acknowledged": "cluster.client",
-    "Answer": "cluster.client",
+    "Acknowledged": "cluster.client.acknowledgements",
+    "Answer": "cluster.client.request_window",
     "ArchiveClient": "archive.client.client",
     "ArchiveClientSettings": "archive.client.settings",
-    "AsyncClusterClient": "cluster.client",
+    "AsyncClusterClient": "cluster.client.async_client",
     "AsyncConsumer": "sequencer.async_consumer",
     "AsyncSharedConsumer": "sequencer.async_consumer",
-    "AsyncFeedReader": "cluster.client",
+    "AsyncFeedReader": "cluster.client.async_feeds",
     "Authenticator": "runtime.authentication",
-    "ClientEvent": "cluster.client",
+    "ClientEvent": "cluster.client.session",
     "ClientSession": "service_api.service",
-    "ClientSettings": "cluster.client",
-    "ClientState": "cluster.client",
+    "ClientSettings": "cluster.client.settings",
+    "ClientState": "cluster.client.session",
     "CloseReason": "service_api.service",
     "Cluster": "service_api.service",
-    "ClusterClient": "cluster.client",
+    "ClusterClient": "cluster.client.session",
     "ClusteredService": "service_api.service",
     "Consumer": "sequencer.consumer",
     "Delivery": "sequencer.shared_member",
     "EntryKind": "sequencer.entries",
     "EventCode": "cluster.wire.codecs",
-    "FeedMessage": "cluster.client",
-    "FeedReader": "cluster.client",
-    "HandedOver": "cluster.client",
+    "FeedMessage": "cluster.client.feeds",
+    "FeedReader": "cluster.client.feeds",
+    "HandedOver": "cluster.client.acknowledgements",
     "Header": "service_api.native",
     "LogEntry": "sequencer.entries",
     "LogReader": "sequencer.reader",
@@ -160,9 +148,9 @@ _HOMES = {
     "NewLeadershipTermEvent": "service_api.service",
     "OfferResult": "service_api.service",
     "Payload": "service_api.service",
-    "PendingQuery": "cluster.client",
-    "PendingRequest": "cluster.client",
-    "QueryReply": "cluster.client",
+    "PendingQuery": "cluster.client.query",
+    "PendingRequest": "cluster.client.request_window",
+    "QueryReply": "cluster.client.query",
     "RecordedMessage": "archive.client.replay",
     "RecordingDescriptor": "archive.catalog",
     "RecordingSignal": "archive.control.codes",
@@ -176,12 +164,12 @@ _HOMES = {
     "SnapshotReader": "service_api.snapshot",
     "SnapshotWriter": "service_api.snapshot",
     "TimeUnit": "service_api.service",
-    "Tracing": "cluster.client",
-    "Unsequenced": "cluster.client",
-    "credentials_from_environment": "cluster.client",
-    "credentials_from_file": "cluster.client",
-    "endpoints_from_dns": "cluster.client",
-    "endpoints_from_file": "cluster.client",
+    "Tracing": "cluster.client.tracing",
+    "Unsequenced": "cluster.client.acknowledgements",
+    "credentials_from_environment": "runtime.credentials",
+    "credentials_from_file": "runtime.credentials",
+    "endpoints_from_dns": "cluster.client.endpoints",
+    "endpoints_from_file": "cluster.client.endpoints",
 }
 """Where the public names are written. A module is imported when a name of it is first used, so that a program which
 needs one of them, such as the command line, starts without the others."""

@@ -86,7 +86,7 @@ class Written(WriterCommitMessage):
 
 def write_partition(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Publish one partition; comes back when the service has applied all of it."""
-    from cluster.client import ClusterClient
+    from cluster.client.session import ClusterClient
 
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0

@@ -1,11 +1,12 @@
-"""Logs: events with key=value context, coloured on a terminal, one JSON object a line otherwise."""
+"""Logs: events with key=value context, coloured on a terminal, one JSON object a line otherwise.
+
+structlog is imported by programs that set logs up, not by those that only may have something to tell: it brings 12 MiB.
+"""
 
 import logging
 import sys
 from contextlib import suppress
 from typing import Any, TextIO
-
-import structlog
 
 from runtime.errors import ConfigurationError
 
@@ -19,6 +20,8 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
     """
     if level not in LEVELS:
         raise ConfigurationError(f"log level: {level!r}, allowed {', '.join(LEVELS)}")
+    import structlog
+
     stream = stream or sys.stderr
     as_json = not stream.isatty() if json is None else json
     processors: list[Any] = [
@@ -40,6 +43,8 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
 
 def get_logger(**context: Any) -> Any:
     """Returns a logger that adds `context` to every event."""
+    import structlog
+
     return structlog.get_logger(**context)
 
 
@@ -48,8 +53,9 @@ def tell(level: str, event: str, **context: Any) -> None:
 
     A log that is closed or cannot be written is no reason to stop what one is doing.
     """
+    structlog = sys.modules.get("structlog")
     with suppress(OSError, ValueError):
-        if structlog.is_configured():
+        if structlog is not None and structlog.is_configured():
             getattr(structlog.get_logger(), level)(event, **context)
         else:
             words = " ".join(f"{name}={value}" for name, value in context.items())

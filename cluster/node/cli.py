@@ -13,7 +13,6 @@ import typer
 from cluster.node import cli_versions, orders, tools
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, print_values, show
 from cluster.node.cli_reach import Target, reaching
-from cluster.node.config import Role, load_config, new_member
 from cluster.wire.members import ENDPOINT_NAMES
 from cluster.wire.ordo_codecs import MembershipChange
 from runtime import tokens
@@ -125,6 +124,8 @@ def add_learner(
     as_json: DoneOption = False,
 ) -> None:
     """Add a member that follows without a vote. Start its node after this."""
+    from cluster.node.config import new_member
+
     added = new_member(member)
     _change(target, MembershipChange.ADD_LEARNER, added.id, timeout, as_json, added.encode())
 
@@ -240,6 +241,7 @@ def trust(
     if not accepted:
         raise ConfigurationError("trust: may lose acknowledged messages; say --accept-loss to do it all the same")
     from cluster.node import accept_loss
+    from cluster.node.config import load_config
 
     show(accept_loss.accept_loss(load_config(config)))
 
@@ -323,6 +325,8 @@ def new_token(
 ) -> None:
     """Make a token for clients: its table for every member's node.toml on the standard output, the token itself, which
     is kept nowhere, on the standard error output."""
+    from cluster.node.config import Role
+
     roles, allowed = role or ["ingress", "queries"], (*get_args(Role), *ARCHIVE_ROLES)
     if wrong := [one for one in roles if one not in allowed]:
         raise ConfigurationError(f"--role {wrong[0]}: must be one of {', '.join(allowed)}")

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster.node import orders
-from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive, open_cnc, read_counters
 from cluster.node.observation import NOT_THERE as NOT_THERE
 from cluster.node.observation import counter_name, has_quorum, scrub_percent
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cluster.module.state_store import Skip
+    from cluster.node.config import NodeConfig
 
 ALIVE_TIMEOUT_MS = 2_000
 _NODE_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}

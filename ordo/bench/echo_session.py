@@ -9,7 +9,8 @@ from struct import Struct
 
 from hdrh.histogram import HdrHistogram
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from ordo.bench.latency import new_histogram, record
 from runtime.closing import Closing
 from runtime.errors import ClusterTimeoutError

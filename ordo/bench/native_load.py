@@ -8,7 +8,8 @@ from contextlib import ExitStack
 
 from hdrh.histogram import HdrHistogram
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from ordo.bench.echo_session import TERM_LENGTH_BYTES
 from ordo.bench.latency import new_histogram, record
 from ordo.bench.load_native import EchoStream, LoadRun

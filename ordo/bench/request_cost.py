@@ -9,7 +9,7 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from ordo.bench.echo_session import EchoSession, echo_settings
 from ordo.bench.latency import new_histogram, percentiles_us, record

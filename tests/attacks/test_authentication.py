@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClientSettings, ClusterClient, credentials_from_environment, credentials_from_file
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
+from runtime.credentials import credentials_from_environment, credentials_from_file
 from runtime.errors import ClusterTimeoutError, ConfigurationError, QueryFailedError, SessionRejectedError
 from runtime.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD

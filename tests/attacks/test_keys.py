@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.wire import codecs
 from cluster.wire.counter_types import CounterType
 from cluster.wire.streams import INGRESS_STREAM_ID

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from archive.lmdb_store import open_lmdb
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.node.config import NodeConfig
 from cluster.node.node import Node, NodeSeams
 from deploy.launcher import find_ports

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.node.config import load_config
 from cluster.node.counters import counter_value
 from cluster.wire.counter_types import CounterType, ModuleState

@@ -60,6 +60,13 @@ def test_a_start_brings_in_what_the_command_needs_and_no_more() -> None:
     assert loaded_by("streams", "--dir", "/nowhere").isdisjoint(("pyspark", "pyarrow", "lmdb", "archive", "cluster"))
 
 
+def test_looking_at_a_cluster_needs_no_configuration_and_no_client() -> None:
+    code = "import sys, ordo.cli, cluster.node.cli, cluster.node.cli_status; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    unwanted = ("pydantic", "structlog", "asyncio", "lmdb", "cluster.node.config", "cluster.client.session")
+    assert set(done.stdout.splitlines()).isdisjoint(unwanted)
+
+
 def test_every_command_from_elsewhere_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ELSEWHERE:
         assert run([name, "--help"]) == 0

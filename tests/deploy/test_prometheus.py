@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from cluster.node.counters import read_counters
 from cluster.node.metric_names import (
     DETAIL_TYPES,

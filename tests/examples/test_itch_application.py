@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed

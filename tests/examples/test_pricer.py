@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from examples.pricer import Pricer
 from ordo.testing import Message, OpenSession, check_service

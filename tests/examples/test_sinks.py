@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from ordo import EntryKind, LogEntry
 

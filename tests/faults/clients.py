@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from runtime.errors import ClusterTimeoutError, SessionClosedError
 from tests.faults.registers import OPERATION, OUTCOME, Operation
 from tests.linearizability.checker import UNKNOWN, Verdict, check

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from archive.client.client import ArchiveClient
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.node.config import load_config
 from cluster.wire.streams import LOG_STREAM_ID
 from deploy.launcher import LocalCluster

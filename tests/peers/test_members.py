@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from deploy.launcher import LocalCluster, find_ports
 from runtime.errors import StorageError
 from tests.cluster.integration.agreement import errors_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from cluster.node.config import load_config
 from cluster.node.orders import take_snapshot
 from cluster.node.tools import LocalMember, node_status

@@ -17,7 +17,8 @@ import ordo
 from archive.catalog import Catalog
 from archive.control.codes import ErrorCode
 from archive.lmdb_store import open_lmdb
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from cluster.node.config import load_config
 from deploy.launcher import LocalCluster
 from ordo.cli import app

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from pipeline.planner import plan, read_runs
 from pipeline.predicates import Predicates

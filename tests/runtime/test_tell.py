@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -31,3 +33,14 @@ def test_a_closed_log_stops_nobody() -> None:
     assert json.loads(stream.getvalue())["text"] == "a line"
     stream.close()
     tell("warning", "driver.encryption", text="another")
+
+
+def test_who_sets_no_logs_up_does_not_import_what_writes_them() -> None:
+    script = "import sys; from transport.client_transport import ClientTransport as t; t.embedded('test').close()"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}; print('structlog' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\n"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from cluster.node.config import load_config
 from deploy.launcher import LocalCluster
 from ordo.cli import run

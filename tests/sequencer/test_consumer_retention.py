@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from archive.tools import list_recordings
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from cluster.wire.streams import LOG_STREAM_ID
 from deploy.launcher import LocalCluster
 from runtime.errors import ArchiveError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from tests.snippets import texts_of
 

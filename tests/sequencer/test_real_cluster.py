@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from archive.client.client import ArchiveClient
 from archive.control.codes import ErrorCode
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from cluster.node.config import load_config
 from cluster.wire.streams import LOG_STREAM_ID
 from deploy.launcher import LocalCluster

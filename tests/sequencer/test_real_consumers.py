@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from ordo.cli import main
 from runtime.errors import ClusterError, ConfigurationError, NotSequencedError

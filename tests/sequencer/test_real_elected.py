@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look_until
 

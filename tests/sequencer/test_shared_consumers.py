@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from deploy.launcher import LocalCluster
 from ordo import AsyncConsumer, AsyncSharedConsumer, Consumer, Delivery, SharedConsumer
 from ordo.cli import main

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
 
 NOWHERE = ["127.0.0.1:9"]

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from archive.client.client import ArchiveClient
-from cluster.client import AsyncClusterClient, ClusterClient
+from cluster.client.async_client import AsyncClusterClient
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.feeds import FeedMessage, FeedReader
+from cluster.client.session import ClusterClient
 from cluster.wire.streams import is_feed
 from deploy.launcher import LocalCluster
 from runtime.errors import ArchiveError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.node.counters import counter_value
 from cluster.wire.counter_types import CounterType

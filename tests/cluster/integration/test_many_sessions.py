@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClientTransport
 from ordo import ClientSettings, ClusterClient
 from ordo.errors import SessionRejectedError
 from tests.cluster.integration.conftest import StartCluster
+from transport.client_transport import ClientTransport
 
 COUNT = int(os.environ.get("SESSIONS", "700"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 if COUNT <= 700 else 1800)]

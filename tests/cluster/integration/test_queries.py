@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from cluster.client import AsyncClusterClient, QueryReply
+from cluster.client.async_client import AsyncClusterClient
+from cluster.client.query import QueryReply
 from cluster.wire import ordo_codecs
 from cluster.wire.counter_types import CounterType
 from runtime.errors import ClusterTimeoutError, QueryFailedError

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.command import ordo

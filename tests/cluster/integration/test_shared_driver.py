@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from cluster.node.config import NodeConfig, load_config
 from cluster.node.orders import take_snapshot
 from cluster.node.tools import LocalMember, node_status

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClientSettings, ClusterClient
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
 from deploy import launcher
 from deploy.launcher import LocalCluster
 from runtime.errors import OrdoError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client import ClusterClient
+from cluster.client.session import ClusterClient
 from cluster.node.config import NodeConfig, load_config
 from cluster.node.counters import leader_progress
 from cluster.node.sizing import (
