@@ -51,6 +51,12 @@ def snapshot(json: JsonOption = None, quick: QuickOption = False) -> None:
     _run("snapshot", json, quick)
 
 
+@bench_app.command()
+def top(json: JsonOption = None, quick: QuickOption = False) -> None:
+    """Where the time of a request goes, step by step, as a waterfall; needs ordo-sequencer[otel]."""
+    _run("top", json, quick)
+
+
 @bench_app.command("all")
 def everything(json: JsonOption = None, quick: QuickOption = False) -> None:
     """Everything, within about five minutes."""

@@ -23,6 +23,8 @@
     snapshot_pause_ms      by kind (forked, standing), of one member with a service of `snapshot_state_mb` MiB in
                            Python objects: the longest round trip before and during a snapshot, and the fork itself,
                            in ms; `round_trips` that were made during it. Not part of `all`
+    waterfall_us           by kind of cluster: for each step of a request its `step`, the medians of when it was (`at`)
+                           and of what it `took`, and the p99 of that, from traces. Not part of `all`
     idle_cpu_percent       of one core: the busiest of the nodes, with its container; `_by_role` as well
     node_rss_mb            MiB of the leader with its container after load; `_by_part` as well
 
@@ -56,6 +58,7 @@ from ordo.bench.native_load import NativeLoad
 from ordo.bench.node_cost import measure_idle_cpu_percent, measure_rss_mb
 from ordo.bench.request_cost import measure_requests
 from ordo.bench.snapshot_pause import measure_snapshot_pause
+from ordo.bench.waterfall import measure_waterfall, show_waterfall
 
 PYTHON_ECHO = "ordo.bench.echo:Echo"
 NATIVE_ECHO = "ordo.bench.echo_native:NativeEcho"
@@ -267,12 +270,17 @@ def measure_snapshot(effort: Effort) -> Figures:
     return measure_snapshot_pause(effort.state_mb, effort.round_trip_count)
 
 
+def measure_steps(effort: Effort) -> Figures:
+    return measure_waterfall(SIZES_BYTES[0], effort.round_trip_count)
+
+
 PARTS: dict[str, list[tuple[str, Callable[[Effort], Figures]]]] = {
     "rtt": [("the raw floor", measure_floor_rtt), ("round trips", measure_rtt)],
     "throughput": [("throughput", measure_throughput)],
     "costs": [("what a message costs", measure_costs)],
     "encryption": [("what encryption costs", measure_encryption_cost)],
     "requests": [("what requests cost", measure_request_cost)],
+    "top": [("the steps of a request", measure_steps)],
     "snapshot": [("the pause of a snapshot", measure_snapshot)],
 }
 PARTS["all"] = [
@@ -324,6 +332,7 @@ def show(console: Console, figures: Figures) -> None:
     _show_encryption(console, figures)
     _show_requests(console, figures)
     _show_snapshot(console, figures)
+    show_waterfall(console, figures)
     for name in ("record_mb_per_s", "record_sync_none_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
         if name in figures:
             console.print(f"{name}: {figures[name]:,}", markup=False)

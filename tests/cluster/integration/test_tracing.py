@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections import defaultdict
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,8 @@ from cluster.node.observation import Subject
 from cluster.node.trace_export import TraceExport
 from deploy.launcher import LocalCluster
 from ordo import ClientSettings, ClusterClient, Tracing
+from ordo.bench.span_collector import STATUS_TAKEN, SpanCollector
+from ordo.bench.waterfall import MOMENTS, describe
 from ordo.cli import run
 from runtime.errors import ConfigurationError
 from runtime.spans import Span
@@ -28,54 +27,29 @@ STAGES = {"ingress", "append", "commit", "service", "reply"}
 CLOCK_DRIFT_NS = 1_000_000
 
 
-class Collector(ThreadingHTTPServer):
-    """Takes spans by OTLP over HTTP, as a real one does; `status` is what it says to them."""
-
-    daemon_threads = True
+class Collector(SpanCollector):
+    """`status` is what it says to spans; takes them when that is 200."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.status = 200
-        self.traces: dict[bytes, dict[str, Any]] = defaultdict(dict)
+        super().__init__()
+        self.status = STATUS_TAKEN
         self.senders: dict[str, dict[str, Any]] = {}
 
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1/traces"
-
-    def take(self, body: bytes) -> None:
+    def take(self, body: bytes) -> int:
+        if self.status != STATUS_TAKEN:
+            return self.status
         for part in ExportTraceServiceRequest.FromString(body).resource_spans:
             resource = {one.key: one.value for one in part.resource.attributes}
             for span in (span for scope in part.scope_spans for span in scope.spans):
                 assert span.name not in self.traces[span.trace_id], "a span came twice"
-                self.traces[span.trace_id][span.name] = span
                 self.senders[span.name] = resource
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Collector
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.server.status == 200:
-            self.server.take(body)
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged."""
+        return super().take(body)
 
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    server = Collector()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with Collector() as server:
+        yield server
 
 
 @pytest.mark.slow
@@ -109,6 +83,9 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
     assert sorted(numbers) == list(range(1, REQUESTS + 1))
     assert collector.senders["request"]["service.name"].string_value == "ordo-client"
     assert {collector.senders[name]["ordo.member"].int_value for name in STAGES} == {leader}
+    steps = describe(collector.traces.values())
+    assert [step["step"] for step in steps] == [moment.label for moment in MOMENTS]
+    assert 0 < steps[0]["at"] <= steps[3]["at"] <= steps[-1]["at"], "a request is taken, committed, answered"
 
 
 def test_a_collector_that_takes_nothing_is_told_of_once(
