@@ -7,7 +7,7 @@ Behind damage it goes on at the next segment; what lies between is read again on
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from archive.catalog import RecordingState
@@ -75,6 +75,12 @@ class Scrubber:
         except UnknownRecordingError:
             return False
         return bool(descriptor.start_position <= position < self._bound(descriptor))
+
+    def note_replaced(self, recording_ids: Collection[int]) -> None:
+        """Other recordings have taken the place of these: what was damaged there is mended."""
+        replaced = {place for place in self._damaged if place[0] in recording_ids}
+        self._damaged -= replaced
+        self.mended_count += len(replaced)
 
     def look_again(self, recording_id: int, position: int) -> None:
         """Reads from `position` on before anything else, as something was mended there."""

@@ -3,12 +3,13 @@
     one place at a time: damage below the commit position -> LogRequest to another member -> it replays that stretch to
     the endpoint for catch-ups -> recorded, checked -> written over the damaged segment, synced -> read again
 
-Only committed log is asked for and given out, which is the same on all members for ever. Damage elsewhere is reported:
-a snapshot that was damaged is replaced by the next one, what is not committed is repaired at the next start.
+Only committed log is asked for and given out, which is the same on all members for ever. What is not committed is
+repaired at the next start; damage elsewhere is told to `on_other_damage` (snapshots: snapshot_repair.py).
 """
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -39,11 +40,16 @@ if TYPE_CHECKING:
 
 LENGTH_BYTES = 256 * 1024
 LENGTH_BYTES_MAX = 4 * LENGTH_BYTES
-"""Fetched in one go. Attempts differ in length: a recording does not count a PAD at its end."""
+"""Fetched in one go. Attempts differ in length: of a stretch that is only a PAD nothing is recorded."""
 ATTEMPTS_MAX = 30
 SHOW_INTERVAL_NS = 1_000_000_000
 PLACES_MAX = 64
 """Damaged places that wait; of more the next pass tells."""
+
+
+def is_unreadable(error: StorageError) -> bool:
+    """The device cannot read the place; want of rights, or of open files, says nothing of what is there."""
+    return getattr(error.__cause__, "errno", None) == errno.EIO
 
 
 class RepairHost(Protocol):
@@ -68,7 +74,9 @@ class LogRepair:
         log_recording_id: Callable[[], int],
         commit_position: Callable[[], int],
         counters: ModuleCounters,
+        on_other_damage: Callable[[int, CorruptFrameError | StorageError], None],
     ) -> None:
+        """`on_other_damage`: a recording that is not the log is damaged."""
         self._host = host
         self._archive = archive
         self._client = client
@@ -78,6 +86,7 @@ class LogRepair:
         self._log_recording_id = log_recording_id
         self._commit_position = commit_position
         self._counters = counters
+        self._on_other_damage = on_other_damage
         self._shown_ns = 0
         self._places: deque[int] = deque()
         self._part: PartRecorder | None = None
@@ -97,10 +106,11 @@ class LogRepair:
     def _on_damage(self, found: RecordingDescriptor, position: int, error: CorruptFrameError | StorageError) -> None:
         """Reports damage, and notes what can be mended."""
         self._host.record_error(f"found by the scrubber: {error.message}")
-        is_log = found.recording_id == self._log_recording_id()
-        if not is_log or isinstance(error, StorageError) or len(self._places) == PLACES_MAX:
+        if isinstance(error, StorageError) and not is_unreadable(error):
             return
-        if position < self._commit_position() and position not in self._places:
+        if found.recording_id != self._log_recording_id():
+            self._on_other_damage(found.recording_id, error)
+        elif position < self._commit_position() and position not in self._places and len(self._places) < PLACES_MAX:
             self._places.append(position)
 
     def work(self, now_ns: int, *, is_free: bool) -> None:
@@ -113,6 +123,9 @@ class LogRepair:
                 self._install(self._part)
             elif self._part is not None and self._part.length_bytes > self._received_bytes:
                 self._received_bytes, self._due_ns = self._part.length_bytes, now_ns + ATTEMPT_TIMEOUT_NS
+            elif now_ns >= self._due_ns and self._part is not None and self._received_bytes > 0:
+                self._part.end()  # a PAD at the end does not count, so all that comes may be less than was asked for
+                self._install(self._part)
             elif now_ns >= self._due_ns:
                 self._give_up()
                 if is_free:
@@ -121,6 +134,11 @@ class LogRepair:
             self._host.record_error(f"the log is not mended at position {self._places.popleft()}: {error.message}")
             self._attempts = 0
             self._give_up()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether something is being fetched, at the endpoint for catch-ups."""
+        return self._part is not None
 
     def _scrub(self, now_ns: int) -> None:
         """Takes the scrubber's step, and shows once a second how far it is and what it found."""

@@ -334,13 +334,17 @@ class SnapshotFetch:
         return FetchedSnapshot(entry, self._wanted.digest, contents.terms)
 
     def _give_up(self, reason: str, now_ns: int) -> None:
-        position, parts = self.position, self._parts
-        self._parts = []
-        self._forget()
+        position = self.position
+        self.abandon()
         self._due_ns = now_ns + PAUSE_NS
+        self._on_failure(f"the snapshot at log position {position} could not be fetched: {reason}")
+
+    def abandon(self) -> None:
+        """Ends the fetch and deletes what it has received."""
+        parts, self._parts = self._parts, []
+        self._forget()
         for part in parts:
             part.give_up()
-        self._on_failure(f"the snapshot at log position {position} could not be fetched: {reason}")
 
     def _forget(self) -> None:
         self.state = FetchState.IDLE

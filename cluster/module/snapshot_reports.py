@@ -122,9 +122,10 @@ class SnapshotReports:
         found = (held.digest for held in own.snapshots if held.log_position == agreed.log_position) if own else ()
         return next((digest for digest in found if digest != agreed.digest), None)
 
-    def holders(self, snapshot: HeldSnapshot) -> list[int]:
-        """Members that hold the snapshot, by ascending id."""
-        return sorted(member_id for member_id, one in self._reports.items() if snapshot in one.snapshots)
+    def holders(self, snapshot: HeldSnapshot, heard_since_ns: int = 0) -> list[int]:
+        """Members that hold the snapshot, by ascending id; only those heard from since a time."""
+        rows = self._reports.items()
+        return sorted(one for one, found in rows if snapshot in found.snapshots and found.heard_ns >= heard_since_ns)
 
     def is_complete(self, member_ids: Collection[int], now_ns: int) -> bool:
         """Whether each of them has said what it waits for since this one started, or was silent for too long."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.administration import ERROR_ACTIVE_RECORDING
+from cluster.module.snapshot_reports import HeldSnapshot
 from cluster.wire.streams import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, local_stream
 from runtime.errors import ArchiveError
 
@@ -32,9 +33,27 @@ class SnapshotShelf:
 
     def add(self, entry: SnapshotEntry, digest: bytes) -> None:
         """A snapshot was taken; where one of the same position was found damaged, it takes its place."""
+        former = self._entries.get(entry.log_position)
         self._store.put_snapshot(entry, digest)
         self._entries[entry.log_position] = entry
         self._digests[entry.log_position] = digest
+        if former is not None:
+            self.drop(former)
+
+    def condemn(self, entry: SnapshotEntry) -> None:
+        """The snapshot is damaged: it counts as whole no more until another takes its place; its digest stays."""
+        damaged = entry._replace(is_valid=False)
+        if self._entries.get(entry.log_position) == entry:
+            self._store.put_snapshot(damaged)
+            self._entries[entry.log_position] = damaged
+
+    def drop(self, entry: SnapshotEntry) -> None:
+        """Deletes the recordings of a snapshot that is not used, but for those that are kept."""
+        present = self._entries.get(entry.log_position)
+        kept = self._store.evidence() | ({*_recordings(present)} if present else set())
+        for recording_id in _recordings(entry):
+            if recording_id not in kept:
+                self._purge(recording_id)
 
     def valid(self) -> list[SnapshotEntry]:
         """The snapshots that are whole, newest first."""
@@ -49,7 +68,7 @@ class SnapshotShelf:
     def newest_length_bytes(self) -> int:
         """What both recordings of the newest whole snapshot take on the disk; 0 without one."""
         for entry in self.valid()[:1]:
-            held = [self._archive.descriptor(one) for one in (entry.service_recording_id, entry.module_recording_id)]
+            held = [self._archive.descriptor(one) for one in _recordings(entry)]
             return sum(one.stop_position - one.start_position for one in held)
         return 0
 
@@ -63,6 +82,16 @@ class SnapshotShelf:
         is_same = entry is not None and entry.is_valid and self._digests.get(log_position) == digest
         return entry if is_same else None
 
+    def find_recording(self, recording_id: int) -> SnapshotEntry | None:
+        """The whole snapshot that a recording is a part of."""
+        return next((entry for entry in self.valid() if recording_id in _recordings(entry)), None)
+
+    def describe(self, entry: SnapshotEntry) -> HeldSnapshot | None:
+        """What others know a snapshot by, whole or not; None where it is here no more, or where it has no digest."""
+        present, digest = self._entries.get(entry.log_position), self._digests.get(entry.log_position)
+        is_here = present is not None and _recordings(present) == _recordings(entry)
+        return HeldSnapshot(entry.log_position, digest) if is_here and digest else None
+
     def remove_below(self, log_position: int) -> int:
         """Deletes all snapshots older than a position, but for those that are being read; how many went."""
         doomed = [entry for entry in self._entries.values() if entry.log_position < log_position]
@@ -73,13 +102,13 @@ class SnapshotShelf:
         entry = self._entries.get(log_position)
         if entry is None:
             return NULL_VALUE, NULL_VALUE
-        recording_ids = entry.service_recording_id, entry.module_recording_id
+        recording_ids = _recordings(entry)
         for recording_id in self._store.put_evidence(log_position, recording_ids):
             self._purge(recording_id)
         return recording_ids
 
     def _remove(self, entry: SnapshotEntry) -> bool:
-        recording_ids = (entry.service_recording_id, entry.module_recording_id)
+        recording_ids = _recordings(entry)
         if any(self._archive.replays(recording_id) for recording_id in recording_ids):
             return False
         self._store.remove_snapshot(entry.log_position)
@@ -93,9 +122,7 @@ class SnapshotShelf:
 
     def clear_snapshots(self) -> int:
         """At a start: deletes recordings of snapshots that never became whole; how many."""
-        kept = self._store.evidence() | {
-            one for entry in self._entries.values() for one in (entry.service_recording_id, entry.module_recording_id)
-        }
+        kept = self._store.evidence() | {one for entry in self._entries.values() for one in _recordings(entry)}
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and not one.is_active]
         return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
 
@@ -126,6 +153,10 @@ class SnapshotShelf:
                 self._left_over.add(recording_id)
             return False
         return True
+
+
+def _recordings(entry: SnapshotEntry) -> tuple[int, int]:
+    return entry.service_recording_id, entry.module_recording_id
 
 
 def _is_log(descriptor: RecordingDescriptor) -> bool:

@@ -13,6 +13,7 @@ from cluster.module.log_repair import LogRepair
 from cluster.module.retention import Retention, RetentionPolicy
 from cluster.module.skips import SkipHost, Skips
 from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
+from cluster.module.snapshot_repair import SnapshotRepair
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_schedule import SnapshotSchedule
 from cluster.module.snapshot_shelf import SnapshotShelf
@@ -91,6 +92,7 @@ class Upkeep:
         self.feeds = FeedRecorder(archive, client, config.cluster_id, self._note_error)
         self.source = SnapshotSource(archive, self.shelf, own_id, contacts.send, host.record_error)
         self.fetch = self._make_fetch(config, client, random)
+        self.snapshot_repair = SnapshotRepair(host, self.shelf, self.reports, own_id)
         self.repair = self._make_repair(config, client, random, counters)
         self.skips = self._make_skips(config, counters, order_record)
         self.versions = self._make_versions(config, counters, answer_tool, order_snapshot)
@@ -175,6 +177,7 @@ class Upkeep:
             lambda: self._log.recording_id,
             lambda: self._sequencer.commit_position,
             counters,
+            self.snapshot_repair.on_damage,
         )
 
     def start(self, snapshot: SnapshotEntry | None, contents: ModuleSnapshot | None) -> None:
@@ -326,6 +329,8 @@ class Upkeep:
             self.schedule.work(self._sequencer.commit_position, host.cluster_time)
         digests = self.shelf.digests()
         self.versions.work(now_ns, max(digests, default=NULL_VALUE))
+        is_free = self._is_in_step and self.doubt.position == NULL_VALUE and not self.repair.is_under_way
+        self.snapshot_repair.work(self.fetch, self._core.leader_member_id, now_ns, is_free=is_free)
         if now_ns < self._due_ns and digests.keys() == self._reported.keys():
             return
         self._due_ns = now_ns + INTERVAL_NS
@@ -376,14 +381,20 @@ class Upkeep:
     # -- a snapshot of another member ----------------------------------------------------------------------------------
 
     def _install(self, fetched: FetchedSnapshot) -> None:
-        """Replaces everything this member had with the snapshot, in one transaction, and starts again from it."""
+        """A snapshot came. Where it reaches further than the log, it replaces everything this member had."""
         position = fetched.entry.log_position
-        if position <= self._sequencer.append_position:
+        if replaced := self.snapshot_repair.install(fetched):
+            self.repair.scrubber.note_replaced(replaced)
+        elif position <= self._sequencer.append_position:
             if self.doubt.position != NULL_VALUE:
                 self.doubt.install(fetched)
             else:
                 self.versions.install(fetched)
-            return
+        else:
+            self._start_from(fetched)
+
+    def _start_from(self, fetched: FetchedSnapshot) -> None:
+        position = fetched.entry.log_position
         self._store.install(fetched.entry, fetched.digest, fetched.terms)
         self._host.start_again(f"starts again from the snapshot at log position {position} of another member")
 

@@ -33,8 +33,9 @@ from cluster.module.room_watch import RoomWatch
 from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.skips import Skips
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
+from cluster.module.snapshot_shelf import SnapshotShelf
 from cluster.module.state_doubt import StateDoubt
-from cluster.module.state_store import Skip, StateStore
+from cluster.module.state_store import Skip, SnapshotEntry, StateStore
 from cluster.module.timers import TimerService
 from cluster.module.upkeep import Upkeep
 from cluster.node import node
@@ -87,6 +88,7 @@ Plant = Callable[[Patch], None]
 
 RECORDING_POSITION_TYPE_ID = 100
 BEGIN_PASS = Scrubber._begin_pass
+ADD_SNAPSHOT = SnapshotShelf.add
 
 
 def vote_is_not_durable(patch: Patch) -> None:
@@ -455,6 +457,16 @@ def what_is_mended_is_not_written(patch: Patch) -> None:
     patch(LogRepair, "_copy", lambda *_: None)
 
 
+def a_damaged_snapshot_stays_the_one_that_is_served(patch: Patch) -> None:
+    """The fetched copy of a snapshot that has rotted is thrown away, and all is taken for well."""
+
+    def add(self: SnapshotShelf, entry: SnapshotEntry, digest: bytes) -> None:
+        former = self._entries.get(entry.log_position, entry)
+        ADD_SNAPSHOT(self, former._replace(is_valid=True), digest)
+
+    patch(SnapshotShelf, "add", add)
+
+
 def damage_behind_damage_is_not_looked_for(patch: Patch) -> None:
     """After the first damaged place of a segment the rest of it is not read again."""
     patch(Scrubber, "look_again", lambda *_: None)
@@ -745,6 +757,7 @@ PLANTED: tuple[Plant, ...] = (
     requests_are_sent_before_they_are_in_the_journal,
     a_closed_client_confirms_what_it_has_not_seen,
     what_is_mended_is_not_written,
+    a_damaged_snapshot_stays_the_one_that_is_served,
     damage_behind_damage_is_not_looked_for,
     one_member_leaves_a_record_out_alone,
     half_done_state_is_kept,

@@ -1,4 +1,4 @@
-"""Bits that flip in the logs of members while they run, and are to be mended while they run."""
+"""Bits that flip in the logs and snapshots of members while they run, and are to be mended while they run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from archive.recovery import find_damage
+from runtime.errors import CorruptFrameError
 from tests.simulation import damage
 
 if TYPE_CHECKING:
     from archive.catalog import RecordingDescriptor
+    from cluster.module.state_store import SnapshotEntry
     from tests.simulation.nodes import SimulatedNode
     from tests.simulation.world import World
 
@@ -53,3 +55,51 @@ def is_whole(node: SimulatedNode) -> bool:
         return False
     with node.readable_disk():
         return find_damage(damage.storage_of(node), node.archive_folder, log, log.start_position) is None
+
+
+def _snapshots(node: SimulatedNode) -> dict[tuple[int, bytes], SnapshotEntry]:
+    """The whole snapshots of a live member, by position and digest."""
+    if node.node is None:
+        return {}
+    with node.readable_disk():
+        state = node.store.load()
+    return {
+        (entry.log_position, state.digests[entry.log_position]): entry
+        for entry in state.snapshots
+        if entry.is_valid and state.digests.get(entry.log_position)
+    }
+
+
+def rot_snapshot(world: World, node: SimulatedNode, random: Random) -> int | None:
+    """Flips a bit of a snapshot that another member holds, too: its log position, or None where there is none."""
+    others = [_snapshots(one) for one in world.members() if one is not node]
+    shared = {key: entry for key, entry in _snapshots(node).items() if any(key in one for one in others)}
+    if not shared or node.node is None:
+        return None
+    entry = shared[max(shared)]
+    recording_id = random.choice((entry.service_recording_id, entry.module_recording_id))
+    descriptor = node.node.archive.descriptor(recording_id)
+    with node.readable_disk():
+        loss = damage.flip(node, random, descriptor, 0, descriptor.stop_position, "snapshot rotten while running")
+    if loss is None:
+        return None
+    node.is_rotten = True
+    world.trace.count_fault(loss.kind)
+    world.note(loss.text)
+    return entry.log_position
+
+
+def is_snapshot_whole(node: SimulatedNode, log_position: int) -> bool:
+    """The snapshot there is good again, or was deleted."""
+    if node.node is None:
+        return False
+    with node.readable_disk():
+        entry = next((one for one in node.store.load().snapshots if one.log_position == log_position), None)
+        if entry is None:
+            return True
+        try:
+            for recording_id in (entry.service_recording_id, entry.module_recording_id):
+                node.node.archive.reader(recording_id, None).skip_messages()
+        except CorruptFrameError:
+            return False
+    return entry.is_valid

@@ -99,6 +99,7 @@ def drive(world: World) -> bool:
     recover(world)
     if world.options.scrub_ns:
         rot_and_mend(world)
+        rot_and_replace(world)
     world.check_all()
     if world.violation is not None:
         raise world.violation
@@ -234,6 +235,21 @@ def rot_and_mend(world: World) -> None:
     ):
         places = [node.name for node in damaged if not rot.is_whole(node)]
         raise Violation(f"logs of {places} are not mended {RECOVERY_NS_MAX // S} s after they rotted")
+
+
+def rot_and_replace(world: World) -> None:
+    """Bits of a snapshot rot that others hold, too, and it must be replaced while its member runs."""
+    random = world.random.stream("rot")
+    node = random.choice(world.members())
+    position = rot.rot_snapshot(world, node, random)
+    if position is None:
+        return
+
+    def is_replaced() -> bool:
+        return rot.is_snapshot_whole(node, position) and world.is_steady()
+
+    if not world.run(RECOVERY_NS_MAX, is_replaced):
+        raise Violation(f"snapshot {position} of {node.name} is not mended {RECOVERY_NS_MAX // S} s after it rotted")
 
 
 def with_snapshots(world: World, is_done: Callable[[], bool]) -> Callable[[], bool]:

@@ -133,6 +133,7 @@ OPTIONS = {
         POISONED, poison_chance=0.03, kill_mean_ns=500 * MS, snapshot_mean_ns=250 * MS
     ),
     "what_is_mended_is_not_written": replace(Options(), scrub_ns=S // 2),
+    "a_damaged_snapshot_stays_the_one_that_is_served": replace(Options(), scrub_ns=S // 2, snapshot_mean_ns=S // 4),
     "damage_behind_damage_is_not_looked_for": replace(Options(), scrub_ns=S // 2),
     "snapshots_forget_requests": ASKING,
     "snapshots_forget_answers": ASKING,

@@ -1,0 +1,91 @@
+"""What a running member does about damage that its scrubber finds (docs/ARCHITECTURE.md, Rot while a member runs)."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+from typing import Any
+
+import pytest
+
+from cluster.wire.counter_types import ControlToggle
+from runtime.errors import StorageError
+from runtime.storage import storage_error
+from tests.simulation import rot
+from tests.simulation.nodes import SimulatedNode
+from tests.simulation.options import Options
+from tests.simulation.world import World
+
+SECOND_NS = 1_000_000_000
+
+
+def cluster(**options: Any) -> tuple[World, SimulatedNode]:
+    """A cluster that has written for two seconds, and a follower of it."""
+    world = World(1, Options(clients=1, operation_mean_ns=2_000_000, padding_max=3000, **options))
+    world.start()
+    world.run(SECOND_NS)
+    leader = world.leader()
+    assert leader is not None
+    leader.module.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT)
+    world.run(SECOND_NS)
+    for client in world.clients:
+        client.is_working = False
+    assert world.run(5 * SECOND_NS, world.is_steady)
+    return world, next(one for one in world.nodes if not one.serves)
+
+
+def damage_segment(node: SimulatedNode) -> Any:
+    """Flips a bit of the log's second segment: the log's recording."""
+    assert node.node is not None
+    log = node.node.archive.descriptor(node.module.log.recording_id)
+    node.disk.files[f"{node.archive_folder}/{log.recording_id}-{log.segment_length}.rec"].flip_bit(40, 3)
+    node.is_rotten = True
+    return log
+
+
+def tell(node: SimulatedNode, log: Any, error: StorageError) -> None:
+    """The scrubber's step from one frame of the segment on could not read."""
+    node.module.upkeep.repair.scrubber._on_damage(log, log.segment_length, error)
+
+
+def test_what_the_device_cannot_read_is_mended_like_a_wrong_checksum() -> None:
+    world, node = cluster()
+    log = damage_segment(node)
+    assert not rot.is_whole(node)
+    tell(node, log, storage_error(errno.EIO, f"read recording {log.recording_id}", "0-65536.rec"))
+    assert world.run(20 * SECOND_NS, lambda: rot.is_whole(node))
+    assert node.module.upkeep.repair.repaired_count == 1
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EMFILE])
+def test_what_could_not_be_opened_is_left_alone(code: int) -> None:
+    world, node = cluster()
+    tell(node, damage_segment(node), storage_error(code, "open", "0-65536.rec"))
+    world.run(5 * SECOND_NS)
+    assert node.module.upkeep.repair.repaired_count == 0
+    assert not rot.is_whole(node)
+
+
+def test_a_rotten_snapshot_is_replaced_while_the_member_runs() -> None:
+    world, node = cluster(scrub_ns=SECOND_NS // 2)
+    upkeep = node.module.upkeep
+    world.run(2 * SECOND_NS)
+    (before,) = upkeep.shelf.valid()[:1]
+    position = rot.rot_snapshot(world, node, Random(1))
+    assert position is not None
+    assert position == before.log_position
+    assert not rot.is_snapshot_whole(node, position)
+    assert world.run(20 * SECOND_NS, lambda: rot.is_snapshot_whole(node, position))
+    (after,) = upkeep.shelf.valid()[:1]
+    assert after[:4] == before[:4], "the same snapshot"
+    assert not {after.module_recording_id, after.service_recording_id} & {
+        before.module_recording_id,
+        before.service_recording_id,
+    }
+    assert upkeep.snapshot_repair.repaired_count == 1
+    assert node.node is not None
+    kept = {one.recording_id for one in node.node.archive.recordings()}
+    assert before.module_recording_id not in kept and before.service_recording_id not in kept
+    counters = node.module.counters
+    world.run(2 * SECOND_NS)
+    assert (counters.damage_found.value, counters.damage_mended.value, counters.damage_left.value) == (1, 1, 0)
