@@ -416,10 +416,11 @@ class ServiceHarness:
 def check_service(
     make_service: Callable[[], Service], inputs: Iterable[Input], *, snapshot_points: int = 8
 ) -> ServiceHarness:
-    """Proves on these inputs that a service is deterministic and that its snapshots hold its whole state.
+    """Proves on these inputs that a service is deterministic, that its snapshots hold its whole state, and that taking
+    one changes nothing.
 
-    Runs them twice on fresh services, then once more from a snapshot at each of `snapshot_points` places spread over
-    the inputs. A service that takes messages many at a time gets each alone in the second run. Raises ServiceError
+    Runs them twice on fresh services, then from a snapshot at each of `snapshot_points` places spread over the inputs:
+    once more on a service that is restored from it, and on the one that took it. A service that takes messages many at a time gets each alone in the second run. Raises ServiceError
     (what it did differs) or SnapshotError (what a restored one does differs). Returns the first run.
     """
     items = list(inputs)
@@ -447,6 +448,11 @@ def _check_restored(
     _compare_effects(effects[len(before.effects) :], restored.effects, SnapshotError, where)
     if restored.take_snapshot() != expected:
         raise SnapshotError(f"{where} ends in another snapshot; something is missing from on_take_snapshot")
+    # A member that is forked for its snapshot goes on as if there had been none, and so must all others.
+    where = f"a service that took a snapshot after input {point} and went on"
+    _compare_effects(effects, before.execute(*items[point:]).effects, SnapshotError, where)
+    if before.take_snapshot() != expected:
+        raise SnapshotError(f"{where} ends in another snapshot; on_take_snapshot may not change the state")
 
 
 def _compare_effects(expected: list[Effect], actual: list[Effect], error: type[ServiceError], where: str) -> None:

@@ -124,6 +124,28 @@ def test_hidden_state_that_no_effect_shows_is_found_by_the_snapshot() -> None:
         check_service(Sloppy, INPUTS)
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_snapshot_that_changes_the_state_is_found(is_answered: bool) -> None:
+    class Counting(Ledger):
+        """Counts its snapshots, as if that were part of its state, and tells clients of it or not."""
+
+        def on_session_message(
+            self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+        ) -> None:
+            super().on_session_message(session, timestamp, payload, header)
+            if is_answered and session is not None:
+                session.offer(b"%d" % self.sums.get(98, 0))
+
+        def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+            super().on_take_snapshot(writer)
+            self.sums[98] = self.sums.get(98, 0) + 1
+
+    inputs = [one for one in INPUTS if not isinstance(one, TakeSnapshot)]
+    what = "differs at effect" if is_answered else "on_take_snapshot may not change the state"
+    with pytest.raises(SnapshotError, match=f"took a snapshot after input .* {what}"):
+        check_service(Counting, inputs)
+
+
 @pytest.mark.parametrize("callback", ["on_start", "on_take_snapshot"])
 def test_calls_from_where_they_are_not_allowed_are_refused(callback: str) -> None:
     class Eager(ClusteredService):
