@@ -210,8 +210,8 @@ class RangeReader(Closing):
     The frames are those of the recording but for session id and stream id (REPLAY_STREAM_ID), which are the replay's;
     the last one may reach beyond `end`. One node is read at a time. When it dies, refuses, or sends nothing for
     `silence_s`, the reader goes on with the next one at the same position. Every part below `end` is committed, so some
-    node has it. Belongs to one thread. Iterating raises ArchiveError when every node refuses, and after `timeout_s`
-    without progress; LostRangeError and BoundaryError.
+    node has it. Belongs to one thread. Iterating raises ArchiveError when every node refuses or has the part no longer,
+    and after `timeout_s` without progress; LostRangeError and BoundaryError.
     """
 
     def __init__(
@@ -295,11 +295,11 @@ class RangeReader(Closing):
         if not source.is_between_frames:
             raise BoundaryError(f"no frame of the log begins at position={self.position}: {source.reason}")
         self._refusals.note(source)
-        self._refusals.check()
         if source.is_too_old:
             self._too_old[source.address] = source.start_position
-            if len(self._too_old) == len({settings.control_channel for settings in self._settings}):
-                raise LostRangeError(self.position, min(self._too_old.values()))
+        self._refusals.check(self._too_old)
+        if len(self._too_old) == len({settings.control_channel for settings in self._settings}):
+            raise LostRangeError(self.position, min(self._too_old.values()))
         if self._next_node % len(self._settings) == 0:
             self._pause_until_ns = now_ns + RETRY_PAUSE_NS
 

@@ -4,7 +4,7 @@ The clock is handed in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
@@ -34,11 +34,13 @@ class Refusals:
         """A node lets this client read."""
         self._refused.clear()
 
-    def check(self) -> None:
-        """Raises ArchiveError when every node refuses these credentials."""
-        if self._refused and self._refused == self._addresses:
+    def check(self, too_old: Collection[str] = ()) -> None:
+        """Raises ArchiveError when every node refuses these credentials, but for those in `too_old`, which have the
+        place no longer."""
+        if self._refused and self._refused | set(too_old) == self._addresses:
+            others = "; the other nodes have deleted this part of the log" if self._refused != self._addresses else ""
             raise ArchiveError(
-                f"{self._last}; reading the log takes credentials with the role log (docs/SECURITY.md)",
+                f"{self._last}{others}; reading the log takes credentials with the role log (docs/SECURITY.md)",
                 code=ErrorCode.UNAUTHORISED_ACTION,
             )
 

@@ -149,6 +149,16 @@ def test_a_node_that_refuses_is_left_for_one_that_does_not(tmp_path: Path, nodes
         with refused, pytest.raises(ArchiveError, match="takes credentials with the role log") as error:
             next(iter(refused))
         assert error.value.code == ErrorCode.UNAUTHORISED_ACTION
+        shutil.copytree(nodes[0].folder, tmp_path / "young" / "archive")
+        purge(str(tmp_path / "young" / "archive"), SEGMENT)
+        young = ServedFolder(str(tmp_path / "young" / "archive"))
+        try:
+            mixed = RangeReader([young.address, strict.address], 0, SEGMENT, Access(timeout_s=30))
+            with mixed, pytest.raises(ArchiveError, match="the other nodes have deleted this part of the log") as error:
+                next(iter(mixed))
+            assert error.value.code == ErrorCode.UNAUTHORISED_ACTION
+        finally:
+            young.close()
     finally:
         strict.close()
 
