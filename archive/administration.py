@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from archive.catalog import CATALOG_NAME, NULL_POSITION, Catalog, RecordingState
+from archive.catalog import CATALOG_NAME, NULL_POSITION, Catalog, RecordingDescriptor, RecordingState
+from archive.cursor import SegmentCursor
+from archive.frames import reseal
 from archive.lmdb_store import compact_store
-from archive.recovery import remove_files
+from archive.recovery import base_of, remove_files
+from archive.scan import FrameScanner
 from archive.tools import default_storage, orphaned_segments, verify_recording
 from runtime.errors import ArchiveError
+from runtime.storage import SegmentFile
 
 ERROR_ACTIVE_RECORDING = 2
+BLOCK_BYTES = 1024 * 1024
 
 
 class Compaction(NamedTuple):
@@ -65,13 +70,71 @@ def mark_valid(directory: str, recording_id: int, *, storage: Any = None) -> Non
 
 def _check_state(catalog: Catalog, recording_id: int, expected: RecordingState, wanted: str) -> None:
     descriptor = catalog.get(recording_id)
-    if descriptor.stop_position == NULL_POSITION:
-        raise ArchiveError(
-            f"recording {recording_id} was never stopped: start its archive once, which finds its end",
-            code=ERROR_ACTIVE_RECORDING,
-        )
+    _check_stopped(descriptor)
     if descriptor.state is not expected:
         raise ArchiveError(f"recording {recording_id} is {descriptor.state.name}, so it cannot become {wanted}")
+
+
+def _check_stopped(descriptor: RecordingDescriptor) -> None:
+    if descriptor.stop_position == NULL_POSITION:
+        raise ArchiveError(
+            f"recording {descriptor.recording_id} was never stopped: start its archive once, which finds its end",
+            code=ERROR_ACTIVE_RECORDING,
+        )
+
+
+def renew_checksums(directory: str, recording_id: int | None = None, *, storage: Any = None) -> list[tuple[int, int]]:
+    """Gives frames that have only Aeron's checksum the one that covers the header too; those that have it stay.
+
+    Of every recording, or of one: its id, and how many frames were changed. All of them are checked first, and nothing
+    is changed where one is damaged, which a new checksum would hide. Only the bytes of checksums are written, each
+    within one aligned word, and a frame is whole with the old as with the new: a crash on the way loses nothing.
+    Raises the damage that is found, UnknownRecordingError, StorageInUseError, ArchiveError for one never stopped.
+    """
+    storage = storage or default_storage()
+    with _owned(directory, storage) as catalog:
+        chosen = [one for one in catalog if one.state is not RecordingState.DELETED]
+        if recording_id is not None:
+            chosen = [catalog.get(recording_id)]
+        for descriptor in chosen:
+            _check_stopped(descriptor)
+            found = verify_recording(storage, directory, descriptor)
+            if found.damage is not None:
+                raise found.damage
+        return [(one.recording_id, _renew_recording(storage, directory, one)) for one in chosen]
+
+
+def _renew_recording(storage: Any, directory: str, descriptor: RecordingDescriptor) -> int:
+    """How many frames of a checked recording were changed."""
+    scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
+    position, changed_count = descriptor.start_position, 0
+    while position < descriptor.stop_position:
+        end = min(base_of(descriptor, position) + descriptor.segment_length, descriptor.stop_position)
+        with storage.open_segment(scanner.cursor.path_of(position), descriptor.segment_length) as file:
+            changed_count += _renew_segment(file, scanner, descriptor, position, end)
+            file.sync_now()
+        position = end
+    return changed_count
+
+
+def _renew_segment(
+    file: SegmentFile, scanner: FrameScanner, descriptor: RecordingDescriptor, start: int, end: int
+) -> int:
+    """The same for the frames of one segment file, a block at a time."""
+    base = base_of(descriptor, start)
+    position, changed_count = start, 0
+    while position < end:
+        block_end, _, damage = scanner.run(position, min(position + BLOCK_BYTES, end))
+        if damage is not None:
+            raise damage
+        length = min(block_end - position, BLOCK_BYTES + descriptor.mtu)  # the last may be a PAD of any length
+        frames = bytearray(file.read_bytes(length, position - base))
+        block_changed_count = reseal(frames, descriptor.stream_id)
+        if block_changed_count:
+            file.write_bytes(frames, position - base)
+        changed_count += block_changed_count
+        position = block_end
+    return changed_count
 
 
 def delete_orphans(directory: str, *, storage: Any = None) -> list[str]:

@@ -168,6 +168,13 @@ def mark_valid(directory: DirArgument, recording: Annotated[int, typer.Argument(
     print(f"recording {recording} is VALID now")
 
 
+@archive_app.command()
+def checksum(directory: DirArgument, recording: RecordingOption = None) -> None:
+    """Give frames that Aeron or an early version recorded the checksum that covers their headers too."""
+    for recording_id, changed_count in administration.renew_checksums(_folder(directory), recording):
+        print(f"recording {recording_id}: {changed_count} frames have a new checksum")
+
+
 @archive_app.command("delete-orphans")
 def delete_orphans(
     directory: DirArgument, yes: Annotated[bool, typer.Option("--yes", help="do not ask first")] = False

@@ -1,6 +1,7 @@
 """Where checked frames meet Python: layouts from descriptors, and the error that names a damaged frame."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp, memcpy
 from runtime.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
 from transport.logbuffer cimport HEADER_LENGTH, TYPE_DATA, align_frame
 
@@ -40,9 +41,12 @@ cdef Layout layout_of(object descriptor) except *:
 def reseal(uint8_t[::1] frames, int32_t stream_id):
     """Gives whole recorded frames, one behind the other, another stream id and the checksums that go with it.
 
-    A PAD may reach past the end. Raises ValueError where a length is none.
+    Returns how many of them had another stream id or checksum. A PAD may reach past the end. Raises ValueError where a
+    length is none.
     """
     cdef int64_t offset = 0
+    cdef int64_t changed_count = 0
+    cdef uint8_t before[32]
     cdef int64_t end = frames.shape[0]
     cdef int32_t length, aligned
     while offset < end:
@@ -50,9 +54,12 @@ def reseal(uint8_t[::1] frames, int32_t stream_id):
         aligned = align_frame(length)
         if length < HEADER_LENGTH or (ordo_get_u16(&frames[offset + 6]) == TYPE_DATA and offset + aligned > end):
             raise ValueError(f"a frame of length={length} at {offset} of {end} bytes")
+        memcpy(before, &frames[offset], HEADER_LENGTH)
         ordo_put_i32(&frames[offset + 16], stream_id)
         seal_frame(&frames[offset], aligned)
+        changed_count += memcmp(before, &frames[offset], HEADER_LENGTH) != 0
         offset += aligned
+    return changed_count
 
 
 cdef str _values(int fault, int64_t position, const uint8_t* frame, const Layout* layout):

@@ -15,7 +15,10 @@ from archive.export import crc32c, encode_catalog, encode_mark_file
 from ordo.cli import run
 from runtime.errors import ArchiveError, CorruptFrameError, StorageInUseError, UnknownRecordingError
 from runtime.storage import FileStorage
-from tests.archive.streams import Stream
+from tests.archive.model import TYPE_DATA, TYPE_PAD, as_aeron_writes
+from tests.archive.streams import MTU, Stream
+from tests.archive.test_reader import flip
+from tests.archive.test_recorder import frames_of, send
 
 DESCRIPTOR = RecordingDescriptor(
     0, 0, 960, 0x1A1FB67B322, 0x1A1FB67B6B8, 5, 131072, 65536, 1408, -1450890248, 1001, "aeron:ipc?alias=foo",
@@ -137,12 +140,74 @@ def test_compaction_finishes_purges_and_shrinks_the_catalog(folder: str, storage
     assert len(list(tools.dump(folder, 0))) == 40
 
 
+def test_frames_of_aerons_checksum_get_the_one_that_covers_headers(
+    open_archive: Callable[..., Archive], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In two segments, with PADs of two kinds; a flipped bit that was believed before is found after."""
+    archive = open_archive()
+    stream = Stream()
+    recording = archive.record(stream.image)
+    for payload in [bytes(1000)] * 100:
+        send(archive, stream, payload)
+    stream.pad(2 * MTU)
+    send(archive, stream, b"behind the PAD")
+    archive.do_work(0)
+    archive.stop(recording)
+    frames = frames_of(archive, 0, recording.written_position)
+    archive.close()
+    paths = [Path(archive.directory, name) for name in ("0-0.rec", "0-65536.rec")]
+    sealed = [path.read_bytes() for path in paths]
+    for path, base in zip(paths, (0, 65536), strict=True):
+        inside = [frame for frame in frames if base <= frame.position < base + 65536]
+        as_aeron_writes(path, inside)
+        content = bytearray(path.read_bytes())
+        for pad in (frame for frame in inside if frame.type == TYPE_PAD):
+            content[pad.position - base + 24 : pad.position - base + 32] = bytes(8)
+        path.write_bytes(content)
+    aerons = paths[0].read_bytes()
+    assert {frame.type for frame in frames} == {TYPE_DATA, TYPE_PAD}
+    flip(paths[0], 24, 0)
+    assert run(["archive", "verify", archive.directory]) == 0, "Aeron's checksum does not cover the reserved value"
+    paths[0].write_bytes(aerons)
+    flip(paths[1], 5000)
+    assert run(["archive", "checksum", archive.directory]) == 1
+    assert paths[0].read_bytes() == aerons, "nothing is changed where anything is damaged"
+    flip(paths[1], 5000)
+    assert run(["archive", "checksum", archive.directory]) == 0
+    assert [path.read_bytes() for path in paths] == sealed
+    assert f"recording 0: {len(frames)} frames have a new checksum" in capsys.readouterr().out
+    assert run(["archive", "checksum", archive.directory, "--recording", "0"]) == 0
+    assert "recording 0: 0 frames have a new checksum" in capsys.readouterr().out
+    flip(paths[0], 24, 0)
+    assert run(["archive", "verify", archive.directory]) == 1
+
+
+def test_a_new_checksum_hides_no_damage(folder: str) -> None:
+    path = Path(folder) / "0-0.rec"
+    flip(path, 5000, 0)
+    damaged = path.read_bytes()
+    with pytest.raises(CorruptFrameError, match="checksum"):
+        administration.renew_checksums(folder)
+    assert path.read_bytes() == damaged
+    with pytest.raises(UnknownRecordingError):
+        administration.renew_checksums(folder, 7)
+
+
+def test_a_recording_never_stopped_keeps_its_checksums(folder: str, storage: FileStorage) -> None:
+    catalog = Catalog.open(storage, folder)
+    catalog.update(0, stop_position=-1)
+    catalog.close()
+    with pytest.raises(ArchiveError, match="was never stopped: start its archive once"):
+        administration.renew_checksums(folder)
+
+
 def test_nothing_is_changed_while_a_process_owns_the_folder(open_archive: Callable[..., Archive], folder: str) -> None:
     open_archive()
     for action in (
         lambda: administration.mark_invalid(folder, 0),
         lambda: administration.delete_orphans(folder),
         lambda: administration.compact(folder),
+        lambda: administration.renew_checksums(folder),
     ):
         with pytest.raises(StorageInUseError):
             action()
