@@ -420,8 +420,9 @@ def check_service(
     one changes nothing.
 
     Runs them twice on fresh services, then from a snapshot at each of `snapshot_points` places spread over the inputs:
-    once more on a service that is restored from it, and on the one that took it. A service that takes messages many at a time gets each alone in the second run. Raises ServiceError
-    (what it did differs) or SnapshotError (what a restored one does differs). Returns the first run.
+    once more on a service that is restored from it, and on the one that took it. A service that takes messages many at
+    a time gets each alone in the second run. Raises ServiceError (what it did differs) or SnapshotError (what one does
+    after a snapshot differs). Returns the first run.
     """
     items = list(inputs)
     first = ServiceHarness(make_service).execute(*items)
