@@ -18,7 +18,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from runtime import children
 from runtime.errors import (
     ConfigurationError,
     NoQuorumError,
@@ -136,6 +135,8 @@ def node(
     from runtime.logging import configure_logging
 
     configure_logging()
+    from runtime import children
+
     if die_with_parent and not children.die_with_parent(os.getppid(), signal.SIGTERM):
         raise typer.Exit(EXIT_FAILED)
     from cluster.node.config import load_config

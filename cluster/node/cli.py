@@ -15,7 +15,6 @@ from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_js
 from cluster.node.cli_reach import Target, reaching
 from cluster.wire.members import ENDPOINT_NAMES
 from cluster.wire.ordo_codecs import MembershipChange
-from runtime import tokens
 from runtime.errors import ConfigurationError
 
 cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
@@ -330,6 +329,8 @@ def new_token(
     roles, allowed = role or ["ingress", "queries"], (*get_args(Role), *ARCHIVE_ROLES)
     if wrong := [one for one in roles if one not in allowed]:
         raise ConfigurationError(f"--role {wrong[0]}: must be one of {', '.join(allowed)}")
+    from runtime import tokens
+
     token = sys.stdin.readline().rstrip("\r\n") if from_stdin else tokens.new_token()
     hashed = tokens.hash_token(token)
     print(f'[[tokens]]\nprincipal = {json.dumps(principal)}\nhash = "{hashed}"\nroles = {json.dumps(roles)}')
