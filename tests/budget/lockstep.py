@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from service_api.service import MessageRun, Service
 from tests.budget.turns import (
     begin_phase,
     end_phase,
+    look,
     turn_of_client,
     turn_of_follower,
     turn_of_leader,
@@ -58,11 +60,12 @@ PHASES = {"round trips": (400, 1), "window 100": (4_000, 100)}
 
 @dataclass
 class Party:
-    """Somebody who has turns: `turn` works until there is nothing left to do."""
+    """Somebody who has turns: `turn` works until there is nothing left to do; so does `look`, when time has moved on."""
 
     name: str
     descriptor: int
     turn: Callable[[], object]
+    look: Callable[[], object]
 
 
 class Lockstep:
@@ -104,7 +107,7 @@ class Lockstep:
         node.start()
         name = "leader" if member_id == 0 else f"follower {member_id}"
         turn = turn_of_leader if member_id == 0 else turn_of_follower
-        self.add(Party(name, network.fileno(), lambda: turn(node.cycle)))
+        self.add(Party(name, network.fileno(), lambda: turn(node.cycle), lambda: look(node.cycle)))
         return node
 
     @property
@@ -139,7 +142,8 @@ class Lockstep:
             if is_done():
                 return
             self.clock.advance(STEP_NS)
-            self._waiting.extend(self._parties.values())
+            for party in self._parties.values():
+                party.look()
         raise AssertionError(f"not done after {STEPS_MAX} steps of time")
 
     def _look(self) -> bool:
@@ -167,7 +171,8 @@ def drive_native(world: Lockstep, prefix: str) -> None:
 
     def run(count: int, window: int) -> None:
         load = LoadRun([stream], driver, world.clock, count, window, lambda: client.poll(1))
-        party = Party("client", descriptor, lambda: turn_of_client(load))
+        turn = partial(turn_of_client, load)
+        party = Party("client", descriptor, turn, turn)
         world.add(party)
         load.give()
         world.run_until(lambda: load.left == 0)
@@ -227,7 +232,8 @@ def drive_python(world: Lockstep, prefix: str) -> None:
 
     def run(count: int, window: int) -> None:
         load.begin(count, window)
-        party = Party("client", descriptor, lambda: turn_of_python_client(load.turn))
+        turn = partial(turn_of_python_client, load.turn)
+        party = Party("client", descriptor, turn, turn)
         world.add(party)
         load.give()
         load.client.flush()
@@ -245,7 +251,7 @@ def _settings() -> ClientSettings:
 
 def _connect(world: Lockstep, client: ClusterClient, transport: ClientTransport) -> None:
     assert transport.descriptor is not None
-    party = Party("client", transport.descriptor, client.poll)
+    party = Party("client", transport.descriptor, client.poll, client.poll)
     world.add(party)
     world.run_until(lambda: client.is_connected)
     world.remove(party)
