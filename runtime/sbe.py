@@ -317,8 +317,17 @@ class Message:
 
 
 def by_template_id(values: Iterable[Any]) -> dict[int, Message]:
-    """The messages among some values, such as the globals of a module."""
-    return {one.template_id: one for one in values if isinstance(one, Message)}
+    """The messages among some values, such as the globals of a module.
+
+    Raises ValueError when two messages have one number: one of them would never be decoded. A message that stands
+    there under two names is one.
+    """
+    messages: dict[int, Message] = {}
+    for one in values:
+        if isinstance(one, Message) and messages.setdefault(one.template_id, one) is not one:
+            first = messages[one.template_id]
+            raise ValueError(f"two messages have the template id {one.template_id}: {first.name} and {one.name}")
+    return messages
 
 
 def decode_one_of(schemas: Mapping[int, Mapping[int, Message]], buffer: Any) -> tuple[Message, Any] | None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cluster.wire import codecs
 from runtime.errors import DecodeError
-from runtime.sbe import NULL_VALUES, Message, read_header
+from runtime.sbe import NULL_VALUES, Message, by_template_id, read_header
 
 
 def archive(name: str, template_id: int, columns: str, *data: tuple[str, str, int]) -> Message:
@@ -511,3 +511,10 @@ def test_what_was_encoded_is_decoded(a: int, b: int, entries: list[tuple[int, by
     decoded = message.decode(b"xyz" + message.encode(a=a, b=b, parts=parts, text=text), offset=3)
     assert (decoded.a, decoded.b, decoded.text) == (a, b, text)
     assert [tuple(part) for part in decoded.parts] == entries
+
+
+def test_two_messages_of_one_number_are_refused() -> None:
+    first, second, other = Message("First", 7, 1, 0), Message("Second", 7, 1, 0), Message("Other", 8, 1, 0)
+    assert by_template_id([first, other, first, "no message"]) == {7: first, 8: other}
+    with pytest.raises(ValueError, match="two messages have the template id 7: First and Second"):
+        by_template_id([first, other, second])
