@@ -106,9 +106,9 @@ def await_agreement(
     return report
 
 
-def errors_of(cluster: LocalCluster, member_id: int) -> str:
-    """The error log of a node, as `ordo errors` reads it."""
-    path = load_config(cluster.config_path(member_id)).cluster_dir / MODULE_MARK_FILE_NAME
+def errors_of(cluster: LocalCluster, member_id: int, mark_file: str = MODULE_MARK_FILE_NAME) -> str:
+    """The error log of a node, or that of its service by the name of its mark file, as `ordo errors` reads it."""
+    path = load_config(cluster.config_path(member_id)).cluster_dir / mark_file
     return "\n".join(one.text for one in read_component_errors(FileMemoryProvider(), str(path)))
 
 

@@ -29,6 +29,7 @@ OFFER_TIMEOUT_S = 2.0
 ROLE_EVENT = "ledger.role"
 PID_EVENT = "ledger.started"
 HASH_EVENT = "ledger.hash"
+COPY_EVENT = "ledger.copied"
 DIFFERENT_MEMBER = 2
 
 
@@ -137,6 +138,16 @@ class Different(Ledger):
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(b"different" if self._cluster.member_id == DIFFERENT_MEMBER else b"alike")
+
+
+class SlowCopies(Ledger):
+    """A ledger whose snapshots are not written before the file that `LEDGER_GATE` names is there."""
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        self._log.info(COPY_EVENT, pid=os.getpid(), parent_pid=os.getppid())
+        while not os.path.exists(os.environ["LEDGER_GATE"]):
+            time.sleep(0.01)
+        super().on_take_snapshot(writer)
 
 
 def busy_until(deadline_s: float) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from cluster.wire.counter_types import CounterType
+from cluster.wire.mark_file import container_mark_file_name
 from deploy.launcher import ROOT, LocalCluster
-from tests.cluster.integration.agreement import counter_of, demand_agreement
+from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
-from tests.cluster.integration.services import PID_EVENT
+from tests.cluster.integration.services import COPY_EVENT, PID_EVENT
 from tests.cluster.integration.writer import Writer
 
 DURATION_NS_MAX = 60_000_000_000
@@ -134,3 +138,29 @@ def test_only_the_leader_takes_snapshots(start_cluster: StartCluster) -> None:
     done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(follower)))
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and f"member {follower} does not lead" in done.stderr
+
+
+def test_a_copy_that_is_killed_costs_its_member_one_snapshot_and_no_more(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    """As the kernel does where memory runs out: the copy goes before the service."""
+    gate = tmp_path / "gate"
+    cluster = start_cluster("tests.cluster.integration.services:SlowCopies", environment={"LEDGER_GATE": str(gate)})
+    leader = cluster.await_leader()
+    victim = next(member_id for member_id in cluster.member_ids if member_id != leader)
+    command = [sys.executable, "-m", "ordo.cli", "cluster", "snapshot", "--config", str(cluster.config_path(leader))]
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(200)
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL):
+            copies = cluster.await_value(lambda: list(cluster.log_events(victim, COPY_EVENT)) or None, "a copy")
+            started = list(cluster.log_events(victim, PID_EVENT))[-1]
+            assert copies[0]["parent_pid"] == started["pid"]
+            os.kill(int(str(copies[0]["pid"])), signal.SIGKILL)
+            mark_file = container_mark_file_name(0)
+            await_that(lambda: "was killed by signal 9" in errors_of(cluster, victim, mark_file), "word of the copy")
+            writer.write(200)
+            gate.touch()
+        take_snapshot(cluster)
+        demand_agreement(cluster, [writer])
+    assert len(list(cluster.log_events(victim, PID_EVENT))) == 1, "the service went on in its process"
+    assert cluster.await_leader() == leader
