@@ -60,7 +60,7 @@ PHASES = {"round trips": (400, 1), "window 100": (4_000, 100)}
 
 @dataclass
 class Party:
-    """Somebody who has turns: `turn` works until there is nothing left to do; so does `look`, when time has moved on."""
+    """Somebody who has turns: `turn` works until nothing is left to do; so does `look`, once time has moved on."""
 
     name: str
     descriptor: int
