@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tests.archive.test_serve import STREAM, Served, record, send, token_table
 from tests.peers.java_peer import JavaPeers
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
+COPY_TIMEOUT_S = 100.0
+PARK_NS = 1_000_000
 
 
 @pytest.mark.parametrize("is_local", [False, True], ids=["udp", "ipc"])
@@ -151,6 +154,15 @@ def test_aerons_tool_reads_an_exported_folder(
     assert run(["archive", "verify", folder]) == 0
 
 
+def await_copied(signals: list[str], *clients: ArchiveClient) -> None:
+    """Works with the clients until the signals of a whole replication have come."""
+    deadline_s = time.monotonic() + COPY_TIMEOUT_S
+    while not {"SYNC", "STOP", "REPLICATE_END"} <= set(signals):
+        assert time.monotonic() < deadline_s, f"the copy is not whole; signals so far: {signals}"
+        if sum(client.work() for client in clients) == 0:
+            clients[0].park(PARK_NS)
+
+
 def test_recordings_are_copied_between_aerons_archive_and_ordos(
     java: JavaPeers, tmp_path: Path, shm_path: Path, free_port: Callable[[], int]
 ) -> None:
@@ -169,16 +181,13 @@ def test_recordings_are_copied_between_aerons_archive_and_ordos(
             signals: list[str] = []
             theirs._session.on_signal = lambda event: signals.append(event.signal.name)
             theirs.replicate(source_id, served.address)
-            while not {"SYNC", "STOP", "REPLICATE_END"} <= set(signals):
-                theirs.work()
+            await_copied(signals, theirs)
             (copy,) = theirs.list_recordings()
             assert [message.payload for message in theirs.replay(copy.recording_id)] == sent
             signals.clear()
             ours._session.on_signal = lambda event: signals.append(event.signal.name)
             ours.replicate(copy.recording_id, address)
-            while not {"SYNC", "STOP", "REPLICATE_END"} <= set(signals):
-                ours.work()
-                theirs.work()
+            await_copied(signals, ours, theirs)
             back = ours.list_recordings()[-1]
             assert back.recording_id != source_id
             assert [message.payload for message in ours.replay(back.recording_id)] == sent
