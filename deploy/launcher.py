@@ -379,7 +379,7 @@ def find_ports(member_count: int) -> list[int]:
     first = os.getpid() * 7 % len(PORTS)
     for index in range(len(PORTS)):
         port = PORTS[(first + index) % len(PORTS)]
-        if _reserve(port):
+        if reserve_ports(port):
             found.append(port)
         if len(found) == member_count:
             return found
@@ -388,14 +388,17 @@ def find_ports(member_count: int) -> list[int]:
 
 
 def release_ports(ports: Sequence[int]) -> None:
-    """Lets others have what `find_ports` gave."""
+    """Lets others have what `find_ports` and `reserve_ports` gave."""
     for port in ports:
         if port in _reserved:
             _reserved.pop(port).close()
 
 
-def _reserve(port: int) -> bool:
-    """Between finding ports free and binding them, others may look: a name that the system gives once keeps them."""
+def reserve_ports(port: int) -> bool:
+    """Whether a member can have the `PORTS_PER_MEMBER` UDP ports from here on; then no other process is given them.
+
+    Between finding ports free and binding them, others may look: a name that the system gives once keeps them.
+    """
     name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         name.bind(f"\0ordo-ports-{port}")

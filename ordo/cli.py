@@ -26,6 +26,7 @@ from runtime.errors import (
     OutcomeUnknownError,
     ServiceError,
 )
+from runtime.exit_status import EXIT_STATUS_SERVICE
 from runtime.version import VERSION
 
 EXIT_FAILED = 1
@@ -33,7 +34,6 @@ EXIT_USAGE = 2
 EXIT_NO_QUORUM = 3
 EXIT_NOT_PERMITTED = 4
 EXIT_UNKNOWN = 5
-EXIT_SERVICE_FAILED = 70
 EXIT_INTERRUPTED = 130
 COMPLETE_VARIABLE = "_ORDO_COMPLETE"
 """The shell sets it when it asks for what may follow."""
@@ -132,11 +132,10 @@ def node(
     ] = False,
 ) -> None:
     """Run one node of a cluster until SIGTERM or SIGINT."""
+    from runtime import children
     from runtime.logging import configure_logging
 
     configure_logging()
-    from runtime import children
-
     if die_with_parent and not children.die_with_parent(os.getppid(), signal.SIGTERM):
         raise typer.Exit(EXIT_FAILED)
     from cluster.node.config import load_config
@@ -224,7 +223,7 @@ def _exit_status(error: OrdoError) -> int:
     if isinstance(error, NotPermittedError):
         return EXIT_NOT_PERMITTED
     if isinstance(error, ServiceError):
-        return EXIT_SERVICE_FAILED
+        return EXIT_STATUS_SERVICE
     return EXIT_UNKNOWN if isinstance(error, OutcomeUnknownError) else EXIT_FAILED
 
 

@@ -432,11 +432,11 @@ def check_service(
     if expected != second.take_snapshot():
         raise ServiceError("not deterministic: two runs of the same inputs give different snapshots")
     for point in sorted({len(items) * step // max(snapshot_points, 1) for step in range(snapshot_points)}):
-        _check_restored(make_service, items, point, expected, first.effects)
+        _check_snapshot(make_service, items, point, expected, first.effects)
     return first
 
 
-def _check_restored(
+def _check_snapshot(
     make_service: Callable[[], Service],
     items: list[Input],
     point: int,

@@ -325,12 +325,11 @@ def new_token(
     """Make a token for clients: its table for every member's node.toml on the standard output, the token itself, which
     is kept nowhere, on the standard error output."""
     from cluster.node.config import Role
+    from runtime import tokens
 
     roles, allowed = role or ["ingress", "queries"], (*get_args(Role), *ARCHIVE_ROLES)
     if wrong := [one for one in roles if one not in allowed]:
         raise ConfigurationError(f"--role {wrong[0]}: must be one of {', '.join(allowed)}")
-    from runtime import tokens
-
     token = sys.stdin.readline().rstrip("\r\n") if from_stdin else tokens.new_token()
     hashed = tokens.hash_token(token)
     print(f'[[tokens]]\nprincipal = {json.dumps(principal)}\nhash = "{hashed}"\nroles = {json.dumps(roles)}')

@@ -1,6 +1,7 @@
 """The duty cycle of a node: driver, archive, consensus module and an inline service on one thread."""
 
 from runtime.wake cimport PARK_FUTEX
+from transport.driver.system_counters cimport CYCLE_THRESHOLD_NS
 
 cdef enum:
     SLOW_TICK_NS = 10000000
@@ -9,7 +10,6 @@ cdef enum:
     QUICK_TICK_NS = 1000000            # while an election or a join is under way
     SHARED_PARK_NS_MIN = 50000         # beside a driver of its own process, which wakes nobody
     SHARED_PARK_NS_MAX = 1000000
-    CYCLE_THRESHOLD_NS = 100000000     # a duty cycle that took longer is counted
 
 
 cdef class NodeCycle(Agent):

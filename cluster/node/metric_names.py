@@ -64,12 +64,7 @@ NODE_METRICS: dict[int, Metric] = {
         "snapshot_duration_max_seconds", "Longest time from a snapshot's record to its entry", NANOSECONDS
     ),
     CounterType.SNAPSHOT_DURATION_EXCEEDED: _counter("snapshots_exceeded", "Snapshots that took longer than 1 s"),
-    CounterType.MAX_CYCLE_TIME: _gauge(
-        "node_cycle_max_seconds", "Longest duty cycle of the node since the start", NANOSECONDS
-    ),
-    CounterType.CYCLE_TIME_EXCEEDED: _counter(
-        "node_cycles_exceeded", "Duty cycles of the node that took longer than 100 ms"
-    ),
+    **dict(zip((CounterType.MAX_CYCLE_TIME, CounterType.CYCLE_TIME_EXCEEDED), _slowest("node", "node"), strict=True)),
     CounterType.MODULE_ERRORS: _counter("errors", "Errors of the consensus module (`ordo errors`)"),
     CounterType.CLIENT_TIMEOUTS: _counter("client_timeouts", "Sessions closed because their client was silent"),
     CounterType.INVALID_REQUESTS: _counter("invalid_requests", "Messages that were refused because they cannot be"),

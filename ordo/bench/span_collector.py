@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from runtime.closing import Closing
+
 STATUS_TAKEN = 200
 
 
-class SpanCollector(ThreadingHTTPServer):
+class SpanCollector(Closing, ThreadingHTTPServer):
     """On a free port of loopback, served by a thread of its own while the context lasts.
 
     `traces`: by trace id and name of the span, what OTLP calls a Span.
@@ -41,9 +42,7 @@ class SpanCollector(ThreadingHTTPServer):
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self.shutdown()
         self._thread.join()
         self.server_close()

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hdrh.histogram import HdrHistogram
 from rich.console import Console
 from rich.table import Table as TextTable
 
@@ -14,7 +13,7 @@ from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.client.tracing import Tracing
 from deploy.launcher import LocalCluster, ServiceMode, SyncMode, Table
-from ordo.bench.latency import new_histogram, record
+from ordo.bench.latency import new_histogram, percentiles_us, record
 from runtime.errors import OrdoError
 from runtime.spans import REQUEST, check_packages
 
@@ -115,16 +114,12 @@ def describe(traces: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "step": moment.label,
-            "at": _percentile_us(at[index], 50),
-            "took": _percentile_us(took[index], 50),
-            "p99": _percentile_us(took[index], 99),
+            "at": percentiles_us(at[index])["p50"],
+            "took": percentiles_us(took[index])["p50"],
+            "p99": percentiles_us(took[index])["p99"],
         }
         for index, moment in enumerate(MOMENTS)
     ]
-
-
-def _percentile_us(histogram: HdrHistogram, percentile: float) -> float:
-    return round(float(histogram.get_value_at_percentile(percentile)) / 1000, 1)
 
 
 def show_waterfall(console: Console, figures: Mapping[str, Any]) -> None:

@@ -1,6 +1,9 @@
 """Where the time of a request went, from its spans."""
 
 import io
+import json
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +11,9 @@ import pytest
 from rich.console import Console
 
 import runtime.spans
+from ordo.bench import suite, waterfall
 from ordo.bench.waterfall import BAR_WIDTH, MOMENTS, describe, draw_bar, measure_waterfall, show_waterfall
+from ordo.cli import run
 from runtime.errors import ConfigurationError
 
 
@@ -45,6 +50,18 @@ def test_a_table_fits_a_terminal_of_eighty_columns() -> None:
     assert "one request, inline" in lines[0]
     assert "…" not in output.getvalue()
     assert [moment.label in line for moment, line in zip(MOMENTS, lines[4:], strict=False)] == [True] * len(MOMENTS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_command_measures_a_real_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "QUICK", replace(suite.QUICK, round_trip_count=20))
+    monkeypatch.setattr(waterfall, "KINDS", {"inline, sync none": ("inline", "none")})
+    monkeypatch.setattr(waterfall, "RATE", 1.0)
+    assert run(["bench", "top", "--quick", "--json", str(tmp_path / "figures.json")]) == 0
+    steps = json.loads((tmp_path / "figures.json").read_text())["waterfall_us"]["inline, sync none"]
+    assert [step["step"] for step in steps] == [moment.label for moment in MOMENTS]
+    assert steps[-1]["at"] > 0
 
 
 def test_without_the_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

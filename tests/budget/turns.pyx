@@ -59,13 +59,16 @@ def turn_of_python_client(work):
 
 def look(NodeCycle cycle not None):
     """Time has moved on: the node works until there is nothing left, and waits for nothing."""
-    while cycle.work():
-        pass
+    _work_off(cycle)
 
 
 cdef int _turn(NodeCycle cycle) except -1:
     """As its thread does: it wakes, and works until there is nothing left."""
     cycle.rest()
+    return _work_off(cycle)
+
+
+cdef int _work_off(NodeCycle cycle) except -1:
     while cycle.work():
         pass
     return 0

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
-from deploy.launcher import ROOT
+from deploy.launcher import ROOT, release_ports, reserve_ports
 from tests.cluster.integration.agreement import await_that
 from tests.snippets import Block
 
@@ -72,35 +70,19 @@ def follow(blocks: Sequence[Block], shell: Shell, replaced: Callable[[str], str]
     assert printed == "", f"the page does not show what is printed:\n{printed}"
 
 
-_reserved: list[socket.socket] = []
-"""Names of ports that this process was given."""
-
-
 def on_ports_of_its_own(*paths: Path) -> int:
     """Puts ports that nobody uses into the files, instead of 20000, 20010 and 20020. Returns the first of them.
 
     No other process is given them until this one ends, although nothing may be bound to them yet.
     """
     for base in range(32_000, 32_700, 30):
-        if _reserve(base):
+        taken = [port for port in (base, base + 10, base + 20) if reserve_ports(port)]
+        if len(taken) == 3:
             for path in paths:
                 path.write_text(replacing(base)(path.read_text()))
             return base
+        release_ports(taken)
     raise AssertionError("no free ports")
-
-
-def _reserve(base: int) -> bool:
-    name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with ExitStack() as stack:
-        try:
-            name.bind(f"\0ordo-page-ports-{base}")  # the system gives a name once
-            for port in (base + 10 * member_id + offset for member_id in range(3) for offset in range(5)):
-                stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)).bind(("127.0.0.1", port))
-        except OSError:
-            name.close()
-            return False
-    _reserved.append(name)
-    return True
 
 
 class Folder:

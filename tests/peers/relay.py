@@ -6,15 +6,16 @@ import random
 import select
 import socket
 import threading
-from types import TracebackType
 from typing import Self
+
+from runtime.closing import Closing
 
 RECEIVE_BYTES_MAX = 65_536
 POLL_S = 0.1
 SOCKET_BUFFER_BYTES = 1 << 20
 
 
-class LossyRelay:
+class LossyRelay(Closing):
     """Takes datagrams at `port`, passes them on to `target_port` of 127.0.0.1, and answers back to the last sender.
 
     `loss` from 0 to 1, may be changed.
@@ -53,9 +54,7 @@ class LossyRelay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._running = False
         self._thread.join()
         self._near.close()
