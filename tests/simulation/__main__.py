@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.simulation import planted
+from tests.simulation import plants
 from tests.simulation.jobs import run_seeds
 from tests.simulation.options import Options
 from tests.simulation.run import Outcome, run_seed
@@ -70,7 +70,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--progress-every", type=int, default=10, help="seeds between two lines of progress")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes (default 1)")
     parser.add_argument("--speed", action="store_true", help="measure how fast time goes by, and nothing else")
-    parser.add_argument("--plant", choices=sorted(planted.BY_NAME), help="run with a planted bug")
+    parser.add_argument("--plant", choices=sorted(plants.BY_NAME), help="run with a planted bug")
     return parser.parse_args(arguments)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterable, Iterator
 
-from tests.simulation import planted
+from tests.simulation import plants
 from tests.simulation.run import Outcome, run_seed
 
 
@@ -21,4 +21,4 @@ def run_seeds(seeds: Iterable[int], jobs: int, plant: str | None = None) -> Iter
 
 def _put_in(plant: str | None) -> None:
     if plant is not None:
-        planted.BY_NAME[plant](setattr)
+        plants.BY_NAME[plant](setattr)

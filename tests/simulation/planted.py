@@ -1,6 +1,7 @@
 """Bugs that the simulator must find. None of them is an option of the product: they are put in from here.
 
-Each is a function that takes a `patch(owner, name, value)`, e.g. the `setattr` of pytest's monkeypatch.
+Each is a function that takes a `patch(owner, name, value)`, e.g. the `setattr` of pytest's monkeypatch. `plants.py`
+finds what is here and in the files `planted_*`.
 """
 
 from __future__ import annotations
@@ -57,34 +58,10 @@ from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
 from tests.simulation.nodes import VERSIONS
-from tests.simulation.planted_applications import (
-    checkpoints_forget_outputs_under_way,
-    instances_do_not_know_what_the_others_wrote,
-    nobody_takes_over,
-    snapshots_forget_what_instances_reported,
-    two_instances_are_active,
-)
-from tests.simulation.planted_consumers import (
-    acknowledgements_do_not_survive_a_snapshot,
-    every_member_of_a_consumer_is_active,
-    snapshots_forget_where_consumers_are,
-)
-from tests.simulation.planted_copies import (
-    copies_write_the_state_of_their_end,
-    nobody_hears_of_a_copy_that_died,
-    service_runs_ahead_of_its_snapshot,
-    the_module_is_captured_when_the_copy_is_done,
-)
-from tests.simulation.planted_feeds import (
-    a_change_of_nodes_leaves_a_gap_in_feeds,
-    snapshots_forget_the_sequences_of_feeds,
-    what_a_failed_record_published_goes_out,
-)
 from tests.simulation.service import RunService, digest_of
 from tests.simulation.timeline import HastySequencer
 
 Patch = Callable[[Any, str, Any], None]
-Plant = Callable[[Patch], None]
 
 RECORDING_POSITION_TYPE_ID = 100
 BEGIN_PASS = Scrubber._begin_pass
@@ -706,89 +683,3 @@ def nobody_looks_at_the_room(patch: Patch) -> None:
 def a_full_disk_is_full_for_ever(patch: Patch) -> None:
     """A leader does not notice that there is room again."""
     patch(RoomWatch, "_open", lambda self: None)
-
-
-PLANTED: tuple[Plant, ...] = (
-    vote_is_not_durable,
-    two_votes_in_a_term,
-    older_logs_are_voted_for,
-    positions_before_terms,
-    a_minority_elects,
-    lower_terms_are_followed,
-    commit_on_a_minority,
-    old_terms_are_committed_by_count,
-    truncation_is_forgotten,
-    execution_runs_ahead_of_commit,
-    acknowledgement_before_sync,
-    session_ids_start_again,
-    records_tell_of_more_than_is_committed,
-    execution_goes_on_during_a_snapshot,
-    snapshots_forget_timers,
-    late_events_fire_timers,
-    events_count_for_later_timers,
-    service_messages_are_logged_twice,
-    leader_answers_without_a_round,
-    any_round_confirms_a_read,
-    follower_answers_before_its_service_is_there,
-    successors_are_taken_at_the_leaders_word,
-    damaged_datagrams_arrive,
-    distrusted_members_vote,
-    distrust_is_not_durable,
-    forgotten_votes_are_given_again,
-    learners_are_counted,
-    configurations_are_forgotten_by_a_restart,
-    two_changes_at_once,
-    a_restart_commits_its_whole_log,
-    service_runs_ahead_of_its_snapshot,
-    copies_write_the_state_of_their_end,
-    the_module_is_captured_when_the_copy_is_done,
-    nobody_hears_of_a_copy_that_died,
-    orders_outlive_their_leader,
-    a_new_leader_takes_orders_while_suspended,
-    log_goes_before_a_quorum_has_the_snapshot,
-    a_start_forgets_who_waits,
-    snapshots_of_a_minority_are_given_away,
-    a_fetched_snapshot_keeps_the_old_log,
-    snapshots_forget_requests,
-    snapshots_forget_answers,
-    snapshots_forget_how_many_messages_came,
-    a_new_term_begins_without_a_mark,
-    identities_expire_too_early,
-    requests_are_sent_before_they_are_in_the_journal,
-    a_closed_client_confirms_what_it_has_not_seen,
-    what_is_mended_is_not_written,
-    a_damaged_snapshot_stays_the_one_that_is_served,
-    damage_behind_damage_is_not_looked_for,
-    one_member_leaves_a_record_out_alone,
-    half_done_state_is_kept,
-    skips_count_before_they_are_committed,
-    one_failure_is_enough,
-    skips_are_forgotten_by_a_restart,
-    different_members_are_told_and_trusted,
-    a_different_state_is_taken_up_again,
-    members_in_doubt_serve,
-    outputs_are_executed_again_after_a_snapshot,
-    readers_are_given_what_is_not_committed,
-    a_change_of_nodes_leaves_a_gap,
-    checkpoints_forget_outputs_under_way,
-    instances_do_not_know_what_the_others_wrote,
-    the_state_shows_how_many_messages_came_at_a_time,
-    cluster_time_follows_the_wall_clock,
-    successors_go_by_their_own_clocks,
-    one_member_applies_versions_late,
-    one_member_executes_all_with_its_newest_code,
-    versions_are_forgotten_by_a_restart,
-    snapshots_forget_the_sequences_of_feeds,
-    a_change_of_nodes_leaves_a_gap_in_feeds,
-    what_a_failed_record_published_goes_out,
-    snapshots_forget_where_consumers_are,
-    every_member_of_a_consumer_is_active,
-    acknowledgements_do_not_survive_a_snapshot,
-    snapshots_forget_what_instances_reported,
-    two_instances_are_active,
-    nobody_takes_over,
-    nobody_looks_at_the_room,
-    a_full_disk_is_full_for_ever,
-)
-
-BY_NAME: dict[str, Plant] = {plant.__name__: plant for plant in PLANTED}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.options import Options
-from tests.simulation.planted import PLANTED, Plant
+from tests.simulation.plants import BY_NAME, Plant
 from tests.simulation.run import run_seed
 
 pytestmark = pytest.mark.timeout(600)  # the rarest needs many seeds, beside whatever else runs
@@ -175,7 +175,7 @@ transfers while much is under way, orders that are never committed, and log that
 Drawn clusters showed the longer log of an older term within 55 seeds, a round that confirms later reads within 179."""
 
 
-@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", BY_NAME.values(), ids=BY_NAME)
 def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch.setattr)
     first = FIRST_SEEDS.get(plant.__name__, 1)
@@ -184,4 +184,4 @@ def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_seeds_and_options_are_those_of_planted_bugs() -> None:
-    assert FIRST_SEEDS.keys() | OPTIONS.keys() <= {plant.__name__ for plant in PLANTED}
+    assert FIRST_SEEDS.keys() | OPTIONS.keys() <= BY_NAME.keys()

@@ -185,10 +185,10 @@ def test_seeds_differ() -> None:
 
 
 def test_a_failing_seed_prints_how_to_replay_it(capsys: pytest.CaptureFixture[str]) -> None:
-    from tests.simulation import planted
+    from tests.simulation import planted, plants
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(planted.BY_NAME, "commit_on_a_minority", lambda _: planted.commit_on_a_minority(patch.setattr))
+        patch.setitem(plants.BY_NAME, "commit_on_a_minority", lambda _: planted.commit_on_a_minority(patch.setattr))
         status = main(["--seeds", "5", "--first", "1", "--plant", "commit_on_a_minority"])
     output = capsys.readouterr().out
     assert status == 1

@@ -1,0 +1,42 @@
+"""Planted bugs of state hashes, and of protocol levels, which allow them (see `planted.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cluster.module.protocol_level import PROTOCOL_LEVEL, ProtocolLevel
+from cluster.module.state_doubt import StateDoubt
+from cluster.module.state_hashes import StateHashes
+
+Patch = Callable[[object, str, Any], None]
+
+
+def another_hash_is_told_and_trusted(patch: Patch) -> None:
+    """A member whose service gives another hash than a quorum's goes on with its state."""
+    patch(StateDoubt, "on_other_hash", lambda *_: None)
+
+
+def nobody_asks_for_the_snapshot_that_is_needed(patch: Patch) -> None:
+    """A member stands still for its hash, and there is no snapshot from behind it."""
+    patch(StateHashes, "_help", lambda *_: None)
+
+
+def leaders_write_what_old_members_cannot_read(patch: Patch) -> None:
+    """The level of the log is raised when a leader knows the next one."""
+    patch(ProtocolLevel, "_known_levels", lambda self, now_ns: [self.own_level])
+
+
+def members_that_were_not_heard_count_as_new(patch: Patch) -> None:
+    """The level of the log is raised when those that have spoken know the next one."""
+
+    def known(self: ProtocolLevel, now_ns: int) -> list[int]:
+        return [self._reports[one].level for one in self._core.configuration.member_ids if one in self._reports]
+
+    patch(ProtocolLevel, "_known_levels", known)
+
+
+def snapshots_forget_the_level(patch: Patch) -> None:
+    """A member that starts from a snapshot takes the log's level for that of old releases."""
+    original = ProtocolLevel.start
+    patch(ProtocolLevel, "start", lambda self, of_snapshot: original(self, of_snapshot and PROTOCOL_LEVEL - 1))

@@ -1,0 +1,24 @@
+"""All planted bugs by name: the functions of the files `planted*` whose one parameter is `patch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isfunction, signature
+from typing import Any
+
+from tests.simulation import (
+    planted,
+    planted_applications,
+    planted_consumers,
+    planted_copies,
+    planted_feeds,
+)
+
+Plant = Callable[[Callable[[Any, str, Any], None]], None]
+
+BY_NAME: dict[str, Plant] = {
+    name: found
+    for module in (planted, planted_applications, planted_consumers, planted_copies, planted_feeds)
+    for name, found in vars(module).items()
+    if isfunction(found) and found.__module__ == module.__name__ and list(signature(found).parameters) == ["patch"]
+}
