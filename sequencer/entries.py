@@ -36,6 +36,10 @@ class EntryKind(Enum):
     """The entry at `values.skipped_position` is left out: no service's state has anything of it."""
     VERSION = "version"
     """Services execute what follows with their code of `values.app_version`."""
+    STATE_HASH = "state-hash"
+    """At `values.agreed_position`, an earlier such entry, a quorum of services had the state `values.agreed_digest`."""
+    LEVEL = "level"
+    """What follows may have entries that only releases of `values.level` know."""
 
 
 _KINDS: dict[Message, EntryKind] = {
@@ -49,6 +53,8 @@ _KINDS: dict[Message, EntryKind] = {
     ordo_codecs.CONFIGURATION_EVENT: EntryKind.CONFIGURATION,
     ordo_codecs.SKIP_EVENT: EntryKind.SKIP,
     ordo_codecs.VERSION_EVENT: EntryKind.VERSION,
+    ordo_codecs.STATE_HASH_EVENT: EntryKind.STATE_HASH,
+    ordo_codecs.LEVEL_EVENT: EntryKind.LEVEL,
 }
 
 

@@ -83,6 +83,10 @@ cdef class NativeClusteredService:
     def on_take_snapshot(self, writer):
         """Write the whole state, the same bytes for the same state; `on_start` gets it back."""
 
+    def state_hash(self):
+        """A hash of the whole state, cheap to compute, the same bytes for the same state; called where overridden."""
+        raise NotImplementedError(f"{type(self).__name__} has no state_hash")
+
     def on_role_change(self, role):
         """This member became the leader or a follower. Not part of the state machine: members differ."""
 

@@ -10,7 +10,7 @@ What may be called from where:
     on_session_open, on_session_close, on_session_message,
     on_session_messages (while it has a message),
     on_timer_event, on_new_leadership_term                yes
-    on_start, on_role_change, on_take_snapshot,
+    on_start, on_role_change, on_take_snapshot, state_hash,
     on_query, on_terminate, do_background_work            no: ServiceCallError
 """
 
@@ -111,6 +111,15 @@ class ClusteredService:
         A service in its own process is copied for this (`can_fork`): what is changed here is changed in the copy only,
         and on some members perhaps not. So change nothing.
         """
+
+    def state_hash(self) -> bytes:
+        """A hash of the whole state, or of what it depends on: cheap to compute, the same for the same state.
+
+        Not called unless it is overridden. Members compare it every so many bytes of the log (`[service]
+        state_hash_every`), and one that differs takes the others' state. It must not depend on the way that led to the
+        state: a service that was restored from a snapshot gives the same bytes. It changes nothing.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no state_hash")
 
     def on_role_change(self, role: Role) -> None:
         """This member became the leader or a follower. Not part of the state machine: members differ."""

@@ -31,6 +31,7 @@ from service_api.service import (
     TimeUnit,
 )
 from service_api.snapshot import SnapshotReader, SnapshotWriter
+from service_api.state_hash import hash_state, implements_state_hash
 
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
 
@@ -234,6 +235,18 @@ class ServiceHarness:
         sequences = tuple(self._sequences.items())
         return HarnessSnapshot(tuple(messages), self.log_position, self.time, sessions, tuple(self._timers), sequences)
 
+    def state_hash(self) -> bytes | None:
+        """What the service says of its state, None where it has no `state_hash`. Raises ServiceError when that is no
+        bytes, or when saying it has changed the state."""
+        if not implements_state_hash(type(self.service)):
+            return None
+        before = self.take_snapshot()
+        self._callback, self._may_call = "state_hash", False
+        found = hash_state(self.service)
+        if self.take_snapshot() != before:
+            raise ServiceError("state_hash changed the state of the service")
+        return found
+
     # Cluster
 
     @property
@@ -431,8 +444,10 @@ def check_service(
     expected = first.take_snapshot()
     if expected != second.take_snapshot():
         raise ServiceError("not deterministic: two runs of the same inputs give different snapshots")
+    if first.state_hash() != second.state_hash():
+        raise ServiceError("not deterministic: two runs of the same inputs give different hashes (state_hash)")
     for point in sorted({len(items) * step // max(snapshot_points, 1) for step in range(snapshot_points)}):
-        _check_snapshot(make_service, items, point, expected, first.effects)
+        _check_snapshot(make_service, items, point, expected, first)
     return first
 
 
@@ -441,14 +456,17 @@ def _check_snapshot(
     items: list[Input],
     point: int,
     expected: HarnessSnapshot,
-    effects: list[Effect],
+    first: ServiceHarness,
 ) -> None:
+    effects = first.effects
     before = ServiceHarness(make_service).execute(*items[:point])
     restored = ServiceHarness(make_service, snapshot=before.take_snapshot()).execute(*items[point:])
     where = f"a service restored from its snapshot after input {point}"
     _compare_effects(effects[len(before.effects) :], restored.effects, SnapshotError, where)
     if restored.take_snapshot() != expected:
         raise SnapshotError(f"{where} ends in another snapshot; something is missing from on_take_snapshot")
+    if restored.state_hash() != first.state_hash():
+        raise SnapshotError(f"{where} ends with another state_hash; it may depend on nothing but the state")
     # A member that is forked for its snapshot goes on as if there had been none, and so must all others.
     where = f"a service that took a snapshot after input {point} and went on"
     _compare_effects(effects, before.execute(*items[point:]).effects, SnapshotError, where)

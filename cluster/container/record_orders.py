@@ -30,6 +30,7 @@ RECORD_CALLBACKS = frozenset(
         "on_session_close",
         "on_timer_event",
         "on_new_leadership_term",
+        "state_hash",
         "upgrade",
     )
 )

@@ -35,11 +35,13 @@ from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.container_snapshot import ServiceSnapshot
 from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.mark_file import ComponentType, container_mark_file_name
+from cluster.wire.snapshot_digest import digest_of
 from cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
 from service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
+from service_api.state_hash import hash_state, implements_state_hash
 from service_api.timers import ServiceTimers
 from transport.publication import MAX_MESSAGE_LENGTH
 
@@ -171,6 +173,7 @@ class ServiceContainer(ContainerLoop):
             codecs.CLUSTER_ACTION_REQUEST: self._on_action,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
             ordo_codecs.VERSION_EVENT: self._on_version,
+            ordo_codecs.STATE_HASH_EVENT: self._on_state_hash,
         }
 
     # Agent
@@ -442,6 +445,18 @@ class ServiceContainer(ContainerLoop):
     def _on_version(self, event: Any, position: int) -> None:
         if self.marks is None or position not in self.marks:
             self.versions.change(event.app_version)
+
+    def _on_state_hash(self, event: Any, position: int) -> None:
+        is_left_out = self.marks is not None and position in self.marks
+        if implements_state_hash(type(self.service)) and not is_left_out:
+            self.attempt("state_hash", lambda: self._send_state_hash(position))
+
+    def _send_state_hash(self, position: int) -> None:
+        digest = digest_of([hash_state(self.service)])
+        self.control.send(
+            ordo_codecs.STATE_HASH.encode(log_position=position, service_id=self.service_id, digest=digest)
+        )
+        self.on_control_sent()
 
     def _on_new_term(self, event: Any, position: int) -> None:
         if event.term_base_log_position == 0 and not self.versions.begin_log(event.app_version):

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 from cluster.container.snapshot_demand import demand_snapshots, implements_snapshots
 from cluster.wire import ordo_codecs
 from cluster.wire.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX
-from cluster.wire.version_rows import HANDS_OVER, Code, encode_codes
+from cluster.wire.version_rows import HANDS_OVER, HASHES, Code, encode_codes
 from runtime.errors import Category, OrdoError, ServiceError
 from service_api.service import Cluster, Role, Service
 from service_api.snapshot import SnapshotReader, SnapshotWriter
+from service_api.state_hash import implements_state_hash
 
 if TYPE_CHECKING:
     from cluster.container.control import ContainerControl
@@ -67,10 +68,14 @@ class ServiceVersions:
 
     def describe(self, present: Service) -> list[Code]:
         """What others are told. Of code that is no class only the present instance shows what it can do."""
-        return [
-            Code(number, HANDS_OVER if implements_snapshots(code if isinstance(code, type) else type(present)) else 0)
-            for number, code in sorted(self._code.items())
-        ]
+        classes = {number: code if isinstance(code, type) else type(present) for number, code in self._code.items()}
+        return [Code(number, _flags_of(classes[number])) for number in sorted(classes)]
+
+
+def _flags_of(service_class: type) -> int:
+    """What code can do, as rows of `cluster.wire.version_rows` say it."""
+    hands_over = HANDS_OVER if implements_snapshots(service_class) else 0
+    return hands_over | (HASHES if implements_state_hash(service_class) else 0)
 
 
 class VersionHost(Protocol):

@@ -268,6 +268,7 @@ class ConsensusModule:
             on_unavailable_image=self._on_ingress_gone,
         )
         self._link = ServiceLink(client, self.sequencer, self, self.config.cluster_id)
+        self.upkeep.levels.start(self._recovery.level)
         self.log.open(self._recovery)
         self.membership.tell_difference()
         self.upkeep.start(self._recovery.snapshot, self._recovery.contents)
@@ -503,6 +504,8 @@ class ConsensusModule:
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._execute_new_term,
             ordo_codecs.CONFIGURATION_EVENT: self._execute_configuration,
             ordo_codecs.VERSION_EVENT: lambda record: self.upkeep.versions.execute(record),
+            ordo_codecs.LEVEL_EVENT: lambda record: self.upkeep.levels.execute(record),
+            ordo_codecs.STATE_HASH_EVENT: lambda record: self.upkeep.hashes.execute(record),
         }
 
     def _execute_open(self, record: LogRecord) -> None:
@@ -549,7 +552,8 @@ class ConsensusModule:
     def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
         configuration = self.membership.at(point.log_position)
         terms, skips = self.core.terms, self.upkeep.skips.below(point.log_position)
-        return capture(point, self.sessions, self.timers, self.service_messages, configuration, terms, skips)
+        level = self.upkeep.levels.at(point.log_position)
+        return capture(point, self.sessions, self.timers, self.service_messages, configuration, terms, skips, level)
 
     def is_ready_to_end(self, log_position: int) -> bool:
         """Everything up to the position is executed, and no snapshot is under way."""

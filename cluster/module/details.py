@@ -46,9 +46,12 @@ class Details:
 
     def describe(self) -> dict[str, Any]:
         """`terms`: rows of term id and base position; `snapshots`: rows of log position, term id and timestamp;
-        `sessions` and `errors`: one object each, the newest last. `log_start` is the oldest position of the log."""
+        `sessions` and `errors`: one object each, the newest last. `log_start` is the oldest position of the log;
+        at `state_hash_position` a quorum was last known to have one state, -1: nowhere since the start."""
         return {
             "log_start": self._log.start_position,
+            "protocol_level": self._upkeep.levels.newest,
+            "state_hash_position": self._upkeep.hashes.agreed_position,
             "terms": self._core.terms[-TERMS_MAX:],
             "snapshots": [
                 [one.log_position, one.leadership_term_id, one.timestamp]

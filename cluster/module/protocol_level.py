@@ -1,6 +1,6 @@
 """Which kinds of records the log may have: those that the release of every member knows (docs/UPGRADES.md).
 
-A release that brings new kinds of records, or new parts of the consensus module's snapshot, has a higher protocol level.
+A release that brings new kinds of records, or new parts of the module's snapshot, has a higher protocol level.
 While the log has a lower one than a member's release, that member tells the others so. When all members have said that
 they know a higher one, the leader appends a LevelEvent: from there on what is new may be written. There is no way back.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cluster.module.host import MemberHost, TermHost
 from cluster.wire import ordo_codecs
+from cluster.wire.levels import FIRST_LEVEL, LEVEL_OF, PROTOCOL_LEVEL
 from runtime.errors import ClusterError, DecodeError
 
 if TYPE_CHECKING:
@@ -20,15 +21,7 @@ if TYPE_CHECKING:
     from consensus.core import ConsensusCore
     from runtime.sbe import Message
 
-FIRST_LEVEL = 0
-"""Of releases that say nothing of it."""
-STATE_HASH_LEVEL = 1
-"""The log may have StateHashEvents."""
-PROTOCOL_LEVEL = STATE_HASH_LEVEL
-"""Of this release."""
 LEVEL_MAX = 1 << 16
-LEVEL_OF: dict[Message, int] = {ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL}
-"""What each kind of record needs; those that are not here have always been there."""
 SILENCE_NS_MAX = 3_000_000_000
 """What a member has said counts for so long: it may start again with another release."""
 
@@ -65,8 +58,10 @@ class ProtocolLevel:
         self.handlers: dict[Message, Callable[[Any, int], None]] = {ordo_codecs.LEVEL_REPORT: self._on_report}
 
     def start(self, of_snapshot: int) -> None:
-        """Before the log is read. `of_snapshot`: what the snapshot says that the member starts from. Raises ClusterError
-        for a level that this release does not have."""
+        """Before the log is read. `of_snapshot`: what the snapshot says that the member starts from.
+
+        Raises ClusterError for a level that this release does not have.
+        """
         self._demand(of_snapshot, "the snapshot")
         self._of_snapshot = of_snapshot
 
@@ -89,8 +84,8 @@ class ProtocolLevel:
         needed = LEVEL_OF.get(record.table, FIRST_LEVEL)
         if needed > self.newest:
             raise ClusterError(
-                f"log: {record.table.name} at position {record.position} needs protocol level {needed}, and the log has "
-                f"{self.newest} there"
+                f"log: {record.table.name} at position {record.position} needs protocol level {needed}, and the log "
+                f"has {self.newest} there"
             )
 
     def truncate(self, position: int) -> None:
@@ -112,8 +107,8 @@ class ProtocolLevel:
         """A LevelEvent is committed: it holds for ever."""
         self._host.announce(
             "cluster.level",
-            f"protocol level {record.values.level} is in force from {record.position} on: older releases of Ordo cannot "
-            "read the log any more",
+            f"protocol level {record.values.level} is in force from {record.position} on: older releases of Ordo "
+            "cannot read the log any more",
         )
 
     # -- what members say ----------------------------------------------------------------------------------------------

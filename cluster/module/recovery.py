@@ -18,6 +18,7 @@ from cluster.module.sessions import NULL_VALUE, OpenSessions
 from cluster.module.state_store import Skip, SnapshotEntry, StateStore
 from cluster.module.timers import TimerService
 from cluster.wire import container_snapshot
+from cluster.wire.levels import FIRST_LEVEL
 from cluster.wire.streams import LOG_STREAM_ID
 from consensus.config import DurableState
 from consensus.distrust import Distrust
@@ -238,6 +239,11 @@ class Recovery:
     def log_timestamp(self) -> int:
         """Cluster time at `log_position`, ms; 0 at the beginning of the log."""
         return self.snapshot.timestamp if self.snapshot is not None else 0
+
+    @property
+    def level(self) -> int:
+        """Protocol level of the log at `log_position`."""
+        return FIRST_LEVEL if self.contents is None else self.contents.level
 
     def durable_state(self) -> DurableState:
         """What consensus starts from."""

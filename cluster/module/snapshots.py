@@ -14,6 +14,7 @@ from cluster.module.timers import TimerService
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import ClusterTimeUnit, SnapshotMark
 from cluster.wire.configuration import NamedConfiguration, decode_configuration
+from cluster.wire.levels import FIRST_LEVEL
 from runtime.errors import ClusterError
 
 NULL_ENUM = -(2**31)
@@ -47,6 +48,8 @@ class ModuleSnapshot:
     """(term id, base position) of every leadership term of the log below: what a member needs that has only this."""
     skips: list[Skip] = field(default_factory=list)
     """Records below that are left out: the state is without them."""
+    level: int = FIRST_LEVEL
+    """Protocol level of the log there (cluster.module.protocol_level)."""
 
 
 def capture(
@@ -57,6 +60,7 @@ def capture(
     configuration: NamedConfiguration | None,
     terms: list[tuple[int, int]],
     skips: list[Skip],
+    level: int,
 ) -> ModuleSnapshot:
     pending = list(service_messages.snapshot())
     return ModuleSnapshot(
@@ -70,6 +74,7 @@ def capture(
         configuration,
         [row for row in terms if row[1] < point.log_position],
         skips,
+        level,
     )
 
 
@@ -84,6 +89,13 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
     yield _marker(snapshot.point, SnapshotMark.BEGIN)
     if snapshot.configuration is not None:
         yield snapshot.configuration.encode(snapshot.point.leadership_term_id, NULL_VALUE)
+    if snapshot.level:
+        yield ordo_codecs.LEVEL_EVENT.encode(
+            leadership_term_id=snapshot.point.leadership_term_id,
+            timestamp=0,
+            level=snapshot.level,
+            member_id=NULL_VALUE,
+        )
     for first in range(0, len(snapshot.terms), TERMS_A_MESSAGE):
         rows = snapshot.terms[first : first + TERMS_A_MESSAGE]
         packed = b"".join(_TERM_ROW.pack(*row) for row in rows)
@@ -161,6 +173,8 @@ def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: byt
         snapshot.next_session_id = values.next_session_id
     elif table is ordo_codecs.CONFIGURATION_EVENT:
         snapshot.configuration = decode_configuration(values)
+    elif table is ordo_codecs.LEVEL_EVENT:
+        snapshot.level = values.level
     elif table is ordo_codecs.LEADERSHIP_TERMS:
         if len(values.terms) != values.count * _TERM_ROW.size:
             raise ClusterError(f"snapshot: {values.count} leadership terms in {len(values.terms)} bytes")

@@ -1,6 +1,7 @@
 """A member whose state is not that of the others: it stands back, keeps what shows it, and takes the others' state.
 
-    found     the others of a quorum hold a snapshot alike, and this member holds another one of the same position
+    found     the others of a quorum hold a snapshot alike, and this member holds another one of the same position; or
+              their services had one state there, and this member's another (cluster.module.state_hashes)
     leading   it hands over first: somebody has to answer meanwhile
     doubting  it votes, stands back from leading, answers nothing, and its service executes nothing more
     fetching  the quorum's snapshot comes from a member that holds it; this one starts again from it, with its own log
@@ -67,6 +68,20 @@ class StateDoubt:
             f"executed otherwise {since} {agreed.log_position}, where its snapshot has digest {own.hex()}, theirs "
             f"{agreed.digest.hex()}; the service, or what it writes, is not deterministic, or ran with other code. Its "
             f"own snapshot is kept as recordings {kept} (`ordo archive dump`); it takes the others'"
+        )
+
+    def on_other_hash(self, agreed: HeldSnapshot, own: bytes, alike_position: int) -> None:
+        """The services of a quorum had this state, and that of this member another. `alike_position`: where it was last
+        known to have the others' state, or -1."""
+        if self.position != NULL_VALUE:
+            return
+        self.position = agreed.log_position
+        since = f"between log positions {alike_position} and" if alike_position > 0 else "up to log position"
+        self._host.record_error(
+            f"the state of this member differs from that of a quorum: something was executed otherwise {since} "
+            f"{agreed.log_position}, where the hash of its state is {own.hex()}, theirs {agreed.digest.hex()}; the "
+            "service, or its state_hash, is not deterministic, or ran with other code. It takes the others' state with "
+            "the next snapshot"
         )
 
     def tell_dissent(self, position: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Compares the states of services between snapshots, where services give hashes (docs/ARCHITECTURE.md, Replicas that notice).
+"""Compares the states of services between snapshots, where services give hashes (docs/ARCHITECTURE.md).
 
     leader    appends a StateHashEvent after so much log, when the log's protocol level has it and its service hashes
     service   gives the hash of its state at that record, on every member, also when it executes the log again
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.host import TermHost
-from cluster.module.protocol_level import STATE_HASH_LEVEL
 from cluster.module.snapshot_reports import ROWS_MAX, HeldSnapshot, StateReports
 from cluster.wire import ordo_codecs
+from cluster.wire.levels import STATE_HASH_LEVEL
 
 if TYPE_CHECKING:
     from cluster.module.contacts import Contacts
@@ -146,9 +146,7 @@ class StateHashes:
         found = self._reports.find_quorums(configuration.voter_ids, configuration.quorum_threshold)
         for agreed in found:
             self._compare(agreed)
-        self._doubt.tell_dissent(
-            self._reports.find_dissent(configuration.voter_ids, configuration.quorum_threshold)
-        )
+        self._doubt.tell_dissent(self._reports.find_dissent(configuration.voter_ids, configuration.quorum_threshold))
         if self._host.is_leader:
             newest = found[-1] if found else None
             self._append_due(newest)
@@ -173,7 +171,8 @@ class StateHashes:
 
     def _help(self, newest: HeldSnapshot | None, snapshot: HeldSnapshot | None) -> None:
         """Leader: a member with another state needs a snapshot from behind where that was found."""
-        if newest is None or newest.log_position <= max(self._helped_position, snapshot.log_position if snapshot else 0):
+        known_position = max(self._helped_position, snapshot.log_position if snapshot else 0)
+        if newest is None or newest.log_position <= known_position:
             return
         members = self._core.configuration.member_ids
         differs = any(self._reports.find_difference(newest, one) is not None for one in members)

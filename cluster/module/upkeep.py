@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.feed_recorder import FeedRecorder
 from cluster.module.log_repair import LogRepair
+from cluster.module.protocol_level import LevelHost, ProtocolLevel
 from cluster.module.retention import Retention, RetentionPolicy
 from cluster.module.skips import SkipHost, Skips
 from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
@@ -19,6 +20,7 @@ from cluster.module.snapshot_schedule import SnapshotSchedule
 from cluster.module.snapshot_shelf import SnapshotShelf
 from cluster.module.snapshot_source import SnapshotSource
 from cluster.module.state_doubt import StateDoubt
+from cluster.module.state_hashes import StateHashes
 from cluster.module.versions import VersionHost, Versions
 from cluster.wire import ordo_codecs
 from cluster.wire.app_version import NO_VERSION
@@ -48,7 +50,7 @@ INTERVAL_NS = SECOND_NS
 REFUSAL_INTERVAL_NS = 100_000_000
 
 
-class UpkeepHost(SkipHost, VersionHost, Protocol):
+class UpkeepHost(SkipHost, VersionHost, LevelHost, Protocol):
     """What upkeep needs of its member."""
 
 
@@ -103,6 +105,8 @@ class Upkeep:
         self._cleared_log_id = NULL_VALUE
         self._quorum_snapshot: HeldSnapshot | None = None
         self.doubt = StateDoubt(host, core, store, self.shelf, self.reports, counters, order_record)
+        self.levels = ProtocolLevel(host, core, contacts, own_id)
+        self.hashes = self._make_hashes(config, order_snapshot)
         self._handlers = self._message_handlers()
 
     def _message_handlers(self) -> dict[Any, Callable[[Any, int], None]]:
@@ -114,6 +118,8 @@ class Upkeep:
             ordo_codecs.LOG_REQUEST: self._on_log_request,
             **self.skips.handlers,
             **self.versions.handlers,
+            **self.levels.handlers,
+            **self.hashes.handlers,
         }
 
     def _make_versions(
@@ -148,6 +154,20 @@ class Upkeep:
             self._own_id,
             restores=config.on_error == "restore",
             order=order,
+        )
+
+    def _make_hashes(self, config: ModuleConfig, ask_snapshot: Callable[[], bool]) -> StateHashes:
+        return StateHashes(
+            self._host,
+            self._core,
+            self._sequencer,
+            self._contacts,
+            self.levels,
+            self.versions,
+            self.doubt,
+            self._own_id,
+            config.state_hash_every_bytes,
+            ask_snapshot=ask_snapshot,
         )
 
     def _make_fetch(self, config: ModuleConfig, client: TransportClient, random: Random) -> SnapshotFetch:
@@ -186,6 +206,7 @@ class Upkeep:
         self.repair.start()
         self.skips.start(contents.skips if contents else [], snapshot.log_position if snapshot else 0)
         self.versions.start(contents.point.app_version if contents else NO_VERSION)
+        self.hashes.start(snapshot.log_position if snapshot else 0)
         if snapshot is not None:
             self.schedule.note(snapshot.log_position, snapshot.timestamp)
 
@@ -193,13 +214,17 @@ class Upkeep:
 
     def on_record(self, record: LogRecord) -> None:
         """A record is in the own durable log; it need not be committed."""
+        self.levels.on_record(record)
         self.versions.on_record(*record)
+        self.hashes.on_record(record)
         if record.table is ordo_codecs.SKIP_EVENT:
             self.skips.on_record(record.position, record.values)
 
     def truncate(self, position: int) -> None:
         """The log was cut at `position`."""
+        self.levels.truncate(position)
         self.versions.truncate(position)
+        self.hashes.truncate(position)
         self.skips.truncate(position)
 
     def on_service_report(self, table: Message, values: Any, now_ns: int) -> None:
@@ -215,6 +240,8 @@ class Upkeep:
             self.retention.held_position = values.log_position
         elif table is ordo_codecs.FEED_OPEN:
             self.feeds.open(values)
+        elif table is ordo_codecs.STATE_HASH:
+            self.hashes.on_service_hash(values)
 
     def _note_error(self, error: Exception) -> None:
         self._host.record_error(str(error))
@@ -337,6 +364,8 @@ class Upkeep:
         self._reported = digests
         self._contacts.broadcast(self.reports.encode_own(digests, self._needed_position, now_ns))
         self._remove_old(now_ns)
+        self.levels.work(now_ns)
+        self.hashes.work(now_ns, self._quorum_snapshot)
         if self._is_in_step:
             newest = self._quorum_snapshot
             self.doubt.work(self.fetch, newest, self._sequencer.append_position, now_ns)

@@ -19,7 +19,7 @@ from cluster.module.sessions import NULL_VALUE
 from cluster.module.version_survey import VersionSurvey
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.app_version import NO_VERSION, format_version, format_versions
-from cluster.wire.version_rows import HANDS_OVER, MemberCode, decode_codes, encode_members
+from cluster.wire.version_rows import HANDS_OVER, HASHES, MemberCode, decode_codes, encode_members
 
 if TYPE_CHECKING:
     from cluster.module.contacts import Contacts
@@ -130,6 +130,11 @@ class Versions:
     def newest(self) -> int:
         """In force at the end of the own log: what the first record of a leadership term says."""
         return self.at(self._sequencer.append_position) or self._first_version
+
+    @property
+    def gives_hashes(self) -> bool:
+        """Whether the own container's code of the version in force gives hashes of its state."""
+        return any(code.app_version == self.newest and code.flags & HASHES for code in self.survey.own)
 
     def execute(self, record: LogRecord) -> None:
         """A VersionEvent is committed: it holds for ever, unless it is left out."""

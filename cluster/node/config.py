@@ -9,7 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cluster.module.config import ArchiveSettings, ClusterSettings, ModuleConfig, RetentionSettings, SnapshotSettings
+from cluster.module.config import (
+    MEBIBYTE,
+    ArchiveSettings,
+    ClusterSettings,
+    ModuleConfig,
+    RetentionSettings,
+    SnapshotSettings,
+)
 from cluster.module.leader_ingress import check_group
 from cluster.wire.app_version import parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
@@ -186,6 +193,12 @@ class ServiceSection(Settings):
         default="stop",
         description="What becomes of the member when its service raises anything but Reject: it stops, or it goes back "
         "to a snapshot and leaves the record out, when a quorum failed at it alike. The same on all members.",
+    )
+    state_hash_every_bytes: SizeBytes = Field(
+        default=64 * MEBIBYTE,
+        alias="state_hash_every",
+        description="Services that implement state_hash are compared after so much log, once a second at most; 0: at"
+        " snapshots only.",
     )
 
     @model_validator(mode="after")
@@ -417,6 +430,7 @@ class NodeConfig(Settings):
             rejoin=self.node.rejoin,
             check_log=self.node.check_log,
             on_error=self.service.on_error,
+            state_hash_every_bytes=self.service.state_hash_every_bytes,
         )
 
 

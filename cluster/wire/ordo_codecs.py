@@ -469,6 +469,27 @@ SNAPSHOT_BEGUN = _message("SnapshotBegun", 67, "log_position i64; service_id i32
 """From a service to its module: a copy of it writes its snapshot of this position in this session, while it goes on.
 What follows in the module's stream belongs to later records."""
 
+# Hashes of the service's state (docs/ARCHITECTURE.md, Hashes of states)
+STATE_HASH_EVENT = _message(
+    "StateHashEvent",
+    68,
+    "leadership_term_id i64; timestamp i64; agreed_position i64; member_id i32",
+    "agreed_digest bytes",
+)
+"""A record of the log: every service gives the hash of its state here. `agreed_position`: of an earlier such record, at
+which a quorum had the state with `agreed_digest`; -1: none to tell of. `member_id`: the leader."""
+STATE_HASH = _message("StateHash", 69, "log_position i64; service_id i32", "digest bytes")
+"""From a service to its module: the hash of its state at a StateHashEvent."""
+STATE_HASH_REPORT = _message("StateHashReport", 74, "member_id i32", "hashes bytes")
+"""Between members: what services had at the newest StateHashEvents, as rows of `cluster.module.snapshot_reports`."""
+
+# What members of several releases may write (docs/UPGRADES.md, Releases of Ordo itself)
+LEVEL_EVENT = _message("LevelEvent", 75, "leadership_term_id i64; timestamp i64; level i32; member_id i32")
+"""A record of the log, and a message of the consensus module's snapshot: from here on the log may have records that a
+member knows whose protocol level is this. `member_id`: the leader."""
+LEVEL_REPORT = _message("LevelReport", 76, "member_id i32; level i32")
+"""Between members: the protocol level of a member's release, while that of the log is lower."""
+
 MESSAGES = by_template_id(list(globals().values()))
 OUTPUT = _message(
     "Output",

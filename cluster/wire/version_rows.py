@@ -10,6 +10,8 @@ from runtime.errors import DecodeError
 
 HANDS_OVER = 1
 """The code can give its state to that of another version: it implements on_take_snapshot."""
+HASHES = 2
+"""The code gives hashes of its state: it implements state_hash."""
 ROWS_MAX = 256
 _CODE = struct.Struct("<ii")
 _MEMBER = struct.Struct("<iiiqi")

@@ -15,6 +15,7 @@ from cluster.node.disk_wait import is_want_of_room
 from cluster.node.node import FAREWELL_NS, Node, NodeSeams
 from cluster.wire.app_version import format_version
 from cluster.wire.counter_types import ControlToggle
+from cluster.wire.levels import FIRST_LEVEL, PROTOCOL_LEVEL
 from consensus.configuration import Configuration
 from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError, OrdoError, ServiceError
@@ -100,7 +101,11 @@ def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
                 "disk_low": options.disk_low,
                 "disk_high": options.disk_high,
             },
-            "service": {"on_error": options.on_error, "versions": names if options.upgrade_mean_ns else {}},
+            "service": {
+                "on_error": options.on_error,
+                "versions": names if options.upgrade_mean_ns else {},
+                "state_hash_every": options.state_hash_every_bytes,
+            },
             "snapshot": {"every_bytes": options.snapshot_every_bytes, "keep": options.snapshots_kept},
             "retention": {
                 "bytes": None if options.retention_bytes < 0 else options.retention_bytes,
@@ -190,6 +195,7 @@ class SimulatedNode(NodeActor):
         world.note(f"{self.name} boot {self.boots}")
         try:
             self.node = Node(self.config, seams, code)
+            self.node.module.upkeep.levels.own_level = self._level
             if world.options.copies:
                 self._copy_service(self.node, random)
             self.node.start()
@@ -201,6 +207,13 @@ class SimulatedNode(NodeActor):
             self.attach(self.node, self.clock, host, storage.queues, world.now_ns, self.clock_rate_ppm)
             world.on_booted(self)
             self.has_lost = False
+
+    @property
+    def _level(self) -> int:
+        """What the release knows that its process runs."""
+        options = self.world.options
+        is_old = self.boots == 1 and self.member_id < options.old_members
+        return PROTOCOL_LEVEL if options.levels and not is_old else FIRST_LEVEL
 
     def _copy_service(self, node: Node, random: RandomSource) -> None:
         """The service is copied for its snapshots, as in a process of its own."""

@@ -119,6 +119,11 @@ class Options:
     """Until a reader is killed or stopped."""
     upgrade_mean_ns: int = 0
     """Until an operator asks for another version of the service; with 0 there is one version only."""
+    levels: bool = False
+    """Members have the present protocol level; otherwise that of releases before there were levels."""
+    old_members: int = 0
+    """So many of them have it from their second life on only."""
+    state_hash_every_bytes: int = 0
     copies: bool = False
     """Copies of the services write their snapshots, while they go on."""
     copy_failure_chance: float = 0.0
@@ -164,6 +169,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_rooms(options, rng)
         _draw_feeds(options, rng)
         _draw_copies(options, rng)
+        _draw_levels(options, rng)
     return options
 
 
@@ -332,6 +338,12 @@ def _draw_copies(options: Options, rng: Random) -> None:
     chance, failure_chance = rng.random(), rng.choice((0.0, 0.1, 0.5))
     if chance < 0.5:
         options.copies, options.copy_failure_chance = True, failure_chance
+
+
+def _draw_levels(options: Options, rng: Random) -> None:
+    chance, old, every_bytes = rng.random(), rng.choice((0, 0, 1, 2)), rng.choice((0, 64, 2 * KIB, 20 * KIB))
+    if chance < 0.3:
+        options.levels, options.old_members, options.state_hash_every_bytes = True, old, every_bytes
 
 
 def _draw_feeds(options: Options, rng: Random) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cluster.module.protocol_level import PROTOCOL_LEVEL, ProtocolLevel
+from cluster.module.protocol_level import ProtocolLevel
 from cluster.module.state_doubt import StateDoubt
 from cluster.module.state_hashes import StateHashes
+from cluster.wire.levels import PROTOCOL_LEVEL
 
 Patch = Callable[[object, str, Any], None]
 
 
-def another_hash_is_told_and_trusted(patch: Patch) -> None:
-    """A member whose service gives another hash than a quorum's goes on with its state."""
+def nobody_minds_another_hash(patch: Patch) -> None:
+    """A member whose service gives another hash than a quorum's goes on with its state, and no snapshot follows."""
     patch(StateDoubt, "on_other_hash", lambda *_: None)
+    patch(StateHashes, "_help", lambda *_: None)
 
 
 def nobody_asks_for_the_snapshot_that_is_needed(patch: Patch) -> None:

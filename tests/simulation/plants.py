@@ -12,13 +12,14 @@ from tests.simulation import (
     planted_consumers,
     planted_copies,
     planted_feeds,
+    planted_hashes,
 )
 
 Plant = Callable[[Callable[[Any, str, Any], None]], None]
 
 BY_NAME: dict[str, Plant] = {
     name: found
-    for module in (planted, planted_applications, planted_consumers, planted_copies, planted_feeds)
+    for module in (planted, planted_applications, planted_consumers, planted_copies, planted_feeds, planted_hashes)
     for name, found in vars(module).items()
     if isfunction(found) and found.__module__ == module.__name__ and list(signature(found).parameters) == ["patch"]
 }

@@ -29,6 +29,8 @@ MS = 1_000_000
 S = 1_000_000_000
 RECOVERY_NS_MAX = 40 * S
 SNAPSHOT_AGAIN_NS = 3 * S
+HASH_EVERY_BYTES_SELF = 64
+"""With so much log between them, hashes of states follow on one another without any client."""
 PROBE_RETRY_NS = 2 * S
 LINEARIZABILITY_LOOKS_MAX = 1000
 """Where the order of the log does not explain a history, the search for another order may take for ever: after so many
@@ -268,7 +270,7 @@ def with_snapshots(world: World, is_done: Callable[[], bool]) -> Callable[[], bo
 
 
 def notice_differences(world: World) -> None:
-    """After a snapshot no member may have a state of its own."""
+    """After a snapshot, or the next comparison of hashes, no member may have a state of its own."""
     if not world.options.difference_mean_ns:
         return
 
@@ -276,7 +278,8 @@ def notice_differences(world: World) -> None:
         services = [node.service for node in world.nodes if node.service is not None]
         return world.is_steady() and not any(service.state.differs for service in services)
 
-    if not world.run(RECOVERY_NS_MAX, with_snapshots(world, are_alike)):
+    compares_hashes = world.options.levels and 0 < world.options.state_hash_every_bytes <= HASH_EVERY_BYTES_SELF
+    if not world.run(RECOVERY_NS_MAX, are_alike if compares_hashes else with_snapshots(world, are_alike)):
         raise Violation(f"a member's state differs, and it goes on {RECOVERY_NS_MAX // S} s later: {world.describe()}")
 
 

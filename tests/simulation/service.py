@@ -247,6 +247,9 @@ class RegisterService(ClusteredService):
         value = self.state.registers.get(decode_question(payload), NONE_VALUE)
         return Answer(value, self.state.digest).encode()
 
+    def state_hash(self) -> bytes:
+        return replace(self.state, padding="").encode()
+
     def on_take_snapshot(self, writer: Any) -> None:
         self.state.padding = "x" * self._padding
         writer.write(self.state.encode())

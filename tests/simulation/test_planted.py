@@ -93,7 +93,15 @@ COPIED = Options(
     duration_ns=4 * S, operation_mean_ns=4 * MS, snapshot_mean_ns=300 * MS, copies=True, kill_mean_ns=S,
     outage_mean_ns=300 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+HASHED = replace(
+    DIFFERENT, snapshot_mean_ns=0, levels=True, state_hash_every_bytes=64, transfer_mean_ns=S, membership_mean_ns=0
+)
 OPTIONS = {
+    "nobody_minds_another_hash": HASHED,
+    "nobody_asks_for_the_snapshot_that_is_needed": HASHED,
+    "leaders_write_what_old_members_cannot_read": replace(HASHED, old_members=1),
+    "members_that_were_not_heard_count_as_new": replace(HASHED, old_members=1),
+    "snapshots_forget_the_level": replace(HASHED, snapshot_mean_ns=S // 2),
     "copies_write_the_state_of_their_end": COPIED,
     "the_module_is_captured_when_the_copy_is_done": COPIED,
     "nobody_hears_of_a_copy_that_died": replace(COPIED, copy_failure_chance=0.5),

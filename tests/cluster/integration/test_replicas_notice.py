@@ -36,6 +36,27 @@ def have_it_lead(cluster: LocalCluster, leads: bool) -> None:
             transfer(LocalMember(load_config(cluster.config_path(leader_id))), target_id)
 
 
+def test_hashes_show_a_difference_between_snapshots(start_cluster: StartCluster, tmp_path: Path) -> None:
+    """Nobody asks for a snapshot: the leader has one taken for the member that needs it."""
+    file = tmp_path / "drift"
+    file.touch()
+    service, tables = "tests.cluster.integration.poison:HashedTotals", {"service": {"state_hash_every": "64k"}}
+    cluster = start_cluster(service, environment={ALONE_VARIABLE: str(file)}, tables=tables)
+    have_it_lead(cluster, False)
+    filler = b"0" * 1000
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        client.request_many([b"2", b"drift", *[filler] * 200], timeout_s=40)
+        told = cluster.await_value(
+            lambda: re.search(r"differs from that of .*", errors_of(cluster, ALONE_MEMBER)),
+            "the line of the difference",
+        )[0]
+        assert "that of a quorum: something was executed otherwise up to log position" in told
+        deadline_s = time.monotonic() + 60
+        while (found := client.query(b"", member_id=ALONE_MEMBER, timeout_s=60).payload) != b"202 2":
+            assert time.monotonic() < deadline_s, found
+    assert counter_of(cluster, ALONE_MEMBER, CounterType.DISTRUST) == 0
+
+
 @pytest.mark.parametrize("leads", [False, True])
 def test_a_member_whose_state_has_drifted_takes_the_state_of_the_others(
     leads: bool, start_cluster: StartCluster, tmp_path: Path

@@ -28,7 +28,11 @@ def details(count: int, **more: Any) -> Details:
         "log": SimpleNamespace(start_position=LARGE),
         "sequencer": SimpleNamespace(sessions=SimpleNamespace(get_activity=lambda session_id: LARGE)),
         "sessions": [session(one) for one in range(count)],
-        "upkeep": SimpleNamespace(shelf=SimpleNamespace(valid=lambda: snapshots)),
+        "upkeep": SimpleNamespace(
+            shelf=SimpleNamespace(valid=lambda: snapshots),
+            levels=SimpleNamespace(newest=LARGE),
+            hashes=SimpleNamespace(agreed_position=LARGE),
+        ),
         "errors": SimpleNamespace(read=lambda: errors),
     }
     return Details(**cast(Any, found | more))

@@ -1,0 +1,15 @@
+"""The protocol levels of releases: which kinds of records each of them brought (docs/UPGRADES.md)."""
+
+from __future__ import annotations
+
+from cluster.wire import ordo_codecs
+from runtime.sbe import Message
+
+FIRST_LEVEL = 0
+"""Of releases that say nothing of it."""
+STATE_HASH_LEVEL = 1
+"""The log may have StateHashEvents."""
+PROTOCOL_LEVEL = STATE_HASH_LEVEL
+"""Of this release."""
+LEVEL_OF: dict[Message, int] = {ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL}
+"""What each kind of record needs; those that are not here have always been there."""

@@ -1,0 +1,87 @@
+"""A service that gives hashes of its state is asked for one at each StateHashEvent of the log; any other is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.container.service_container import ContainerState
+from cluster.container.versions import ServiceVersions
+from cluster.wire import ordo_codecs
+from cluster.wire.snapshot_digest import digest_of
+from cluster.wire.version_rows import HASHES, Code
+from runtime.errors import ServiceError
+from service_api.service import ClusteredService
+from tests.cluster.container.service_node import ServiceNode
+
+
+class Plain(ClusteredService):
+    """Adds numbers up."""
+
+    total = 0
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> None:
+        self.total += int(payload)
+
+
+class Hashed(Plain):
+    def state_hash(self) -> bytes:
+        return b"%d" % self.total
+
+
+class WrongType(Plain):
+    def state_hash(self) -> Any:
+        return self.total
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[ServiceNode]:
+    node = ServiceNode(tmp_path)
+    yield node
+    node.close()
+
+
+def ask(node: ServiceNode) -> int:
+    return node.append(
+        ordo_codecs.STATE_HASH_EVENT.encode(
+            leadership_term_id=0, timestamp=node.time, agreed_position=-1, member_id=0, agreed_digest=b""
+        )
+    )
+
+
+def run(node: ServiceNode, service: type[ClusteredService]) -> tuple[Any, list[int]]:
+    """The container, and where the log has its two events: behind totals of 10 and of 110."""
+    node.begin_term(0, leads=False, app_version=1)
+    node.open_session(1)
+    node.message(1, b"10")
+    first = ask(node)
+    node.message(1, b"100")
+    positions = [first, ask(node)]
+    node.set_recovery()
+    container = node.container(ServiceVersions({1: service}))
+    node.commit()
+    node.run(container, lambda: container.state is ContainerState.FAILED or container.log_position == node.log.position)
+    return container, positions
+
+
+def test_the_hash_at_each_event_goes_to_the_module(node: ServiceNode) -> None:
+    container, positions = run(node, Hashed)
+    sent = [(values.log_position, bytes(values.digest)) for name, values in node.asked() if name == "StateHash"]
+    assert sent == [(positions[0], digest_of([b"10"])), (positions[1], digest_of([b"110"]))]
+    assert ServiceVersions({1: Hashed}).describe(Hashed()) == [Code(1, HASHES)]
+    container.on_close()
+
+
+def test_a_service_without_hashes_is_not_asked(node: ServiceNode) -> None:
+    container, _ = run(node, Plain)
+    assert "StateHash" not in [name for name, _ in node.asked()]
+    assert ServiceVersions({1: Plain}).describe(Plain()) == [Code(1, 0)]
+    container.on_close()
+
+
+def test_a_hash_that_is_none_is_a_failure_of_the_service(node: ServiceNode) -> None:
+    with pytest.raises(ServiceError, match=r"WrongType raised in state_hash at position .* at least one; returned 10"):
+        run(node, WrongType)
