@@ -53,7 +53,7 @@ def replay(
         "records": sum(result["records"] for result in results),
         "emitted": sum(result["emitted"] for result in results),
         "outputs_compared": {
-            name: sum(result[f"{name}_compared"] for result in results) for name in ("published", "answers")
+            name: sum(result[f"{name}_compared"] for result in results) for name in ("published", "answers", "hashes")
         },
         "snapshots_compared": sum(1 for result in results if result["state"] != "no snapshot"),
         "unreadable_snapshots": list(cut.unreadable_snapshots),
@@ -134,8 +134,11 @@ def describe_status(facts: dict[str, Any]) -> str:
         return f"differs first at position {first['position']:,}: {first['what']}"
     compared = f"{coverage['agrees']:,} of {coverage['records']:,} records were compared"
     on_record = facts["outputs_compared"]
-    found = f"{on_record['published']:,} published messages and {on_record['answers']:,} answers were compared"
-    outputs = "" if facts["baseline"] else f"; of outputs, {found}; {OUTPUTS_NOT_CHECKED}"
+    found = (
+        f"{on_record['hashes']:,} hashes of the state, {on_record['published']:,} published messages and "
+        f"{on_record['answers']:,} answers were compared"
+    )
+    outputs = "" if facts["baseline"] else f"; {found}; {OUTPUTS_NOT_CHECKED}"
     if facts["status"] == AGREES:
         snapshots = facts["snapshots_compared"]
         return f"agrees: all {coverage['records']:,} records were compared, {snapshots} snapshots{outputs}"

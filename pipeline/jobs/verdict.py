@@ -3,7 +3,8 @@
 A stretch is checked when something on record says what must come out: the snapshot that the cluster took at its end, or
 a baseline, the version that ran, beside which every effect is compared. The messages that the service itself put into
 the log, what it published to topics, and the answers to requests that a snapshot keeps are compared wherever they are
-on record, but they alone do not make a stretch checked: they say little of the state.
+on record, but they alone do not make a stretch checked: they say little of the state. Hashes of the state that the log
+has say all of it, up to the last of them, and nothing of what is behind.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from pipeline.errors import CorruptRecordingError, PipelineError, VersionChangesError
 from pipeline.jobs.stretches import Stretch, read_snapshot
 from pipeline.recorded_feeds import RecordedFeeds
+from pipeline.recorded_hashes import RecordedHashes
 from pipeline.replay_cluster import Effect, OfferCheck, ReplayCluster, SnapshotState, lockstep
 from pipeline.service_names import make_service
 
@@ -69,6 +71,7 @@ class StretchRun:
         self.state = NO_SNAPSHOT
         self.reason = ""
         self._feeds = RecordedFeeds({}, (), stretch.start)
+        self._hashes = RecordedHashes()
         self._answers = 0
 
     def run(self) -> dict[str, Any]:
@@ -111,7 +114,7 @@ class StretchRun:
         for effect in effects:
             self._digest.update(f"{record['position']} {effect.describe()}\n".encode())
         if self.first is None:
-            self.first = self._difference(record, effects, theirs)
+            self.first = self._hash_difference(record, cluster) or self._difference(record, effects, theirs)
         self._offers.note(effects)
 
     def _difference(
@@ -133,18 +136,29 @@ class StretchRun:
         left, right = (effect and effect.describe() for effect in pair)
         return described(record, record["position"], "what the service did", left, right)
 
+    def _hash_difference(self, record: dict[str, Any], cluster: ReplayCluster) -> dict[str, Any] | None:
+        if record["kind"] != "other":
+            return None
+        found = guarded("service", record["position"], lambda: self._hashes.look(record, cluster.service))
+        if found is None:
+            return None
+        return described(None, found.position, "hash of the state", found.recorded, found.replayed)
+
     def _facts(self) -> dict[str, Any]:
         checked_by = [
             name for name, is_so in (("snapshot", self.state == AGREES), ("baseline", self._names[1])) if is_so
         ]
         verdict = DIFFERS if self.first else AGREES if checked_by and not self.reason else NOT_CHECKED
         if verdict == NOT_CHECKED and not self.reason:
-            self.reason = "no snapshot at its end, and no baseline"
+            known = self._hashes.compared_position
+            upto = f"the hashes of its state agree up to position {known}; " if known >= 0 else ""
+            self.reason = f"{upto}no snapshot at its end, and no baseline"
         return {
             "start": self._stretch.start, "end": self._stretch.end, "verdict": verdict,
             "checked_by": checked_by if verdict == AGREES else [], "reason": self.reason, "records": self.records,
             "emitted": self.emitted, "emitted_hash": self._digest.hexdigest(), "offers_in_log": self._offers.matched,
             "published_compared": self._feeds.compared, "answers_compared": self._answers,
+            "hashes_compared": self._hashes.compared,
             "state": self.state, "first_difference": self.first,
         }  # fmt: skip
 

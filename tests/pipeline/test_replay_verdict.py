@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.wire import ordo_codecs
+from cluster.wire.snapshot_digest import digest_of
 from pipeline.errors import PipelineError, VersionChangesError
 from pipeline.generate import RecordingBuilder, encode_record, new_term, session_message, session_open, var_data
 from pipeline.jobs.stretches import cut_log
@@ -45,6 +46,23 @@ class Picky(Tally):
         super().on_session_message(session, timestamp, payload, header)  # type: ignore[no-untyped-call]
 
 
+class HashedTally(Tally):
+    def state_hash(self):  # type: ignore[no-untyped-def]
+        return b"%d" % self.count
+
+
+class HashedDoubleTally(HashedTally):
+    step = 2
+
+
+class LateDoubleTally(HashedTally):
+    """Counts otherwise from its tenth message on."""
+
+    def on_session_message(self, session, timestamp, payload, header):  # type: ignore[no-untyped-def]
+        self.step = 1 if self.count < 9 else 2
+        super().on_session_message(session, timestamp, payload, header)  # type: ignore[no-untyped-call]
+
+
 class NeverStarts(Tally):
     def on_start(self, cluster, snapshot):  # type: ignore[no-untyped-def]
         raise KeyError("configuration")
@@ -54,6 +72,29 @@ def skip_event(position: int) -> bytes:
     return ordo_codecs.SKIP_EVENT.encode(
         leadership_term_id=0, timestamp=50, skipped_position=position, member_id=1, text=b"ValueError: no nines"
     )
+
+
+def hash_event(agreed_position: int, count: int) -> bytes:
+    """`count`: what a quorum had at `agreed_position`."""
+    digest = digest_of([b"%d" % count]) if agreed_position >= 0 else b""
+    return ordo_codecs.STATE_HASH_EVENT.encode(
+        leadership_term_id=0, timestamp=50, agreed_position=agreed_position, member_id=1, agreed_digest=digest
+    )
+
+
+def write_hashed_log(folder: Path) -> tuple[str, list[int]]:
+    """Twelve messages to a Tally, a hash event after every third; returns where these are."""
+    directory = str(folder / "node0" / "archive")
+    events: list[int] = []
+    with RecordingBuilder(directory) as builder:
+        builder.append(new_term(0, 0, 5, 0, 1))
+        builder.append(session_open(0, 1, 1, 6, b"c", b"me"))
+        for number in range(12):
+            builder.append(session_message(0, 1, 10 + number, b"%d" % number))
+            if number % 3 == 2:
+                agreed = (events[-1], number - 2) if events else (-1, 0)
+                events.append(builder.append(hash_event(*agreed)))
+    return directory, events
 
 
 UPGRADE = ordo_codecs.VERSION_EVENT.encode(leadership_term_id=0, timestamp=50, app_version=2 << 16, member_id=1)
@@ -103,6 +144,28 @@ def test_a_log_without_snapshot_and_baseline_is_not_checked(tmp_path: Path) -> N
     assert facts["status"] == "not checked"
     assert facts["coverage"] == {"records": 14, "agrees": 0, "differs": 0, "not_checked": 14}
     assert results[0]["reason"] == "no snapshot at its end, and no baseline"
+
+
+def test_hashes_of_the_state_that_the_log_has_are_compared(tmp_path: Path) -> None:
+    """They show a difference where no snapshot does; what is behind the last of them stays unchecked."""
+    directory, events = write_hashed_log(tmp_path)
+    facts, [result] = replay(directory, "HashedTally")
+    assert facts["status"] == "not checked" and result["hashes_compared"] == 3
+    upto = f"the hashes of its state agree up to position {events[2]}; "
+    assert result["reason"] == f"{upto}no snapshot at its end, and no baseline"
+    facts, _ = replay(directory, "DoubleTally")
+    assert facts["status"] == "not checked", "it gives no hashes"
+    facts, [result] = replay(directory, "LateDoubleTally")
+    assert facts["status"] == "not checked" and result["hashes_compared"] == 3, "it differs behind the last one"
+
+
+def test_a_hash_that_differs_is_the_first_difference(tmp_path: Path) -> None:
+    directory, events = write_hashed_log(tmp_path)
+    facts, _ = replay(directory, "HashedDoubleTally")
+    assert facts["status"] == "differs"
+    first = facts["first_difference"]
+    assert (first["position"], first["what"]) == (events[0], "hash of the state")
+    assert (first["expected"], first["actual"]) == (digest_of([b"3"]).hex(), digest_of([b"6"]).hex())
 
 
 def test_what_the_cluster_left_out_is_left_out(tmp_path: Path) -> None:

@@ -146,6 +146,42 @@ def test_a_snapshot_that_changes_the_state_is_found(is_answered: bool) -> None:
         check_service(Counting, inputs)
 
 
+def test_a_hash_of_what_is_not_in_the_snapshot_is_found() -> None:
+    class Hashed(Ledger):
+        """Its hash also covers how often it was started, which members do not have alike."""
+
+        def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+            super().on_start(cluster, snapshot)
+            self.starts = 1 if snapshot is None else 2
+
+        def state_hash(self) -> bytes:
+            return json.dumps([sorted(self.sums.items()), self.starts]).encode()
+
+    with pytest.raises(SnapshotError, match="ends with another state_hash; it may depend on nothing but the state"):
+        check_service(Hashed, INPUTS)
+
+
+def test_a_hash_that_differs_between_runs_changes_the_state_or_is_none_is_found() -> None:
+    numbers = itertools.count(1)
+
+    class Random(Ledger):
+        def state_hash(self) -> bytes:
+            return b"%d" % next(numbers)
+
+    class Changing(Ledger):
+        def state_hash(self) -> bytes:
+            self.sums[97] = self.sums.get(97, 0) + 1
+            return b"1"
+
+    class Empty(Ledger):
+        def state_hash(self) -> bytes:
+            return b""
+
+    for service, what in ((Random, "different hashes"), (Changing, "changed the state"), (Empty, "must return bytes")):
+        with pytest.raises(ServiceError, match=what):
+            check_service(service, INPUTS)
+
+
 @pytest.mark.parametrize("callback", ["on_start", "on_take_snapshot"])
 def test_calls_from_where_they_are_not_allowed_are_refused(callback: str) -> None:
     class Eager(ClusteredService):
