@@ -1,4 +1,4 @@
-"""`ordo app`: one instance of an application, outside the cluster."""
+"""`ordo app`: one instance of an application, outside the cluster; `ordo app diff`: what canaries found."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
 from archive.lmdb_store import open_lmdb
 from cluster.client.settings import ClientSettings
 from cluster.container.service_loader import load_service
-from cluster.wire.app_version import parse_version
+from cluster.wire.app_version import format_version, parse_version
+from cluster.wire.difference_codec import PAYLOAD_BYTES_MAX
+from ordo.apps_cli import printable
+from ordo.consumers_cli import AsJson, Egress, Endpoints, open_orders
 from runtime.credentials import credentials_from_file
 from runtime.errors import OrdoError, ServiceError
 from runtime.logging import configure_logging, get_logger
 from runtime.storage import FileStorage
 from sequencer.application import Application, ApplicationSettings, AppMode
 from sequencer.canary import Difference
-from sequencer.cli import PAYLOAD_LENGTH_MAX
 from sequencer.outputs import Output
 from transport.client_transport import ClientTransport
 
@@ -28,6 +31,53 @@ PARK_NS = 1_000_000
 T = TypeVar("T")
 
 
+class RunUnlessNamed(TyperGroup):
+    """Without the name of a command, `run` is meant."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_named = not args or args[0] in self.commands or args[0] in ctx.help_option_names
+        return super().parse_args(ctx, args if is_named else ["run", *args])
+
+
+app_app = typer.Typer(
+    cls=RunUnlessNamed,
+    help="Run an instance of an application, or look at what canaries found: ordo app OPTIONS is ordo app run OPTIONS.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app_app.command("diff")
+def diff(
+    group: Annotated[str, typer.Option(help="name of the group")],
+    endpoints: Endpoints,
+    token_file: Annotated[Path | None, typer.Option(help="file with a token of the role consumers")] = None,
+    egress: Egress = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show where canaries of a group would have written something else: the newest differences, oldest first."""
+    from cluster.node.cli_print import make_table, print_json, show
+
+    with open_orders(endpoints, token_file, egress, "ordo app diff") as orders:
+        found = orders.list_differences(group)
+    for one in found:
+        one["version"] = format_version(one["version"])
+    if as_json:
+        print_json(found)
+        return
+    table = make_table("position", "index", "canary", "version", "difference", "written", "canary writes")
+    for one in found:
+        payloads = (_show_payload(one[name], one[f"{name}_length"]) for name in ("written", "canary"))
+        place = (str(one[name]) for name in ("position", "index"))
+        table.add_row(*place, printable(one["instance"]), one["version"], one["difference"], *payloads)
+    show(table)
+
+
+def _show_payload(text: str | None, length_bytes: int) -> str:
+    return "" if text is None else printable(text) + ("..." if length_bytes > PAYLOAD_BYTES_MAX else "")
+
+
+@app_app.command("run")
 def app(
     service: Annotated[str, typer.Option(help="the service, as module:Class")],
     group: Annotated[str, typer.Option(help="name of the group; all its instances run the same service")],
@@ -115,7 +165,7 @@ def _log_difference(one: Difference, settings: ApplicationSettings) -> None:
         group=settings.group,
         position=one.input_position,
         index=one.output_index,
-        difference=one.describe(),
+        difference=one.kind.text,
         written=_show(one.written),
         canary=_show(one.made),
     )
@@ -123,7 +173,7 @@ def _log_difference(one: Difference, settings: ApplicationSettings) -> None:
 
 def _show(output: Output | None) -> str | None:
     """Returns the beginning of the payload, as `ordo log` shows it."""
-    return None if output is None else repr(output.payload[:PAYLOAD_LENGTH_MAX])
+    return None if output is None else repr(output.payload[:PAYLOAD_BYTES_MAX])
 
 
 def _in_words(action: Callable[[], T], settings: ApplicationSettings) -> T:

@@ -57,7 +57,7 @@ ELSEWHERE = {
     "log-inspect": "transport.cli:log_inspect",
     "trace": "transport.cli:trace",
     "log": "sequencer.cli:log",
-    "app": "ordo.app_cli:app",
+    "app": "ordo.app_cli:app_app",
     "apps": "ordo.apps_cli:apps",
     "consumers": "ordo.consumers_cli:consumers_app",
     "gateway": "gateway.cli:gateway",

@@ -14,7 +14,7 @@ from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.settings import ClientSettings
-from cluster.wire.instance_codec import GROUP_BYTES_MAX, INSTANCE_BYTES_MAX
+from cluster.wire.instance_codec import INSTANCE_BYTES_MAX
 from runtime.errors import (
     ArchiveError,
     ClusterTimeoutError,
@@ -27,11 +27,12 @@ from runtime.storage import Storage
 from sequencer.app_executor import AppExecutor
 from sequencer.canary import CanaryExecutor, Difference, SilentRequests
 from sequencer.checkpoints import Checkpoints
+from sequencer.difference_reports import DifferenceReports
 from sequencer.elected_outputs import ElectedRequests
-from sequencer.entries import LogEntry
+from sequencer.entries import EntryKind, LogEntry
 from sequencer.follower import LogFollower
 from sequencer.instance_reports import InstanceReports, InstanceState
-from sequencer.outputs import GROUP_INCARNATION, GroupRequests, OutputClient, group_identity
+from sequencer.outputs import GROUP_INCARNATION, GroupRequests, OutputClient, check_group, group_identity
 from service_api.service import Service, TimeUnit
 from transport.client_transport import ClientTransport
 
@@ -87,8 +88,7 @@ class ApplicationSettings:
     """How often the instance says how far it is, where that has changed."""
 
     def __post_init__(self) -> None:
-        if not self.group or len(self.group.encode()) > GROUP_BYTES_MAX:
-            raise ConfigurationError(f"group={self.group!r}: must be 1 to {GROUP_BYTES_MAX} bytes long")
+        check_group(self.group)
         if len(self.instance.encode()) > INSTANCE_BYTES_MAX:
             raise ConfigurationError(f"instance={self.instance!r}: must be up to {INSTANCE_BYTES_MAX} bytes long")
         if not self.endpoints:
@@ -127,9 +127,14 @@ class Application:
         self._settings = settings
         self._transport = transport
         self._on_entry = on_entry
+        self._on_difference = on_difference
+        named = settings.group, settings.instance, settings.app_version, round(settings.report_interval_s * SECOND_NS)
+        self._reports = InstanceReports(*named)
+        self.differences = DifferenceReports(*named)
+        """What this instance, where it is a canary, has found and told."""
         self._checkpoints = Checkpoints(storage, settings.folder)
         try:
-            self.executor = self._make_executor(make_service(), on_difference or (lambda _: None))
+            self.executor = self._make_executor(make_service())
             position = self.executor.position
             self._follower = LogFollower(transport.client, settings.archive_settings(), position, settings.silence_s)
         except BaseException:
@@ -142,9 +147,6 @@ class Application:
         self._has_caught_up = False
         """The last cycle has executed all that had come of the log."""
         self._session_due_ns = 0
-        self._reports = InstanceReports(
-            settings.group, settings.instance, settings.app_version, round(settings.report_interval_s * SECOND_NS)
-        )
         self._saved_position = position
         self._checkpoint_due_ns = transport.clock.now() + round(settings.checkpoint_interval_s * SECOND_NS)
         self._now_ns = self._heard_ns = transport.clock.now()
@@ -152,11 +154,16 @@ class Application:
         self.trouble = ""
         """Why the last session was lost."""
 
-    def _make_executor(self, service: Service, on_difference: Callable[[Difference], object]) -> AppExecutor:
+    def _make_executor(self, service: Service) -> AppExecutor:
         group, snapshot = self._settings.group, self._checkpoints.load()
         if self._settings.mode is AppMode.CANARY:
-            return CanaryExecutor(service, group, snapshot, on_difference=on_difference)
+            return CanaryExecutor(service, group, snapshot, on_difference=self._note_difference)
         return AppExecutor(service, group, snapshot)
+
+    def _note_difference(self, one: Difference) -> None:
+        self.differences.note(one)
+        if self._on_difference is not None:
+            self._on_difference(one)
 
     # State
 
@@ -228,11 +235,15 @@ class Application:
         self._attend_timers(now_ns)
         if self._session is not None:
             self._reports.work(self._session, self._state(), self._follower.position or self.position, now_ns)
+            self.differences.work(self._session, now_ns)
         if now_ns >= self._checkpoint_due_ns:
             self.save_checkpoint()
         return count
 
     def _execute(self, entry: LogEntry) -> None:
+        if entry.kind is EntryKind.DIFFERENCE:
+            self.differences.confirm(entry)
+            return
         self.executor.execute(entry)
         self._heard_ns = self._now_ns
         if self._on_entry is not None:

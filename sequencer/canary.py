@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from cluster.wire.difference_codec import DifferenceKind
 from sequencer.app_executor import AppExecutor
 from sequencer.entries import LogEntry
 from sequencer.outputs import GroupRequests, Output
@@ -37,12 +38,15 @@ class Difference(NamedTuple):
     made: Output | None
     """What the canary would have written; None: nothing."""
 
-    def describe(self) -> str:
+    @property
+    def kind(self) -> DifferenceKind:
+        """Returns how the two are different."""
         if self.written is None:
-            return "only the canary writes this output"
+            return DifferenceKind.ADDED
         if self.made is None:
-            return "the canary does not write this output"
-        return "another target" if self.made.target_session_id != self.written.target_session_id else "another payload"
+            return DifferenceKind.MISSING
+        is_for_another = self.made.target_session_id != self.written.target_session_id
+        return DifferenceKind.TARGET if is_for_another else DifferenceKind.PAYLOAD
 
 
 class CanaryExecutor(AppExecutor):

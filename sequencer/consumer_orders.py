@@ -15,6 +15,7 @@ from runtime.errors import ClusterError, NoQuorumError, NotPermittedError, OrdoE
 from sequencer.consumer_face import draw_member_key
 from sequencer.consumer_link import ConsumerClient
 from sequencer.consumer_member import check_name
+from sequencer.outputs import check_group
 from transport.client_transport import ClientTransport
 
 PARK_NS = 1_000_000
@@ -70,6 +71,24 @@ class ConsumerOrders(Closing):
             rows = json.loads(self._ask(ConsumerCommand(CommandKind.INSTANCES, position=after)).text)
             if not rows:
                 return sorted(found, key=lambda row: (row["group"], row["session"]))
+            found += rows
+
+    def list_differences(self, group: str) -> list[dict[str, Any]]:
+        """The newest differences that canaries of a group told of, as they told them.
+
+        Each has `instance`, `version` (of the canary's code), `position` (of the input), `index` (of the output),
+        `difference`, `written` and `canary` (how the payloads begin, as `repr` shows them; None: not written),
+        `written_length` and `canary_length` (bytes, -1: not written), `found` (so many the canary has found since it
+        started), `time` (ms since 1970) and `log_position` (where it was told). Raises ConfigurationError for what no
+        group may be called.
+        """
+        check_group(group)
+        found: list[dict[str, Any]] = []
+        while True:
+            after = found[-1]["log_position"] if found else NULL_VALUE
+            rows = json.loads(self._ask(ConsumerCommand(CommandKind.DIFFERENCES, group, position=after)).text)
+            if not rows:
+                return found
             found += rows
 
     def pause(self, name: str) -> None:

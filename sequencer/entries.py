@@ -40,6 +40,9 @@ class EntryKind(Enum):
     """At `values.agreed_position`, an earlier such entry, a quorum of services had the state `values.agreed_digest`."""
     LEVEL = "level"
     """What follows may have entries that only releases of `values.level` know."""
+    DIFFERENCE = "difference"
+    """A canary has found that it would have written the output `values.output_index` to the entry before
+    `values.input_position` otherwise; no application sees this entry."""
 
 
 _KINDS: dict[Message, EntryKind] = {
@@ -53,6 +56,7 @@ _KINDS: dict[Message, EntryKind] = {
     ordo_codecs.CONFIGURATION_EVENT: EntryKind.CONFIGURATION,
     ordo_codecs.SKIP_EVENT: EntryKind.SKIP,
     ordo_codecs.VERSION_EVENT: EntryKind.VERSION,
+    ordo_codecs.APP_DIFFERENCE: EntryKind.DIFFERENCE,
     ordo_codecs.STATE_HASH_EVENT: EntryKind.STATE_HASH,
     ordo_codecs.LEVEL_EVENT: EntryKind.LEVEL,
 }

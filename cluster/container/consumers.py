@@ -1,5 +1,5 @@
 """Durable consumers in the container: executes commands of the log, tells members, and says what holds the log; and
-what instances of applications report of themselves."""
+what instances of applications and canaries report."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from cluster.container.consumer_table import ConsumerTable, Notice
+from cluster.container.difference_table import DifferenceTable
 from cluster.container.instance_table import InstanceTable
 from cluster.wire import ordo_codecs
 from cluster.wire.consumer_codec import (
     NULL_VALUE,
     CommandKind,
-    ConsumerAnswer,
     ConsumerCommand,
     ConsumerStatus,
     decode_command,
     encode_answer,
     text_answer,
 )
+from cluster.wire.difference_codec import decode_difference
 from cluster.wire.instance_codec import decode_report
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class ContainerConsumers:
         self._host = host
         self.table = ConsumerTable()
         self.instances = InstanceTable()
+        self.differences = DifferenceTable()
         self._told_position: int | None = None
         self._hold_due_ns = 0
 
@@ -66,7 +68,9 @@ class ContainerConsumers:
         if session_id not in self._host.sessions:
             return
         if command.kind is CommandKind.INSTANCES:
-            self._tell([Notice(session_id, self._list_instances(command, position))])
+            self._tell_text(session_id, command, self.instances.describe(command.position, position, self._host.time))
+        elif command.kind is CommandKind.DIFFERENCES:
+            self._tell_text(session_id, command, self.differences.describe(command.name, command.position))
         else:
             self._tell(self.table.execute(command, session_id, position, self._host.time))
 
@@ -76,10 +80,14 @@ class ContainerConsumers:
         if report is not None and report.session_id in self._host.sessions:
             self.instances.take(report)
 
-    def _list_instances(self, command: ConsumerCommand, position: int) -> ConsumerAnswer:
-        return text_answer(
-            command, ConsumerStatus.OK, self.instances.describe(command.position, position, self._host.time)
-        )
+    def on_difference(self, record: bytes, position: int) -> None:
+        """Executes an AppDifference, as `on_report`."""
+        report = decode_difference(record)
+        if report is not None and report.session_id in self._host.sessions:
+            self.differences.take(report._replace(log_position=position))
+
+    def _tell_text(self, session_id: int, command: ConsumerCommand, text: str) -> None:
+        self._tell([Notice(session_id, text_answer(command, ConsumerStatus.OK, text))])
 
     def close(self, session_id: int, position: int) -> None:
         """A session is over."""

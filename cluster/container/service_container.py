@@ -169,6 +169,7 @@ class ServiceContainer(ContainerLoop):
             ordo_codecs.MESSAGE_MARK: self._on_message_mark,
             ordo_codecs.CONSUMER_COMMAND: lambda values, position: self.consumers.on_command(self._record, position),
             ordo_codecs.APP_REPORT: lambda values, position: self.consumers.on_report(self._record),
+            ordo_codecs.APP_DIFFERENCE: lambda values, position: self.consumers.on_difference(self._record, position),
             codecs.TIMER_EVENT: self._on_timer,
             codecs.CLUSTER_ACTION_REQUEST: self._on_action,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
@@ -331,6 +332,7 @@ class ServiceContainer(ContainerLoop):
         self.numbers.restore(snapshot.numbers, self.sessions)
         self.consumers.table.restore(snapshot.consumers)
         self.consumers.instances.restore(snapshot.instances)
+        self.consumers.differences.restore(snapshot.differences)
         self.feeds.restore(snapshot.feeds)
 
     def _follow_log(self) -> int:
@@ -570,6 +572,7 @@ class ServiceContainer(ContainerLoop):
             tuple(self.consumers.table.snapshot()),
             tuple(self.feeds.snapshot()),
             tuple(self.consumers.instances.snapshot()),
+            tuple(self.consumers.differences.snapshot()),
         )
 
     def begin_callback(self, callback: str) -> None:

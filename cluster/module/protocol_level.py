@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cluster.module.host import MemberHost, TermHost
 from cluster.wire import ordo_codecs
-from cluster.wire.levels import FIRST_LEVEL, LEVEL_OF, PROTOCOL_LEVEL
+from cluster.wire.levels import APPLICATION_LEVEL, FIRST_LEVEL, LEVEL_OF, PROTOCOL_LEVEL
 from runtime.errors import ClusterError, DecodeError
 
 if TYPE_CHECKING:
@@ -102,6 +102,11 @@ class ProtocolLevel:
     def newest(self) -> int:
         """At the end of the own log: what a leader may append next."""
         return self._changes[-1].level if self._changes else self._of_snapshot
+
+    @property
+    def takes_differences(self) -> bool:
+        """Whether a leader may append what canaries tell of their differences."""
+        return self.newest >= APPLICATION_LEVEL
 
     def execute(self, record: LogRecord) -> None:
         """A LevelEvent is committed: it holds for ever."""

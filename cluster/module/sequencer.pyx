@@ -31,6 +31,7 @@ from cluster.wire.layout cimport (
     SESSION_MESSAGE_HEADER_ID,
     MESSAGE_MARK_ID,
     MESSAGE_MARK_NUMBER,
+    APP_DIFFERENCE_ID,
     CONSUMER_COMMAND_ID,
     REQUEST_ID,
     REQUEST_LENGTH,
@@ -444,17 +445,19 @@ cdef class Sequencer:
         """A message of Ordo's own for the container. Of a mark the Python half hears, to tell when it is committed."""
         cdef const uint8_t* data = fragment.payload
         cdef int taken
-        cdef bint is_command = ordo_template_id(data, fragment.length_bytes) == CONSUMER_COMMAND_ID
+        cdef int template = ordo_template_id(data, fragment.length_bytes)
+        cdef bint is_command = template == CONSUMER_COMMAND_ID
+        if template == APP_DIFFERENCE_ID and not self.module.upkeep.levels.takes_differences:
+            return 1
         if is_command and not self.module.sessions.admits_command(
                 image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes)):
             return 1
         self.appended_position = 0
         taken = self._sequence(image, data, fragment.length_bytes, cluster_time, is_command)
-        if self.appended_position and ordo_template_id(data, fragment.length_bytes) == MESSAGE_MARK_ID:
+        if self.appended_position and template == MESSAGE_MARK_ID:
             self.module.on_message_mark(ordo_get_i64(data + SESSION_HEADER_SESSION_ID),
                                         ordo_get_i64(data + MESSAGE_MARK_NUMBER), self.appended_position)
-        if self.traces is not None and self.appended_position \
-                and ordo_template_id(data, fragment.length_bytes) == REQUEST_ID \
+        if self.traces is not None and self.appended_position and template == REQUEST_ID \
                 and fragment.length_bytes >= REQUEST_LENGTH:
             self.traces.take(ordo_get_i64(data + REQUEST_OPEN_POSITION), ordo_get_i64(data + REQUEST_NUMBER),
                              self.appended_position)

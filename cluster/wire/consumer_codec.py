@@ -48,9 +48,11 @@ class CommandKind(IntEnum):
     DESCRIBE = 9
     INSTANCES = 10
     """To be told of the instances of applications whose sessions come after `position`."""
+    DIFFERENCES = 11
+    """To be told of the differences that canaries of the group `name` told of behind `position` of the log."""
 
 
-NAMELESS = frozenset({CommandKind.LIST, CommandKind.INSTANCES})
+NAMELESS = frozenset({CommandKind.LIST, CommandKind.INSTANCES, CommandKind.DIFFERENCES})
 """What needs no name of a consumer."""
 ADMINISTRATION = frozenset({CommandKind.PAUSE, CommandKind.RESUME, CommandKind.SEEK, CommandKind.REMOVE})
 
@@ -186,7 +188,7 @@ def decode_command(record: bytes) -> ConsumerCommand | None:
     tail = record[HEADER_LENGTH_BYTES + _BLOCK.unpack_from(record)[0] :]
     if not 0 <= values.name_length <= min(len(tail), NAME_BYTES_MAX):
         return None
-    name, rows = tail[: values.name_length].decode("ascii", "replace"), tail[values.name_length :]
+    name, rows = tail[: values.name_length].decode("utf-8", "replace"), tail[values.name_length :]
     if len(rows) % _ROW.size or len(rows) > ROWS_MAX * _ROW.size:
         return None
     if kind not in NAMELESS and NAME.fullmatch(name) is None:

@@ -36,6 +36,8 @@ class ServiceSnapshot(NamedTuple):
     """FeedState: encoded where they are written, decoded where they were read."""
     instances: tuple[bytes, ...] = ()
     """AppReport of each instance of an application."""
+    differences: tuple[bytes, ...] = ()
+    """AppDifference of each difference that canaries told."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -57,6 +59,7 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
         yield from _encode_consumer(text)
     yield from snapshot.feeds
     yield from snapshot.instances
+    yield from snapshot.differences
     yield _marker(snapshot, SnapshotMark.END)
 
 
@@ -137,7 +140,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     numbers: list[Any] = []
     consumers: list[bytes] = []
     feeds: list[Any] = []
-    instances: list[bytes] = []
+    reports: dict[Any, list[bytes]] = {ordo_codecs.APP_REPORT: [], ordo_codecs.APP_DIFFERENCE: []}
     as_they_are = {codecs.CLIENT_SESSION: sessions, ordo_codecs.SESSION_NUMBERS: numbers, ordo_codecs.FEED_STATE: feeds}
     for message in messages:
         table: Any
@@ -151,8 +154,8 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
             requests.append(_decode_identity(values))
         elif table is ordo_codecs.CONSUMER_STATE and begin is not None:
             _add_consumer(consumers, values)
-        elif table is ordo_codecs.APP_REPORT and begin is not None:
-            instances.append(bytes(message))
+        elif table in reports and begin is not None:
+            reports[table].append(bytes(message))
         elif table is ordo_codecs.KEPT_ANSWER and requests:
             _add_answer(requests[-1], values)
         elif table is not codecs.SNAPSHOT_MARKER:
@@ -176,7 +179,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 tuple(numbers),
                 tuple(consumers),
                 tuple(feeds),
-                tuple(instances),
+                *map(tuple, reports.values()),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
 

@@ -23,6 +23,7 @@ cdef enum:
     OPERATOR_REQUEST_ID = 72
     CONSUMER_COMMAND_ID = 120
     APP_REPORT_ID = 124
+    APP_DIFFERENCE_ID = 125
 
 cdef enum:  # template ids
     SESSION_MESSAGE_HEADER_ID = 1
@@ -69,7 +70,7 @@ cdef enum:  # SessionMessageHeader: every application message's prefix
     SESSION_HEADER_SESSION_ID = 16         # i64; negative in the log: a message from a service
     SESSION_HEADER_TIMESTAMP = 24          # i64, cluster time
 
-cdef enum:  # OpenIdentity, Request, Answer, MessageMark, ConsumerCommand, AppReport: the fields of a SessionMessageHeader come first
+cdef enum:  # OpenIdentity, Request, Answer, MessageMark, ConsumerCommand, AppReport, AppDifference: those of a SessionMessageHeader come first
     OPEN_IDENTITY_BLOCK = 56
     MESSAGE_MARK_BLOCK = 48
     MESSAGE_MARK_NUMBER = 32               # i64
@@ -81,6 +82,7 @@ cdef enum:  # OpenIdentity, Request, Answer, MessageMark, ConsumerCommand, AppRe
     CONSUMER_COMMAND_BLOCK = 104
     CONSUMER_COMMAND_KIND = 88             # i32
     APP_REPORT_BLOCK = 64
+    APP_DIFFERENCE_BLOCK = 80
     ANSWER_BLOCK = 52
     ANSWER_LENGTH = 60                     # then the payload
     ANSWER_OPEN_POSITION = 32              # i64
@@ -201,6 +203,8 @@ cdef inline bint is_for_container(const uint8_t* message, int64_t length_bytes) 
         return ordo_get_u16(message) >= CONSUMER_COMMAND_BLOCK
     if template == APP_REPORT_ID:
         return ordo_get_u16(message) >= APP_REPORT_BLOCK
+    if template == APP_DIFFERENCE_ID:
+        return ordo_get_u16(message) >= APP_DIFFERENCE_BLOCK
     return template == OPEN_IDENTITY_ID and ordo_get_u16(message) >= OPEN_IDENTITY_BLOCK
 
 cdef inline void put_ordo_header(uint8_t* message, int block_length, int template) noexcept nogil:

@@ -9,7 +9,12 @@ FIRST_LEVEL = 0
 """Of releases that say nothing of it."""
 STATE_HASH_LEVEL = 1
 """The log may have StateHashEvents."""
+APPLICATION_LEVEL = 1
+"""The log may have AppDifferences."""
 PROTOCOL_LEVEL = STATE_HASH_LEVEL
 """Of this release."""
-LEVEL_OF: dict[Message, int] = {ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL}
+LEVEL_OF: dict[Message, int] = {
+    ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL,
+    ordo_codecs.APP_DIFFERENCE: APPLICATION_LEVEL,
+}
 """What each kind of record needs; those that are not here have always been there."""

@@ -398,6 +398,15 @@ APP_REPORT = _message(
 )
 """Ingress, log, and a service's snapshot before its END marker: how far an instance of an application is. Two texts
 follow to the end (cluster.wire.instance_codec)."""
+APP_DIFFERENCE = _message(
+    "AppDifference",
+    125,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64; log_position i64; input_position i64; count i64;"
+    "output_index i32; app_version i32; kind i32; written_length i32; canary_length i32; group_length i32;"
+    "instance_length i32; filler pad4",
+)
+"""Ingress, log, and a service's snapshot before its END marker: an output that a canary and its group did not write
+alike. Two names and two payloads follow to the end (cluster.wire.difference_codec)."""
 
 # Feeds (docs/spec/feeds.md)
 FEED_MESSAGE = _message(

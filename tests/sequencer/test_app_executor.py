@@ -218,7 +218,7 @@ def test_a_canary_tells_what_it_would_have_written_otherwise_and_goes_on() -> No
         if number == 4:
             canary = CanaryExecutor(Changed(), "tested", canary.take_snapshot(), on_difference=found.append)
             log.executors[1] = canary
-    assert [(one.input_position, one.output_index, one.describe()) for one in found] == [
+    assert [(one.input_position, one.output_index, one.kind.text) for one in found] == [
         (inputs[1], 0, "another payload"),
         (inputs[1], 1, "the canary does not write this output"),
         (inputs[2], 2, "only the canary writes this output"),

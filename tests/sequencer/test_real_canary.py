@@ -10,6 +10,7 @@ import pytest
 
 from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
+from ordo.cli import run
 from tests.sequencer.instances import Instances, Outputs, await_outputs, expected, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -18,6 +19,37 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 def differences(log: str) -> list[tuple[int, int, str]]:
     found = [json.loads(line) for line in log.splitlines() if line.startswith("{") and "app.difference" in line]
     return sorted({(one["position"], one["index"], one["difference"]) for one in found})
+
+
+def endpoints(cluster: LocalCluster) -> str:
+    return ",".join(cluster.ingress_endpoints.values())
+
+
+def diff(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str], group: str = "tested"
+) -> list[tuple[int, int, str]]:
+    """What `ordo app diff` says."""
+    capsys.readouterr()
+    assert run(["app", "diff", "--group", group, "--endpoints", endpoints(cluster), "--json"]) == 0
+    return sorted((one["position"], one["index"], one["difference"]) for one in json.loads(capsys.readouterr().out))
+
+
+def check_diff(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str], different: list[tuple[int, int, str]]
+) -> None:
+    """The members that are left when the leader dies know them all."""
+    cluster.kill(cluster.await_leader())
+    cluster.await_leader()
+    deadline_s = time.monotonic() + 60
+    while (shown := diff(cluster, capsys)) != different and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert shown == different
+    assert run(["app", "diff", "--group", "tested", "--endpoints", endpoints(cluster)]) == 0
+    table = " ".join(capsys.readouterr().out.split())
+    assert all(word in table for word in ("canary", "1.2.0", "only the canary writes", "b'changed'")), table
+    assert diff(cluster, capsys, group="other") == []
+    assert run(["app", "diff", "--group", "g" * 65, "--endpoints", endpoints(cluster)]) == 2
+    assert "must be 1 to 64 bytes long" in capsys.readouterr().err
 
 
 def test_a_canary_that_is_killed_goes_on_and_tells_every_difference(
@@ -58,6 +90,7 @@ def test_a_canary_that_is_killed_goes_on_and_tells_every_difference(
             assert differences(instances.log("canary")) == different
             rows = look_until(lambda rows: {row["instance"] for row in rows} >= {"a", "canary"}, cluster, capsys)
             assert {row["instance"] for row in rows if row["active"]} == {"a"}
+            check_diff(cluster, capsys, different)
             outputs.poll()
             assert outputs.payloads == expected(lengths) and not outputs.different
             assert instances.end("canary") == 0

@@ -12,6 +12,7 @@ from tests.simulation.operations import decode_request
 GROUP = "simulated"
 GROUP_IDENTITY = group_identity(GROUP)
 TIMER_DELAY_MS = 40
+OTHER_EACH = 3
 FOR_RECORD, FOR_TIMER = range(2)
 _OUTPUT = struct.Struct("<qBqqQ")
 
@@ -75,6 +76,15 @@ class CountingService(ClusteredService):
 
     def on_take_snapshot(self, writer: Any) -> None:
         writer.write(struct.pack("<qqQ", self.count, self.requests, self.state))
+
+
+class OtherCountingService(CountingService):
+    """Other code, for a canary: every third output says that it has seen something else."""
+
+    def _write(self, kind: int, first: int, second: int) -> None:
+        self.count += 1
+        state = 0 if self.count % OTHER_EACH == 0 else self.state
+        self.cluster.offer(AppOutput(self.count, kind, first, second, state).encode())
 
 
 def check_outputs(texts: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.container.instance_table import InstanceTable
+from cluster.container.consumers import ContainerConsumers
 from runtime.errors import OrdoError
 from sequencer.application import Application, ApplicationSettings, AppMode
 from sequencer.entries import LogEntry
@@ -14,6 +14,8 @@ from tests.simulation.writers import WriterWatch
 
 class SimulatedApplication(LogFollowerProcess):
     """One instance through all its lives. `application` is None while its process is dead; the disk outlives it."""
+
+    SERVICE: type[CountingService] = CountingService
 
     def __init__(self, world: FollowerWorld, index: int, watch: WriterWatch) -> None:
         super().__init__(world, f"app{index}", f"10.0.2.{index + 1}")
@@ -29,7 +31,7 @@ class SimulatedApplication(LogFollowerProcess):
         transport = self.start_life()
         try:
             self.application = Application(
-                CountingService,
+                self.SERVICE,
                 self._settings(),
                 transport=transport,
                 storage=SimulatedStorage(self.disk, self.clock),
@@ -86,14 +88,14 @@ class SimulatedApplication(LogFollowerProcess):
             self.world.fail(f"{self.name} ended: {type(error).__name__}: {error}")
         self.end_step(now_ns)
 
-    def find_untold(self, tables: list[InstanceTable]) -> str:
+    def find_untold(self, members: list[ContainerConsumers]) -> str:
         """What members do not know of what this instance has told the cluster; '' when they know it."""
         application = self.application
         told = None if application is None else application.reported
         if application is None or told is None:
             return f"{self.name} has reported nothing"
-        for table in tables:
-            found = table.get(application.session_id)
+        for member in members:
+            found = member.instances.get(application.session_id)
             shown = None if found is None else (found.instance, found.outputs_made, found.outputs_executed)
             if shown != (self.name, told.outputs_made, told.outputs_executed):
                 return f"{self.name} has reported {told}, a member knows {found}"

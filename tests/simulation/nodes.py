@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.container.instance_table import InstanceTable
+from cluster.container.consumers import ContainerConsumers
 from cluster.container.versions import ServiceVersions
 from cluster.module.state_store import StateStore
 from cluster.node.config import NodeConfig
@@ -386,10 +386,10 @@ class SimulatedNode(NodeActor):
         return int(self.node.container.log_position)
 
     @property
-    def instances(self) -> InstanceTable:
-        """What it knows of instances of applications."""
+    def told(self) -> ContainerConsumers:
+        """What it knows of instances of applications, canaries and consumers."""
         assert self.node is not None and self.node.container is not None
-        found: InstanceTable = self.node.container.consumers.instances
+        found: ContainerConsumers = self.node.container.consumers
         return found
 
     @property

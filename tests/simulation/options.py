@@ -105,6 +105,8 @@ class Options:
     applications: int = 0
     """Instances of one application beside the cluster."""
     application_mode: str = "active-active"
+    canary: bool = False
+    """Beside the instances runs one more, with other code, that only compares."""
     application_mean_ns: int = 0
     """Until an instance is killed or stopped."""
     consumers: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cluster.container.difference_table import DifferenceTable
 from cluster.container.instance_table import InstanceTable
 from sequencer.app_executor import AppExecutor
 from sequencer.elected_outputs import ElectedRequests
@@ -39,6 +40,11 @@ def instances_do_not_know_what_the_others_wrote(patch: Patch) -> None:
 def snapshots_forget_what_instances_reported(patch: Patch) -> None:
     """A member that was restored knows of no instance before the next report."""
     patch(InstanceTable, "restore", lambda *_: None)
+
+
+def snapshots_forget_what_canaries_told(patch: Patch) -> None:
+    """A member that was restored knows of no difference but those that are told from then on."""
+    patch(DifferenceTable, "restore", lambda *_: None)
 
 
 def two_instances_are_active(patch: Patch) -> None:

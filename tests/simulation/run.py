@@ -188,12 +188,15 @@ def finish_applications(world: World) -> None:
         return check_outputs(texts) or (world.writers.find_difference(texts) if is_elected else "")
 
     def untold() -> str:
-        tables = [node.instances for node in world.members()]
-        return next(filter(None, (one.find_untold(tables) for one in world.applications)), "")
+        members = [node.told for node in world.members()]
+        return next(filter(None, (one.find_untold(members) for one in world.applications)), "")
 
     if not world.run(RECOVERY_NS_MAX, are_done):
         why = wrong() or untold() or "instances wait for outputs or timers"
         raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
+    for one in world.applications:
+        for _ in one.application.differences.told if one.application is not None else ():
+            world.trace.count_fault("application difference")
     for _ in world.writers.generations:
         world.trace.count_fault("application elected")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.app_service import check_outputs
 from tests.simulation.run import run_seed
-from tests.simulation.test_planted import STANDING_BY, WRITTEN
+from tests.simulation.test_planted import COMPARED, STANDING_BY, WRITTEN, S
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -28,6 +28,20 @@ def test_one_instance_writes_and_others_take_over() -> None:
         assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
         elected += outcome.faults["application elected"]
     assert elected > 6, "in six runs with kills and pauses, more than the first one wrote"
+
+
+def test_every_member_knows_what_a_canary_told() -> None:
+    for seed in range(1, 4):
+        outcome = run_seed(seed, replace(COMPARED))
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+        assert outcome.faults["application difference"] > 0
+
+
+def test_a_log_of_an_earlier_level_has_no_differences() -> None:
+    quiet = replace(
+        COMPARED, nodes=1, clients=1, levels=False, kill_mean_ns=0, application_mean_ns=0, duration_ns=S // 2
+    )
+    assert "has differences to tell" in str(run_seed(1, quiet).violation)
 
 
 def test_one_instance_is_enough() -> None:

@@ -67,6 +67,7 @@ WRITTEN = Options(
     snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S, client_mean_ns=S,
     outage_mean_ns=300 * MS,
 )  # fmt: skip
+COMPARED = replace(WRITTEN, applications=1, canary=True, levels=True)
 STANDING_BY = replace(WRITTEN, application_mode="active-passive", session_timeout_ns=S)
 CONSUMED = Options(
     duration_ns=4 * S, consumers=2, shared_consumers=2, consumer_mean_ns=300 * MS, operation_mean_ns=8 * MS,
@@ -120,6 +121,7 @@ OPTIONS = {
     "a_change_of_nodes_leaves_a_gap": WRITTEN,
     "checkpoints_forget_outputs_under_way": WRITTEN,
     "snapshots_forget_what_instances_reported": WRITTEN,
+    "snapshots_forget_what_canaries_told": COMPARED,
     "two_instances_are_active": STANDING_BY,
     "nobody_takes_over": STANDING_BY,
     "instances_do_not_know_what_the_others_wrote": WRITTEN,

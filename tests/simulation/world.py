@@ -8,6 +8,7 @@ from consensus.states import ElectionState
 from runtime.clock import VirtualClock
 from runtime.random import RandomSource
 from tests.simulation.applications import SimulatedApplication
+from tests.simulation.canaries import SimulatedCanary
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.consumers import SimulatedConsumer, make_consumers
 from tests.simulation.feeds import SimulatedReader
@@ -61,6 +62,8 @@ class World(Timeline):
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.writers = WriterWatch()
         self.applications = [SimulatedApplication(self, index, self.writers) for index in range(options.applications)]
+        if options.canary:
+            self.applications.append(SimulatedCanary(self, options.applications, self.writers))
         self.consumers = make_consumers(self)
         self.readers = [SimulatedReader(self, index) for index in range(options.feed_readers)]
         self.invariants: list[Invariant] = all_invariants(self)

@@ -1,4 +1,4 @@
-"""What members know of instances of applications is a function of the log."""
+"""What members know of applications and canaries is a function of the log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 
 class ReportsAreOfTheLog(Invariant):
-    """Members that have executed the log up to the same position know the same reports."""
+    """Members that have executed the log up to the same position know the same reports, and differences."""
 
     name = "reports are of the log"
 
@@ -18,7 +18,7 @@ class ReportsAreOfTheLog(Invariant):
         for node in self.world.nodes:
             if node.node is None or node.node.container is None or node.is_leaving:
                 continue
-            reports = list(node.instances.snapshot())
+            reports = [*node.told.instances.snapshot(), *node.told.differences.snapshot()]
             name, known = self._known.setdefault(node.executed_position, (node.name, reports))
             if reports != known:
                 self.fail(f"{node.name} knows {len(reports)} at {node.executed_position}, {name} {len(known)}")
