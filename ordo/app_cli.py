@@ -19,7 +19,7 @@ from cluster.wire.difference_codec import PAYLOAD_BYTES_MAX
 from ordo.apps_cli import printable
 from ordo.consumers_cli import AsJson, Egress, Endpoints, open_orders
 from runtime.credentials import credentials_from_file
-from runtime.errors import OrdoError, ServiceError
+from runtime.errors import ConfigurationError, OrdoError, ServiceError
 from runtime.logging import configure_logging, get_logger
 from runtime.storage import FileStorage
 from sequencer.application import Application, ApplicationSettings, AppMode
@@ -41,7 +41,7 @@ class RunUnlessNamed(TyperGroup):
 
 app_app = typer.Typer(
     cls=RunUnlessNamed,
-    help="Run an instance of an application, or look at what canaries found: ordo app OPTIONS is ordo app run OPTIONS.",
+    help="Run an instance of an application (ordo app OPTIONS is ordo app run OPTIONS), or look after its group.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -73,13 +73,30 @@ def diff(
     show(table)
 
 
+@app_app.command("upgrade")
+def upgrade(
+    group: Annotated[str, typer.Option(help="name of the group")],
+    to: Annotated[str, typer.Option(help="version of the code: N or MAJOR.MINOR.PATCH")],
+    endpoints: Endpoints,
+    token_file: Annotated[Path | None, typer.Option(help="file with a token of the roles of an operator")] = None,
+    egress: Egress = "",
+) -> None:
+    """Have all instances of a group go on with another version of their code, from one record of the log on."""
+    with open_orders(endpoints, token_file, egress, "ordo app upgrade") as orders:
+        position = orders.upgrade_group(group, parse_version(to))
+    print(f"version {to} of group {group} is in force from position {position} on")
+
+
 def _show_payload(text: str | None, length_bytes: int) -> str:
     return "" if text is None else printable(text) + ("..." if length_bytes > PAYLOAD_BYTES_MAX else "")
 
 
 @app_app.command("run")
 def app(
-    service: Annotated[str, typer.Option(help="the service, as module:Class")],
+    service: Annotated[
+        list[str],
+        typer.Option(help="the service, as module:Class; or VERSION=module:Class for each version of its code"),
+    ],
     group: Annotated[str, typer.Option(help="name of the group; all its instances run the same service")],
     endpoints: Annotated[str, typer.Option(help="first port of each member: host:port,host:port,...")],
     folder: Annotated[Path, typer.Option(help="where this instance keeps its checkpoint; of no other instance")],
@@ -95,7 +112,9 @@ def app(
         AppMode, typer.Option(help="all instances of the group write, or one of them; canary: this one only compares")
     ] = AppMode.ACTIVE_ACTIVE,
     instance: Annotated[str, typer.Option(help="what `ordo apps` calls this instance; else HOST:FOLDER")] = "",
-    app_version: Annotated[str, typer.Option(help="of the service's code: N or MAJOR.MINOR.PATCH")] = "1",
+    app_version: Annotated[
+        str, typer.Option(help="of the service's code, where there is one: N or MAJOR.MINOR.PATCH")
+    ] = "1",
 ) -> None:
     """Run one instance of an application until SIGTERM or SIGINT."""
     configure_logging()
@@ -112,18 +131,35 @@ def app(
         instance=instance or f"{socket.gethostname()}:{folder.name}",
         app_version=parse_version(app_version),
     )
-    run_application(service, settings)
+    run_application(_parse_services(service, settings.app_version), settings)
 
 
-def run_application(service: str, settings: ApplicationSettings) -> None:
-    """Runs `module:Class` as an instance until this process is told to end. Raises OrdoError."""
-    service_class = load_service(service)
+def _parse_services(names: list[str], app_version: int) -> dict[int, str]:
+    """The names of the classes by version. Raises ConfigurationError."""
+    if len(names) == 1 and "=" not in names[0]:
+        return {app_version: names[0]}
+    found: dict[int, str] = {}
+    for one in names:
+        version, separator, name = one.partition("=")
+        if not separator:
+            raise ConfigurationError(f"--service {one}: of several, each must be VERSION=module:Class")
+        number = parse_version(version)
+        if number in found:
+            raise ConfigurationError(f"--service {one}: version {version} is given twice")
+        found[number] = name
+    return found
+
+
+def run_application(services: dict[int, str], settings: ApplicationSettings) -> None:
+    """Runs the classes that are named `module:Class`, by version, as an instance until this process is told to end.
+    Raises OrdoError."""
+    code = {version: load_service(name) for version, name in services.items()}
     stopping = _stop_signals()
     transport = ClientTransport.embedded("app")
     try:
         application = _in_words(
             lambda: Application(
-                service_class,
+                code,
                 settings,
                 transport=transport,
                 storage=FileStorage(open_lmdb),

@@ -24,7 +24,8 @@ def apps(
     with open_orders(endpoints, token_file, egress, "ordo apps") as orders:
         found = orders.list_instances()
     for one in found:
-        one["version"] = format_version(one["version"])
+        for name in ("version", "newest_version"):
+            one[name] = format_version(one[name])
     if as_json:
         print_json(found)
         return
@@ -35,7 +36,7 @@ def apps(
         table.add_row(
             *(printable(one[name]) for name in ("group", "instance")),
             str(one["session"]),
-            "writes" if one["active"] else "follows",
+            "compares" if one["canary"] else "writes" if one["active"] else "follows",
             *map(str, counts),
             str(waiting),
             f"{one['reported_ms'] / 1000:.1f} s ago",

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cluster.wire import container_snapshot, ordo_codecs
+from cluster.wire.app_version import NO_VERSION
 from cluster.wire.container_snapshot import ServiceSnapshot
 from runtime.errors import Reject, ServiceError, SnapshotError
 from runtime.sbe import BYTES, Message
 from sequencer.app_cluster import AppCluster, AppSession
+from sequencer.app_versions import AppVersions
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.outputs import NULL_SESSION_ID, Output, group_identity
 from service_api.native import Header
@@ -20,7 +22,7 @@ from service_api.timers import ServiceTimers
 
 SCHEMA_ID = 902
 """Of what an instance alone writes and reads: its checkpoint."""
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 MESSAGE_BYTES_MAX = 8 << 20
 APP_STATE = Message(
     "AppState",
@@ -35,6 +37,8 @@ APP_STATE = Message(
         ("pending_count", "i32"),
         ("writer_session_id", "i64", 2),
         ("is_canary", "i32", 3),
+        ("app_version", "i32", 4),
+        ("former_version", "i32", 4),
     ],
     data=[("group", BYTES)],
 )
@@ -59,9 +63,12 @@ class AppExecutor:
     IS_CANARY = False
     """Its outputs need not be those of the group, so what it keeps is of no use to an instance that writes."""
 
-    def __init__(self, service: Service, group: str, snapshot: Iterable[bytes] | None = None) -> None:
+    def __init__(self, service: Service | AppVersions, group: str, snapshot: Iterable[bytes] | None = None) -> None:
         """`snapshot`: what `take_snapshot` gave. Raises SnapshotError."""
-        self.service = service
+        self._versions = AppVersions.of(service)
+        self.app_version = self._versions.lowest
+        """Of the code that executes the log."""
+        self._former_version = NO_VERSION
         self.group = group
         self.identity_name = group_identity(group)
         self.cluster = AppCluster()
@@ -79,7 +86,8 @@ class AppExecutor:
         messages = iter(snapshot) if snapshot is not None else None
         if messages is not None:
             self._restore(messages)
-        service.on_start(self.cluster, SnapshotReader(messages) if messages is not None else None)
+        self.service = self._versions.make(self.app_version)
+        self.service.on_start(self.cluster, SnapshotReader(messages) if messages is not None else None)
 
     @property
     def position(self) -> int:
@@ -96,6 +104,8 @@ class AppExecutor:
     def execute(self, entry: LogEntry) -> None:
         """The next entry of the log. What the service raises comes out, and the instance cannot go on then."""
         cluster = self.cluster
+        if entry.kind is EntryKind.APP_VERSION and entry.values.group != self.group:
+            return
         cluster.begin_record(entry.position, entry.timestamp, entry.leadership_term_id)
         self._fire_timers(entry.timestamp)
         kind = entry.kind
@@ -111,6 +121,8 @@ class AppExecutor:
             self._on_session_close(entry)
         elif kind is EntryKind.NEW_TERM:
             self._on_new_term(entry)
+        elif kind is EntryKind.APP_VERSION and entry.session_id in cluster.sessions:
+            self._on_app_version(entry)
 
     def _on_message(self, entry: LogEntry) -> None:
         """Messages that the service inside the cluster sent to itself are none of an application's."""
@@ -222,6 +234,22 @@ class AppExecutor:
         )
         self._call("on_new_leadership_term", event)
 
+    def _on_app_version(self, entry: LogEntry) -> None:
+        """The state goes from the old code to the new one as through a checkpoint. An order that was sent again finds
+        another version in force than it wants to end, and changes nothing."""
+        former, wanted = entry.values.former_version, entry.values.app_version
+        if former != self.app_version:
+            if self._former_version == NO_VERSION:
+                self._versions.demand(former, f"up to position={self.position}")
+            return
+        self._versions.demand(wanted, f"from position={self.position} on")
+        messages: list[bytes] = []
+        self._write_state(messages)
+        self.service = self._versions.make(wanted)
+        self.app_version, self._former_version = wanted, former
+        self.cluster.begin_call("on_start", may_call=False)
+        self.service.on_start(self.cluster, SnapshotReader(messages))
+
     def _fire_timers(self, timestamp: int) -> None:
         """Those that are due, in order of deadline and then correlation id, also those that one of them schedules."""
         while (due := self.next_timer()) is not None and due[0] <= timestamp:
@@ -287,6 +315,8 @@ class AppExecutor:
             pending_count=len(cluster.pending),
             writer_session_id=self.writer_session_id,
             is_canary=int(self.IS_CANARY),
+            app_version=self.app_version,
+            former_version=self._former_version,
             group=self.group.encode(),
         )
         for one in cluster.pending:
@@ -298,11 +328,15 @@ class AppExecutor:
                 payload=one.payload,
             )
         own: list[bytes] = []
-        writer = SnapshotWriter(own.append, MESSAGE_BYTES_MAX)
-        cluster.begin_call("on_take_snapshot", may_call=False)
+        self._write_state(own)
+        yield from own
+
+    def _write_state(self, messages: list[bytes]) -> None:
+        """Adds the service's own part."""
+        writer = SnapshotWriter(messages.append, MESSAGE_BYTES_MAX)
+        self.cluster.begin_call("on_take_snapshot", may_call=False)
         self.service.on_take_snapshot(writer)
         writer.close()
-        yield from own
 
     def _restore(self, messages: Iterator[bytes]) -> None:
         cluster = self.cluster
@@ -314,6 +348,9 @@ class AppExecutor:
             )
         if state.is_canary == 1 and not self.IS_CANARY:
             raise SnapshotError("the checkpoint is a canary's: an instance that writes needs a folder of its own")
+        if state.app_version > NO_VERSION and not self.IS_CANARY:
+            self._versions.demand_for_checkpoint(state.app_version)
+            self.app_version, self._former_version = state.app_version, state.former_version
         cluster.begin_record(found.log_position, state.time, found.leadership_term_id)
         cluster.time_unit = found.time_unit
         for one in found.sessions:

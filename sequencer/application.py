@@ -6,7 +6,7 @@ needs to know the others: what is done follows from the log (docs/APPLICATIONS.m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -25,6 +25,7 @@ from runtime.errors import (
 )
 from runtime.storage import Storage
 from sequencer.app_executor import AppExecutor
+from sequencer.app_versions import AppVersions
 from sequencer.canary import CanaryExecutor, Difference, SilentRequests
 from sequencer.checkpoints import Checkpoints
 from sequencer.difference_reports import DifferenceReports
@@ -83,7 +84,7 @@ class ApplicationSettings:
     instance: str = ""
     """What `ordo apps` calls this instance."""
     app_version: int = 1
-    """Of the service's code, for `ordo apps`."""
+    """Of the service's code, where there is code of one version."""
     report_interval_s: float = 2.0
     """How often the instance says how far it is, where that has changed."""
 
@@ -111,7 +112,7 @@ class Application:
 
     def __init__(
         self,
-        make_service: Callable[[], Service],
+        make_service: Callable[[], Service] | Mapping[int, Callable[[], Service]],
         settings: ApplicationSettings,
         *,
         transport: ClientTransport,
@@ -119,8 +120,9 @@ class Application:
         on_entry: Callable[[LogEntry], object] | None = None,
         on_difference: Callable[[Difference], object] | None = None,
     ) -> None:
-        """`on_entry` hears of each entry after it was executed, `on_difference` of what a canary would have written
-        otherwise. The transport stays the caller's.
+        """`make_service`: of the settings' version, or for each version of the code that this instance has. `on_entry`
+        hears of each entry after it was executed, `on_difference` of what a canary would have written otherwise. The
+        transport stays the caller's.
 
         Raises StorageError, SnapshotError, ConfigurationError, and what the service raises.
         """
@@ -128,13 +130,15 @@ class Application:
         self._transport = transport
         self._on_entry = on_entry
         self._on_difference = on_difference
-        named = settings.group, settings.instance, settings.app_version, round(settings.report_interval_s * SECOND_NS)
-        self._reports = InstanceReports(*named)
-        self.differences = DifferenceReports(*named)
+        code = make_service if isinstance(make_service, Mapping) else {settings.app_version: make_service}
+        versions, interval_ns = AppVersions(code), round(settings.report_interval_s * SECOND_NS)
+        is_canary = settings.mode is AppMode.CANARY
+        self._reports = InstanceReports(settings.group, settings.instance, versions, interval_ns, is_canary=is_canary)
+        self.differences = DifferenceReports(settings.group, settings.instance, versions.lowest, interval_ns)
         """What this instance, where it is a canary, has found and told."""
         self._checkpoints = Checkpoints(storage, settings.folder)
         try:
-            self.executor = self._make_executor(make_service())
+            self.executor = self._make_executor(versions)
             position = self.executor.position
             self._follower = LogFollower(transport.client, settings.archive_settings(), position, settings.silence_s)
         except BaseException:
@@ -154,11 +158,11 @@ class Application:
         self.trouble = ""
         """Why the last session was lost."""
 
-    def _make_executor(self, service: Service) -> AppExecutor:
+    def _make_executor(self, versions: AppVersions) -> AppExecutor:
         group, snapshot = self._settings.group, self._checkpoints.load()
         if self._settings.mode is AppMode.CANARY:
-            return CanaryExecutor(service, group, snapshot, on_difference=self._note_difference)
-        return AppExecutor(service, group, snapshot)
+            return CanaryExecutor(versions, group, snapshot, on_difference=self._note_difference)
+        return AppExecutor(versions, group, snapshot)
 
     def _note_difference(self, one: Difference) -> None:
         self.differences.note(one)
@@ -205,7 +209,10 @@ class Application:
         return self._reports.reported
 
     def _state(self) -> InstanceState:
-        return InstanceState(self.position, self.executor.cluster.outputs_made, self.outputs_executed, self.is_active)
+        executor = self.executor
+        return InstanceState(
+            self.position, executor.cluster.outputs_made, self.outputs_executed, self.is_active, executor.app_version
+        )
 
     @property
     def _outputs(self) -> GroupRequests | None:

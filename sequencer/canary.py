@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from cluster.wire.difference_codec import DifferenceKind
 from sequencer.app_executor import AppExecutor
+from sequencer.app_versions import AppVersions
 from sequencer.entries import LogEntry
 from sequencer.outputs import GroupRequests, Output
 from service_api.service import Service
@@ -56,7 +57,7 @@ class CanaryExecutor(AppExecutor):
 
     def __init__(
         self,
-        service: Service,
+        service: Service | AppVersions,
         group: str,
         snapshot: Iterable[bytes] | None = None,
         *,
@@ -79,6 +80,9 @@ class CanaryExecutor(AppExecutor):
         made = pending.popleft() if pending and _place(pending[0]) == place else None
         if made is None or made.payload != found.payload or made.target_session_id != found.target_session_id:
             self._tell(found, made)
+
+    def _on_app_version(self, entry: LogEntry) -> None:
+        """Its code is its own."""
 
     def _forget_confirmed(self) -> None:
         """Outputs are kept until they were compared."""

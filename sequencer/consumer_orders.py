@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from cluster.client.settings import ClientSettings
+from cluster.wire.app_version import format_version, format_versions
 from cluster.wire.consumer_codec import NULL_VALUE, CommandKind, ConsumerAnswer, ConsumerCommand, ConsumerStatus
 from runtime.closing import Closing
 from runtime.errors import ClusterError, NoQuorumError, NotPermittedError, OrdoError, OutcomeUnknownError
@@ -91,6 +92,19 @@ class ConsumerOrders(Closing):
                 return found
             found += rows
 
+    def upgrade_group(self, group: str, app_version: int) -> int:
+        """Has all instances of a group go on with this version of their code, from one record of the log on.
+
+        Returns the position of that record. Raises ClusterError when no instance runs, an instance has no such code, or
+        they do not all execute the same version now.
+        """
+        check_group(group)
+        rows = [one for one in self.list_instances() if one["group"] == group and not one["canary"]]
+        former = _find_former(group, rows, app_version)
+        asked = ConsumerCommand(CommandKind.APP_UPGRADE, group, position=app_version, from_position=former)
+        (position,) = json.loads(self._ask(asked).text)
+        return int(position)
+
     def pause(self, name: str) -> None:
         """Its members are handed nothing until `resume`. Idempotent."""
         check_name(name)
@@ -158,6 +172,22 @@ class ConsumerOrders(Closing):
 
 class UnknownConsumerError(ClusterError):
     """There is no consumer of that name."""
+
+
+def _find_former(group: str, rows: list[dict[str, Any]], app_version: int) -> int:
+    """The version that all these instances execute. Raises ClusterError."""
+    if not rows:
+        raise ClusterError(f"group {group}: no instance runs: ordo apps shows those that do")
+    lacking = [one["instance"] for one in rows if one["newest_version"] != app_version]
+    if lacking:
+        raise ClusterError(
+            f"group {group}: version {format_version(app_version)} is not the newest code of {', '.join(lacking)}: "
+            "start each instance again with the code of both versions before"
+        )
+    versions = sorted({int(one["version"]) for one in rows})
+    if len(versions) > 1 or versions == [app_version]:
+        raise ClusterError(f"group {group}: its instances execute version {format_versions(versions)} already")
+    return versions[0]
 
 
 def _checked(answer: ConsumerAnswer) -> ConsumerAnswer:

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from cluster.wire import codecs, ordo_codecs
+from cluster.wire.consumer_codec import CommandKind, decode_command
 from runtime.errors import DecodeError
 from runtime.sbe import Message
 
@@ -43,6 +44,17 @@ class EntryKind(Enum):
     DIFFERENCE = "difference"
     """A canary has found that it would have written the output `values.output_index` to the entry before
     `values.input_position` otherwise; no application sees this entry."""
+    APP_VERSION = "app-version"
+    """From here on, instances of the group `values.group` execute the log with their code of `values.app_version`, if
+    that of `values.former_version` was in force."""
+
+
+class AppVersionChange(NamedTuple):
+    """What an entry says that changes the version of a group."""
+
+    group: str
+    former_version: int
+    app_version: int
 
 
 _KINDS: dict[Message, EntryKind] = {
@@ -92,9 +104,13 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
             payload = record[codecs.HEADER_LENGTH_BYTES + block_length :]
             return LogEntry(position, EntryKind.MESSAGE, timestamp, term_id, session_id, payload)
     found = ordo_codecs.decode_any(record)
-    if found is None or found[0] not in _KINDS:
+    if found is None:
         return None
     message, values = found
+    if message is ordo_codecs.CONSUMER_COMMAND:
+        return _find_app_version(position, record, values)
+    if message not in _KINDS:
+        return None
     kind, payload = _KINDS[message], b""
     if message is ordo_codecs.REQUEST:
         block_length = _BLOCK_LENGTH.unpack_from(record)[0]
@@ -103,3 +119,20 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
             kind, values = EntryKind.OUTPUT, ordo_codecs.OUTPUT.decode(record)
     session_id = getattr(values, "cluster_session_id", NULL_VALUE)
     return LogEntry(position, kind, values.timestamp, values.leadership_term_id, session_id, payload, values)
+
+
+def _find_app_version(position: int, record: bytes, values: Any) -> LogEntry | None:
+    """The entry that a ConsumerCommand is; None for any but the upgrade of a group."""
+    command = decode_command(record) if values.kind == CommandKind.APP_UPGRADE else None
+    if command is None:
+        return None
+    change = AppVersionChange(command.name, command.from_position, command.position)
+    return LogEntry(
+        position,
+        EntryKind.APP_VERSION,
+        values.timestamp,
+        values.leadership_term_id,
+        values.cluster_session_id,
+        b"",
+        change,
+    )

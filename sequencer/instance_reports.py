@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from cluster.wire.instance_codec import InstanceReport, ReportFlag, encode_report
+from sequencer.app_versions import AppVersions
 
 NO_SESSION = (-1, -1)
 
@@ -28,15 +29,17 @@ class InstanceState(NamedTuple):
     outputs_made: int
     outputs_executed: int
     is_active: bool
+    app_version: int
 
 
 class InstanceReports:
     """The reports of one instance."""
 
-    def __init__(self, group: str, instance: str, app_version: int, interval_ns: int) -> None:
+    def __init__(self, group: str, instance: str, versions: AppVersions, interval_ns: int, *, is_canary: bool) -> None:
         self._group = group
         self._instance = instance
-        self._app_version = app_version
+        self._newest_version = versions.newest
+        self._flags = ReportFlag.CANARY if is_canary else ReportFlag.NONE
         self._interval_ns = interval_ns
         self._due_ns = 0
         self._session = NO_SESSION
@@ -59,8 +62,9 @@ class InstanceReports:
             position,
             state.outputs_made,
             state.outputs_executed,
-            self._app_version,
-            ReportFlag.ACTIVE if state.is_active else ReportFlag.NONE,
+            state.app_version,
+            self._flags | (ReportFlag.ACTIVE if state.is_active else ReportFlag.NONE),
+            self._newest_version,
         )
         if session.offer_report(encode_report(report, session.leadership_term_id)):
             self.reported, self._due_ns = state, now_ns + self._interval_ns

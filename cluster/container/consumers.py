@@ -71,6 +71,8 @@ class ContainerConsumers:
             self._tell_text(session_id, command, self.instances.describe(command.position, position, self._host.time))
         elif command.kind is CommandKind.DIFFERENCES:
             self._tell_text(session_id, command, self.differences.describe(command.name, command.position))
+        elif command.kind is CommandKind.APP_UPGRADE:
+            self._tell_text(session_id, command, f"[{position}]")
         else:
             self._tell(self.table.execute(command, session_id, position, self._host.time))
 

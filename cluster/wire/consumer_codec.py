@@ -50,11 +50,16 @@ class CommandKind(IntEnum):
     """To be told of the instances of applications whose sessions come after `position`."""
     DIFFERENCES = 11
     """To be told of the differences that canaries of the group `name` told of behind `position` of the log."""
+    APP_UPGRADE = 12
+    """Instances of the group `name` that execute version `from_position` of their code go on with version `position`.
+    It changes nothing in the cluster."""
 
 
-NAMELESS = frozenset({CommandKind.LIST, CommandKind.INSTANCES, CommandKind.DIFFERENCES})
+NAMELESS = frozenset({CommandKind.LIST, CommandKind.INSTANCES, CommandKind.DIFFERENCES, CommandKind.APP_UPGRADE})
 """What needs no name of a consumer."""
-ADMINISTRATION = frozenset({CommandKind.PAUSE, CommandKind.RESUME, CommandKind.SEEK, CommandKind.REMOVE})
+ADMINISTRATION = frozenset(
+    {CommandKind.PAUSE, CommandKind.RESUME, CommandKind.SEEK, CommandKind.REMOVE, CommandKind.APP_UPGRADE}
+)
 
 
 class ConsumerMode(IntEnum):

@@ -18,6 +18,9 @@ from runtime.errors import DecodeError
 GROUP_BYTES_MAX = 64
 INSTANCE_BYTES_MAX = 128
 HEADER_LENGTH_BYTES = 8
+FLAG_BITS = 8
+"""The rest of the field is the newest version."""
+FLAGS_MASK = (1 << FLAG_BITS) - 1
 _BLOCK = struct.Struct("<H")
 
 
@@ -27,6 +30,8 @@ class ReportFlag(IntFlag):
     NONE = 0
     ACTIVE = 1
     """It writes its outputs into the log."""
+    CANARY = 2
+    """It only compares."""
 
 
 class InstanceReport(NamedTuple):
@@ -42,7 +47,15 @@ class InstanceReport(NamedTuple):
     outputs_executed: int
     """As far as it knows."""
     app_version: int
+    """Of the code that executes the log."""
     flags: int
+    newest_version: int = 0
+    """Of all the code that it has; 0: an earlier release does not tell."""
+
+
+def _signed(value: int) -> int:
+    """The i32 with the same bits."""
+    return value - (value >> 31 << 32)
 
 
 def encode_report(report: InstanceReport, leadership_term_id: int) -> bytes:
@@ -56,7 +69,7 @@ def encode_report(report: InstanceReport, leadership_term_id: int) -> bytes:
         outputs_made=report.outputs_made,
         outputs_executed=report.outputs_executed,
         app_version=report.app_version,
-        flags=report.flags,
+        flags=_signed(report.newest_version << FLAG_BITS | report.flags),
         group_length=len(group),
         instance_length=len(instance),
     )
@@ -86,5 +99,6 @@ def decode_report(record: bytes) -> InstanceReport | None:
         values.outputs_made,
         values.outputs_executed,
         values.app_version,
-        values.flags,
+        values.flags & FLAGS_MASK,
+        (values.flags & 0xFFFFFFFF) >> FLAG_BITS,
     )

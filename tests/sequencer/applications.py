@@ -14,6 +14,8 @@ from service_api.snapshot import SnapshotReader, SnapshotWriter
 class Numbered(ClusteredService):
     """Each message of a client gives two outputs with the sum of the lengths so far; its own come back and count."""
 
+    PREFIX = b""
+
     def __init__(self) -> None:
         self.length_bytes = 0
         self.messages = 0
@@ -33,11 +35,17 @@ class Numbered(ClusteredService):
         self.messages += 1
         self.length_bytes += len(payload)
         for part in range(2):
-            self.cluster.offer(b"%d.%d %d" % (self.messages, part, self.length_bytes))
+            self.cluster.offer(b"%s%d.%d %d" % (self.PREFIX, self.messages, part, self.length_bytes))
         return None
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps([self.length_bytes, self.messages, self.came_back]).encode())
+
+
+class Renumbered(Numbered):
+    """The next version: its outputs say so."""
+
+    PREFIX = b"v2 "
 
 
 class Changed(Numbered):

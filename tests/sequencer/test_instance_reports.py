@@ -6,10 +6,12 @@ import pytest
 
 from cluster.wire.instance_codec import InstanceReport, ReportFlag, decode_report
 from runtime.errors import ConfigurationError
+from sequencer.app_versions import AppVersions
 from sequencer.application import ApplicationSettings
 from sequencer.instance_reports import InstanceReports, InstanceState
+from sequencer.ordering import Ordering
 
-FIRST, SECOND = InstanceState(100, 2, 1, is_active=True), InstanceState(200, 3, 3, is_active=False)
+FIRST, SECOND = InstanceState(100, 2, 1, True, 2), InstanceState(200, 3, 3, False, 3)
 
 
 class Session:
@@ -28,39 +30,43 @@ class Session:
         return self.takes
 
 
+def reports() -> InstanceReports:
+    return InstanceReports("pricing", "here", AppVersions({2: Ordering, 3: Ordering}), 1000, is_canary=False)
+
+
 def test_changes_are_reported_once_an_interval() -> None:
-    reports, session = InstanceReports("pricing", "here", 2, 1000), Session()
-    reports.work(session, FIRST, 120, 0)
-    assert session.sent == [InstanceReport("pricing", "here", 7, 0, 120, 2, 1, 2, ReportFlag.ACTIVE)]
-    reports.work(session, SECOND, 220, 999)
-    assert len(session.sent) == 1 and reports.reported == FIRST
-    reports.work(session, SECOND, 220, 1000)
-    assert (session.sent[-1].position, session.sent[-1].flags) == (220, ReportFlag.NONE)
+    one, session = reports(), Session()
+    one.work(session, FIRST, 120, 0)
+    assert session.sent == [InstanceReport("pricing", "here", 7, 0, 120, 2, 1, 2, ReportFlag.ACTIVE, 3)]
+    one.work(session, SECOND, 220, 999)
+    assert len(session.sent) == 1 and one.reported == FIRST
+    one.work(session, SECOND, 220, 1000)
+    assert session.sent[-1][4:] == (220, 3, 3, 3, ReportFlag.NONE, 3)
     for now_ns in (2000, 9000):
-        reports.work(session, SECOND, now_ns, now_ns)
+        one.work(session, SECOND, now_ns, now_ns)
     assert len(session.sent) == 2, "reports are entries of the log, and must not lead to more of them"
 
 
 def test_a_new_term_and_a_new_session_are_told_at_once() -> None:
-    reports, session = InstanceReports("pricing", "here", 2, 1000), Session()
-    reports.work(session, FIRST, 120, 0)
+    one, session = reports(), Session()
+    one.work(session, FIRST, 120, 0)
     session.leadership_term_id = 2
-    reports.work(session, FIRST, 120, 1)
+    one.work(session, FIRST, 120, 1)
     session.session_id = 8
-    reports.work(session, FIRST, 120, 2)
+    one.work(session, FIRST, 120, 2)
     assert [report.session_id for report in session.sent] == [7, 7, 8]
     session.session_id = -1
-    reports.work(session, SECOND, 120, 5000)
+    one.work(session, SECOND, 120, 5000)
     assert len(session.sent) == 3
 
 
 def test_what_was_not_taken_is_offered_again() -> None:
-    reports, session = InstanceReports("pricing", "here", 2, 1000), Session()
+    one, session = reports(), Session()
     session.takes = False
-    reports.work(session, FIRST, 120, 0)
-    assert reports.reported is None
+    one.work(session, FIRST, 120, 0)
+    assert one.reported is None
     session.takes = True
-    reports.work(session, FIRST, 120, 1)
+    one.work(session, FIRST, 120, 1)
     assert len(session.sent) == 1
 
 

@@ -24,6 +24,33 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         yield cluster
 
 
+def check_upgrade(cluster: LocalCluster, instances: Instances, capsys: pytest.CaptureFixture[str]) -> None:
+    """The instance `b` has executed five messages of two bytes. All go on with other code while one runs at least."""
+    order = ["app", "upgrade", "--group", "tested", "--endpoints", ",".join(cluster.ingress_endpoints.values()), "--to"]
+    assert run([*order, "2.0.0"]) == 1
+    assert "2.0.0 is not the newest code of b: start each" in capsys.readouterr().err
+    both = ("--service", "2.0.0=tests.sequencer.applications:Renumbered")
+    outputs = Outputs(cluster)
+    try:
+        instances.start("a", *both, service="1.2.0=tests.sequencer.applications:Numbered")
+        assert instances.end("b") == 0
+        instances.start("b", *both, service="1.2.0=tests.sequencer.applications:Numbered")
+        look_until(lambda rows: [row["newest_version"] for row in rows] == ["2.0.0"] * 2, cluster, capsys)
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            before = client.request(b"xx", timeout_s=30).log_position
+            assert run([*order, "2.0.0"]) == 0
+            position = int(capsys.readouterr().out.split()[-2])
+            assert before < position < client.request(b"xx", timeout_s=30).log_position
+            await_outputs(client, outputs, instances, 14)
+        old, new = expected([2] * 7)[:12], expected([2] * 7)[12:]
+        assert outputs.payloads == [*old, *(b"v2 " + one for one in new)] and not outputs.different
+        look_until(lambda rows: [row["version"] for row in rows] == ["2.0.0"] * 2, cluster, capsys)
+        assert run([*order, "2.0.0"]) == 1
+        assert "execute version 2.0.0 already" in capsys.readouterr().err
+    finally:
+        outputs.close()
+
+
 def test_everybody_can_see_the_instances(
     cluster: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,6 +79,7 @@ def test_everybody_can_see_the_instances(
         assert run(["apps", *endpoints]) == 0
         shown = capsys.readouterr().out
         assert all(word in shown for word in ("tested", "1.2.0", "writes"))
+        check_upgrade(cluster, instances, capsys)
     finally:
         instances.close()
     assert run(["apps", "--endpoints", "localhost"]) == 2

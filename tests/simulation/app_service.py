@@ -78,6 +78,13 @@ class CountingService(ClusteredService):
         writer.write(struct.pack("<qqQ", self.count, self.requests, self.state))
 
 
+class NextCountingService(CountingService):
+    """The next version of the code: it sees the log otherwise."""
+
+    def _see(self, *what: object) -> None:
+        super()._see("next", *what)
+
+
 class OtherCountingService(CountingService):
     """Other code, for a canary: every third output says that it has seen something else."""
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cluster.container.consumers import ContainerConsumers
+from cluster.wire.consumer_codec import CommandKind, ConsumerCommand, encode_command
 from runtime.errors import OrdoError
 from sequencer.application import Application, ApplicationSettings, AppMode
 from sequencer.entries import LogEntry
-from tests.simulation.app_service import GROUP, CountingService
+from service_api.service import Service
+from tests.simulation.app_service import GROUP, CountingService, NextCountingService
 from tests.simulation.log_followers import FollowerWorld, LogFollowerProcess
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage
 from tests.simulation.writers import WriterWatch
 
+UPGRADE_OUTPUTS = 40
+"""After so many the instances are told to go on with other code."""
+ORDER_INTERVAL_NS = 100_000_000
+
 
 class SimulatedApplication(LogFollowerProcess):
     """One instance through all its lives. `application` is None while its process is dead; the disk outlives it."""
-
-    SERVICE: type[CountingService] = CountingService
 
     def __init__(self, world: FollowerWorld, index: int, watch: WriterWatch) -> None:
         super().__init__(world, f"app{index}", f"10.0.2.{index + 1}")
@@ -25,13 +31,14 @@ class SimulatedApplication(LogFollowerProcess):
         self._watch = watch
         self.disk = SimulatedDisk(world.random.stream(f"disk {self.name}"))
         self.application: Application | None = None
+        self._order_due_ns = 0
 
     def boot(self) -> None:
         """A new process on the disk as it is."""
         transport = self.start_life()
         try:
             self.application = Application(
-                self.SERVICE,
+                self._code(),
                 self._settings(),
                 transport=transport,
                 storage=SimulatedStorage(self.disk, self.clock),
@@ -39,6 +46,10 @@ class SimulatedApplication(LogFollowerProcess):
             )
         except OrdoError as error:
             self.world.fail(f"{self.name} does not start: {error}")
+
+    def _code(self) -> dict[int, Callable[[], Service]]:
+        code: dict[int, Callable[[], Service]] = {1: CountingService}
+        return {**code, 2: NextCountingService} if self.world.options.application_upgrade else code
 
     def _check(self, entry: LogEntry) -> None:
         self.check_committed(entry)
@@ -86,7 +97,19 @@ class SimulatedApplication(LogFollowerProcess):
             self.application.work()
         except OrdoError as error:
             self.world.fail(f"{self.name} ended: {type(error).__name__}: {error}")
+        self._order_upgrade(now_ns)
         self.end_step(now_ns)
+
+    def _order_upgrade(self, now_ns: int) -> None:
+        """As an operator does, who sends the order again until it is answered."""
+        application, options = self.application, self.world.options
+        if not options.application_upgrade or application is None or now_ns < self._order_due_ns:
+            return
+        self._order_due_ns = now_ns + ORDER_INTERVAL_NS
+        session, executor = application._session, application.executor
+        if session is not None and executor.outputs_accepted >= UPGRADE_OUTPUTS:
+            order = ConsumerCommand(CommandKind.APP_UPGRADE, GROUP, position=2, from_position=1)
+            session.offer_report(encode_command(order, session.leadership_term_id, session.session_id))
 
     def find_untold(self, members: list[ContainerConsumers]) -> str:
         """What members do not know of what this instance has told the cluster; '' when they know it."""
@@ -105,4 +128,6 @@ class SimulatedApplication(LogFollowerProcess):
     def is_idle(self) -> bool:
         """It knows that all it has made was executed, and no timer is left."""
         application = self.application
-        return application is not None and not application.outputs_waiting and application.executor.next_timer() is None
+        if application is None or application.outputs_waiting or application.executor.next_timer() is not None:
+            return False
+        return application.executor.app_version == max(self._code())

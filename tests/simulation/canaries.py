@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cluster.container.consumers import ContainerConsumers
 from cluster.wire.difference_codec import DifferenceKind, DifferenceReport
 from sequencer.application import AppMode
+from service_api.service import Service
 from tests.simulation.app_service import GROUP, OTHER_EACH, AppOutput, OtherCountingService
 from tests.simulation.applications import SimulatedApplication
 from tests.simulation.log_followers import FollowerWorld
@@ -14,11 +17,12 @@ from tests.simulation.writers import WriterWatch
 class SimulatedCanary(SimulatedApplication):
     """The instance with other code."""
 
-    SERVICE = OtherCountingService
-
     def __init__(self, world: FollowerWorld, index: int, watch: WriterWatch) -> None:
         super().__init__(world, index, watch)
         self.mode = AppMode.CANARY
+
+    def _code(self) -> dict[int, Callable[[], Service]]:
+        return {1: OtherCountingService}
 
     def find_untold(self, members: list[ContainerConsumers]) -> str:
         """As for instances; and what members know of its differences, which must be what it told, the same at all."""

@@ -105,6 +105,8 @@ class Options:
     applications: int = 0
     """Instances of one application beside the cluster."""
     application_mode: str = "active-active"
+    application_upgrade: bool = False
+    """The instances go on with other code, by a record of the log."""
     canary: bool = False
     """Beside the instances runs one more, with other code, that only compares."""
     application_mean_ns: int = 0

@@ -42,6 +42,17 @@ def snapshots_forget_what_instances_reported(patch: Patch) -> None:
     patch(InstanceTable, "restore", lambda *_: None)
 
 
+def checkpoints_forget_which_code_executes(patch: Patch) -> None:
+    """An instance that starts again begins with its first code."""
+    original = AppExecutor._restore
+
+    def restore(self: AppExecutor, messages: Any) -> None:
+        original(self, messages)
+        self.app_version = self._versions.lowest
+
+    patch(AppExecutor, "_restore", restore)
+
+
 def snapshots_forget_what_canaries_told(patch: Patch) -> None:
     """A member that was restored knows of no difference but those that are told from then on."""
     patch(DifferenceTable, "restore", lambda *_: None)

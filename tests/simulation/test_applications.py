@@ -37,6 +37,12 @@ def test_every_member_knows_what_a_canary_told() -> None:
         assert outcome.faults["application difference"] > 0
 
 
+def test_all_instances_go_on_with_other_code_from_one_record_on() -> None:
+    for seed in range(1, 4):
+        outcome = run_seed(seed, replace(WRITTEN, application_upgrade=True))
+        assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+
+
 def test_a_log_of_an_earlier_level_has_no_differences() -> None:
     quiet = replace(
         COMPARED, nodes=1, clients=1, levels=False, kill_mean_ns=0, application_mean_ns=0, duration_ns=S // 2

@@ -122,6 +122,7 @@ OPTIONS = {
     "checkpoints_forget_outputs_under_way": WRITTEN,
     "snapshots_forget_what_instances_reported": WRITTEN,
     "snapshots_forget_what_canaries_told": COMPARED,
+    "checkpoints_forget_which_code_executes": replace(WRITTEN, application_upgrade=True),
     "two_instances_are_active": STANDING_BY,
     "nobody_takes_over": STANDING_BY,
     "instances_do_not_know_what_the_others_wrote": WRITTEN,

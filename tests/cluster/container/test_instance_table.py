@@ -14,7 +14,7 @@ from runtime.errors import SnapshotError
 
 
 def report(session_id: int, **changes: Any) -> InstanceReport:
-    first = InstanceReport("pricing", f"host:{session_id}", session_id, 1000, 500, 8, 7, 3, ReportFlag.ACTIVE)
+    first = InstanceReport("pricing", f"host:{session_id}", session_id, 1000, 500, 8, 7, 3, ReportFlag.ACTIVE, 0xFF0102)
     return first._replace(**changes)
 
 
@@ -34,7 +34,9 @@ def test_a_report_replaces_the_one_before_and_goes_with_its_session() -> None:
         "instance": "host:5",
         "session": 5,
         "active": True,
+        "canary": False,
         "version": 3,
+        "newest_version": 0xFF0102,
         "position": 500,
         "log_position": 640,
         "lag": 140,
