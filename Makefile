@@ -18,7 +18,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-pipeline debug clean docs site coverage test-python test-wheel test-releases test-arm64 test-docker pictures
+	bench-readers bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker pictures
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,12 +73,12 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/python -m tools.top_picture
 
 test: build .venv/.all ## pass all tests
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel and not docker and not releases' $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel and not docker and not releases and not stores' $(ARGS)
 
 # The processes that tests start, and what Cython compiled, are not seen.
 coverage: build .venv/.all ## Python line coverage of the quick tests: build/coverage/index.html; ARGS=tests/archive
 	@mkdir -p build/coverage && COVERAGE_FILE=build/coverage/data $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile \
-		-m 'not slow and not spark and not root and not soak and not wheel and not docker and not releases' \
+		-m 'not slow and not spark and not root and not soak and not wheel and not docker and not releases and not stores' \
 		--cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(ARGS)
 
 test-python: build ## pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
@@ -156,6 +156,9 @@ bench-readers: build ## measure readers of the log, one that catches up, and an 
 bench-pipeline: build .venv/.all ## measure the data pipeline
 	$(BIN)/python -m benchmarks.pipeline $(if $(JSON),--json $(JSON))
 
+bench-memory: build .venv/.all ## measure what jobs of the pipeline hold in memory: MESSAGES=2000000,20000000 ARGS="--jobs audit"
+	$(BIN)/python -m benchmarks.pipeline_memory $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(JSON),--json $(JSON)) $(ARGS)
+
 debug: .venv/.base ## build with bounds and overflow checks, into build/debug
 	@mkdir -p build/debug
 	@tar --exclude=./build --exclude=./.venv --exclude=./.git --exclude='*.so' -cf - . | tar -xf - -C build/debug
@@ -174,6 +177,9 @@ test-wheel: .venv/.base ## build sdist and wheel, install the wheel outside the 
 
 test-releases: build ## upgrade a running cluster member by member from another revision: PREVIOUS=HEAD~1
 	@PREVIOUS=$(or $(PREVIOUS),HEAD~1) ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m releases tests/releases $(ARGS)
+
+test-stores: build .venv/.all ## export to S3 by Hadoop, read tables by Delta Lake; fetches about 1.1 GB the first time
+	$(BIN)/python -m pytest -q -n0 -m stores tests/stores $(ARGS)
 
 test-docker: build ## build the image, run the Compose cluster; needs root, docker.io, docker-compose, debootstrap
 	$(BIN)/python -m pytest -q -n0 -s -m docker tests/docker $(ARGS)
