@@ -20,7 +20,11 @@ td.wide{min-width:14rem;overflow-wrap:anywhere}th{background:#f4f4f4}td.number{t
 font-variant-numeric:tabular-nums}td.time{white-space:nowrap}.scroll{overflow-x:auto;margin:1rem 0}
 img{max-width:min(100%,56rem);height:auto}figure{margin:1rem 0}
 figcaption{color:#555}.good{color:#17692c}.bad{color:#a3121f}
-tr.bad td{background:#fbeaec}"""
+tr.bad td{background:#fbeaec}
+@media(max-width:40rem){table,tbody,tr,td{display:block}thead{display:none}tr{border:1px solid #ccc;margin:.6rem 0}
+td,td.number,td.time,td.wide{border:0;display:flex;gap:1rem;justify-content:space-between;min-width:0;text-align:right;
+white-space:normal;overflow-wrap:anywhere}td::before{content:attr(data-name);color:#555;flex:none;text-align:left}
+td:empty{display:none}}"""
 WIDE_CHARACTERS = 32
 RED, GREEN, BLUE, GREY = "#a3121f", "#7fb98f", "#4878a8", "#777777"
 
@@ -47,12 +51,16 @@ class Report:
         *,
         bad: Callable[[Sequence[Any]], bool] | None = None,
     ) -> None:
-        """A table that scrolls by itself where the page is narrow; rows that are `bad` are marked."""
-        head = "".join(f"<th>{html.escape(str(name).replace('_', ' '))}</th>" for name in columns)
+        """A table, each row of which becomes a list where the page is narrow; rows that are `bad` are marked."""
+        names = [html.escape(str(name).replace("_", " ")) for name in columns]
+        head = "".join(f"<th>{name}</th>" for name in names)
         body = "".join(
-            f"<tr{_MARK_BAD if bad is not None and bad(row) else ''}>{''.join(map(_cell, row))}</tr>" for row in rows
+            f"<tr{_MARK_BAD if bad is not None and bad(row) else ''}>{''.join(map(_cell, row, names))}</tr>"
+            for row in rows
         )
-        self.parts.append(f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>')
+        self.parts.append(
+            f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        )
 
     def cut(self, rows: int, shown: int, file_name: str = "") -> None:
         """Says so when a table has only the first of its rows; `file_name` has all, or the JSON file."""
@@ -91,7 +99,8 @@ class Report:
 _MARK_BAD = ' class="bad"'
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, name: str) -> str:
+    """`name`: of the column, as HTML."""
     text = _text(value)
     kind = ""
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -100,7 +109,7 @@ def _cell(value: Any) -> str:
         kind = ' class="time"'
     elif len(text) > WIDE_CHARACTERS:
         kind = ' class="wide"'
-    return f"<td{kind}>{html.escape(text)}</td>"
+    return f'<td{kind} data-name="{name}">{html.escape(text)}</td>'
 
 
 def utc(moment: datetime) -> datetime:

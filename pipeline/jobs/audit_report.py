@@ -41,8 +41,14 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
     )
     if facts["findings"]:
         report.heading("Findings")
-        columns = ("position", "node", "segment", "fault", "expected", "actual")
-        report.table(columns, [[finding[name] for name in columns] for finding in facts["findings"]])
+        columns = ("position", "node", "segment", "fault")
+        report.table(
+            (*columns, "expected", "actual"),
+            [
+                [*(finding[name] for name in columns), str(finding["expected"]), str(finding["actual"])]
+                for finding in facts["findings"]
+            ],
+        )
     if facts["differences"]:
         report.heading("Differences between nodes")
         columns = ("position", "byte", "field", "nodes", "left", "right", "odd")

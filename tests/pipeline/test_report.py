@@ -67,9 +67,24 @@ def test_times_have_their_zone_and_numbers_their_place(tmp_path: Path) -> None:
     report.table(("cluster_time", "count", "ratio", "flag", "none"), [(east, 1234567, 0.5, True, None)])
     text = report.write(str(tmp_path), "t").read_text()
     assert "2026-01-31 12:00:00.000 UTC" in text and "<th>cluster time</th>" in text
-    assert '<td class="number">1,234,567</td><td class="number">0.500</td><td>True</td><td></td>' in text
+    shown = re.findall(r'<td( class="number")? data-name="(.*?)">(.*?)</td>', text)
+    assert shown == [
+        (' class="number"', "count", "1,234,567"),
+        (' class="number"', "ratio", "0.500"),
+        ("", "flag", "True"),
+        ("", "none", ""),
+    ]
     assert 'name="viewport" content="width=device-width' in text
     assert '<div class="scroll"><table>' in text and ".scroll{overflow-x:auto" in text
+    assert "@media(max-width:40rem){table,tbody,tr,td{display:block}" in text, "on a phone a row is a list"
+
+
+def test_checksums_are_no_amounts(tmp_path: Path) -> None:
+    finding = {"position": 1_000_000, "node": "node0", "segment": "0-0.rec", "fault": "checksum",
+               "expected": 3_735_928_559, "actual": -17_654_321}  # fmt: skip
+    facts = {**audit_facts(difference("node1")), "findings": [finding]}
+    text = Path(audit_report.write_report(facts, str(tmp_path))).read_text()
+    assert ">3735928559<" in text and ">-17654321<" in text and ">1,000,000<" in text
 
 
 def test_prices_have_decimals_and_instruments_are_apart(tmp_path: Path) -> None:
