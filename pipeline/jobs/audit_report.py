@@ -39,6 +39,18 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
         "hollow red: differences where it is not known which node is right. Grey lines: new terms. Grey ends: never "
         "committed.",
     )
+    _list_problems(report, facts)
+    report.heading("Terms")
+    terms = facts["nodes"][0]["terms"] if facts["nodes"] else []
+    report.table(
+        ("term", "position", "cluster time", "leader"),
+        [(term["leadership_term"], term["position"], term["cluster_time"], term["leader"]) for term in terms],
+    )
+    return str(report.write(folder, "audit"))
+
+
+def _list_problems(report: Report, facts: dict[str, Any]) -> None:
+    columns: tuple[str, ...]
     if facts["findings"]:
         report.heading("Findings")
         columns = ("position", "node", "segment", "fault")
@@ -57,13 +69,6 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
         report.heading("Ends that were never committed")
         columns = ("node", "position", "bytes", "cut_off_by_term", "reference")
         report.table(columns, [[end[name] for name in columns] for end in facts["uncommitted"]])
-    report.heading("Terms")
-    terms = facts["nodes"][0]["terms"] if facts["nodes"] else []
-    report.table(
-        ("term", "position", "cluster time", "leader"),
-        [(term["leadership_term"], term["position"], term["cluster_time"], term["leader"]) for term in terms],
-    )
-    return str(report.write(folder, "audit"))
 
 
 def describe_status(facts: dict[str, Any]) -> str:
