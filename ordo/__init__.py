@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sequencer.reader import LogReader
     from sequencer.shared_consumer import SharedConsumer
     from sequencer.shared_member import Delivery
+    from service_api.composition import Composition
     from service_api.native import Header, NativeClusteredService, NativeSession
     from service_api.service import (
         ClientSession,
@@ -70,6 +71,7 @@ __all__ = [
     "Cluster",
     "ClusterClient",
     "ClusteredService",
+    "Composition",
     "Consumer",
     "Delivery",
     "EntryKind",
@@ -132,6 +134,7 @@ _HOMES = {
     "Cluster": "service_api.service",
     "ClusterClient": "cluster.client.session",
     "ClusteredService": "service_api.service",
+    "Composition": "service_api.composition",
     "Consumer": "sequencer.consumer",
     "Delivery": "sequencer.shared_member",
     "EntryKind": "sequencer.entries",

@@ -30,7 +30,7 @@ PUBLIC = {
     *("Acknowledged", "ClientEvent", "HandedOver", "Unsequenced", "endpoints_from_dns", "endpoints_from_file"),
     *("AsyncConsumer", "AsyncSharedConsumer", "Delivery", "SharedConsumer"),
     *("AsyncFeedReader", "FeedMessage", "FeedReader"),
-    *("Consumer", "SnapshotReader", "SnapshotWriter", "TimeUnit", "Tracing", "__version__"),
+    *("Composition", "Consumer", "SnapshotReader", "SnapshotWriter", "TimeUnit", "Tracing", "__version__"),
     *("Authenticator", "Right", "SessionProxy", "credentials_from_environment", "credentials_from_file"),
 }
 
