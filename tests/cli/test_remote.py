@@ -64,7 +64,16 @@ def test_status_from_elsewhere_runs_without_what_only_a_node_needs() -> None:
     """The whole command is run, against a port where nobody listens: an import inside a function would be seen, too."""
     loaded = loaded_by("cluster", "status", "--endpoints", "127.0.0.1:9", "--timeout", "0.1")
     assert "transport.driver.media_driver" in loaded, "it went as far as asking the member"
-    unwanted = {"asyncio", "ctypes", "grpc", "lmdb", "structlog", "cluster.node.config", "cluster.client.session"}
+    unwanted = {
+        "asyncio",
+        "ctypes",
+        "grpc",
+        "lmdb",
+        "pydantic",
+        "structlog",
+        "cluster.node.config",
+        "cluster.client.session",
+    }
     assert loaded.isdisjoint(unwanted | {"archive", "cluster.module", "runtime.children", "runtime.tokens"})
 
 
