@@ -25,6 +25,7 @@ from runtime.storage import FileStorage
 from sequencer.application import Application, ApplicationSettings, AppMode
 from sequencer.canary import Difference
 from sequencer.outputs import Output
+from sequencer.snapshot_keeper import SnapshotKeeper, SnapshotPlace
 from transport.client_transport import ClientTransport
 
 PARK_NS = 1_000_000
@@ -115,6 +116,13 @@ def app(
     app_version: Annotated[
         str, typer.Option(help="of the service's code, where there is one: N or MAJOR.MINOR.PATCH")
     ] = "1",
+    archive: Annotated[
+        str, typer.Option(help="HOST:PORT of an archive for snapshots of the group; the next port takes them in")
+    ] = "",
+    archive_every: Annotated[float, typer.Option(help="seconds between snapshots of the group in the archive")] = 60.0,
+    archive_token_file: Annotated[
+        Path | None, typer.Option(help="file with a token of the archive's roles log, record and delete")
+    ] = None,
 ) -> None:
     """Run one instance of an application until SIGTERM or SIGINT."""
     configure_logging()
@@ -131,7 +139,11 @@ def app(
         instance=instance or f"{socket.gethostname()}:{folder.name}",
         app_version=parse_version(app_version),
     )
-    run_application(_parse_services(service, settings.app_version), settings)
+    keeper = None
+    if archive:
+        token = b"" if archive_token_file is None else credentials_from_file(archive_token_file)
+        keeper = SnapshotKeeper(SnapshotPlace(archive, archive_every, token), group)
+    run_application(_parse_services(service, settings.app_version), settings, keeper)
 
 
 def _parse_services(names: list[str], app_version: int) -> dict[int, str]:
@@ -150,7 +162,9 @@ def _parse_services(names: list[str], app_version: int) -> dict[int, str]:
     return found
 
 
-def run_application(services: dict[int, str], settings: ApplicationSettings) -> None:
+def run_application(
+    services: dict[int, str], settings: ApplicationSettings, keeper: SnapshotKeeper | None = None
+) -> None:
     """Runs the classes that are named `module:Class`, by version, as an instance until this process is told to end.
     Raises OrdoError."""
     code = {version: load_service(name) for version, name in services.items()}
@@ -164,13 +178,14 @@ def run_application(services: dict[int, str], settings: ApplicationSettings) -> 
                 transport=transport,
                 storage=FileStorage(open_lmdb),
                 on_difference=lambda one: _log_difference(one, settings),
+                find_snapshot=None if keeper is None else keeper.find,
             ),
             settings,
         )
         get_logger().info("app.started", group=settings.group, position=application.position)
         is_in_order = False
         try:
-            _run(application, transport, stopping, settings)
+            _run(application, transport, stopping, settings, keeper)
             is_in_order = True
         finally:
             application.close(save=is_in_order)
@@ -180,7 +195,11 @@ def run_application(services: dict[int, str], settings: ApplicationSettings) -> 
 
 
 def _run(
-    application: Application, transport: ClientTransport, stopping: list[int], settings: ApplicationSettings
+    application: Application,
+    transport: ClientTransport,
+    stopping: list[int],
+    settings: ApplicationSettings,
+    keeper: SnapshotKeeper | None,
 ) -> None:
     trouble, is_active = "", settings.mode is AppMode.ACTIVE_ACTIVE
     while not stopping:
@@ -193,6 +212,8 @@ def _run(
             is_active = application.is_active
             event = "app.active" if is_active else "app.passive"
             get_logger().info(event, group=settings.group, position=application.position)
+        if keeper is not None and settings.mode is not AppMode.CANARY:
+            _in_words(lambda: keeper.work(application, transport), settings)
 
 
 def _log_difference(one: Difference, settings: ApplicationSettings) -> None:

@@ -119,9 +119,11 @@ class Application:
         storage: Storage,
         on_entry: Callable[[LogEntry], object] | None = None,
         on_difference: Callable[[Difference], object] | None = None,
+        find_snapshot: Callable[[], list[bytes] | None] | None = None,
     ) -> None:
         """`make_service`: of the settings' version, or for each version of the code that this instance has. `on_entry`
-        hears of each entry after it was executed, `on_difference` of what a canary would have written otherwise. The
+        hears of each entry after it was executed, `on_difference` of what a canary would have written otherwise.
+        `find_snapshot` gives what an instance without a checkpoint begins with (sequencer.group_snapshots). The
         transport stays the caller's.
 
         Raises StorageError, SnapshotError, ConfigurationError, and what the service raises.
@@ -138,7 +140,10 @@ class Application:
         """What this instance, where it is a canary, has found and told."""
         self._checkpoints = Checkpoints(storage, settings.folder)
         try:
-            self.executor = self._make_executor(versions)
+            snapshot = self._checkpoints.load()
+            if snapshot is None and find_snapshot is not None:
+                snapshot = find_snapshot()
+            self.executor = self._make_executor(versions, snapshot)
             position = self.executor.position
             self._follower = LogFollower(transport.client, settings.archive_settings(), position, settings.silence_s)
         except BaseException:
@@ -158,8 +163,8 @@ class Application:
         self.trouble = ""
         """Why the last session was lost."""
 
-    def _make_executor(self, versions: AppVersions) -> AppExecutor:
-        group, snapshot = self._settings.group, self._checkpoints.load()
+    def _make_executor(self, versions: AppVersions, snapshot: list[bytes] | None) -> AppExecutor:
+        group = self._settings.group
         if self._settings.mode is AppMode.CANARY:
             return CanaryExecutor(versions, group, snapshot, on_difference=self._note_difference)
         return AppExecutor(versions, group, snapshot)
@@ -230,7 +235,8 @@ class Application:
         if self._follower.oldest_position is not None:
             raise ArchiveError(
                 f"group {self._settings.group}: position={self.position} of the log was deleted everywhere; the oldest "
-                f"that is left is position={self._follower.oldest_position}: copy the folder of another instance",
+                f"that is left is position={self._follower.oldest_position}: copy the folder of another instance, or "
+                "begin with an empty one and a snapshot of the group (--archive)",
                 code=ErrorCode.INVALID_POSITION,
             )
         if self.outputs_waiting < OUTPUTS_WAITING_MAX or not self._may_send:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from ordo.apps_cli import printable
 from ordo.cli import run
+from tests.archive.test_serve import Served
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -90,8 +92,24 @@ def test_what_an_instance_calls_itself_does_nothing_to_a_terminal() -> None:
     assert printable("[red]a\x1b[2Jb") == "\\[red]a?[2Jb"
 
 
-def test_three_instances_one_killed_one_stopped(cluster: LocalCluster, tmp_path: Path) -> None:
-    instances = Instances(cluster, "tests.sequencer.applications:Numbered", tmp_path)
+def start_position(log: str) -> int:
+    """Where the instance began that has logged this."""
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    return next(int(one["position"]) for one in lines if one["event"] == "app.started")
+
+
+@pytest.fixture
+def archive(tmp_path: Path, shm_path: Path, free_port: Callable[[], int]) -> Iterator[Served]:
+    one = Served(free_port(), tmp_path / "archive", shm_path / "driver")
+    yield one
+    one.process.kill()
+    one.process.communicate()
+
+
+def test_three_instances_one_killed_one_stopped(cluster: LocalCluster, archive: Served, tmp_path: Path) -> None:
+    """In place of the one that is killed comes one without a checkpoint, which begins with a snapshot of the group."""
+    options = ("--archive", archive.address, "--archive-every", "0.3")
+    instances = Instances(cluster, "tests.sequencer.applications:Numbered", tmp_path, *options)
     outputs = Outputs(cluster)
     try:
         for name in ("a", "b", "c"):
@@ -106,7 +124,8 @@ def test_three_instances_one_killed_one_stopped(cluster: LocalCluster, tmp_path:
                 elif number == 200:
                     instances.send("b", signal.SIGSTOP)
                 elif number == 350:
-                    instances.start("a")
+                    instances.start("d")
+                    assert start_position(instances.log("d")) > 0
                     killed = cluster.await_leader()
                     cluster.kill(killed)
                 elif number == 400:
@@ -116,7 +135,7 @@ def test_three_instances_one_killed_one_stopped(cluster: LocalCluster, tmp_path:
         assert outputs.payloads == expected(lengths)
         assert by_member == [expected(lengths)] * 2
         assert not outputs.different
-        assert [instances.end(name) for name in ("a", "b", "c")] == [0, 0, 0]
+        assert [instances.end(name) for name in ("b", "c", "d")] == [0, 0, 0]
     finally:
         instances.close()
         outputs.close()
