@@ -13,13 +13,14 @@ from archive.segments import segment_name
 from cluster.module.state_store import StateStore, StoredState
 from consensus.distrust import Distrust
 from runtime.clock import VirtualClock
-from runtime.errors import CorruptFrameError
-from tests.simulation.storage import SimulatedStorage
+from runtime.errors import CorruptFrameError, StorageError
+from tests.simulation.storage import SimulatedFile, SimulatedStorage
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
 
 HEADER_LENGTH = 32
+PAGE_BYTES = 4096
 
 
 class Loss(NamedTuple):
@@ -91,20 +92,46 @@ def flip(
     node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int, kind: str
 ) -> Loss | None:
     """Flips a bit of a frame, in its header or payload."""
+    position = _draw_position(node, random, descriptor, start, end)
+    if position is None:
+        return None
+    file, offset = _place(node, descriptor, position)
+    file.flip_bit(offset, random.randrange(8))
+    return Loss(kind, f"{node.name} bit rot in recording {descriptor.recording_id} at {position}")
+
+
+def break_page(
+    node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int, kind: str
+) -> Loss | None:
+    """A page of the log, all of it below `end`, cannot be read any more."""
+    position = _draw_position(node, random, descriptor, start, end)
+    if position is None or position // PAGE_BYTES * PAGE_BYTES + PAGE_BYTES > end:
+        return None
+    file, offset = _place(node, descriptor, position)
+    file.break_page(offset)
+    return Loss(kind, f"{node.name} page of recording {descriptor.recording_id} unreadable at {position}")
+
+
+def _place(node: SimulatedNode, descriptor: RecordingDescriptor, position: int) -> tuple[SimulatedFile, int]:
+    """The file with a position of a recording, and the offset in it."""
+    base = position - position % descriptor.segment_length
+    path = f"{node.archive_folder}/{segment_name(descriptor.recording_id, base)}"
+    return node.disk.files[path], position - base
+
+
+def _draw_position(
+    node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int
+) -> int | None:
+    """A byte of a frame with a payload; None where there is none, or where reading meets damage."""
     reader = RecordingReader(storage_of(node), node.archive_folder, descriptor, start)
     try:
         messages = [(one.start_position, len(one.payload)) for one in reader.messages(end) if one.payload]
-    except CorruptFrameError:
+    except (CorruptFrameError, StorageError):
         return None
     if not messages:
         return None
     first, length = random.choice(messages)
-    position = first + random.randrange(min(HEADER_LENGTH + length, descriptor.mtu))
-    base = position - position % descriptor.segment_length
-    node.disk.files[f"{node.archive_folder}/{segment_name(descriptor.recording_id, base)}"].flip_bit(
-        position - base, random.randrange(8)
-    )
-    return Loss(kind, f"{node.name} bit rot in recording {descriptor.recording_id} at {position}")
+    return first + random.randrange(min(HEADER_LENGTH + length, descriptor.mtu))
 
 
 def _safe_end(node: SimulatedNode, descriptor: RecordingDescriptor) -> int:

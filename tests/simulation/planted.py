@@ -21,7 +21,7 @@ from cluster.container.queries import ContainerQueries
 from cluster.container.record_orders import RECORD_CALLBACKS
 from cluster.container.service_container import ServiceContainer
 from cluster.container.versions import VersionSwitch
-from cluster.module import consensus_module, session_requests
+from cluster.module import consensus_module, log_repair, session_requests
 from cluster.module.clock_watch import ClockWatch
 from cluster.module.control import ClusterControl
 from cluster.module.log_executor import LogExecutor
@@ -448,6 +448,11 @@ def damage_behind_damage_is_not_looked_for(patch: Patch) -> None:
     """After the first damaged place of a segment the rest of it is not read again."""
     patch(Scrubber, "look_again", lambda *_: None)
     patch(Scrubber, "_begin_pass", lambda self, now_ns: self.pass_count == 0 and BEGIN_PASS(self, now_ns))
+
+
+def places_that_cannot_be_read_are_left(patch: Patch) -> None:
+    """The scrubber tells of a page that the device does not give back, and nobody fetches it."""
+    patch(log_repair, "is_unreadable", lambda error: False)
 
 
 def one_member_leaves_a_record_out_alone(patch: Patch) -> None:

@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from archive.recovery import find_damage
-from runtime.errors import CorruptFrameError
+from runtime.errors import CorruptFrameError, StorageError
 from tests.simulation import damage
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 FLIPS_MAX = 3
+UNREADABLE_CHANCE = 0.3
 
 
 def _log(node: SimulatedNode) -> RecordingDescriptor | None:
@@ -31,14 +32,16 @@ def _log(node: SimulatedNode) -> RecordingDescriptor | None:
 
 
 def rot_log(world: World, node: SimulatedNode, random: Random) -> bool:
-    """Flips some bits below what is committed; whether it did."""
+    """Flips some bits below what is committed, or has the device refuse a page there; whether it did."""
     log = _log(node)
     if log is None:
         return False
     with node.readable_disk():
+        count, is_unreadable = random.randint(1, FLIPS_MAX), random.random() < UNREADABLE_CHANCE
+        spoil, kind = (damage.break_page, "page unreadable") if is_unreadable else (damage.flip, "rotten while running")
         losses = [
-            damage.flip(node, random, log, log.start_position, log.stop_position, "rotten while running")
-            for _ in range(random.randint(1, FLIPS_MAX))
+            spoil(node, random, log, log.start_position, log.stop_position, kind)
+            for _ in range(1 if is_unreadable else count)
         ]
     for loss in losses:
         if loss is not None:
@@ -54,7 +57,10 @@ def is_whole(node: SimulatedNode) -> bool:
     if log is None:
         return False
     with node.readable_disk():
-        return find_damage(damage.storage_of(node), node.archive_folder, log, log.start_position) is None
+        try:
+            return find_damage(damage.storage_of(node), node.archive_folder, log, log.start_position) is None
+        except StorageError:
+            return False
 
 
 def _snapshots(node: SimulatedNode) -> dict[tuple[int, bytes], SnapshotEntry]:

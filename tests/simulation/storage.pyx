@@ -45,6 +45,8 @@ cdef class SimulatedFile:
     cdef SimulatedDisk disk
     cdef readonly str path
     cdef public bint name_durable
+    cdef int64_t unreadable_from                 # a page that the device gives back to nobody; both 0: there is none
+    cdef int64_t unreadable_to
 
     def __cinit__(self, SimulatedDisk disk, str path, int64_t length_bytes):
         self.disk = disk
@@ -62,7 +64,7 @@ cdef class SimulatedFile:
     cdef int write(self, const uint8_t* data, int64_t length, int64_t offset) noexcept nogil:
         if offset < 0 or offset + length > self.length_bytes:
             return -EIO
-        if self.disk.next_write_fails():
+        if self.disk.next_write_fails() or not self._is_writable(offset, length):
             return -EIO
         if not self._take_space(offset, length):
             return -ENOSPC
@@ -70,6 +72,19 @@ cdef class SimulatedFile:
             return -EIO
         memcpy(self.data + offset, data, length)
         return 0
+
+    cdef bint _is_writable(self, int64_t offset, int64_t length) noexcept nogil:
+        """A page that cannot be read is whole again when all of it is written; a part of it cannot be, since the system
+        reads the page first."""
+        if not self.is_unreadable(offset, length):
+            return True
+        if offset > self.unreadable_from or offset + length < self.unreadable_to:
+            return False
+        self.unreadable_from = self.unreadable_to = 0
+        return True
+
+    cdef bint is_unreadable(self, int64_t offset, int64_t length) noexcept nogil:
+        return offset < self.unreadable_to and offset + length > self.unreadable_from
 
     cdef bint _take_space(self, int64_t offset, int64_t length) noexcept nogil:
         """Room for a write; none is needed below what was written before."""
@@ -132,6 +147,11 @@ cdef class SimulatedFile:
         """Rot: one bit changes, unnoticed."""
         self.data[offset] ^= 1 << bit
 
+    def break_page(self, int64_t offset):
+        """The device cannot read the page there any more."""
+        self.unreadable_from = offset // PAGE * PAGE
+        self.unreadable_to = self.unreadable_from + PAGE
+
     def is_zero(self, int64_t offset):
         return self.data[offset] == 0
 
@@ -155,7 +175,7 @@ cdef class SimulatedSegment(SegmentFile):
         cdef int64_t count = min(length_bytes, self.file.length_bytes - offset)
         if offset < 0 or count <= 0:
             return 0
-        if self.file.disk.next_read_fails():
+        if self.file.disk.next_read_fails() or self.file.is_unreadable(offset, count):
             return -EIO
         memcpy(data, self.file.data + offset, count)
         return count

@@ -145,6 +145,7 @@ OPTIONS = {
     ),
     "what_is_mended_is_not_written": replace(Options(), scrub_ns=S // 2),
     "a_damaged_snapshot_stays_the_one_that_is_served": replace(Options(), scrub_ns=S // 2, snapshot_mean_ns=S // 4),
+    "places_that_cannot_be_read_are_left": replace(Options(), scrub_ns=S // 2, padding_max=3000),
     "damage_behind_damage_is_not_looked_for": replace(Options(), scrub_ns=S // 2),
     "snapshots_forget_requests": ASKING,
     "snapshots_forget_answers": ASKING,

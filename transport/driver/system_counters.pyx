@@ -77,7 +77,7 @@ REFUSED_LABELS = (
     "Refused: encrypted datagrams that were changed or forged",
     "Refused: encrypted datagrams that came twice or far too late",
     "Refused: encrypted datagrams of keys that are not known any more",
-    "Refused: handshakes without cookie, with a key that is not trusted, or too many",
+    "Refused: handshakes that are damaged, too many, without cookie, or with a key that is not trusted, or not there",
     "Refused: encrypted datagrams, which this driver without [encryption] cannot read",
     "Encryption: keys agreed on",
     "Held back: replies beyond what their address had sent",
