@@ -24,7 +24,8 @@ class Right(Flag):
     ADMINISTRATION = auto()
     """Ask for a snapshot (AdminRequest), where `admin_requests` allows it at all."""
     CONSUMERS = auto()
-    """Be a member of durable consumers, and look at them; pausing, moving and removing them needs ADMINISTRATION."""
+    """Be a member of durable consumers, and look at them; pausing, moving and removing them needs ADMINISTRATION. And
+    have an application's outputs sent to other clients."""
     OPERATOR = auto()
     """Look into members and give them orders, as `ordo cluster ... --endpoints` does: also to end the cluster."""
     LOG = auto()

@@ -58,6 +58,9 @@ cdef class ContainerLoop(Agent):
     cdef public dict marks                         # None, or by position: text of what is left out, None: wait before it
     cdef bytes _reply                              # to the message being executed, or None
     cdef ContainerSession _current                 # whose message is being executed, or None
+    cdef int64_t _target_session_id                # whom the output is for that is being executed, or -1
+    cdef const uint8_t* _output                    # its payload, in the log
+    cdef int64_t _output_length
     cdef Identity _identity                        # whose request is being executed, or None
     cdef MessageRun _run
     cdef int _run_state
@@ -83,6 +86,8 @@ cdef class ContainerLoop(Agent):
     cdef bint _admit_request(self, const Fragment* fragment, ContainerSession session) except -1
     cdef int _end_message(self) except -1
     cdef int _reject_message(self, str why) except -1
+    cdef void _note_target(self, const Fragment* fragment) noexcept
+    cdef int _send_output(self) except -1
     cdef int _end_request(self, int32_t status, bytes payload) except -1
     cdef int _forget_request(self) except -1
     cdef int _execute_run(self, const Fragment* first, int64_t commit, int limit) except -1

@@ -19,6 +19,8 @@ from cluster.wire.layout cimport (
     ANSWER_WAIT,
     REQUEST_CONFIRMED,
     REQUEST_NUMBER,
+    OUTPUT_BLOCK,
+    OUTPUT_TARGET,
     REQUEST_OPEN_POSITION,
     SBE_HEADER_LENGTH,
     SESSION_HEADER_LENGTH,
@@ -69,6 +71,7 @@ cdef class ContainerLoop(Agent):
         self.record_limit = RECORD_LIMIT_DEFAULT
         self.wakes_driver = True
         self.next_query_position = INT64_MAX
+        self._target_session_id = -1
 
     # For the Python half
 
@@ -349,6 +352,8 @@ cdef class ContainerLoop(Agent):
             self._current = session
             self._identity = identity
             session.identity = identity.identity
+            if ordo_get_u16(record) >= OUTPUT_BLOCK:
+                self._note_target(fragment)
             if self.traces is not None and self.is_leading:
                 self.traces.begin(open_position, number, identity.identity)
             return True
@@ -376,8 +381,22 @@ cdef class ContainerLoop(Agent):
         self.on_rejected(self._current, why)
         return 0
 
+    cdef void _note_target(self, const Fragment* fragment) noexcept:
+        cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(fragment.payload)
+        self._target_session_id = ordo_get_i64(fragment.payload + OUTPUT_TARGET)
+        self._output, self._output_length = fragment.payload + prefix, fragment.length_bytes - prefix
+
+    cdef int _send_output(self) except -1:
+        """An application's output goes to the client that it is for, where this member leads."""
+        cdef ContainerSession session = self._find_session(self._target_session_id)
+        if session is not None:
+            session.offer_native(self._output, self._output_length)
+        return 0
+
     cdef int _end_request(self, int32_t status, bytes payload) except -1:
         cdef Identity identity = self._identity
+        if self._target_session_id >= 0 and status == ANSWER_OK:
+            self._send_output()
         self._forget_request()
         if self.traces is not None:
             self.traces.end()
@@ -391,6 +410,7 @@ cdef class ContainerLoop(Agent):
         if self._identity is not None:
             self._identity = None
             self._current.identity = None
+            self._target_session_id = -1
         return 0
 
     # A run of messages in one call of the service

@@ -34,6 +34,8 @@ from cluster.wire.layout cimport (
     APP_DIFFERENCE_ID,
     CONSUMER_COMMAND_ID,
     REQUEST_ID,
+    OUTPUT_BLOCK,
+    OUTPUT_TARGET,
     REQUEST_LENGTH,
     REQUEST_NUMBER,
     REQUEST_OPEN_POSITION,
@@ -50,6 +52,7 @@ from runtime.atomics cimport (
     ordo_fence_full,
     ordo_get_i32,
     ordo_get_i64,
+    ordo_get_u16,
     ordo_load_acquire_i64,
     ordo_put_i32,
     ordo_put_i64,
@@ -448,6 +451,9 @@ cdef class Sequencer:
         cdef int template = ordo_template_id(data, fragment.length_bytes)
         cdef bint is_command = template == CONSUMER_COMMAND_ID
         if template == APP_DIFFERENCE_ID and not self.module.upkeep.levels.takes_differences:
+            return 1
+        if template == REQUEST_ID and ordo_get_u16(data) >= OUTPUT_BLOCK and ordo_get_i64(data + OUTPUT_TARGET) >= 0 \
+                and not self.module.sessions.admits_output(image, ordo_get_i64(data + SESSION_HEADER_SESSION_ID)):
             return 1
         if is_command and not self.module.sessions.admits_command(
                 image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes)):

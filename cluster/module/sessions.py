@@ -322,6 +322,15 @@ class OpenSessions:
             self.tell(session, encode_answer(answer, values.leadership_term_id, session.id))
         return False
 
+    def admits_output(self, image: Image, session_id: int) -> bool:
+        """Whether a session may write outputs for other sessions, to which they are sent; if not, it is closed."""
+        if self.may(session_id, Right.CONSUMERS):
+            return True
+        if self.may_ask(session_id, image):
+            text = "this client's roles do not include 'consumers', which outputs for other clients need"
+            self.close(session_id, CloseReason.SERVICE_ACTION, text)
+        return False
+
     def keep_alive(self, session_id: int, image: Image, cluster_time: int) -> None:
         session = self._sessions.get(session_id)
         if session is not None and session.close_reason is None:

@@ -79,6 +79,8 @@ cdef enum:  # OpenIdentity, Request, Answer, MessageMark, ConsumerCommand, AppRe
     REQUEST_OPEN_POSITION = 32             # i64
     REQUEST_NUMBER = 40                    # i64
     REQUEST_CONFIRMED = 48                 # i64
+    OUTPUT_BLOCK = 72                      # a Request with a longer block
+    OUTPUT_TARGET = 64                     # i64; -1: for nobody in particular
     CONSUMER_COMMAND_BLOCK = 104
     CONSUMER_COMMAND_KIND = 88             # i32
     APP_REPORT_BLOCK = 64

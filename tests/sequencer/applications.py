@@ -32,6 +32,8 @@ class Numbered(ClusteredService):
         if session is None:
             self.came_back += 1
             return None
+        if payload == b"how many?":
+            return b"%s%d" % (self.PREFIX, self.messages)
         self.messages += 1
         self.length_bytes += len(payload)
         for part in range(2):

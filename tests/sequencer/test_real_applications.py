@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +25,20 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     with LocalCluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster") as cluster:
         cluster.await_leader(60)
         yield cluster
+
+
+def check_reply(cluster: LocalCluster) -> None:
+    """What an application answers comes to the client, once, though two instances write it."""
+    heard: list[bytes] = []
+    with ClusterClient(cluster.ingress_endpoints, on_message=lambda _, __, payload: heard.append(payload)) as client:
+        client.send(b"how many?", timeout_s=30)
+        deadline_s = time.monotonic() + 30
+        while not heard and time.monotonic() < deadline_s:
+            client.poll()
+        client.request(b"how many?", timeout_s=30)
+        while len(heard) < 2 and time.monotonic() < deadline_s:
+            client.poll()
+    assert heard == [b"v2 7", b"v2 7"]
 
 
 def check_upgrade(cluster: LocalCluster, instances: Instances, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +62,7 @@ def check_upgrade(cluster: LocalCluster, instances: Instances, capsys: pytest.Ca
         old, new = expected([2] * 7)[:12], expected([2] * 7)[12:]
         assert outputs.payloads == [*old, *(b"v2 " + one for one in new)] and not outputs.different
         look_until(lambda rows: [row["version"] for row in rows] == ["2.0.0"] * 2, cluster, capsys)
+        check_reply(cluster)
         assert run([*order, "2.0.0"]) == 1
         assert "execute version 2.0.0 already" in capsys.readouterr().err
     finally:

@@ -96,6 +96,20 @@ class Requests:
         )
         return self.node.append(head + payload)
 
+    def write(self, number: int, payload: bytes, target: int) -> int:
+        """An output of an application."""
+        head = ordo_codecs.OUTPUT.encode(
+            open_position=self.position, number=number, target_session_id=target, **self.stamp(1)
+        )
+        return self.node.append(head + payload)
+
+
+def _take_all(self: Adder, messages: Any) -> None:
+    for payload in messages:
+        answer = self.on_session_message(messages.session, messages.timestamp, payload, messages.header)
+        if answer is not None:
+            messages.reply(answer)
+
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[ServiceNode]:
@@ -150,6 +164,46 @@ def test_a_request_is_executed_once_and_answered_each_time(node: ServiceNode, re
     assert service.identities == [NAME, NAME]
     assert all(session.identity is None for session in container.sessions.values())
     container.on_close()
+
+
+@pytest.mark.parametrize("joins_messages", [False, True])
+def test_an_output_is_sent_once_to_the_client_that_it_is_for(
+    node: ServiceNode, requests: Requests, joins_messages: bool
+) -> None:
+    class Joining(Adder):
+        on_session_messages = ClusteredService.on_session_messages if not joins_messages else _take_all
+
+    node.open_session(2, "aeron:udp?endpoint=client:2")
+    container = node.container(service := Joining())
+    requests.open()
+    requests.write(1, b"5", target=2)
+    requests.write(1, b"5", target=2)
+    requests.send(2, b"6")
+    requests.write(3, b"no number, refused", target=2)
+    requests.write(4, b"7", target=99)
+    requests.write(5, b"8", target=-1)
+    requests.write(6, b"9", target=2)
+    run(node, container)
+    assert [(head.cluster_session_id, payload) for head, payload in node.egress("aeron:udp?endpoint=client:2")] == [
+        (2, b"5"),
+        (2, b"9"),
+    ]
+    assert service.total == 35 and [one.number for one in sent(node)[1:]] == [1, 1, 2, 3, 4, 5, 6]
+    container.on_close()
+
+
+def test_a_follower_sends_no_outputs(tmp_path: Path) -> None:
+    node = ServiceNode(tmp_path)
+    node.set_recovery()
+    node.begin_term(0, leads=False)
+    node.open_session(1)
+    requests, container = Requests(node), node.container(service := Adder())
+    requests.open()
+    requests.write(1, b"5", target=1)
+    run(node, container)
+    assert service.total == 5 and not node.client.egress
+    container.on_close()
+    node.close()
 
 
 def test_requests_are_executed_in_order_and_without_gaps(node: ServiceNode, requests: Requests) -> None:

@@ -12,6 +12,7 @@ from cluster.module.sequencer import SessionTable
 from cluster.module.sessions import ClusterSession, OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
+from runtime.authentication import Right
 from runtime.errors import RegistrationError
 
 SECOND_NS = 1_000_000_000
@@ -148,3 +149,26 @@ def test_after_a_change_of_the_leader_a_session_is_that_of_the_host_and_key_that
     image: Any = SpokenImage(source)
     assert sessions.may_claim(1, image) is may
     assert not sessions.may_claim(2, image)
+
+
+def test_outputs_for_other_clients_take_a_role_and_only_the_session_itself_is_closed() -> None:
+    client: Any = CountingClient()
+    sessions = OpenSessions(
+        client, SessionTable(), 10, lambda principal: Right.CONSUMERS if principal == b"app" else Right.INGRESS
+    )
+    images: list[Any] = [SpokenImage("10.0.0.2:1"), SpokenImage("10.0.0.1:1")]
+    for number, principal in ((1, b"app"), (2, b"client")):
+        session = ClusterSession(number, number, 96, 102, "aeron:udp?endpoint=10.0.0.1:1", principal)
+        sessions.restore(session)
+        sessions._bind(session, images[number - 1])
+    assert sessions.admits_output(images[0], 1)
+    assert not sessions.admits_output(images[0], 2)
+    assert [session.close_reason for session in sessions] == [None, None], "who else names the session ends nothing"
+    assert not sessions.admits_output(images[1], 2)
+    closed = [(session.close_reason, session.close_detail) for session in sessions if session.close_reason is not None]
+    assert closed == [
+        (
+            codecs.CloseReason.SERVICE_ACTION,
+            "this client's roles do not include 'consumers', which outputs for other clients need",
+        )
+    ]
