@@ -10,8 +10,9 @@ with so many that follow the log live, in turn over the three nodes; and how far
 when the load ended.
 `catch_up`: one reader begins at the log's start: frames as they are (`RangeReader`), and entries one by one
 (`LogReader`).
-`application`: client, cluster, application, log, client, beside a service inside that answers the same; both with the
-Python client, one message on the way.
+`application`: client, cluster, application, log, client, beside a service inside that answers the same; all with the
+Python client, one message on the way. The client reads the application's output in the log (`application`), or hears it
+as the message that the leader sends it (`reply`).
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def measure_catch_up(megabytes: int) -> Figures:
 def measure_application(count: int) -> Figures:
     with start_cluster(ECHO, 2) as cluster:
         cluster.await_leader(60)
-        inside = percentiles_us(record_inside(cluster, count))
+        inside = percentiles_us(record_replies(cluster, count))
     with start_cluster(ORDERING, 2) as cluster, tempfile.TemporaryDirectory() as folder:
         cluster.await_leader(60)
         endpoints = ",".join(cluster.ingress_endpoints.values())
@@ -181,13 +182,20 @@ def measure_application(count: int) -> Figures:
         application = subprocess.Popen([*command, "--folder", folder, "--endpoints", endpoints])
         try:
             outside = percentiles_us(record_outside(cluster, count))
+            replies = percentiles_us(record_replies(cluster, count))
         finally:
             application.terminate()
             application.wait()
-    return {"inside_us": inside, "application_us": outside, "times_p50": round(outside["p50"] / inside["p50"], 2)}
+    return {
+        "inside_us": inside,
+        "application_us": outside,
+        "reply_us": replies,
+        "times_p50": round(outside["p50"] / inside["p50"], 2),
+        "reply_times_p50": round(replies["p50"] / inside["p50"], 2),
+    }
 
 
-def record_inside(cluster: LocalCluster, count: int) -> HdrHistogram:
+def record_replies(cluster: LocalCluster, count: int) -> HdrHistogram:
     answers: list[int] = []
     histogram = new_histogram()
 
