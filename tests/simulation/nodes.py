@@ -18,7 +18,7 @@ from cluster.wire.counter_types import ControlToggle
 from cluster.wire.levels import FIRST_LEVEL, PROTOCOL_LEVEL
 from consensus.configuration import Configuration
 from runtime.clock import VirtualClock
-from runtime.errors import CorruptFrameError, OrdoError, ServiceError
+from runtime.errors import CorruptFrameError, OrdoError, ServiceError, StorageError
 from runtime.memory import HeapMemoryProvider
 from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
 from tests.simulation.service import Observer, RegisterService, RunService
@@ -297,7 +297,7 @@ class SimulatedNode(NodeActor):
             self._wait_for_room(error)
             return
         self.world.note(f"{self.name} died: {type(error).__name__}: {error}")
-        excused = self.has_disk_faults or (self.is_rotten and isinstance(error, CorruptFrameError))
+        excused = self.has_disk_faults or (self.is_rotten and isinstance(error, CorruptFrameError | StorageError))
         excused = excused or (self.has_own_error and isinstance(error, ServiceError))
         if not excused:
             self.world.fail(f"{self.name} died of {type(error).__name__}: {error}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.configuration import decode_configuration
 from consensus.configuration import Configuration
-from runtime.errors import CorruptFrameError, OrdoError
+from runtime.errors import CorruptFrameError, OrdoError, StorageError
 
 if TYPE_CHECKING:
     from archive.reader import RecordingReader
@@ -98,7 +98,7 @@ class LogCopy:
         try:
             with node.readable_disk():
                 self._read(start, end)
-        except CorruptFrameError as error:
+        except (CorruptFrameError, StorageError) as error:
             self._reader = None
             if not node.is_rotten:
                 node.world.fail(f"{node.name}: damage that nobody made: {error}")
