@@ -35,9 +35,8 @@ T = TypeVar("T")
 class RunUnlessNamed(TyperGroup):
     """Without the name of a command, `run` is meant."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        is_named = not args or args[0] in self.commands or args[0] in ctx.help_option_names
-        return super().parse_args(ctx, args if is_named else ["run", *args])
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["run", *args])
 
 
 app_app = typer.Typer(
@@ -45,6 +44,7 @@ app_app = typer.Typer(
     help="Run an instance of an application (ordo app OPTIONS is ordo app run OPTIONS), or look after its group.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    context_settings={"ignore_unknown_options": True},
 )
 
 
