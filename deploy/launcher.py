@@ -9,6 +9,7 @@ with LocalCluster("examples.counter:Counter") as cluster:
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -392,6 +393,9 @@ def release_ports(ports: Sequence[int]) -> None:
     for port in ports:
         if port in _reserved:
             _reserved.pop(port).close()
+
+
+atexit.register(lambda: release_ports(tuple(_reserved)))  # of clusters that were never started, or never stopped
 
 
 def reserve_ports(port: int) -> bool:

@@ -180,7 +180,8 @@ def test_the_death_of_the_leader_is_seen_as_it_happens(
     with load(gateway):
         guarded.kill(leader)
         try:
-            expect(looker.page.locator(".card.trouble")).to_contain_text(f"member {leader}", timeout=PATIENCE_MS)
+            dead = looker.page.locator(".card.trouble").filter(has_text=f"member {leader}")
+            expect(dead).to_be_visible(timeout=PATIENCE_MS)
             successor = guarded.await_leader(other_than=leader)
             expect(looker.page.locator("#leader")).to_contain_text(f"member {successor} leads", timeout=PATIENCE_MS)
             expect(looker.page.locator("#notes")).to_contain_text(f"member {leader} led term")
