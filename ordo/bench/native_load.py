@@ -38,7 +38,8 @@ class NativeLoad(Closing):
     ) -> None:
         self._stack = ExitStack()
         try:
-            transport = ClientTransport.embedded("bench", encryption=Encryption.chosen(**(keys or {})))
+            encryption = Encryption.chosen(**(keys or {}))
+            transport = ClientTransport.embedded("bench", session_count, encryption)
             self._stack.callback(transport.close)
             self._open(transport, ingress_endpoints, size_bytes, session_count, mtu_bytes)
         except BaseException:

@@ -25,7 +25,7 @@ def test_every_figure_is_there_and_printed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(suite, "COST_MODES", ("process",))
     monkeypatch.setattr(suite, "COST_RUNS", {"round trip": 1, "window 8": 8})
     monkeypatch.setattr(suite, "WINDOWS", (1, 64))
-    monkeypatch.setattr(suite, "SESSION_COUNTS", (1, 4))
+    monkeypatch.setattr(suite, "SESSION_COUNTS", (1, 32))
     monkeypatch.setattr(suite, "ROUND_TRIPS_OF_A_WINDOW", 20)
     console = Console(file=io.StringIO(), width=200)
     suite.run_suite("all", tmp_path / "figures.json", quick=True, console=console)
