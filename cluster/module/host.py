@@ -19,6 +19,13 @@ class TermHost(Protocol):
     def cluster_time(self) -> int: ...
 
 
+class AppendingHost(TermHost, Protocol):
+    """The member that puts records of its own into the log while it leads."""
+
+    def append(self, record: bytes) -> bool:
+        """Appends a record as the serving leader. Returns False while nothing is sequenced."""
+
+
 class MemberHost(Protocol):
     """The member, as its consensus module shows it to its helpers; they add what they need besides."""
 

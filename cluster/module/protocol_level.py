@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from cluster.module.host import MemberHost, TermHost
+from cluster.module.host import AppendingHost, MemberHost
 from cluster.wire import ordo_codecs
 from cluster.wire.levels import APPLICATION_LEVEL, FIRST_LEVEL, LEVEL_OF, PROTOCOL_LEVEL
 from runtime.errors import ClusterError, DecodeError
@@ -26,11 +26,8 @@ SILENCE_NS_MAX = 3_000_000_000
 """What a member has said counts for so long: it may start again with another release."""
 
 
-class LevelHost(MemberHost, TermHost, Protocol):
+class LevelHost(MemberHost, AppendingHost, Protocol):
     """The member."""
-
-    def append(self, record: bytes) -> bool:
-        """Appends a record as the serving leader. Returns False while nothing is sequenced."""
 
 
 class _Change(NamedTuple):

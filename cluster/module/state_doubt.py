@@ -62,7 +62,7 @@ class StateDoubt:
             return
         self.position = agreed.log_position
         kept = self._shelf.keep_as_evidence(agreed.log_position)
-        since = f"between log positions {alike_position} and" if alike_position > 0 else "up to log position"
+        since = _since(alike_position)
         self._host.record_error(
             f"the state of this member differs from that of members {self._reports.holders(agreed)}: something was "
             f"executed otherwise {since} {agreed.log_position}, where its snapshot has digest {own.hex()}, theirs "
@@ -76,7 +76,7 @@ class StateDoubt:
         if self.position != NULL_VALUE:
             return
         self.position = agreed.log_position
-        since = f"between log positions {alike_position} and" if alike_position > 0 else "up to log position"
+        since = _since(alike_position)
         self._host.record_error(
             f"the state of this member differs from that of a quorum: something was executed otherwise {since} "
             f"{agreed.log_position}, where the hash of its state is {own.hex()}, theirs {agreed.digest.hex()}; the "
@@ -120,3 +120,8 @@ class StateDoubt:
         position = fetched.entry.log_position
         self._store.replace_snapshots(fetched.entry, fetched.digest, self.position)
         self._host.start_again(f"executes the log again from the other members' state at log position {position}")
+
+
+def _since(alike_position: int) -> str:
+    """Where execution came apart, as far as it is known, up to the position that follows."""
+    return f"between log positions {alike_position} and" if alike_position > 0 else "up to log position"

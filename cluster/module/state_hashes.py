@@ -11,9 +11,9 @@ The log has what was agreed, so that a member that comes back after a week, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from cluster.module.host import TermHost
+from cluster.module.host import AppendingHost
 from cluster.module.snapshot_reports import ROWS_MAX, HeldSnapshot, StateReports
 from cluster.wire import ordo_codecs
 from cluster.wire.levels import STATE_HASH_LEVEL
@@ -33,19 +33,12 @@ AGREED_MAX = 4096
 """So much of what the log says is kept for a service that has not executed so far."""
 
 
-class HashHost(TermHost, Protocol):
-    """The member."""
-
-    def append(self, record: bytes) -> bool:
-        """Appends a record as the serving leader. Returns False while nothing is sequenced."""
-
-
 class StateHashes:
     """Of one member. `agreed_position`: where a quorum was last known to have one state, or -1."""
 
     def __init__(
         self,
-        host: HashHost,
+        host: AppendingHost,
         core: ConsensusCore,
         sequencer: Sequencer,
         contacts: Contacts,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from cluster.module.host import MemberHost, TermHost
+from cluster.module.host import AppendingHost, MemberHost
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.version_survey import VersionSurvey
 from cluster.wire import codecs, ordo_codecs
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from runtime.sbe import Message
 
 
-class VersionHost(MemberHost, TermHost, Protocol):
+class VersionHost(MemberHost, AppendingHost, Protocol):
     """The member whose service it is."""
-
-    def append(self, record: bytes) -> bool:
-        """Appends a record as the serving leader. Returns False while nothing is sequenced."""
 
 
 class VersionChange(NamedTuple):

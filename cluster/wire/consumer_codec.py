@@ -16,6 +16,7 @@ from enum import IntEnum, IntFlag
 from typing import Any, NamedTuple
 
 from cluster.wire import ordo_codecs
+from cluster.wire.tails import tail_of
 from runtime.errors import DecodeError
 
 NAME_BYTES_MAX = 64
@@ -24,10 +25,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ROWS_MAX = 1024
 """In a command; more is no command."""
 NULL_VALUE = -1
-HEADER_LENGTH_BYTES = 8
 _ROW = struct.Struct("<iiqq")
 _WORK = struct.Struct("<qi4x")
-_BLOCK = struct.Struct("<H")
 
 
 class CommandKind(IntEnum):
@@ -190,7 +189,7 @@ def decode_command(record: bytes) -> ConsumerCommand | None:
         kind, mode = CommandKind(values.kind), ConsumerMode(values.mode)
     except (DecodeError, ValueError):
         return None
-    tail = record[HEADER_LENGTH_BYTES + _BLOCK.unpack_from(record)[0] :]
+    tail = tail_of(record)
     if not 0 <= values.name_length <= min(len(tail), NAME_BYTES_MAX):
         return None
     name, rows = tail[: values.name_length].decode("utf-8", "replace"), tail[values.name_length :]
@@ -239,7 +238,7 @@ def text_answer(values: Any, status: ConsumerStatus, text: str) -> ConsumerAnswe
 def decode_answer(message: bytes) -> ConsumerAnswer:
     """Raises DecodeError."""
     values: Any = ordo_codecs.CONSUMER_ANSWER.decode(message)
-    tail = message[HEADER_LENGTH_BYTES + _BLOCK.unpack_from(message)[0] :]
+    tail = tail_of(message)
     if not 0 <= values.count * _WORK.size <= len(tail):
         raise DecodeError(f"ConsumerAnswer: count={values.count} in {len(tail)} bytes")
     work = tuple(Work(*row) for row in _WORK.iter_unpack(tail[: values.count * _WORK.size]))

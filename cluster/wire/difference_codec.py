@@ -9,12 +9,12 @@ depend on anything but the bytes.
 
 from __future__ import annotations
 
-import struct
 from enum import IntEnum
 from typing import NamedTuple
 
 from cluster.wire import ordo_codecs
-from cluster.wire.instance_codec import GROUP_BYTES_MAX, HEADER_LENGTH_BYTES, INSTANCE_BYTES_MAX
+from cluster.wire.instance_codec import GROUP_BYTES_MAX, INSTANCE_BYTES_MAX
+from cluster.wire.tails import split_tail
 from runtime.errors import DecodeError
 
 GROUP_DIFFERENCES_MAX = 128
@@ -22,7 +22,6 @@ GROUP_DIFFERENCES_MAX = 128
 PAYLOAD_BYTES_MAX = 60
 NOT_WRITTEN = -1
 """The length of a payload that one of the two did not write."""
-_BLOCK = struct.Struct("<H")
 
 
 class DifferenceKind(IntEnum):
@@ -109,13 +108,13 @@ def decode_difference(record: bytes) -> DifferenceReport | None:
     names, payloads = (values.group_length, values.instance_length), (values.written_length, values.canary_length)
     if not 1 <= names[0] <= GROUP_BYTES_MAX or not 0 <= names[1] <= INSTANCE_BYTES_MAX or min(payloads) < NOT_WRITTEN:
         return None
-    parts = _split(
-        record[HEADER_LENGTH_BYTES + _BLOCK.unpack_from(record)[0] :],
-        [*names, *(min(max(length_bytes, 0), PAYLOAD_BYTES_MAX) for length_bytes in payloads)],
-    )
+    kept = (min(max(length_bytes, 0), PAYLOAD_BYTES_MAX) for length_bytes in payloads)
+    parts = split_tail(record, [*names, *kept])
+    if parts is None:
+        return None
     try:
         group, instance = parts[0].decode(), parts[1].decode()
-    except (IndexError, UnicodeDecodeError):
+    except UnicodeDecodeError:
         return None
     return DifferenceReport(
         group,
@@ -132,11 +131,3 @@ def decode_difference(record: bytes) -> DifferenceReport | None:
         parts[2],
         parts[3],
     )
-
-
-def _split(tail: bytes, lengths: list[int]) -> list[bytes]:
-    """Parts of these lengths; none at all where they are not the whole."""
-    if sum(lengths) != len(tail):
-        return []
-    ends = [sum(lengths[: index + 1]) for index in range(len(lengths))]
-    return [tail[end - length : end] for end, length in zip(ends, lengths, strict=True)]

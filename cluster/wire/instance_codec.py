@@ -8,20 +8,18 @@ anything but the bytes.
 
 from __future__ import annotations
 
-import struct
 from enum import IntFlag
 from typing import NamedTuple
 
 from cluster.wire import ordo_codecs
+from cluster.wire.tails import split_tail
 from runtime.errors import DecodeError
 
 GROUP_BYTES_MAX = 64
 INSTANCE_BYTES_MAX = 128
-HEADER_LENGTH_BYTES = 8
 FLAG_BITS = 8
 """The rest of the field is the newest version."""
 FLAGS_MASK = (1 << FLAG_BITS) - 1
-_BLOCK = struct.Struct("<H")
 
 
 class ReportFlag(IntFlag):
@@ -82,12 +80,14 @@ def decode_report(record: bytes) -> InstanceReport | None:
         values = ordo_codecs.APP_REPORT.decode(record)
     except DecodeError:
         return None
-    tail = record[HEADER_LENGTH_BYTES + _BLOCK.unpack_from(record)[0] :]
     lengths = values.group_length, values.instance_length
-    if not 1 <= lengths[0] <= GROUP_BYTES_MAX or not 0 <= lengths[1] <= INSTANCE_BYTES_MAX or sum(lengths) != len(tail):
+    if not 1 <= lengths[0] <= GROUP_BYTES_MAX or not 0 <= lengths[1] <= INSTANCE_BYTES_MAX:
+        return None
+    parts = split_tail(record, lengths)
+    if parts is None:
         return None
     try:
-        group, instance = tail[: lengths[0]].decode(), tail[lengths[0] :].decode()
+        group, instance = (part.decode() for part in parts)
     except UnicodeDecodeError:
         return None
     return InstanceReport(

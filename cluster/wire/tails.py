@@ -1,0 +1,24 @@
+"""What stands behind the fixed fields of a message of Ordo's own, to its end."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from cluster.wire.codecs import HEADER_LENGTH_BYTES
+
+_BLOCK = struct.Struct("<H")
+
+
+def tail_of(message: bytes) -> bytes:
+    """Everything behind the fields; of a message that was decoded, so that it is as long as its header says."""
+    return message[HEADER_LENGTH_BYTES + _BLOCK.unpack_from(message)[0] :]
+
+
+def split_tail(message: bytes, lengths: Sequence[int]) -> list[bytes] | None:
+    """The parts behind the fields, of these lengths in bytes, none below 0; None where they are not the whole."""
+    tail = tail_of(message)
+    if sum(lengths) != len(tail):
+        return None
+    ends = [sum(lengths[: index + 1]) for index in range(len(lengths))]
+    return [tail[end - length : end] for end, length in zip(ends, lengths, strict=True)]
