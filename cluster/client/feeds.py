@@ -31,6 +31,8 @@ INVALID_POSITION = int(ErrorCode.INVALID_POSITION)
 """Code of the ArchiveErrors for what was deleted."""
 _MESSAGE = struct.Struct("<HHHHqqqqi")
 FeedStart = int | Literal["live", "oldest"]
+ROUNDS_MAX = 3
+"""So often are nodes that do not answer asked for what the others have deleted."""
 
 
 class FeedMessage(NamedTuple):
@@ -87,15 +89,32 @@ class FeedFollower(RecordingFollower):
         self._starts: dict[str, int] = {}
         self._without: set[str] = set()
         self._has_begun = False
+        self._is_missing = False
+        """What is wanted is not at the node that is read; nothing of what it sends is handed out."""
+        self._rounds = 1
+        self._asked_until = len(self._nodes)
 
     def _choose_position(self, source: LogSource) -> int | None:
         """The topic's first message, if it is there; else the node is sought that has most of it."""
         if not self._is_from_start:
             return source.end_position
         self._starts[source.address] = source.start_position
-        if source.start_position > 0 and self._next_node < len(self._nodes):
+        if source.start_position > 0 and self._next_node < self._asked_until and self._is_unheard():
             return None
         return min(self._starts.values())
+
+    def _is_unheard(self) -> bool:
+        """Whether a node has not said so far what it has of the topic."""
+        return len(self._starts) < len({settings.control_channel for settings in self._nodes})
+
+    def _seek(self) -> bool:
+        """Whether what is missing is sought at the nodes that have not answered, and those that have, once more."""
+        if not self._is_unheard() or self._rounds == ROUNDS_MAX:
+            return False
+        self._rounds += 1
+        self._asked_until = self._next_node + len(self._nodes)
+        self._is_missing = True
+        return True
 
     def _note_end(self, source: LogSource) -> None:
         """A topic that no node has yet begins later than this reader: all of it is to be handed out."""
@@ -119,12 +138,16 @@ class FeedFollower(RecordingFollower):
 
         def on_record(_: int, record: bytes) -> None:
             message, previous = decode_message(self.topic, record)
-            if self._admits(message, previous):
+            if not self._is_missing and self._admits(message, previous):
                 self._has_begun = True
                 self.next_sequence = message.sequence + 1
                 handler(message)
 
-        return self.poll_records(on_record, limit)
+        count = self.poll_records(on_record, limit)
+        if self._is_missing:
+            self._is_missing, self.position = False, None
+            self.leave_source("a node that has not answered may have more")
+        return count
 
     def _admits(self, message: FeedMessage, previous: int) -> bool:
         """Whether a message is wanted. What must not be missing, and is, is an error."""
@@ -132,6 +155,8 @@ class FeedFollower(RecordingFollower):
             if message.position <= self._from_position:
                 return False
             if previous > self._from_position:
+                if self._seek():
+                    return False
                 raise ArchiveError(
                     f"feed {self.topic}: messages behind position={self._from_position} of the log were deleted at all "
                     f"nodes that could be reached; the oldest that is left has sequence {message.sequence} and "
@@ -146,6 +171,8 @@ class FeedFollower(RecordingFollower):
         what = f"feed {self.topic}: sequence {message.sequence} came where {self.next_sequence} was expected"
         if self._has_begun:
             raise ClusterError(f"{what}: the feeds of the members differ")
+        if self._seek():
+            return False
         raise ArchiveError(f"{what}: that was deleted at all nodes that could be reached", code=INVALID_POSITION)
 
 

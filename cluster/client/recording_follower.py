@@ -161,6 +161,11 @@ class RecordingFollower:
             self._retry_ns = now_ns + RETRY_INTERVAL_NS
             self._last_progress_ns = now_ns
 
+    def leave_source(self, reason: str) -> None:
+        """The node that is read has not what is wanted: the next one is asked, in the next duty cycle."""
+        if self._source is not None:
+            self._source.end(reason)
+
     def _choose_position(self, source: LogSource) -> int | None:
         """Where to begin, now that the first node was reached; None: another one is to be asked, too."""
         return source.start_position if self._is_from_start else source.end_position

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cluster.client.feeds import FeedFollower, FeedMessage, FeedReader, decode_message
+from archive.client.settings import ArchiveClientSettings
+from cluster.client.feeds import ROUNDS_MAX, FeedFollower, FeedMessage, FeedReader, decode_message
 from cluster.wire import ordo_codecs
 from runtime.errors import ArchiveError, ClusterError, ConfigurationError, DecodeError
 
@@ -25,8 +26,11 @@ def record(sequence: int, position: int, previous: int, payload: bytes = b"p") -
 class Follower(FeedFollower):
     """Its records come from a list."""
 
-    def __init__(self, from_position: Any, from_sequence: int | None, records: list[bytes]) -> None:
-        super().__init__(None, [], "trades", from_position, from_sequence, 1.0)  # type: ignore[arg-type]
+    def __init__(
+        self, from_position: Any, from_sequence: int | None, records: list[bytes], addresses: tuple[str, ...] = ()
+    ) -> None:
+        nodes = [ArchiveClientSettings.at(address) for address in addresses]
+        super().__init__(None, nodes, "trades", from_position, from_sequence, 1.0)  # type: ignore[arg-type]
         self._records = records
 
     def poll_records(self, handler: Any, limit: int) -> int:
@@ -88,6 +92,18 @@ def test_a_beginning_that_was_deleted_is_an_error() -> None:
     assert Follower(96, None, THREE[2:]).all() == [3]
     with pytest.raises(ArchiveError, match="sequence 3 came where 2 was expected: that was deleted"):
         Follower("live", 2, THREE[2:]).all()
+
+
+@pytest.mark.parametrize(("from_position", "from_sequence"), [(64, None), ("live", 2)])
+def test_nodes_that_have_not_answered_are_asked_again_before_anything_counts_as_deleted(
+    from_position: Any, from_sequence: int | None
+) -> None:
+    follower = Follower(from_position, from_sequence, THREE[2:], (ADDRESS, "127.0.0.1:10"))
+    for _ in range(ROUNDS_MAX - 1):
+        follower.position = 64
+        assert (follower.all(), follower.position) == ([], None)
+    with pytest.raises(ArchiveError, match="deleted at all nodes that could be reached"):
+        follower.all()
 
 
 @pytest.mark.parametrize("wrong", [[THREE[0], THREE[2]], [THREE[0], THREE[1], THREE[0]]])
