@@ -12,6 +12,7 @@ from runtime.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from archive.catalog import RecordingDescriptor
+    from archive.client.async_client import AsyncArchiveClient, AsyncReplayStream
     from archive.client.client import ArchiveClient
     from archive.client.replay import RecordedMessage, ReplayStream
     from archive.client.session import SignalEvent
@@ -59,10 +60,12 @@ __all__ = [
     "ArchiveClient",
     "ArchiveClientSettings",
     "Authenticator",
+    "AsyncArchiveClient",
     "AsyncClusterClient",
     "AsyncConsumer",
     "AsyncSharedConsumer",
     "AsyncFeedReader",
+    "AsyncReplayStream",
     "ClientEvent",
     "ClientSession",
     "ClientSettings",
@@ -121,10 +124,12 @@ _HOMES = {
     "Answer": "cluster.client.request_window",
     "ArchiveClient": "archive.client.client",
     "ArchiveClientSettings": "archive.client.settings",
+    "AsyncArchiveClient": "archive.client.async_client",
     "AsyncClusterClient": "cluster.client.async_client",
     "AsyncConsumer": "sequencer.async_consumer",
     "AsyncSharedConsumer": "sequencer.async_consumer",
     "AsyncFeedReader": "cluster.client.async_feeds",
+    "AsyncReplayStream": "archive.client.async_client",
     "Authenticator": "runtime.authentication",
     "ClientEvent": "cluster.client.session",
     "ClientSession": "service_api.service",

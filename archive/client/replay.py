@@ -1,19 +1,26 @@
-"""A replay that comes to the client that asked for it."""
+"""Replays that come to the client that asked for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from contextlib import suppress
+from enum import Enum
+from typing import Any, NamedTuple
 
-from archive.client.settings import ArchiveClientSettings
+from archive.client import calls
+from archive.client.calls import Call
+from archive.client.link import ArchiveLink
+from archive.client.session import ArchiveSession, Reply
+from archive.control.driver_requests import DriverRequest
 from runtime.closing import Closing
-from runtime.errors import ArchiveError, ArchiveTimeoutError
-from transport.client import TransportClient
+from runtime.errors import ArchiveError, ArchiveTimeoutError, OrdoError
 from transport.image import Header, Image
+from transport.subscription import Subscription
 from transport.uri import ChannelUri, udp
 
 FRAGMENTS_PER_POLL = 256
 PARK_NS = 1_000_000
+REPLAY_STREAM_ID_DEFAULT = 30
 
 
 class RecordedMessage(NamedTuple):
@@ -23,23 +30,194 @@ class RecordedMessage(NamedTuple):
     payload: bytes
 
 
-class ReplayClient(Protocol):
-    """What a replay needs of the client that asked for it."""
+class ReplayState(Enum):
+    """The state of a replay, seen from the client; each says what is waited for."""
 
-    settings: ArchiveClientSettings
+    MEASURING = "where the recording begins"
+    SUBSCRIBING = "its own port"
+    STARTING = "the archive's consent"
+    JOINING = "the replay's stream"
+    OPEN = "messages"
+    ENDED = "nothing"
+
+
+class Replay:
+    """A replay of one recording to a subscription of this client. Never waits: `work` every duty cycle, then `poll`.
+
+    ENDED when the archive has sent everything, or with an `error`. `position` is that of the next byte, -1 while it is
+    not known; `length` None follows a live recording, and ends at the stop of another.
+    """
+
+    def __init__(
+        self,
+        session: ArchiveSession,
+        recording_id: int,
+        *,
+        now_ns: int,
+        position: int | None = None,
+        length: int | None = None,
+        stream_id: int = REPLAY_STREAM_ID_DEFAULT,
+    ) -> None:
+        """`position` None: where the recording begins. `session` is connected. Raises ArchiveError."""
+        self.recording_id = recording_id
+        self.position = -1 if position is None else position
+        self.error: OrdoError | None = None
+        self._session = session
+        self._length = length
+        self._end_position: int | None = None
+        self._stream_id = stream_id
+        self._deadline_ns = now_ns + session.settings.message_timeout_ns
+        self._handler: Callable[[RecordedMessage], object] = lambda _: None
+        self._reply: Reply | None = None
+        self._start_id: int | None = None
+        self._replay_session_id = -1
+        self._adding: DriverRequest | None = None
+        self._subscription: Subscription | None = None
+        self._image: Image | None = None
+        self.state = ReplayState.MEASURING
+        if position is None:
+            self._ask(calls.start_position(recording_id))
+        else:
+            self._subscribe()
 
     @property
-    def transport(self) -> TransportClient: ...
+    def is_open(self) -> bool:
+        return self.state is ReplayState.OPEN
+
     @property
-    def is_closed(self) -> bool: ...
-    def work(self) -> int: ...
-    def now_ns(self) -> int: ...
-    def park(self, timeout_ns: int) -> None: ...
-    def start_position(self, recording_id: int) -> int: ...
-    def start_replay(
-        self, recording_id: int, channel: str, stream_id: int, *, position: int | None = None, length: int | None = None
-    ) -> int: ...
-    def stop_replay(self, replay_session_id: int) -> None: ...
+    def is_done(self) -> bool:
+        return self.state is ReplayState.ENDED
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def work(self, now_ns: int) -> int:
+        """One duty cycle, after the session's; returns the count of steps taken. Raises nothing: see `error`."""
+        before = self.state
+        if self.is_done:
+            return 0
+        late_error = None if self._start_id is None else self._session.take_late_error(self._start_id)
+        error = self._session.error or late_error
+        if error is not None:
+            self._fail(error)
+        elif self._reply is not None and self._reply.is_done:
+            self._on_reply(self._reply)
+        elif self.state is ReplayState.SUBSCRIBING:
+            self._start_when_bound()
+        elif self.state is ReplayState.JOINING:
+            self._find_image()
+        if not self.is_open and not self.is_done and now_ns >= self._deadline_ns:
+            waited = f"the replay of recording {self.recording_id} waited in vain for {self.state.value}"
+            self._fail(ArchiveTimeoutError(waited))
+        return int(self.state is not before)
+
+    def _ask(self, call: Call[Any]) -> None:
+        self._reply = self._session.request(call.message, item_count_max=call.item_count_max, **call.fields)
+
+    def _on_reply(self, reply: Reply) -> None:
+        self._reply = None
+        if reply.error is not None:
+            self._fail(reply.error)
+        elif self.state is ReplayState.MEASURING:
+            self.position = reply.relevant_id
+            self._subscribe()
+        else:
+            self._replay_session_id = reply.relevant_id
+            self.state = ReplayState.JOINING
+
+    def _subscribe(self) -> None:
+        self.state = ReplayState.SUBSCRIBING
+        self._end_position = None if self._length is None else self.position + self._length
+        response = ChannelUri.parse(self._session.settings.response_channel)
+        is_ipc = response.is_ipc or response.endpoint is None
+        channel = "aeron:ipc" if is_ipc else udp(endpoint=response.endpoint._replace(port=0))  # type: ignore[union-attr]
+        self._adding = self._session.driver.add_subscription(
+            channel, self._stream_id, self._on_subscription, self._fail, lambda _: None
+        )
+
+    def _on_subscription(self, subscription: Subscription) -> None:
+        self._adding = None
+        self._subscription = subscription
+
+    def _start_when_bound(self) -> None:
+        """Asks for the replay once the system has chosen the port that it is to come to."""
+        subscription = self._subscription
+        if subscription is None:
+            return
+        channel = ChannelUri.parse(subscription.channel)
+        if channel.is_udp and channel.endpoint is not None:
+            if subscription.resolved_endpoint is None:
+                return
+            port = int(subscription.resolved_endpoint.rpartition(":")[2])
+            channel = channel.with_params(endpoint=channel.endpoint._replace(port=port))
+        self.state = ReplayState.STARTING
+        try:
+            self._ask(
+                calls.start_replay(
+                    self.recording_id, str(channel), self._stream_id, position=self.position, length=self._length
+                )
+            )
+        except OrdoError as error:
+            self._fail(error)
+        else:
+            self._start_id = self._reply.correlation_id if self._reply is not None else None
+
+    def _find_image(self) -> None:
+        assert self._subscription is not None
+        session_id = (self._replay_session_id & 0xFFFFFFFF) - ((self._replay_session_id & 0x80000000) << 1)
+        self._image = self._subscription.image_by_session_id(session_id)
+        if self._image is not None:
+            self.state = ReplayState.OPEN
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
+        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
+        if not self.is_open or self._image is None:
+            return 0
+        self._handler = handler
+        image = self._image
+        is_closed = image.is_closed
+        count = image.poll_messages(self._on_message, limit)
+        self.position = max(self.position, image.position)
+        if self._end_position is not None and self.position >= self._end_position:
+            self._end()
+        elif count == 0 and (is_closed or image.is_end_of_stream):
+            is_cut_short = image.is_revoked or self._end_position is not None
+            self._end()
+            if is_cut_short:
+                self.error = self._session.error or ArchiveError(
+                    f"the replay of recording {self.recording_id} was broken off at position={self.position}"
+                )
+        return count
+
+    def _on_message(self, payload: bytes, header: Header) -> None:
+        self._handler(RecordedMessage(header.position, payload))
+
+    # --- end ----------------------------------------------------------------------------------------------------------
+
+    def _fail(self, error: OrdoError) -> None:
+        self.error = error
+        self.close()
+
+    def close(self) -> None:
+        """Ends the replay. The archive ends by itself what it cannot be told of. Idempotent."""
+        if self.is_done:
+            return
+        is_running = self._replay_session_id != -1
+        self._end()
+        if self._start_id is not None:
+            self._session.forget(self._start_id)
+        if is_running and self._session.is_connected:
+            with suppress(OrdoError):
+                self._ask(calls.stop_replay(self._replay_session_id))
+
+    def _end(self) -> None:
+        self.state = ReplayState.ENDED
+        if self._adding is not None:
+            self._adding.abandon()
+        if self._subscription is not None:
+            self._subscription.close()
+        self._image = None
 
 
 class ReplayStream(Closing):
@@ -48,90 +226,57 @@ class ReplayStream(Closing):
     `poll` hands messages out; `is_done` when the archive has sent everything. `position` is that of the next byte.
     """
 
-    def __init__(
-        self, client: ReplayClient, recording_id: int, position: int | None, length: int | None, stream_id: int
-    ) -> None:
-        self.recording_id = recording_id
-        self.position = client.start_position(recording_id) if position is None else position
-        self.is_done = False
-        self._client = client
-        self._end_position = None if length is None else self.position + length
-        self._image: Image | None = None
-        self._handler: Callable[[RecordedMessage], object] = lambda _: None
-        response = ChannelUri.parse(client.settings.response_channel)
-        channel = (
-            "aeron:ipc"
-            if response.is_ipc or response.endpoint is None
-            else udp(endpoint=response.endpoint._replace(port=0))
-        )
-        self._subscription = client.transport.add_subscription(channel, stream_id)
-        self._replay_session_id = -1
+    def __init__(self, link: ArchiveLink, replay: Replay) -> None:
+        """Waits until the replay is there."""
+        self.recording_id = replay.recording_id
+        self._link = link
+        self._replay = replay
         try:
-            deadline_ns = self._deadline_ns()
-            if response.is_udp:
-                self._await(lambda: self._subscription.resolved_endpoint is not None, deadline_ns, "its own port")
-                endpoint = ChannelUri.parse(channel).endpoint
-                port = int((self._subscription.resolved_endpoint or "").rpartition(":")[2])
-                channel = udp(endpoint=endpoint._replace(port=port) if endpoint else None)
-            self._replay_session_id = client.start_replay(
-                recording_id, channel, stream_id, position=self.position, length=length
-            )
-            session_id = (self._replay_session_id & 0xFFFFFFFF) - ((self._replay_session_id & 0x80000000) << 1)
-            self._await(lambda: self._find(session_id), deadline_ns, "the replay's stream")
+            while not replay.is_open:
+                if self._work() == 0:
+                    link.transport.park(PARK_NS)
+                self._raise_error()
         except BaseException:
             self.close()
             raise
 
-    def _deadline_ns(self) -> int:
-        return self._client.now_ns() + self._client.settings.message_timeout_ns
+    @property
+    def position(self) -> int:
+        return self._replay.position
 
-    def _find(self, session_id: int) -> bool:
-        self._image = self._subscription.image_by_session_id(session_id)
-        return self._image is not None
+    @property
+    def is_done(self) -> bool:
+        return self._replay.is_done
 
-    def _await(self, condition: Callable[[], bool], deadline_ns: int, what: str) -> None:
-        while not condition():
-            if self._client.work() == 0:
-                self._client.park(PARK_NS)
-            if self._client.now_ns() >= deadline_ns:
-                raise ArchiveTimeoutError(f"the replay of recording {self.recording_id} waited in vain for {what}")
+    def _work(self) -> int:
+        work_count = self._link.work()
+        return work_count + self._replay.work(self._link.transport.clock.now())
+
+    def _raise_error(self) -> None:
+        if self._replay.error is not None:
+            raise self._replay.error
+        self._link.raise_errors()
 
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
-        if self.is_done or self._image is None:
+        if self.is_done:
             return 0
-        self._client.work()
-        self._handler = handler
-        image = self._image
-        is_closed = image.is_closed
-        count = image.poll_messages(self._on_message, limit)
-        self.position = max(self.position, image.position)
-        is_at_end = self._end_position is not None and self.position >= self._end_position
-        if is_at_end or (count == 0 and (is_closed or image.is_end_of_stream)):
-            self.is_done = True
-            if image.is_revoked or (self._end_position is not None and not is_at_end):
-                raise ArchiveError(
-                    f"the replay of recording {self.recording_id} was broken off at position={self.position}"
-                )
+        self._work()
+        self._raise_error()
+        count = self._replay.poll(handler, limit)
+        self._raise_error()
         return count
-
-    def _on_message(self, payload: bytes, header: Header) -> None:
-        self._handler(RecordedMessage(header.position, payload))
 
     def messages(self) -> Iterator[RecordedMessage]:
         """Every message until the replay's end; waits for them."""
         found: list[RecordedMessage] = []
         while not self.is_done:
             if self.poll(found.append) == 0 and not self.is_done:
-                self._client.park(PARK_NS)
+                self._link.transport.park(PARK_NS)
             yield from found
             found.clear()
 
     def close(self) -> None:
         """Ends the replay. Idempotent."""
-        if self._subscription.is_closed:
-            return
-        self._subscription.close()
-        if self._replay_session_id != -1 and not self.is_done and not self._client.is_closed:
-            self._client.stop_replay(self._replay_session_id)
-        self.is_done = True
+        self._replay.close()
+        self._link.work()

@@ -28,6 +28,7 @@ from transport.uri import ChannelUri
 KEEP_ALIVE_ID = -1
 RESPONSES_PER_CYCLE_MAX = 64
 QUEUED_ERRORS_MAX = 64
+FORGOTTEN_MAX = 64
 ARCHIVE_ID_VERSION = 0x010B00
 CLIENT_NAME = "ordo"
 
@@ -97,17 +98,19 @@ class ArchiveSession:
         self._now_ns = now_ns
         self._deadline_ns = now_ns + settings.message_timeout_ns
         self._replies: dict[int, Reply] = {}
+        self._forgotten: deque[int] = deque(maxlen=FORGOTTEN_MAX)
         self._publication: ExclusivePublication | None = None
         self._subscription: Subscription | None = None
         self._connect_id = 0
-        self._driver = DriverRequests(client)
+        self.driver = DriverRequests(client)
+        """Asks the driver for what belongs to this session, such as the subscription of a replay."""
         session_id = client.next_available_session_id(settings.control_stream_id)
         request_channel, response_channel = settings.channels(session_id)
         self._open = [
-            self._driver.add_subscription(
+            self.driver.add_subscription(
                 response_channel, settings.response_stream_id, self._on_subscription, self._fail, lambda _: None
             ),
-            self._driver.add_exclusive_publication(
+            self.driver.add_exclusive_publication(
                 request_channel, settings.control_stream_id, self._on_publication, self._fail
             ),
         ]
@@ -125,7 +128,7 @@ class ArchiveSession:
     @property
     def is_pending(self) -> bool:
         """The driver still owes an answer: go on with `work`, also when the session is closed."""
-        return self._driver.is_pending
+        return self.driver.is_pending
 
     def _on_subscription(self, subscription: Subscription) -> None:
         self._subscription = subscription
@@ -165,7 +168,7 @@ class ArchiveSession:
     def work(self, now_ns: int) -> int:
         """Runs one duty cycle and returns the number of things done."""
         self._now_ns = now_ns
-        work_count = self._driver.work()
+        work_count = self.driver.work()
         if self.is_closed:
             return work_count
         if self.state is ClientState.ADDING:
@@ -269,6 +272,25 @@ class ArchiveSession:
 
     # --- replies ------------------------------------------------------------------------------------------------------
 
+    @property
+    def is_listing(self) -> bool:
+        """A listing is under way; an archive takes one at a time from a session (archive.md A6)."""
+        return any(reply.item_count_max > 0 for reply in self._replies.values())
+
+    def take_late_error(self, correlation_id: int) -> OrdoError | None:
+        """Returns the late error of one request, once; None when there is none."""
+        for late in self.late_errors:
+            if late[0] == correlation_id:
+                self.late_errors.remove(late)
+                return late[1]
+        return None
+
+    def forget(self, correlation_id: int) -> None:
+        """Nobody wants to hear of this request any more, nor of its errors."""
+        self._forgotten.append(correlation_id)
+        self._replies.pop(correlation_id, None)
+        self.take_late_error(correlation_id)
+
     def _on_message(self, payload: bytes, _: Header) -> None:
         found = decode_one_of(codecs.SCHEMAS, payload)
         if found is None:
@@ -329,7 +351,7 @@ class ArchiveSession:
     def _on_response(self, response: Any) -> None:
         reply = self._replies.get(response.correlation_id)
         if reply is None:
-            if response.code == ResponseCode.ERROR:
+            if response.code == ResponseCode.ERROR and response.correlation_id not in self._forgotten:
                 self.late_errors.append((response.correlation_id, _error_of(response, "")))
             return
         del self._replies[response.correlation_id]

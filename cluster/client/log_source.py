@@ -132,12 +132,12 @@ class LogSource:
 
     def _find_recording(self) -> Call[Any]:
         if self._topic is not None:
-            return calls.list_recordings(0, None, None, None)
+            return calls.list_recordings()
         is_log = self._recording_id == -1
-        return calls.list_recordings(0, None, None, LOG_STREAM_ID) if is_log else self._find_one(self._recording_id)
+        return calls.list_recordings(stream_id=LOG_STREAM_ID) if is_log else self._find_one(self._recording_id)
 
     def _find_one(self, recording_id: int) -> Call[Any]:
-        return calls.list_recordings(recording_id, 1, None, None)
+        return calls.list_recordings(from_recording_id=recording_id, count=1)
 
     def _on_recordings(self, reply: Reply) -> None:
         """The log, or a topic, is the newest recording of its stream."""

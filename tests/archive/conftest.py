@@ -10,6 +10,7 @@ from archive.archive import Archive
 from archive.lmdb_store import open_lmdb
 from runtime.clock import VirtualClock
 from runtime.storage import FileStorage
+from tests.archive.served import Served
 from tests.archive.streams import Sink
 
 
@@ -58,3 +59,11 @@ def fresh_archive(open_archive: Callable[..., Archive]) -> Callable[..., Archive
         return last[-1]
 
     return open_next
+
+
+@pytest.fixture
+def served(tmp_path: Path, shm_path: Path, free_port: Callable[[], int]) -> Iterator[Served]:
+    one = Served(free_port(), tmp_path / "archive", shm_path / "driver")
+    yield one
+    one.process.kill()
+    one.process.communicate()

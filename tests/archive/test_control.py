@@ -65,7 +65,7 @@ def test_several_sessions_are_told_apart(world: ControlWorld) -> None:
     callers = [world.remote_caller(server), world.remote_caller(server), world.local_caller(server)]
     assert len({caller.session.control_session_id for caller in callers}) == 3
     for caller in callers:
-        assert caller.call(calls.list_recordings(0, None, None, None)) == []
+        assert caller.call(calls.list_recordings()) == []
 
 
 def test_a_client_that_disappears_is_forgotten(world: ControlWorld) -> None:
@@ -130,7 +130,7 @@ def test_requests_of_somebody_elses_session_are_dropped(world: ControlWorld) -> 
     world.run(100 * MS)
     assert not reply.is_done
     assert "which its sender has not" in str(server.errors[0])
-    assert caller.call(calls.list_recordings(0, None, None, None)) == []
+    assert caller.call(calls.list_recordings()) == []
 
 
 def test_requests_that_come_after_the_end_of_their_session_are_dropped_without_a_word(world: ControlWorld) -> None:
@@ -157,7 +157,7 @@ def test_whatever_a_stranger_sends_the_archive_goes_on(world: ControlWorld, junk
     world.until(lambda: stranger.is_connected)
     world.send(stranger, [junk])
     world.run(20 * MS)
-    assert caller.call(calls.list_recordings(0, None, None, None)) == []
+    assert caller.call(calls.list_recordings()) == []
 
 
 def test_a_response_channel_that_is_none_is_an_error_of_the_archives_log(world: ControlWorld) -> None:
@@ -207,7 +207,7 @@ def test_a_publication_of_another_host_is_recorded(world: ControlWorld) -> None:
     publication.close()
     world.until(lambda: caller.signal_names() == ["START", "STOP"], step_ns=1 * MS, timeout_ns=30 * S)
     assert caller.call(calls.stop_position(0)) == position
-    assert caller.call(calls.list_recorded_streams("", None, 0, 10)) == []
+    assert caller.call(calls.list_recorded_streams()) == []
     assert [message.payload for message in server.archive.reader(0).messages()] == sent
 
 
@@ -261,7 +261,7 @@ def test_a_recording_is_stopped_in_three_ways(world: ControlWorld) -> None:
     for way in range(3):
         subscription_id = caller.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=False))
         world.until(lambda: caller.signals and caller.signals[-1].signal is RecordingSignal.START)
-        streams = caller.call(calls.list_recorded_streams("ipc", STREAM, 0, 10))
+        streams = caller.call(calls.list_recorded_streams(channel="ipc", stream_id=STREAM))
         assert [stream.subscription_id for stream in streams] == [subscription_id]
         if way == 0:
             caller.call(calls.stop_recording(CHANNEL, STREAM))
@@ -320,7 +320,7 @@ def test_extensions_that_do_not_fit(world: ControlWorld) -> None:
     error = caller.session.late_errors[0][1]
     assert isinstance(error, ArchiveError)
     assert error.code == ErrorCode.INVALID_EXTENSION
-    assert caller.call(calls.list_recorded_streams("", None, 0, 10)) == []
+    assert caller.call(calls.list_recorded_streams()) == []
 
 
 # --- listings ---------------------------------------------------------------------------------------------------------
@@ -332,29 +332,29 @@ def test_recordings_are_listed_by_every_filter(world: ControlWorld) -> None:
     for alias in ("alpha", "beta", "alpha"):
         record(world, server, caller, [b"x"], f"{CHANNEL}|alias={alias}")
 
-    def ids(*filters: object) -> list[int]:
-        return [found.recording_id for found in caller.call(calls.list_recordings(*filters))]  # type: ignore[arg-type]
+    def ids(**filters: Any) -> list[int]:
+        return [found.recording_id for found in caller.call(calls.list_recordings(**filters))]
 
-    assert ids(0, None, None, None) == [0, 1, 2]
-    assert ids(1, None, None, None) == [1, 2]
-    assert ids(0, 2, None, None) == [0, 1]
-    assert ids(0, None, "alias=alpha", STREAM) == [0, 2]
-    assert ids(0, None, "alpha", 5) == []
-    assert ids(7, None, None, None) == []
+    assert ids() == [0, 1, 2]
+    assert ids(from_recording_id=1) == [1, 2]
+    assert ids(count=2) == [0, 1]
+    assert ids(channel="alias=alpha", stream_id=STREAM) == [0, 2]
+    assert ids(channel="alpha", stream_id=5) == []
+    assert ids(from_recording_id=7) == []
     last = server.archive.descriptor(1)
-    assert caller.call(calls.find_last_recording("beta", STREAM, last.session_id, 0)) == 1
-    assert caller.call(calls.find_last_recording("gamma", STREAM, last.session_id, 0)) is None
+    assert caller.call(calls.find_last_recording("beta", STREAM, last.session_id)) == 1
+    assert caller.call(calls.find_last_recording("gamma", STREAM, last.session_id)) is None
     assert caller.call(calls.describe_recording(3)) is None
     caller.call(calls.update_channel(1, "aeron:ipc?alias=gamma|term-length=64k"))
-    assert caller.call(calls.find_last_recording("gamma", STREAM, last.session_id, 0)) == 1
+    assert caller.call(calls.find_last_recording("gamma", STREAM, last.session_id)) == 1
     found = caller.call(calls.describe_recording(1))
     assert found is not None
     assert found.stripped_channel == "aeron:ipc?alias=gamma"
     for count in (0, -5):
         with pytest.raises(ArchiveError, match="must be 1 or more"):
-            caller.call(calls.list_recordings(0, count, None, None))
+            caller.call(calls.list_recordings(count=count))
     with pytest.raises(UnknownRecordingError):
-        caller.call(calls.find_last_recording("", STREAM, 1, -1))
+        caller.call(calls.find_last_recording("", STREAM, 1, min_recording_id=-1))
 
 
 def test_one_listing_of_a_session_at_a_time_and_none_is_lost_to_a_slow_client(world: ControlWorld) -> None:

@@ -101,11 +101,11 @@ def test_roles_decide_what_is_served(world: ControlWorld) -> None:
         calls.extend_recording(0, CHANNEL, 5, local=False, auto_stop=False),
         calls.stop_recording(CHANNEL, 6),
         calls.stop_recording_by_id(9),
-        calls.replicate(0, "aeron:ipc", 10, target_recording_id=None, stop_position=None, replication_channel=CHANNEL),
+        calls.replicate(0, "aeron:ipc", replication_channel=CHANNEL),
         calls.stop_replication(9),
     ]
     reading: list[Call[Any]] = [
-        calls.list_recordings(0, 10, None, None),
+        calls.list_recordings(count=10),
         calls.describe_recording(0),
         calls.max_recorded_position(0),
         calls.start_replay(0, "aeron:udp?endpoint=10.0.0.7:9", 6, position=0, length=None, limit_counter_id=None),
@@ -141,7 +141,7 @@ def test_a_challenge_is_answered_by_who_knows_it(world: ControlWorld) -> None:
     with pytest.raises(ArchiveError, match="authentication rejected"):
         world.remote_caller(server, "10.0.0.8", credentials=PASSWORD, on_challenge=lambda challenge: b"wrong")
     caller = world.remote_caller(server, "10.0.0.9", credentials=PASSWORD, on_challenge=lambda challenge: ANSWER)
-    assert caller.call(calls.list_recordings(0, 10, None, None)) == []
+    assert caller.call(calls.list_recordings(count=10)) == []
 
 
 def test_an_authenticator_that_fails_lets_nobody_in_and_ends_nothing(world: ControlWorld) -> None:
@@ -171,7 +171,7 @@ def test_one_host_does_not_take_all_sessions_by_knocking(world: ControlWorld) ->
     world.until(lambda: any("turned away" in str(error) for error in server.errors))
     assert len(server.conductor.sessions) == 4
     caller = world.remote_caller(server, "10.0.0.9", credentials=PASSWORD)
-    assert caller.call(calls.list_recordings(0, 10, None, None)) == []
+    assert caller.call(calls.list_recordings(count=10)) == []
 
 
 @pytest.mark.parametrize(

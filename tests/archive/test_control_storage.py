@@ -192,7 +192,7 @@ def test_replays_of_the_archives_owner_are_not_the_clients(world: ControlWorld) 
     record(world, server, caller, payloads(200))
     caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
     own = server.archive.replay(0, channel=REPLAY_CHANNEL, stream_id=REPLAY_STREAM)
-    caller.call(calls.stop_all_replays(None))
+    caller.call(calls.stop_all_replays())
     assert own.is_active
     server.archive.stop_replay(own)
 
@@ -235,7 +235,7 @@ def test_strangers_of_an_owned_archive_only_read_and_only_up_to_its_bound(world:
         calls.attach_segments(0),
         calls.migrate_segments(0, 1),
         calls.update_channel(0, "aeron:ipc"),
-        calls.stop_all_replays(None),
+        calls.stop_all_replays(),
     ):
         assert refused_with(caller, call) == ErrorCode.UNAUTHORISED_ACTION
     assert refused_with(caller, replay(channel="aeron:ipc")) == ErrorCode.UNAUTHORISED_ACTION
@@ -299,10 +299,10 @@ def test_a_purged_recording_is_gone(world: ControlWorld) -> None:
     caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
     caller.call(replay())
     assert refused_with(caller, calls.purge_recording(0)) == ErrorCode.ACTIVE_RECORDING
-    caller.call(calls.stop_all_replays(None))
+    caller.call(calls.stop_all_replays())
     assert caller.call(calls.purge_recording(0)) > 0
     assert segments(server) == []
-    assert caller.call(calls.list_recordings(0, None, None, None)) == []
+    assert caller.call(calls.list_recordings()) == []
     world.until(lambda: caller.signals[-1].signal is RecordingSignal.DELETE)
 
 

@@ -30,10 +30,8 @@ class Pair:
         self.at_source: Caller = world.remote_caller(self.source)
         self.caller: Caller = world.remote_caller(self.target)
 
-    def replicate(self, source_recording_id: int = 0, address: str = SOURCE, **options: Any) -> int:
-        settings = {"target_recording_id": None, "stop_position": None, "replication_channel": ""} | options
-        channel = f"aeron:udp?endpoint={address}:8010"
-        return self.caller.call(calls.replicate(source_recording_id, channel, 10, **settings))
+    def replicate(self, source_recording_id: int = 0, address: str = f"{SOURCE}:8010", **options: Any) -> int:
+        return self.caller.call(calls.replicate(source_recording_id, address, **options))
 
     def until_signal(self, *names: str) -> None:
         self.world.until(lambda: self.caller.signal_names() == [*names], timeout_ns=60 * S, step_ns=200_000)
@@ -121,7 +119,7 @@ def test_replications_that_fail_say_why(pair: Pair) -> None:
     assert isinstance(unknown, ArchiveError)
     assert unknown.code == ErrorCode.UNKNOWN_RECORDING
     pair.caller.signals.clear()
-    pair.replicate(address="10.0.0.77")
+    pair.replicate(address="10.0.0.77:8010")
     pair.until_signal("REPLICATE_END")
     nobody = pair.caller.session.late_errors.popleft()[1]
     assert isinstance(nobody, ArchiveError)

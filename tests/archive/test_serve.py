@@ -3,85 +3,16 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from archive.client.client import ArchiveClient
-from archive.control.codes import ErrorCode, RecordingSignal
+from archive.control.codes import ErrorCode
 from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
-from runtime.tokens import hash_token, new_token
-from transport.publication import Publication
-
-STREAM = 42
-
-
-def token_table(principal: str, token: str, *roles: str) -> str:
-    """A table of a file of tokens."""
-    return f'[[tokens]]\nprincipal = "{principal}"\nhash = "{hash_token(token)}"\nroles = {list(roles)}\n'
-
-
-class Served:
-    """A served archive in a process of its own."""
-
-    def __init__(self, port: int, folder: Path, aeron_dir: Path, *options: str) -> None:
-        self.address = f"127.0.0.1:{port}"
-        self.folder = folder
-        self.aeron_dir = aeron_dir
-        self.command = [
-            sys.executable, "-m", "ordo.cli", "archive", "serve", str(folder), "--control", self.address,
-            "--aeron-dir", str(aeron_dir), "--segment-length", "64k", *options,
-        ]  # fmt: skip
-        self.start()
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
-
-    def connect(self, *, is_local: bool = False, credentials: bytes = b"") -> ArchiveClient:
-        """Over UDP with a driver of the client's own, or over IPC on the archive's driver."""
-        if is_local:
-            return ArchiveClient.connect("aeron:ipc", aeron_dir=str(self.aeron_dir))
-        return ArchiveClient.connect(self.address, credentials=credentials)
-
-    def stop(self, number: int = signal.SIGTERM) -> str:
-        """What it wrote to its log."""
-        self.process.send_signal(number)
-        return self.process.communicate(timeout=30)[1]
-
-
-@pytest.fixture
-def served(tmp_path: Path, shm_path: Path, free_port: Callable[[], int]) -> Iterator[Served]:
-    one = Served(free_port(), tmp_path / "archive", shm_path / "driver")
-    yield one
-    one.process.kill()
-    one.process.communicate()
-
-
-def send(client: ArchiveClient, publication: Publication, messages: list[bytes]) -> None:
-    for message in messages:
-        while publication.offer(message) <= 0:
-            client.work()
-
-
-def record(client: ArchiveClient, channel: str, messages: list[bytes], *, local: bool) -> int:
-    """Records a publication of the client, whole; its recording id."""
-    started: list[int] = []
-    client._session.on_signal = lambda event: (
-        started.append(event.recording_id) if event.signal is RecordingSignal.START else None
-    )
-    client.start_recording(channel, STREAM, local=local, auto_stop=True)
-    publication = client.transport.add_exclusive_publication(f"{channel}|term-length=64k", STREAM)
-    while not publication.is_connected:
-        client.work()
-    send(client, publication, messages)
-    while not started or client.recording_position(started[0]) != publication.position:
-        client.work()
-    publication.close()
-    client.stop_recording_by_id(started[0])
-    return started[0]
+from runtime.tokens import new_token
+from tests.archive.served import STREAM, Served, record, token_table
 
 
 @pytest.mark.parametrize("is_local", [False, True], ids=["udp", "ipc"])

@@ -14,7 +14,7 @@ from archive.control.codes import ErrorCode
 from ordo.cli import run
 from runtime.errors import ArchiveError
 from runtime.tokens import new_token
-from tests.archive.test_serve import STREAM, Served, record, send, token_table
+from tests.archive.served import STREAM, Served, record, send, token_table
 from tests.peers.java_peer import JavaPeers
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]

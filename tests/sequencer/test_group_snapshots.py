@@ -14,7 +14,7 @@ from runtime.clock import VirtualClock
 from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
 from sequencer.group_snapshots import KEPT, PIECE_BYTES, GroupSnapshots, find_snapshot
 from sequencer.snapshot_keeper import SnapshotKeeper, SnapshotPlace
-from tests.archive.test_serve import Served
+from tests.archive.served import Served
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from ordo.apps_cli import printable
 from ordo.cli import run
-from tests.archive.test_serve import Served
+from tests.archive.served import Served
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]

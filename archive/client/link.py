@@ -1,0 +1,55 @@
+"""Session and transport of one client: what plain and asyncio clients have in common. Never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from archive.client.session import ArchiveSession, SignalEvent
+from archive.client.settings import ArchiveClientSettings
+from transport.client_transport import ClientTransport
+from transport.secure.settings import Encryption
+
+
+class ArchiveLink:
+    """A session that is being opened, over a transport that ends with it. `work` every duty cycle."""
+
+    def __init__(
+        self,
+        settings: ArchiveClientSettings,
+        aeron_dir: str | None,
+        transport: ClientTransport | None,
+        on_signal: Callable[[SignalEvent], object] | None,
+    ) -> None:
+        """`aeron_dir`: the driver to use, default one of its own. Raises TransportError."""
+        self.settings = settings
+        self.transport = transport or (
+            ClientTransport.connect(aeron_dir, "archive-client")
+            if aeron_dir
+            else ClientTransport.embedded(
+                "archive-client", encryption=Encryption.chosen(settings.key_file, settings.trusted_file)
+            )
+        )
+        try:
+            now_ns = self.transport.clock.now()
+            self.session = ArchiveSession(self.transport.client, settings, now_ns, on_signal)
+        except BaseException:
+            self.transport.close()
+            raise
+
+    def work(self) -> int:
+        """One duty cycle of driver and session; returns the count of things done."""
+        return self.session.work(self.transport.drive())
+
+    def raise_errors(self) -> None:
+        """Raises what has ended the session, or the error of a replay or recording that failed since the last call."""
+        if self.session.error is not None:
+            raise self.session.error
+        if self.session.late_errors:
+            raise self.session.late_errors.popleft()[1]
+
+    def close(self) -> None:
+        """Ends the session; recordings that it started go on. Idempotent."""
+        if not self.session.is_closed:
+            self.session.close()
+            self.transport.drive()
+        self.transport.close()
