@@ -1,46 +1,50 @@
-"""`ordo archive ...`: looks into the recordings of a folder, whether or not a node runs on it; serves an archive."""
+"""`ordo archive ...`: looks into the recordings of an archive, in its folder or from anywhere; serves an archive."""
 
 from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
-from itertools import islice
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from archive import administration, tools
 from archive.catalog import RecordingDescriptor
+from archive.cli_place import (
+    AnyDirArgument,
+    DirArgument,
+    EndpointsOption,
+    FolderCommand,
+    JsonOption,
+    OpenArchive,
+    Place,
+    TokenOption,
+    folder_of,
+)
+from archive.reader import RecordedMessage
+from archive.tools import Verification
 from runtime.console import output_console
-from runtime.credentials import credentials_from_file
-from runtime.errors import ChannelError, ConfigurationError, UnknownRecordingError
+from runtime.errors import ConfigurationError, CorruptFrameError, OrdoError, UnknownRecordingError
 from runtime.logging import configure_logging, get_logger
 from transport.driver.config import default_directory
 from transport.secure.settings import Encryption
 from transport.uri import parse_size
 
 archive_app = typer.Typer(
-    name="archive", help="Look into the recordings of an archive folder, or serve one.", no_args_is_help=True
+    name="archive", help="Look into the recordings of an archive, or serve one.", no_args_is_help=True
 )
 DUMP_LENGTH = 64
 DUMP_LINE_LENGTH = 16
-DirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="the archive folder: <data_dir>/archive of a node")]
 RecordingOption = Annotated[int | None, typer.Option("--recording", min=0, help="only this recording")]
+RecordingArgument = Annotated[int, typer.Argument(min=0)]
 
 
-AnyDirArgument = Annotated[
-    Path | None, typer.Argument(metavar="[DIR]", help="the archive folder: <data_dir>/archive of a node")
-]
-EndpointsOption = Annotated[
-    str | None,
-    typer.Option(help="in place of DIR, from any machine: HOST:PORT,... of archives, as `ordo cluster members` says"),
-]
-TokenOption = Annotated[Path | None, typer.Option(help="with --endpoints, file with a token that has the role log")]
-JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
-REACH_TIMEOUT_S = 5.0
+def _print_json(**values: Any) -> None:
+    """One line."""
+    print(json.dumps(values))
 
 
 @archive_app.command("list")
@@ -51,12 +55,14 @@ def list_recordings(
     as_json: JsonOption = False,
 ) -> None:
     """Every recording: positions, stream and channel."""
-    for name, recordings in _find_recordings(directory, endpoints, token_file):
+    place = Place(directory, endpoints, token_file)
+    for archive in place.archives():
+        recordings = archive.list_recordings()
         if as_json:
-            _print_json(name, recordings)
+            _print_recordings(archive, recordings)
             continue
-        if endpoints is not None:
-            print(name)
+        if place.is_remote:
+            print(archive.name)
         output_console().print(_table_of(recordings))
 
 
@@ -71,6 +77,11 @@ def _table_of(recordings: list[RecordingDescriptor]) -> Table:
     return table
 
 
+def _print_recordings(archive: OpenArchive, recordings: list[RecordingDescriptor]) -> None:
+    rows = [one._asdict() | {"state": one.state.name} for one in recordings]
+    _print_json(archive=archive.name, recordings=rows)
+
+
 @archive_app.command()
 def describe(
     directory: AnyDirArgument = None,
@@ -80,135 +91,191 @@ def describe(
     as_json: JsonOption = False,
 ) -> None:
     """One line with everything the catalog holds of each recording."""
-    for name, found in _find_recordings(directory, endpoints, token_file):
-        recordings = [one for one in found if recording in (None, one.recording_id)]
+    place = Place(directory, endpoints, token_file)
+    for archive in place.archives():
+        recordings = [one for one in archive.list_recordings() if recording in (None, one.recording_id)]
         if not recordings and recording is not None:
-            raise UnknownRecordingError(f"recording {recording} is not in {name}")
+            raise UnknownRecordingError(f"recording {recording} is not in {archive.name}")
         if as_json:
-            _print_json(name, recordings)
+            _print_recordings(archive, recordings)
             continue
         for one in recordings:
-            print(tools.describe_recording(one) + (f" archive={name}" if endpoints is not None else ""))
-
-
-def _find_recordings(
-    directory: Path | None, endpoints: str | None, token_file: Path | None
-) -> Iterator[tuple[str, list[RecordingDescriptor]]]:
-    """Recordings by archive: those of a folder, or of archives that are asked one after the other."""
-    if (directory is None) == (endpoints is None):
-        raise ConfigurationError("give either DIR, the folder of an archive, or --endpoints")
-    if directory is not None:
-        if token_file is not None:
-            raise ConfigurationError("--token-file goes with --endpoints only")
-        yield str(directory), tools.list_recordings(_folder(directory))
-        return
-    from archive.client.client import ArchiveClient
-    from archive.client.settings import ArchiveClientSettings
-
-    credentials = b"" if token_file is None else credentials_from_file(token_file)
-    for endpoint in [one.strip() for one in (endpoints or "").split(",")]:
-        try:
-            settings = ArchiveClientSettings.at(endpoint, credentials=credentials, message_timeout_s=REACH_TIMEOUT_S)
-        except ChannelError:
-            raise ConfigurationError(f"--endpoints {endpoint}: give HOST:PORT of archives, with commas") from None
-        with ArchiveClient(settings) as client:
-            yield endpoint, client.list_recordings()
-
-
-def _print_json(archive: str, recordings: list[RecordingDescriptor]) -> None:
-    """One line for each archive."""
-    rows = [one._asdict() | {"state": one.state.name} for one in recordings]
-    print(json.dumps({"archive": archive, "recordings": rows}))
+            print(tools.describe_recording(one) + (f" archive={archive.name}" if place.is_remote else ""))
 
 
 @archive_app.command()
-def verify(directory: DirArgument, recording: RecordingOption = None) -> None:
-    """Check every frame of every recording; status 1 when one is damaged."""
-    folder, damaged = _folder(directory), 0
-    for result in tools.verify(folder, recording):
-        print(result)
-        damaged += not result.is_good
-    for orphan in tools.orphaned_segments(folder):
-        print(f"segment file of no recording: {orphan}")
+def verify(
+    directory: AnyDirArgument = None,
+    recording: RecordingOption = None,
+    endpoints: EndpointsOption = None,
+    token_file: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check every frame of every recording; status 1 when one is damaged.
+
+    With --endpoints the archives check: each sends its recordings, to be thrown away here.
+    """
+    place, damaged = Place(directory, endpoints, token_file), 0
+    try:
+        for archive in place.archives():
+            if place.is_remote and not as_json:
+                print(archive.name)
+            damaged += _verify(archive, recording, as_json)
+    except OrdoError as error:
+        if not damaged:
+            raise
+        print(f"ordo: {error.message}", file=sys.stderr)
     if damaged:
         raise typer.Exit(1)
 
 
+def _verify(archive: OpenArchive, recording: int | None, as_json: bool) -> int:
+    """How many recordings are damaged. As JSON one line for all, else one for each as soon as it is known."""
+    results = []
+    for result in archive.verify(recording):
+        results.append(result)
+        if not as_json:
+            print(result, flush=True)
+    orphans = archive.orphans()
+    if as_json:
+        _print_json(archive=archive.name, recordings=[_row_of(one) for one in results], orphans=orphans)
+    else:
+        for orphan in orphans or ():
+            print(f"segment file of no recording: {orphan}")
+    return sum(not one.is_good for one in results)
+
+
+def _row_of(result: Verification) -> dict[str, Any]:
+    damage, values = result.damage, result._asdict()
+    values["damage"] = None if damage is None else damage.message
+    values["damaged_at"] = damage.position if isinstance(damage, CorruptFrameError) else None
+    return {"is_good": result.is_good, **values}
+
+
 @archive_app.command()
 def dump(
-    directory: DirArgument,
-    recording: Annotated[int, typer.Argument(min=0, metavar="RECORDING", help="id of the recording")],
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="[DIR] RECORDING", help="the archive folder, without --endpoints; id of the recording"),
+    ],
     from_position: Annotated[int | None, typer.Option("--from", min=0, help="where a message begins")] = None,
     count: Annotated[int, typer.Option(min=1, help="how many messages at most")] = 100,
     full: Annotated[bool, typer.Option("--full", help="all bytes, not the first 64 of a message")] = False,
+    endpoints: EndpointsOption = None,
+    token_file: TokenOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print messages of a recording with their positions, in hexadecimal and as text."""
-    for message in islice(tools.dump(_folder(directory), recording, from_position), count):
-        print(f"message at position={message.start_position} up to {message.position} length={len(message.payload)}")
-        shown = message.payload if full else message.payload[:DUMP_LENGTH]
-        for offset in range(0, len(shown), DUMP_LINE_LENGTH):
-            line = shown[offset : offset + DUMP_LINE_LENGTH]
-            text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in line)
-            print(f"  {offset:08x}  {line.hex(' '):<{3 * DUMP_LINE_LENGTH}} {text}")
-        if len(shown) < len(message.payload):
-            print(f"  ... {len(message.payload) - len(shown)} bytes more")
+    *folders, number = words
+    if len(folders) > 1 or not number.isdecimal():
+        raise ConfigurationError(f"{' '.join(words)}: give DIR and the id of a recording, or --endpoints and the id")
+    place = Place(Path(folders[0]) if folders else None, endpoints, token_file)
+    for archive in place.archives():
+        if place.is_remote and not as_json:
+            print(archive.name)
+        for message in archive.dump(int(number), from_position, count):
+            shown = message.payload if full else message.payload[:DUMP_LENGTH]
+            if as_json:
+                where = {"start_position": message.start_position, "position": message.position}
+                length = len(message.payload)
+                _print_json(archive=archive.name, **where, length_bytes=length, payload_hex=shown.hex())
+            else:
+                _print_message(message, shown)
 
 
-@archive_app.command("mark-invalid")
-def mark_invalid(directory: DirArgument, recording: Annotated[int, typer.Argument(min=0)]) -> None:
+def _print_message(message: RecordedMessage, shown: bytes) -> None:
+    print(f"message at position={message.start_position} up to {message.position} length={len(message.payload)}")
+    for offset in range(0, len(shown), DUMP_LINE_LENGTH):
+        line = shown[offset : offset + DUMP_LINE_LENGTH]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in line)
+        print(f"  {offset:08x}  {line.hex(' '):<{3 * DUMP_LINE_LENGTH}} {text}")
+    if len(shown) < len(message.payload):
+        print(f"  ... {len(message.payload) - len(shown)} bytes more")
+
+
+@archive_app.command("mark-invalid", cls=FolderCommand)
+def mark_invalid(directory: DirArgument, recording: RecordingArgument, as_json: JsonOption = False) -> None:
     """Distrust a recording: it can be read, but not extended."""
-    administration.mark_invalid(_folder(directory), recording)
-    print(f"recording {recording} is INVALID now")
+    administration.mark_invalid(folder_of(directory), recording)
+    _tell_state(directory, recording, "INVALID", as_json)
 
 
-@archive_app.command("mark-valid")
-def mark_valid(directory: DirArgument, recording: Annotated[int, typer.Argument(min=0)]) -> None:
+@archive_app.command("mark-valid", cls=FolderCommand)
+def mark_valid(directory: DirArgument, recording: RecordingArgument, as_json: JsonOption = False) -> None:
     """Trust a recording again, once every frame of it was found whole."""
-    administration.mark_valid(_folder(directory), recording)
-    print(f"recording {recording} is VALID now")
+    administration.mark_valid(folder_of(directory), recording)
+    _tell_state(directory, recording, "VALID", as_json)
 
 
-@archive_app.command()
-def checksum(directory: DirArgument, recording: RecordingOption = None) -> None:
+def _tell_state(directory: Path, recording: int, state: str, as_json: bool) -> None:
+    if as_json:
+        _print_json(archive=str(directory), recording_id=recording, state=state)
+    else:
+        print(f"recording {recording} is {state} now")
+
+
+@archive_app.command(cls=FolderCommand)
+def checksum(directory: DirArgument, recording: RecordingOption = None, as_json: JsonOption = False) -> None:
     """Give frames that Aeron or an early version recorded the checksum that covers their headers too."""
-    for recording_id, changed_count in administration.renew_checksums(_folder(directory), recording):
+    found = administration.renew_checksums(folder_of(directory), recording)
+    if as_json:
+        rows = [{"recording_id": recording_id, "frame_count": count} for recording_id, count in found]
+        _print_json(archive=str(directory), recordings=rows)
+        return
+    for recording_id, changed_count in found:
         print(f"recording {recording_id}: {changed_count} frames have a new checksum")
 
 
-@archive_app.command("delete-orphans")
+@archive_app.command("delete-orphans", cls=FolderCommand)
 def delete_orphans(
-    directory: DirArgument, yes: Annotated[bool, typer.Option("--yes", help="do not ask first")] = False
+    directory: DirArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask first")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Delete segment files that belong to no recording, or lie outside its positions."""
-    folder = _folder(directory)
+    if as_json and not yes:
+        raise ConfigurationError("--json goes with --yes only: nobody could be asked")
+    folder = folder_of(directory)
     orphans = tools.orphaned_segments(folder)
     if orphans and not yes:
         print("\n".join(orphans))
         typer.confirm(f"delete these {len(orphans)} files?", abort=True)
-    for name in administration.delete_orphans(folder) if orphans else ():
+    deleted = administration.delete_orphans(folder) if orphans else []
+    if as_json:
+        _print_json(archive=str(directory), deleted=deleted)
+        return
+    for name in deleted:
         print(f"deleted {name}")
     if not orphans:
         print("no segment file is without its recording")
 
 
-@archive_app.command()
-def compact(directory: DirArgument) -> None:
+@archive_app.command(cls=FolderCommand)
+def compact(directory: DirArgument, as_json: JsonOption = False) -> None:
     """Finish purges that were cut short, and give back what the catalog does not need."""
-    done = administration.compact(_folder(directory))
+    done = administration.compact(folder_of(directory))
+    if as_json:
+        _print_json(archive=str(directory), **done._asdict())
+        return
     before, after = done.length_before_bytes, done.length_after_bytes
     print(f"{done.finished_purges} purges finished; the catalog has {after:,} bytes, {before - after:,} less")
 
 
-@archive_app.command("export-catalog")
+@archive_app.command("export-catalog", cls=FolderCommand)
 def export_catalog(
     directory: DirArgument,
     target: Annotated[Path | None, typer.Argument(metavar="TARGET", help="folder; default DIR itself")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write Aeron's archive.catalog and archive-mark.dat, so that Aeron's ArchiveTool can read the folder."""
     from archive.export import export_catalog as write_catalog
 
-    count = write_catalog(_folder(directory), None if target is None else _folder(target))
-    print(f"{count} recordings are in {(target or directory) / 'archive.catalog'}")
+    count = write_catalog(folder_of(directory), None if target is None else folder_of(target))
+    path = (target or directory) / "archive.catalog"
+    if as_json:
+        _print_json(archive=str(directory), path=str(path), recording_count=count)
+    else:
+        print(f"{count} recordings are in {path}")
 
 
 @archive_app.command()
@@ -268,9 +335,3 @@ def _size(text: str) -> int:
         return parse_size(text)
     except ValueError as error:
         raise ConfigurationError(f"--segment-length {text}: allowed is {error}") from None
-
-
-def _folder(directory: Path) -> str:
-    if not directory.is_dir():
-        raise ConfigurationError(f"archive folder {directory} is not there; give <data_dir>/archive of a node")
-    return str(directory)

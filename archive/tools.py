@@ -16,7 +16,7 @@ from archive.reader import RecordedMessage, RecordingReader
 from archive.recovery import base_of, segment_bases
 from archive.scan import FrameScanner
 from archive.segments import parse_segment_name
-from runtime.errors import CorruptFrameError, StorageError
+from runtime.errors import ArchiveError, CorruptFrameError, StorageError
 from runtime.storage import FileStorage
 
 
@@ -26,9 +26,9 @@ class Verification(NamedTuple):
     recording_id: int
     start_position: int
     stop_position: int  # the catalog's, or how far a recording that is still active goes
-    frame_count: int  # good frames, PAD included
+    frame_count: int | None  # good frames, PAD included; None when an archive elsewhere checked them
     is_active: bool
-    damage: CorruptFrameError | StorageError | None  # the first: names segment file, position and reason
+    damage: ArchiveError | StorageError | None  # the first: names segment file, position and reason
 
     @property
     def is_good(self) -> bool:
@@ -40,8 +40,9 @@ class Verification(NamedTuple):
         head = f"recording {self.recording_id}: "
         if self.damage is None:
             end = "active, up to" if self.is_active else "stop"
-            return f"{head}OK start={self.start_position} {end}={self.stop_position} frames={self.frame_count}"
-        return f"{head}{'UNREADABLE' if isinstance(self.damage, StorageError) else 'DAMAGED'} {self.damage}"
+            count = "" if self.frame_count is None else f" frames={self.frame_count}"
+            return f"{head}OK start={self.start_position} {end}={self.stop_position}{count}"
+        return f"{head}{'DAMAGED' if isinstance(self.damage, CorruptFrameError) else 'UNREADABLE'} {self.damage}"
 
 
 def default_storage() -> FileStorage:

@@ -17,7 +17,7 @@ from cluster.container.service_loader import load_service
 from cluster.wire.app_version import format_version, parse_version
 from cluster.wire.difference_codec import PAYLOAD_BYTES_MAX
 from ordo.apps_cli import printable
-from ordo.consumers_cli import AsJson, Egress, Endpoints, open_orders
+from ordo.consumers_cli import AsJson, Egress, Endpoints, open_orders, tell
 from runtime.credentials import credentials_from_file
 from runtime.errors import ConfigurationError, OrdoError, ServiceError
 from runtime.logging import configure_logging, get_logger
@@ -81,11 +81,13 @@ def upgrade(
     endpoints: Endpoints,
     token_file: Annotated[Path | None, typer.Option(help="file with a token of the roles of an operator")] = None,
     egress: Egress = "",
+    as_json: AsJson = False,
 ) -> None:
     """Have all instances of a group go on with another version of their code, from one record of the log on."""
     with open_orders(endpoints, token_file, egress, "ordo app upgrade") as orders:
         position = orders.upgrade_group(group, parse_version(to))
-    print(f"version {to} of group {group} is in force from position {position} on")
+    done = f"version {to} of group {group} is in force from position {position} on"
+    tell(done, as_json, group=group, version=to, position=position)
 
 
 def _show_payload(text: str | None, length_bytes: int) -> str:

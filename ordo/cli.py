@@ -19,6 +19,8 @@ import typer
 from typer.core import TyperGroup
 
 from runtime.errors import (
+    ArchiveError,
+    ArchiveTimeoutError,
     ConfigurationError,
     NoQuorumError,
     NotPermittedError,
@@ -220,11 +222,19 @@ def run(arguments: list[str]) -> int:
 def _exit_status(error: OrdoError) -> int:
     if isinstance(error, NoQuorumError):
         return EXIT_NO_QUORUM
-    if isinstance(error, NotPermittedError):
+    if isinstance(error, NotPermittedError) or _is_refusal_of_archive(error):
         return EXIT_NOT_PERMITTED
     if isinstance(error, ServiceError):
         return EXIT_STATUS_SERVICE
-    return EXIT_UNKNOWN if isinstance(error, OutcomeUnknownError) else EXIT_FAILED
+    return EXIT_UNKNOWN if isinstance(error, OutcomeUnknownError | ArchiveTimeoutError) else EXIT_FAILED
+
+
+def _is_refusal_of_archive(error: OrdoError) -> bool:
+    if not isinstance(error, ArchiveError):
+        return False
+    from archive.control.codes import REFUSALS
+
+    return error.code in REFUSALS
 
 
 def _fail(message: str, status: int) -> int:

@@ -90,17 +90,23 @@ def describe(
 
 
 @consumers_app.command()
-def pause(name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "") -> None:
+def pause(
+    name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "", as_json: AsJson = False
+) -> None:
     """Hand out nothing more, until `resume`; members stay."""
     with open_orders(endpoints, token_file, egress) as orders:
         orders.pause(name)
+    tell("", as_json, name=name, paused=True)
 
 
 @consumers_app.command()
-def resume(name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "") -> None:
+def resume(
+    name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "", as_json: AsJson = False
+) -> None:
     """Go on after `pause`."""
     with open_orders(endpoints, token_file, egress) as orders:
         orders.resume(name)
+    tell("", as_json, name=name, paused=False)
 
 
 @consumers_app.command()
@@ -110,18 +116,33 @@ def seek(
     endpoints: Endpoints,
     token_file: TokenFile = None,
     egress: Egress = "",
+    as_json: AsJson = False,
 ) -> None:
     """Move a consumer forward or back: its members go on from there."""
-    position = _position(to)
+    wanted = _position(to)
     with open_orders(endpoints, token_file, egress) as orders:
-        print(f"{name} goes on at position {orders.seek(name, position)}")
+        position = orders.seek(name, wanted)
+    tell(f"{name} goes on at position {position}", as_json, name=name, position=position)
 
 
 @consumers_app.command()
-def remove(name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "") -> None:
+def remove(
+    name: Name, endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "", as_json: AsJson = False
+) -> None:
     """Forget a consumer and its position; what members it has end with an error."""
     with open_orders(endpoints, token_file, egress) as orders:
         orders.remove(name)
+    tell("", as_json, name=name, removed=True)
+
+
+def tell(text: str, as_json: bool, **values: object) -> None:
+    """Prints what was done, for a person, if there is anything to say, or for a program."""
+    from cluster.node.cli_print import print_json
+
+    if as_json:
+        print_json(values)
+    elif text:
+        print(text)
 
 
 def _position(text: str) -> int | Literal["first", "live"]:

@@ -70,6 +70,11 @@ def check_mtu(mtu: int) -> int:
     return mtu
 
 
+def framed_bytes(length_bytes: int, mtu_bytes: int) -> int:
+    """Returns how much of a stream a message takes: its fragments, each with a header, the last one aligned."""
+    return framed_length(length_bytes, mtu_bytes - HEADER_LENGTH)
+
+
 def check_page_size(page_size: int) -> int:
     """The page size if it is a power of two from 4 KiB to 1 GiB; raises TransportError otherwise."""
     if page_size < PAGE_SIZE_MIN or page_size > PAGE_SIZE_MAX or page_size & (page_size - 1):

@@ -19,6 +19,7 @@ from transport.subscription import Subscription
 from transport.uri import ChannelUri, udp
 
 FRAGMENTS_PER_POLL = 256
+BYTES_PER_PASS = 1024 * 1024
 PARK_NS = 1_000_000
 REPLAY_STREAM_ID_DEFAULT = 30
 
@@ -62,6 +63,8 @@ class Replay:
         self.recording_id = recording_id
         self.position = -1 if position is None else position
         self.error: OrdoError | None = None
+        self.is_cut_short = False
+        """Its stream ended before its time, and the archive has not said why; its reason may come as a late error."""
         self._session = session
         self._length = length
         self._end_position: int | None = None
@@ -172,12 +175,19 @@ class Replay:
 
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
+        self._handler = handler
+        return self._take(lambda image: image.poll_messages(self._on_message, limit))
+
+    def pass_over(self) -> int:
+        """Takes what has come without looking at it, to see that all of it can be sent; returns its bytes."""
+        return self._take(lambda image: image.block_poll(lambda *_: None, BYTES_PER_PASS))
+
+    def _take(self, take: Callable[[Image], int]) -> int:
         if not self.is_open or self._image is None:
             return 0
-        self._handler = handler
         image = self._image
         is_closed = image.is_closed
-        count = image.poll_messages(self._on_message, limit)
+        count = take(image)
         self.position = max(self.position, image.position)
         if self._end_position is not None and self.position >= self._end_position:
             self._end()
@@ -185,6 +195,7 @@ class Replay:
             is_cut_short = image.is_revoked or self._end_position is not None
             self._end()
             if is_cut_short:
+                self.is_cut_short = self._session.error is None
                 self.error = self._session.error or ArchiveError(
                     f"the replay of recording {self.recording_id} was broken off at position={self.position}"
                 )
@@ -257,13 +268,25 @@ class ReplayStream(Closing):
             raise self._replay.error
         self._link.raise_errors()
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Its stream ended before its time, and the archive has not said why; `ArchiveClient.work` may raise why."""
+        return self._replay.is_cut_short
+
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
+        return self._take(lambda: self._replay.poll(handler, limit))
+
+    def pass_over(self) -> int:
+        """Takes what has come without looking at it, to see that all of it can be sent; returns its bytes."""
+        return self._take(self._replay.pass_over)
+
+    def _take(self, take: Callable[[], int]) -> int:
         if self.is_done:
             return 0
         self._work()
         self._raise_error()
-        count = self._replay.poll(handler, limit)
+        count = take()
         self._raise_error()
         return count
 

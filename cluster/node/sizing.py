@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from cluster.node.config import NodeConfig
 from cluster.node.needs import memory_used_bytes
+from transport.logbuffer import framed_bytes
 
-FRAME_HEADER_BYTES = 32
-FRAME_ALIGNMENT = 32
 REQUEST_HEADER_BYTES = 56
 """Before the payload of a request in the log; other messages have less."""
 ANSWER_HEADER_BYTES = 60
@@ -40,13 +39,6 @@ class Need(NamedTuple):
     amount: float
     unit: str
     reason: str
-
-
-def framed_bytes(length_bytes: int, mtu_bytes: int) -> int:
-    """Returns how much of a stream a message takes, its header included: whole frames, and an aligned last one."""
-    whole, rest = divmod(length_bytes, mtu_bytes - FRAME_HEADER_BYTES)
-    last = -(-(rest + FRAME_HEADER_BYTES) // FRAME_ALIGNMENT) * FRAME_ALIGNMENT if rest else 0
-    return whole * mtu_bytes + last
 
 
 def needs_of(config: NodeConfig, load: Load) -> list[Need]:

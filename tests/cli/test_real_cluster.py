@@ -122,6 +122,15 @@ def test_archives_of_running_nodes_from_elsewhere(
     assert [line.rpartition("archive=")[2] for line in lines] == [member.archive for member in members]
     assert run(["archive", "describe", *endpoints, "--recording", "999"]) == 1
     assert "recording 999 is not in" in capsys.readouterr().err
+    assert run(["archive", "verify", *endpoints, "--json"]) == 0
+    checked = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["archive"] for one in checked] == [member.archive for member in members]
+    logs = [next(row for row in one["recordings"] if row["recording_id"] == 0) for one in checked]
+    assert all(row["is_good"] and row["is_active"] and row["stop_position"] > 0 for row in logs)
+    assert run(["archive", "dump", "0", *endpoints, "--count", "3"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("  ")]
+    assert [lines[part * 4] for part in range(3)] == [member.archive for member in members]
+    assert lines[1:4] == lines[5:8] == lines[9:12], "the log begins alike everywhere"
     for arguments, status in (
         ([], 2),
         (["a", "--endpoints", "b:1"], 2),

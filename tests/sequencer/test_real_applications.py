@@ -55,8 +55,10 @@ def check_upgrade(cluster: LocalCluster, instances: Instances, capsys: pytest.Ca
         look_until(lambda rows: [row["newest_version"] for row in rows] == ["2.0.0"] * 2, cluster, capsys)
         with ClusterClient(cluster.ingress_endpoints) as client:
             before = client.request(b"xx", timeout_s=30).log_position
-            assert run([*order, "2.0.0"]) == 0
-            position = int(capsys.readouterr().out.split()[-2])
+            assert run([*order, "2.0.0", "--json"]) == 0
+            told = json.loads(capsys.readouterr().out)
+            position = told.pop("position")
+            assert told == {"group": "tested", "version": "2.0.0"}
             assert before < position < client.request(b"xx", timeout_s=30).log_position
             await_outputs(client, outputs, instances, 14)
         old, new = expected([2] * 7)[:12], expected([2] * 7)[12:]

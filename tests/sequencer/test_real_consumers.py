@@ -187,12 +187,13 @@ def test_operators_look_and_move(cluster: LocalCluster, capsys: pytest.CaptureFi
         consumer_is_told(consumer, lambda: consumer.is_paused)
         assert list(consumer.entries(timeout_s=0.3)) == []
         assert ordo("seek", "risk", "--to", "first") == "risk goes on at position 0\n"
-        assert ordo("resume", "risk") == ""
+        assert json.loads(ordo("seek", "risk", "--to", "0", "--json")) == {"name": "risk", "position": 0}
+        assert json.loads(ordo("resume", "risk", "--json")) == {"name": "risk", "paused": False}
         assert next(iter(consumer)).payload == b"0", "its member goes on at the new position"
         assert ordo("pause", "nobody").startswith("1: ") and "ordo consumers list" in ordo("pause", "nobody")
         assert ordo("seek", "risk", "--to", "yesterday").startswith("2: ")
         assert "allowed is 0 to" in ordo("seek", "risk", "--to", str(1 << 40))
-        assert ordo("remove", "risk") == ""
+        assert json.loads(ordo("remove", "risk", "--json")) == {"name": "risk", "removed": True}
         assert json.loads(ordo("list", "--json")) == []
         with pytest.raises(ClusterError, match="was removed"):
             list(consumer.entries(timeout_s=20))

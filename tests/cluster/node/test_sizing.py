@@ -15,7 +15,6 @@ from cluster.node.sizing import (
     REQUEST_HEADER_BYTES,
     REQUEST_TOGETHER_US,
     Load,
-    framed_bytes,
     needs_of,
 )
 from deploy.launcher import ROOT, LocalCluster
@@ -23,6 +22,7 @@ from ordo.init import write_cluster
 from tests.cluster.integration.agreement import await_value
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.snippets import blocks_of
+from transport.logbuffer import framed_bytes
 
 DAY_S = 86_400
 LENGTHS_BYTES = (1, 8, 9, 100, 1_000, 1_320, 1_321, 4_000)
