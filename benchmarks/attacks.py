@@ -6,7 +6,7 @@ Three nodes and their client on this machine. A process of its own sends `rate` 
 ports of the leader: set-ups of ever new streams, NAKs, status messages, connect requests, queries and first fragments
 of messages in streams of its own, or a mix of all. It takes processor time from the cluster, which no attacker
 elsewhere would; so the same flood also goes to a socket that nobody reads, and what an attack costs is told against
-that.
+that. What the leader itself spends, beside and under it, is told in cores: that varies less than the echoes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from cluster.wire.streams import INGRESS_STREAM_ID
 from deploy.launcher import LocalCluster
 from ordo.bench.machine import describe_machine
 from ordo.bench.native_load import NativeLoad
+from ordo.bench.node_cost import running_ns
 from runtime.console import output_console
 
 SERVICE = "ordo.bench.echo:Echo"
@@ -142,6 +143,13 @@ def flooded(kind: str, ports: list[int], rate: int) -> Iterator[list[int]]:
         reached += [int(line) for line in out.split()]
 
 
+def sustained(load: NativeLoad, leader_pid: int, seconds: float) -> tuple[float, float]:
+    """Echoes a second, and how much of a core the leader took meanwhile."""
+    before_ns, began_ns = running_ns(leader_pid), time.monotonic_ns()
+    echoes_per_s = load.sustained(seconds, CHUNK, WINDOW)
+    return echoes_per_s, (running_ns(leader_pid) - before_ns) / (time.monotonic_ns() - began_ns)
+
+
 def measure(rate: int, seconds: float) -> dict[str, Any]:
     """Runs all kinds, each right after the same flood beside the cluster."""
     figures: dict[str, Any] = {"machine": describe_machine(), "datagrams_per_s_wanted": rate}
@@ -155,15 +163,18 @@ def measure(rate: int, seconds: float) -> dict[str, Any]:
         first = int(cluster.ingress_endpoints[leader].rpartition(":")[2])
         load.sustained(1.0, CHUNK, WINDOW)
         figures["echoes_per_s"] = round(load.sustained(seconds, CHUNK, WINDOW))
+        pid = cluster.pid(leader)
         for kind in KINDS:
             with flooded(kind, [sink.getsockname()[1]], rate):
-                beside = load.sustained(seconds, CHUNK, WINDOW)
+                beside, cores_beside = sustained(load, pid, seconds)
             with flooded(kind, list(range(first, first + PORTS)), rate) as reached:
-                under = load.sustained(seconds, CHUNK, WINDOW)
+                under, cores_under = sustained(load, pid, seconds)
             figures[kind] = {
                 "echoes_per_s_beside": round(beside),
                 "echoes_per_s_under": round(under),
                 "cost_percent": round(100 * (1 - under / beside), 1),
+                "leader_cores_beside": round(cores_beside, 2),
+                "leader_cores_under": round(cores_under, 2),
                 "datagrams_per_s": round(sum(reached) / max(len(reached), 1)),
             }
         figures["leader_stayed"] = cluster.await_leader() == leader
@@ -172,13 +183,14 @@ def measure(rate: int, seconds: float) -> dict[str, Any]:
 
 def show(figures: dict[str, Any]) -> None:
     """Prints a table, a line for each kind."""
-    table = Table("flood", "datagrams/s", "echoes/s beside", "echoes/s under", "cost", box=None)
+    table = Table("flood", "datagrams/s", "echoes/s beside", "echoes/s under", "cost", "leader's cores", box=None)
     for kind in KINDS:
         found = figures[kind]
         table.add_row(
             kind,
             *(f"{found[name]:,}" for name in ("datagrams_per_s", "echoes_per_s_beside", "echoes_per_s_under")),
             f"{found['cost_percent']} %",
+            f"{found['leader_cores_beside']} / {found['leader_cores_under']}",
         )
     output_console().print(table)
     print(f"without a flood: {figures['echoes_per_s']:,} echoes/s; leader stayed: {figures['leader_stayed']}")

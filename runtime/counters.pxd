@@ -32,7 +32,9 @@ cdef class CountersManager(CountersReader):
     cdef readonly int32_t high_water_mark
     cdef list _freed
     cdef int32_t _next_id(self) except -1
+    cdef int32_t _reserved_id                           # up to it, counters have memory
     cdef bint _reserve(self, int32_t counter_id) noexcept
+    cdef bint _reserve_range(self, Memory memory, int32_t first_id, int32_t last_id, int32_t record_length) noexcept
     cdef void _write_label(self, uint8_t* record, str label)
 
 cdef class Counter:

@@ -18,6 +18,7 @@ NULL_COUNTER_ID = -1
 COUNTER_REUSE_TIMEOUT_MS_DEFAULT = 1000
 
 cdef enum:
+    RESERVED_AT_ONCE = 64
     STATE_OFFSET = 0
     TYPE_OFFSET = 4
     DEADLINE_OFFSET = 8
@@ -202,7 +203,7 @@ cdef class CountersManager(CountersReader):
         super().__init__(metadata, values)
         self.clock = clock
         self.reuse_timeout_ms = reuse_timeout_ms
-        self.high_water_mark = -1
+        self.high_water_mark = self._reserved_id = -1
         self._freed = []
 
     def allocate(self, int32_t type_id, str label, bytes key=b"", *, int64_t registration_id=0, int64_t owner_id=0,
@@ -277,17 +278,27 @@ cdef class CountersManager(CountersReader):
                 f"no counter is free: max_counter_id={self.max_counter_id} waiting_for_reuse={len(self._freed)}; "
                 "make the counters values buffer longer or close unused streams")
         counter_id = self.high_water_mark + 1
-        if not self._reserve(counter_id):
+        if counter_id > self._reserved_id and not self._reserve(counter_id):
             raise CountersFullError(f"shared memory has no room for counter_id={counter_id}: enlarge /dev/shm")
         self.high_water_mark = counter_id
         return self.high_water_mark
 
     cdef bint _reserve(self, int32_t counter_id) noexcept:
-        """Whether the counter has memory, and the record after it, whose state says to readers where counters end."""
+        """Whether the counters of this and the next ids have memory, and the record after them, whose state says to
+        readers where counters end. Several at a time: it is a call to the system."""
         cdef Memory metadata = self._owner[0], values = self._owner[1]
-        cdef Py_ssize_t at = <Py_ssize_t> counter_id * COUNTER_METADATA_LENGTH
-        return (metadata.reserve(at, min(2 * COUNTER_METADATA_LENGTH, metadata.length_bytes - at))
-                and values.reserve(<Py_ssize_t> counter_id * COUNTER_VALUE_LENGTH, COUNTER_VALUE_LENGTH))
+        cdef int32_t last_id
+        for last_id in (min(counter_id + RESERVED_AT_ONCE - 1, self.max_counter_id), counter_id):
+            if (self._reserve_range(metadata, counter_id, last_id + 1, COUNTER_METADATA_LENGTH)
+                    and self._reserve_range(values, counter_id, last_id, COUNTER_VALUE_LENGTH)):
+                self._reserved_id = last_id
+                return True
+        return False
+
+    cdef bint _reserve_range(self, Memory memory, int32_t first_id, int32_t last_id, int32_t record_length) noexcept:
+        cdef Py_ssize_t start = <Py_ssize_t> first_id * record_length
+        cdef Py_ssize_t end = min(<Py_ssize_t> (last_id + 1) * record_length, memory.length_bytes)
+        return memory.reserve(start, end - start)
 
     cdef void _write_label(self, uint8_t* record, str label):
         text = label.encode("ascii", "replace")[:COUNTER_LABEL_LENGTH_MAX]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cluster.module.log_keeper import LogKeeper
     from cluster.module.queries import Queries
     from cluster.module.room_watch import RoomWatch
-    from cluster.module.sequencer import ConsensusSource
+    from cluster.module.sources import ConsensusSource
     from cluster.module.upkeep import Upkeep
     from consensus.core import ConsensusCore
     from runtime.sbe import Message

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from cluster.module.contacts import Contacts
-    from cluster.module.sequencer import ConsensusSource
+    from cluster.module.sources import ConsensusSource
 
 NULL_MEMBER = -1
 NEVER_NS = 1 << 63

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from archive.reader cimport RecordingReader
 from consensus.progress cimport Progress
+from cluster.module.sources cimport ConsensusSource, IngressSource, Sources
 from cluster.wire.traces cimport LogTraces
 from runtime.counters cimport Counter
 from runtime.wake cimport ParkFlag
@@ -25,12 +26,6 @@ cdef class SessionTable:
     cpdef void put(self, int64_t session_id, int64_t activity)
     cpdef void remove(self, int64_t session_id)
 
-cdef class ConsensusSource:
-    """One image of the consensus stream, and the member it has proven to be of (cluster.module.member_proofs)."""
-    cdef object __weakref__
-    cdef readonly Image image
-    cdef public int32_t member_id         # UNPROVEN until then
-
 cdef class Sequencer:
     """Takes ingress into the log, reads what was appended, and turns durable positions into the commit position.
 
@@ -40,8 +35,8 @@ cdef class Sequencer:
     cdef readonly SessionTable sessions
     cdef object module
     cdef Progress progress
-    cdef list _ingress                    # [(Image, Assembler)]
-    cdef list _consensus                  # [ConsensusSource]
+    cdef Sources _ingress                 # of IngressSource
+    cdef Sources _consensus               # of ConsensusSource
     cdef list _service                    # [(Image, Assembler)]
     cdef dict _member_publications        # member id -> ExclusivePublication
     cdef int _ingress_start
@@ -72,6 +67,7 @@ cdef class Sequencer:
     cdef public uint8_t append_flags
     cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
     cdef public LogTraces traces          # of sampled requests; None: nobody traces
+    cdef bint _has_sequenced              # a message of the source that is polled went into the log
     cdef int64_t appended_position       # leader: of the last message that was taken, or 0
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 
@@ -80,7 +76,8 @@ cdef class Sequencer:
     cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1
     cdef int poll_service(self) except -1
     cdef int update_positions(self, int64_t now_ns) except -1
-    cdef int _poll_ingress_image(self, Image image, Assembler assembler, int64_t cluster_time) except -1
+    cdef int _poll_member(self, ConsensusSource source, int64_t now_ns) except -1
+    cdef int _poll_ingress_source(self, IngressSource source, int64_t cluster_time) except -1
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time,

@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from archive.reader cimport RecordingReader
+from cluster.module.sources cimport UNPROVEN, ConsensusSource, IngressSource, Sources
 from cluster.wire.commit_hint cimport commit_hint, hinted_commit
 from cluster.wire.layout cimport (
     APPEND_POSITION_BLOCK,
@@ -78,7 +79,6 @@ cdef enum:
 
 cdef int64_t NULL_POSITION = -1
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
-cdef int32_t UNPROVEN = -1
 cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
 cdef int64_t MUTE = -2                 # no message of the session is taken
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
@@ -196,12 +196,6 @@ cdef class SessionTable:
         self.used = 0
 
 
-cdef class ConsensusSource:
-    def __init__(self, Image image not None):
-        self.image = image
-        self.member_id = UNPROVEN
-
-
 cdef class Sequencer:
     def __cinit__(self, module, Progress progress, int32_t member_id, Counter commit_counter, ParkFlag container_flag,
                   int64_t heartbeat_interval_ns, int32_t ingress_limit=256):
@@ -213,8 +207,8 @@ cdef class Sequencer:
         self._container_flag = container_flag
         self._heartbeat_interval_ns = heartbeat_interval_ns
         self.ingress_limit = ingress_limit
-        self._ingress = []
-        self._consensus = []
+        self._ingress = Sources()
+        self._consensus = Sources()
         self._service = []
         self._member_publications = {}
         self._mode = STAND_BY
@@ -224,16 +218,16 @@ cdef class Sequencer:
     # -- wiring, by the Python half ------------------------------------------------------------------------------
 
     def add_ingress_image(self, Image image):
-        self._ingress.append((image, Assembler()))
+        self._ingress.add(IngressSource(image))
 
     def remove_ingress_image(self, Image image):
-        self._ingress = [pair for pair in self._ingress if pair[0] is not image]
+        self._ingress.remove(image)
 
     def add_consensus_image(self, Image image):
-        self._consensus.append(ConsensusSource(image))
+        self._consensus.add(ConsensusSource(image))
 
     def remove_consensus_image(self, Image image):
-        self._consensus = [source for source in self._consensus if source.image is not image]
+        self._consensus.remove(image)
 
     def add_service_image(self, Image image):
         self._service.append((image, Assembler()))
@@ -340,23 +334,32 @@ cdef class Sequencer:
     # -- once a duty cycle ---------------------------------------------------------------------------------------
 
     cdef int poll_consensus(self, int64_t now_ns) except -1:
-        cdef int work = 0, count
-        cdef Fragment fragment
-        cdef Image image
+        cdef int i, work = 0
         cdef ConsensusSource source
-        for source in self._consensus:
-            image = source.image
-            count = 0
-            while count < CONSENSUS_FRAGMENT_LIMIT and image.peek(&fragment):
-                image.consume(&fragment)
-                count += 1
-                if not self._take_positions(&fragment, source.member_id, now_ns):
-                    message = PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes)
-                    self.module.on_consensus(source, message, now_ns)
-            if count:
-                image.publish_position()
-                work += count
+        for source in self._consensus.proven:
+            work += self._poll_member(source, now_ns)
+        for i in range(self._consensus.stranger_count()):
+            source = self._consensus.next_stranger()
+            if source is None:
+                break
+            work += self._poll_member(source, now_ns)
+            if source.member_id != UNPROVEN:
+                self._consensus.promote(source)
         return work
+
+    cdef int _poll_member(self, ConsensusSource source, int64_t now_ns) except -1:
+        cdef Fragment fragment
+        cdef Image image = source.image
+        cdef int count = 0
+        while count < CONSENSUS_FRAGMENT_LIMIT and image.peek(&fragment):
+            image.consume(&fragment)
+            count += 1
+            if not self._take_positions(&fragment, source.member_id, now_ns):
+                message = PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes)
+                self.module.on_consensus(source, message, now_ns)
+        if count:
+            image.publish_position()
+        return count
 
     cdef bint _take_positions(self, const Fragment* fragment, int32_t member_id, int64_t now_ns) noexcept nogil:
         """The two messages of the steady state from the member that they name; anything out of the ordinary is left to
@@ -386,29 +389,38 @@ cdef class Sequencer:
         return False
 
     cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1:
-        cdef Py_ssize_t count = len(self._ingress)
-        cdef Py_ssize_t index
-        cdef int work = 0
-        cdef list images = self._ingress
-        if count == 0:
-            return 0
-        self._ingress_start = (self._ingress_start + 1) % <int> count
+        cdef list clients = self._ingress.proven
+        cdef Py_ssize_t count = len(clients), index
+        cdef int i, work = 0
+        cdef IngressSource source
+        if count:
+            self._ingress_start = (self._ingress_start + 1) % <int> count
         for index in range(count):
-            pair = images[(index + self._ingress_start) % count]
-            work += self._poll_ingress_image(<Image> pair[0], <Assembler> pair[1], cluster_time)
+            work += self._poll_ingress_source(<IngressSource> clients[(index + self._ingress_start) % count],
+                                              cluster_time)
+        for i in range(self._ingress.stranger_count()):
+            source = self._ingress.next_stranger()
+            if source is None:
+                break
+            work += self._poll_ingress_source(source, cluster_time)
+            if source.is_proven:
+                self._ingress.promote(source)
         return work
 
-    cdef int _poll_ingress_image(self, Image image, Assembler assembler, int64_t cluster_time) except -1:
+    cdef int _poll_ingress_source(self, IngressSource source, int64_t cluster_time) except -1:
         cdef Fragment fragment
+        cdef Image image = source.image
         cdef int count = 0
         cdef int64_t before = image.position
-        while count < self.ingress_limit and assembler.peek(image, &fragment):
+        self._has_sequenced = False
+        while count < self.ingress_limit and source.assembler.peek(image, &fragment):
             if not self._take(image, &fragment, cluster_time):
                 break
-            assembler.consume(image, &fragment)
+            source.assembler.consume(image, &fragment)
             count += 1
         if image.position != before:
             image.publish_position()
+        source.is_proven = source.is_proven or self._has_sequenced
         return count
 
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1:
@@ -506,6 +518,7 @@ cdef class Sequencer:
                                         length_bytes - SESSION_HEADER_LENGTH)
             if position > 0:
                 self.appended_position = position
+                self._has_sequenced = True
                 self.sessions.activity[slot] = cluster_time
                 self._unsent_since_ns = 0              # the record tells the followers
                 return 1

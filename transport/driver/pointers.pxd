@@ -14,10 +14,7 @@ cdef class PointerArray(NativeVector):
 
 cdef enum:
     SETTLE_NS = 5000000                # quiet for this long: no longer visited every turn
-    SETTLE_COUNT = 128                 # up to so many, all are visited every turn
-    SLICE = 32                         # quiet ones visited a turn, at least
-    SWEEP_NS = 5000000                 # so long it takes to visit all quiet ones, or one turn
-    SWEEP_TURN_NS_MIN = 1000000        # between turns for nothing but them
+    SWEEP_TURN_NS_MIN = 1000000        # between turns for nothing but quiet ones
 
 cdef class Worked:
     """Base of what a WorkSet holds."""
@@ -30,6 +27,9 @@ cdef class WorkSet(NativeVector):
     Thousands of streams that rest then cost a turn no more than a few.
     """
     cdef readonly int busy             # items[0:busy] are visited every turn
+    cdef int settle_count              # up to so many, all are
+    cdef int slice_min                 # quiet ones visited a turn, at least
+    cdef int64_t sweep_ns              # so long it takes to visit all quiet ones, or one turn
     cdef int add(self, Worked item, int64_t now_ns) except -1
     cdef void remove(self, Worked item) noexcept
     cdef void wake(self, Worked item, int64_t now_ns) noexcept nogil       # to the busy ones
@@ -38,6 +38,8 @@ cdef class WorkSet(NativeVector):
     cdef int slice(self, int64_t elapsed_ns) noexcept nogil                # quiet ones that a turn visits, so long after another
     cdef int64_t sweep_deadline_ns(self, int64_t now_ns) noexcept nogil    # of the next turn, for the quiet ones
     cdef void _swap(self, int a, int b) noexcept nogil
+
+cdef WorkSet new_work_set(int settle_count, int slice_min, int64_t sweep_ns)
 
 cdef class PointerMap:
     """Open addressing, linear probing, backward-shift deletion. NULL means absent and cannot be stored."""

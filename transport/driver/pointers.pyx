@@ -21,6 +21,14 @@ cdef class Worked:
     pass
 
 
+cdef WorkSet new_work_set(int settle_count, int slice_min, int64_t sweep_ns):
+    cdef WorkSet made = WorkSet()
+    made.settle_count = settle_count
+    made.slice_min = slice_min
+    made.sweep_ns = sweep_ns
+    return made
+
+
 cdef class WorkSet(NativeVector):
     cdef int add(self, Worked item, int64_t now_ns) except -1:
         item.slot = <int> self.count
@@ -50,7 +58,7 @@ cdef class WorkSet(NativeVector):
             self.busy += 1
 
     cdef void settle(self, int index, int64_t now_ns) noexcept nogil:
-        if self.count > SETTLE_COUNT and now_ns - (<Worked> pointer_at(self, index)).active_ns > SETTLE_NS:
+        if self.count > self.settle_count and now_ns - (<Worked> pointer_at(self, index)).active_ns > SETTLE_NS:
             self._swap(index, self.busy - 1)
             self.busy -= 1
 
@@ -61,15 +69,15 @@ cdef class WorkSet(NativeVector):
 
     cdef int slice(self, int64_t elapsed_ns) noexcept nogil:
         cdef int64_t quiet = self.count - self.busy
-        cdef int64_t share = quiet if elapsed_ns >= SWEEP_NS else quiet * elapsed_ns // SWEEP_NS
-        return <int> min(quiet, max(share, <int64_t> SLICE))
+        cdef int64_t share = quiet if elapsed_ns >= self.sweep_ns else quiet * elapsed_ns // self.sweep_ns
+        return <int> min(quiet, max(share, <int64_t> self.slice_min))
 
     cdef int64_t sweep_deadline_ns(self, int64_t now_ns) noexcept nogil:
         """Without a look at each: among thousands there is always one whose time has come."""
         cdef int64_t quiet = self.count - self.busy
         if quiet == 0:
             return NEVER
-        return now_ns + max(<int64_t> SWEEP_TURN_NS_MIN, SWEEP_NS * <int64_t> SLICE // max(quiet, <int64_t> SLICE))
+        return now_ns + max(<int64_t> SWEEP_TURN_NS_MIN, self.sweep_ns * self.slice_min // max(quiet, <int64_t> self.slice_min))
 
 
 cdef class PointerMap:

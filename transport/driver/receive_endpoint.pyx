@@ -150,10 +150,9 @@ cdef class ReceiveEndpoint:
                 self._clear_markers(stream, SESSION_PENDING_SETUP)
             self.pending.clear()
         self.sessions.put(pair_key(session_id, stream_id), <void*> <size_t> marker)
+        self.pending.pop((session_id, stream_id), None)
         if marker == SESSION_PENDING_SETUP:
             self.pending[(session_id, stream_id)] = deadline_ns
-        else:
-            self.pending.pop((session_id, stream_id), None)
         self.pending_count = len(self.pending)
 
     def unmark(self, int32_t session_id, int32_t stream_id):
@@ -204,9 +203,12 @@ cdef class ReceiveEndpoint:
                     self.request_setup(transport, &transport.control, 0, 0)
                     transport.last_setup_request_ns = now_ns
                 deadline = min(deadline, transport.last_setup_request_ns + SETUP_REQUEST_INTERVAL_NS)
-        for key, until_ns in list(self.pending.items()):
-            if until_ns <= now_ns:
-                self.unmark(*key)
-            else:
+        expired = []
+        for key, until_ns in self.pending.items():         # in the order of their deadlines
+            if until_ns > now_ns:
                 deadline = min(deadline, until_ns)
+                break
+            expired.append(key)
+        for key in expired:
+            self.unmark(*key)
         return deadline

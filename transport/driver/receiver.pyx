@@ -4,7 +4,7 @@ from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
 from transport.driver.event_log cimport EVENT_FRAME_IN
 from transport.driver.frames cimport *
-from transport.driver.pointers cimport pair_key, pointer_at
+from transport.driver.pointers cimport new_work_set, pair_key, pointer_at
 from transport.driver.receive_endpoint cimport (ANY_SESSION, ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
                                                 SESSION_NO_INTEREST, SESSION_PENDING_SETUP)
 from transport.driver.system_counters cimport count_event
@@ -34,7 +34,8 @@ cdef class Receiver:
         self.admission = admission
         self.pending_max = pending_max
         self.transports = PointerArray()
-        self.images = WorkSet()
+        # An image is woken by what comes; only its timers, of 200 ms and more, wait for the sweep.
+        self.images = new_work_set(64, 4, 20_000_000)
         self.setups = []
         self.pending_endpoints = {}
 

@@ -6,7 +6,7 @@ from runtime.atomics cimport ordo_get_i32, ordo_get_i64
 from runtime.datagram cimport ReceiveItem
 from transport.driver.event_log cimport EVENT_FRAME_IN
 from transport.driver.frames cimport *
-from transport.driver.pointers cimport pair_key, pointer_at
+from transport.driver.pointers cimport new_work_set, pair_key, pointer_at
 from transport.driver.system_counters cimport count_event
 from transport.secure.session cimport has_mark
 
@@ -20,7 +20,8 @@ cdef enum:
 cdef class Sender:
     def __init__(self, SystemCounters system not None):
         self.system = system
-        self.publications = WorkSet()
+        # Nothing tells the driver that a client has appended to a quiet publication.
+        self.publications = new_work_set(128, 32, 5_000_000)
         self.endpoints = PointerArray()
         self.errors = []
         self.response_setups = []

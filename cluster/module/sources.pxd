@@ -1,0 +1,35 @@
+"""Streams that messages come from: of members and clients that have proven who they are, and of strangers."""
+
+from libc.stdint cimport int32_t
+
+from transport.image cimport Assembler, Image
+
+cdef int32_t UNPROVEN
+
+cdef class Source:
+    cdef object __weakref__
+    cdef readonly Image image
+
+cdef class ConsensusSource(Source):
+    """One image of the consensus stream, and the member it has proven to be of (cluster.module.member_proofs)."""
+    cdef public int32_t member_id         # UNPROVEN until then
+
+cdef class IngressSource(Source):
+    """One image of an ingress stream. It is proven by its first message that a session's client may send."""
+    cdef Assembler assembler
+    cdef bint is_proven
+
+cdef class Sources:
+    """The sources of one kind. Those that are proven are looked at each turn, of the others some.
+
+    Anybody can open a stream. Hundreds of them, looked at each turn, took a fifth of a leader's time.
+    """
+    cdef list proven                      # [Source]
+    cdef list _strangers                  # [Source]
+    cdef Py_ssize_t _next
+
+    cpdef void add(self, Source source) noexcept
+    cpdef void remove(self, Image image) noexcept
+    cpdef void promote(self, Source source) noexcept
+    cdef int stranger_count(self) noexcept          # to be looked at this turn
+    cdef Source next_stranger(self)                 # None where there is none

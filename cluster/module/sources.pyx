@@ -1,0 +1,57 @@
+"""Streams that messages come from. See sources.pxd."""
+
+cdef enum:
+    STRANGERS_PER_TURN = 8
+
+cdef int32_t UNPROVEN = -1
+
+
+cdef class Source:
+    def __init__(self, Image image not None):
+        self.image = image
+
+
+cdef class ConsensusSource(Source):
+    def __init__(self, Image image not None):
+        super().__init__(image)
+        self.member_id = UNPROVEN
+
+
+cdef class IngressSource(Source):
+    def __init__(self, Image image not None):
+        super().__init__(image)
+        self.assembler = Assembler()
+
+
+cdef class Sources:
+    def __init__(self):
+        self.proven = []
+        self._strangers = []
+
+    cpdef void add(self, Source source) noexcept:
+        self._strangers.append(source)
+
+    cpdef void remove(self, Image image) noexcept:
+        self.proven = [source for source in self.proven if (<Source> source).image is not image]
+        self._strangers = [source for source in self._strangers if (<Source> source).image is not image]
+
+    cpdef void promote(self, Source source) noexcept:
+        self.remove(source.image)
+        self.proven = [*self.proven, source]
+
+    cdef int stranger_count(self) noexcept:
+        return <int> min(<Py_ssize_t> len(self._strangers), <Py_ssize_t> STRANGERS_PER_TURN)
+
+    cdef Source next_stranger(self):
+        if self._next >= len(self._strangers):
+            self._next = 0
+        if not self._strangers:
+            return None
+        self._next += 1
+        return <Source> self._strangers[self._next - 1]
+
+    # --- for tests ------------------------------------------------------------------------------------------------
+
+    def turn(self):
+        """The sources that one turn looks at."""
+        return [*self.proven, *[self.next_stranger() for _ in range(self.stranger_count())]]
