@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from archive.catalog import RecordingDescriptor
     from archive.client.async_client import AsyncArchiveClient, AsyncReplayStream
     from archive.client.client import ArchiveClient
+    from archive.client.persistent_subscription import PersistentSubscription
     from archive.client.replay import RecordedMessage, ReplayStream
     from archive.client.session import SignalEvent
     from archive.client.settings import ArchiveClientSettings
@@ -94,6 +95,7 @@ __all__ = [
     "Payload",
     "PendingQuery",
     "PendingRequest",
+    "PersistentSubscription",
     "QueryReply",
     "RecordedMessage",
     "RecordingDescriptor",
@@ -158,6 +160,7 @@ _HOMES = {
     "Payload": "service_api.service",
     "PendingQuery": "cluster.client.query",
     "PendingRequest": "cluster.client.request_window",
+    "PersistentSubscription": "archive.client.persistent_subscription",
     "QueryReply": "cluster.client.query",
     "RecordedMessage": "archive.client.replay",
     "RecordingDescriptor": "archive.catalog",

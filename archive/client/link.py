@@ -10,6 +10,14 @@ from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
 
 
+def client_transport(settings: ArchiveClientSettings, aeron_dir: str | None) -> ClientTransport:
+    """Returns the transport of a client of an archive: the driver in `aeron_dir`, default one of its own."""
+    if aeron_dir:
+        return ClientTransport.connect(aeron_dir, "archive-client")
+    encryption = Encryption.chosen(settings.key_file, settings.trusted_file)
+    return ClientTransport.embedded("archive-client", encryption=encryption)
+
+
 class ArchiveLink:
     """A session that is being opened, over a transport that ends with it. `work` every duty cycle."""
 
@@ -22,13 +30,7 @@ class ArchiveLink:
     ) -> None:
         """`aeron_dir`: the driver to use, default one of its own. Raises TransportError."""
         self.settings = settings
-        self.transport = transport or (
-            ClientTransport.connect(aeron_dir, "archive-client")
-            if aeron_dir
-            else ClientTransport.embedded(
-                "archive-client", encryption=Encryption.chosen(settings.key_file, settings.trusted_file)
-            )
-        )
+        self.transport = transport or client_transport(settings, aeron_dir)
         try:
             now_ns = self.transport.clock.now()
             self.session = ArchiveSession(self.transport.client, settings, now_ns, on_signal)

@@ -1,0 +1,145 @@
+"""A subscription that outlives what it reads from: replayed from an archive, live, and replayed again when too slow.
+
+with PersistentSubscription.connect("10.0.0.1:8010", 0, "aeron:udp?endpoint=224.20.30.39:9000", 7) as subscription:
+    for message in subscription:
+        handle(message.payload)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, Self
+
+from archive.client.link import client_transport
+from archive.client.replay import FRAGMENTS_PER_POLL, PARK_NS, RecordedMessage
+from archive.client.settings import ArchiveClientSettings
+from archive.client.stream_follower import StreamFollower
+from runtime.closing import Closing
+from runtime.errors import ConfigurationError
+from transport.client_transport import ClientTransport
+
+SILENCE_S_DEFAULT = 1.0
+
+
+class PersistentSubscription(Closing):
+    """Every message of a recorded stream from a position on, once and in order, for as long as the stream lives.
+
+    It begins with a replay of the recording, joins the live stream when it has caught up, and goes back to the replay
+    when it was too slow for the live stream or lost it. An archive that does not answer is asked again and again. Call
+    `poll`, or iterate, every few seconds at least; belongs to one thread. A live message may not be recorded yet.
+    """
+
+    def __init__(
+        self,
+        settings: ArchiveClientSettings,
+        recording_id: int,
+        channel: str,
+        stream_id: int,
+        *,
+        position: int | Literal["live"] | None = None,
+        silence_s: float = SILENCE_S_DEFAULT,
+        on_change: Callable[[bool], object] | None = None,
+        aeron_dir: str | None = None,
+        transport: ClientTransport | None = None,
+    ) -> None:
+        """Never waits. `channel`, `stream_id`: where the stream is live; it is read as `tether=false`.
+
+        `position`: where to begin, in bytes, as `position` of this object or of a message gives it; None for the start
+        of the recording, "live" for what comes from now on. `silence_s`: how long the live stream may be silent before
+        the archive is asked whether it has more. `on_change(is_live)` is called from within `poll` and `work`.
+        `aeron_dir`: the driver to use, default one of its own. Raises ConfigurationError, ChannelError, TransportError.
+        """
+        if not 0 < silence_s < float("inf"):
+            raise ConfigurationError(f"silence_s={silence_s!r}: must be a number above 0")
+        if not (position is None or position == "live" or (isinstance(position, int) and position >= 0)):
+            raise ConfigurationError(f'position={position!r}: must be None, "live", or a number of bytes')
+        self._transport = transport or client_transport(settings, aeron_dir)
+        try:
+            self._follower = StreamFollower(
+                self._transport.client,
+                settings,
+                recording_id,
+                channel,
+                stream_id,
+                position=position,
+                silence_ns=round(silence_s * 1e9),
+                on_change=on_change or (lambda _: None),
+            )
+        except BaseException:
+            self._transport.close()
+            raise
+
+    @classmethod
+    def connect(
+        cls,
+        address: str,
+        recording_id: int,
+        channel: str,
+        stream_id: int,
+        *,
+        position: int | Literal["live"] | None = None,
+        silence_s: float = SILENCE_S_DEFAULT,
+        on_change: Callable[[bool], object] | None = None,
+        aeron_dir: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """For the archive at `host:port`, or at a channel; further settings as in ArchiveClientSettings."""
+        return cls(
+            ArchiveClientSettings.at(address, **settings),
+            recording_id,
+            channel,
+            stream_id,
+            position=position,
+            silence_s=silence_s,
+            on_change=on_change,
+            aeron_dir=aeron_dir,
+        )
+
+    @property
+    def position(self) -> int | None:
+        """Behind what `poll` has handed out, in bytes; None until that is known. Another one can begin there."""
+        return self._follower.position
+
+    @property
+    def is_live(self) -> bool:
+        """Whether messages come from the live stream now, and not from the archive."""
+        return self._follower.is_live
+
+    @property
+    def problem(self) -> str:
+        """What went wrong last, and is tried again."""
+        return self._follower.problem
+
+    def work(self) -> int:
+        """One duty cycle without messages, for a program that takes none for a while; returns the things done.
+
+        Raises UnknownRecordingError; ArchiveError for a position that was deleted, and for credentials that are
+        refused; RegistrationError for a channel that the driver does not take.
+        """
+        work_count = self._follower.work(self._transport.drive())
+        if self._follower.error is not None:
+            raise self._follower.error
+        return work_count
+
+    def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
+        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many. Raises as `work`."""
+        self.work()
+        return self._follower.poll(handler, limit)
+
+    def park(self, timeout_ns: int) -> None:
+        """Waits until something came in, or the timeout passed."""
+        self._transport.park(timeout_ns)
+
+    def __iter__(self) -> Iterator[RecordedMessage]:
+        """Every message, for ever; waits for them."""
+        found: list[RecordedMessage] = []
+        while True:
+            if self.poll(found.append) == 0:
+                self.park(PARK_NS)
+            yield from found
+            found.clear()
+
+    def close(self) -> None:
+        """Ends it; another one goes on at its `position`. Idempotent."""
+        self._follower.close()
+        self._transport.close()

@@ -1,0 +1,345 @@
+"""Follows a recorded stream: replayed from a position, then live, and replayed again where the live stream was lost.
+
+Replay and live stream have the same positions (archive.md A8.1, A8.5), so that a message that was handed out from one
+of them is recognised in the other. The clock is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from archive.catalog import RecordingDescriptor
+from archive.client import calls
+from archive.client.calls import Call
+from archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay
+from archive.client.session import ArchiveSession, Reply
+from archive.client.settings import ArchiveClientSettings
+from archive.control.codes import NULL_VALUE, REFUSALS, ErrorCode
+from archive.control.driver_requests import DriverRequest, DriverRequests
+from runtime.errors import ArchiveError, OrdoError, UnknownRecordingError
+from transport.client import TransportClient
+from transport.image import Header, Image
+from transport.subscription import Subscription
+from transport.uri import ChannelUri
+
+RETRY_INTERVAL_NS = 100_000_000
+JOIN_TIMEOUT_NS = 1_000_000_000
+"""So long a replay may take to reach the place where the live stream was joined."""
+Handler = Callable[[RecordedMessage], object]
+
+
+class StreamFollower:
+    """One archive, one recording, and the channel on which its stream is live. `work` every duty cycle, then `poll`.
+
+    `position` is where the next message begins; it moves with each message, before the message is handed out, and what
+    ends at or below it is not handed out again. Whatever goes wrong is tried again, with the reason in `problem`; what
+    no second try can mend ends it with an `error`.
+    """
+
+    def __init__(
+        self,
+        client: TransportClient,
+        settings: ArchiveClientSettings,
+        recording_id: int,
+        channel: str,
+        stream_id: int,
+        *,
+        position: int | Literal["live"] | None,
+        silence_ns: int,
+        on_change: Callable[[bool], object],
+    ) -> None:
+        """`position`: bytes, None for the recording's start. `silence_ns`: after this time without a message the
+        archive is asked whether it has more than the live stream gave. `on_change(is_live)`. Raises ChannelError.
+        """
+        self.recording_id = recording_id
+        self.position = None if position == "live" else position
+        self.is_live = False
+        self.error: OrdoError | None = None
+        self.problem = ""
+        self._starts_live = position == "live"
+        self._client = client
+        self._settings = settings
+        self._channel = _untethered(channel)
+        self._stream_id = stream_id
+        self._replay_stream_id = REPLAY_STREAM_ID_DEFAULT + (stream_id == REPLAY_STREAM_ID_DEFAULT)
+        """Not the stream's own: over IPC, who reads or records the stream would get the replay as well."""
+        self._silence_ns = silence_ns
+        self._on_change = on_change
+        self._driver = DriverRequests(client)
+        self._session: ArchiveSession | None = None
+        self._closing: list[ArchiveSession] = []
+        self._reply: Reply | None = None
+        self._on_reply: Callable[[Reply], None] = lambda _: None
+        self._descriptor: RecordingDescriptor | None = None
+        self._replay: Replay | None = None
+        self._adding: DriverRequest | None = None
+        self._subscription: Subscription | None = None
+        self._image: Image | None = None
+        self._handler: Handler = lambda _: None
+        self._now_ns = 0
+        self._retry_ns = 0
+        self._join_ns = 0
+        self._silent_since_ns: int | None = None
+        self._recorded_position = NULL_VALUE
+
+    # --- duty cycle ---------------------------------------------------------------------------------------------------
+
+    def work(self, now_ns: int) -> int:
+        """One duty cycle: session, replay, live stream. The count of things done. Raises nothing: see `error`."""
+        self._now_ns = now_ns
+        work_count = self._driver.work() + sum(session.work(now_ns) for session in self._closing)
+        self._closing = [session for session in self._closing if session.is_pending]
+        if self.error is not None:
+            return work_count
+        work_count += self._attend_session(now_ns)
+        if self._replay is not None:
+            work_count += self._replay.work(now_ns)
+            self._attend_replay(self._replay)
+        if self._is_joining:
+            self._attend_join()
+        if self.is_live:
+            self._attend_silence()
+        elif self._replay is None and not self._is_joining and now_ns >= self._retry_ns:
+            self._ask(calls.describe_recording(self.recording_id), self._on_described)
+        return work_count
+
+    def _attend_session(self, now_ns: int) -> int:
+        """Keeps a session with the archive, also while the stream is live."""
+        session = self._session
+        if session is None:
+            if now_ns < self._retry_ns:
+                return 0
+            try:
+                session = self._session = ArchiveSession(self._client, self._settings, now_ns)
+            except OrdoError as error:
+                self._try_again(error)
+                return 0
+        work_count = session.work(now_ns)
+        if session.error is not None:
+            self._drop_session()
+            self._try_again(session.error)
+        elif self._reply is not None and self._reply.is_done:
+            reply, self._reply = self._reply, None
+            self._on_reply(reply)
+        return work_count
+
+    def _ask(self, call: Call[Any], on_reply: Callable[[Reply], None]) -> None:
+        """Sends one request at a time; none before the session is there."""
+        if self._session is None or not self._session.is_connected or self._reply is not None:
+            return
+        try:
+            self._reply = self._session.request(call.message, item_count_max=call.item_count_max, **call.fields)
+            self._on_reply = on_reply
+        except OrdoError as error:
+            self._try_again(error)
+
+    def _try_again(self, error: OrdoError) -> None:
+        """Notes why, and goes on a little later, unless that could not help."""
+        code = error.code if isinstance(error, ArchiveError) else None
+        if code in REFUSALS or isinstance(error, UnknownRecordingError):
+            self._fail(error)
+        self.problem = str(error)
+        self._retry_ns = self._now_ns + RETRY_INTERVAL_NS
+
+    def _fail(self, error: OrdoError) -> None:
+        self.error = error
+        self.close()
+
+    # --- replay -------------------------------------------------------------------------------------------------------
+
+    def _on_described(self, reply: Reply) -> None:
+        if reply.error is not None or not reply.items:
+            unknown = UnknownRecordingError(f"no recording {self.recording_id}", code=ErrorCode.UNKNOWN_RECORDING)
+            self._try_again(reply.error or unknown)
+            return
+        descriptor = self._descriptor = calls.descriptor_of(reply.items[0])
+        if self.position is None and self._starts_live:
+            self._subscribe()
+            return
+        position = self.position = descriptor.start_position if self.position is None else self.position
+        if position < descriptor.start_position:
+            self._fail(
+                ArchiveError(
+                    f"recording {self.recording_id} begins at position={descriptor.start_position} now: what it had at "
+                    f"position={position} was deleted",
+                    code=ErrorCode.INVALID_POSITION,
+                )
+            )
+        elif descriptor.stop_position != NULL_VALUE and position >= descriptor.stop_position:
+            self._try_again(ArchiveError(f"recording {self.recording_id} was stopped at {descriptor.stop_position}"))
+        elif self._session is not None:
+            self._begin_replay(self._session, position)
+
+    def _begin_replay(self, session: ArchiveSession, position: int) -> None:
+        try:
+            self._replay = Replay(
+                session, self.recording_id, now_ns=self._now_ns, position=position, stream_id=self._replay_stream_id
+            )
+        except OrdoError as error:
+            self._try_again(error)
+
+    def _attend_replay(self, replay: Replay) -> None:
+        if not replay.is_done:
+            return
+        self._replay = None
+        self._leave_live("")
+        self._try_again(replay.error or ArchiveError(f"the replay of recording {self.recording_id} has ended"))
+
+    def _poll_replay(self, replay: Replay, limit: int) -> int:
+        count = replay.poll(self._on_message, limit)
+        self._pass_padding(replay.position)
+        is_at_end = count < limit
+        if is_at_end and not self._is_joining and self._now_ns >= self._join_ns:
+            self._subscribe()
+        return count
+
+    def _pass_padding(self, position: int) -> None:
+        """Moves on to the end of a term that only padding is left of: no message reaches beyond it."""
+        assert self._descriptor is not None and self.position is not None
+        if position > self.position and position % self._descriptor.term_length == 0:
+            self.position = position
+
+    # --- live stream --------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_joining(self) -> bool:
+        has_asked = self._adding is not None or self._subscription is not None
+        return has_asked and not self.is_live
+
+    def _subscribe(self) -> None:
+        """Asks for the live stream, which is taken once the replay has reached the place where it begins."""
+        self._join_ns = self._now_ns + JOIN_TIMEOUT_NS
+        self._adding = self._driver.add_subscription(
+            self._channel, self._stream_id, self._on_subscription, self._on_no_subscription, lambda _: None
+        )
+
+    def _on_subscription(self, subscription: Subscription) -> None:
+        self._adding = None
+        self._subscription = subscription
+
+    def _on_no_subscription(self, error: OrdoError) -> None:
+        self._adding = None
+        self._fail(error)
+
+    def _attend_join(self) -> None:
+        """Goes live where replay and live stream meet; gives the live stream up where the replay is too slow for it."""
+        subscription, descriptor = self._subscription, self._descriptor
+        if subscription is None or descriptor is None:
+            return
+        if self._image is None:
+            self._find_image(subscription, descriptor.session_id)
+        image = self._image
+        if image is None:
+            return
+        if self.position is None:
+            self.position = image.join_position
+        if image.is_closed:
+            self._leave_live("the live stream ended before it was reached")
+        elif self.position >= image.join_position:
+            self._go_live()
+        elif self._now_ns >= self._join_ns:
+            self._leave_live(f"the replay did not reach the live stream at position={image.join_position} in time")
+
+    def _find_image(self, subscription: Subscription, session_id: int) -> None:
+        """A replay goes on for as long as the stream is not there; without one the session may be another by now."""
+        self._image = subscription.image_by_session_id(session_id)
+        if self._image is not None:
+            self._join_ns = self._now_ns + JOIN_TIMEOUT_NS
+        elif self._replay is None and self._now_ns >= self._join_ns:
+            self._leave_live(f"no live stream of session {session_id} in {self._channel}")
+
+    def _go_live(self) -> None:
+        self._silent_since_ns = None
+        self.is_live = True
+        if self._replay is not None:
+            self._replay.close()
+            self._replay = None
+        self._on_change(True)
+
+    def _leave_live(self, reason: str) -> None:
+        """Gives the live stream up; what follows comes from the archive."""
+        if self._adding is not None:
+            self._adding.abandon()
+        if self._subscription is not None:
+            self._subscription.close()
+        self._adding = self._subscription = self._image = None
+        self._join_ns = self._now_ns + JOIN_TIMEOUT_NS
+        self.problem = reason or self.problem
+        if self.is_live:
+            self.is_live = False
+            self._on_change(False)
+
+    def _poll_live(self, image: Image, limit: int) -> int:
+        is_closed = image.is_closed
+        count = image.poll_messages(self._on_live_message, limit)
+        if count > 0:
+            self._silent_since_ns = None
+        elif is_closed or image.is_end_of_stream:
+            self._leave_live(f"the live stream was lost at position={self.position}")
+        elif self._silent_since_ns is None:
+            self._silent_since_ns = self._now_ns
+            self._recorded_position = NULL_VALUE
+        return count
+
+    def _attend_silence(self) -> None:
+        """A live stream that gives nothing, while the archive has more, has a gap that nobody fills: it is left.
+
+        That happens to a receiver that was too slow for a stream whose sender does not wait for it. Asked is twice, so
+        that a message on its way is waited for.
+        """
+        if self._silent_since_ns is None or self._now_ns - self._silent_since_ns < self._silence_ns:
+            return
+        assert self.position is not None
+        if self._recorded_position > self.position:
+            self._leave_live(f"the live stream stands still at position={self.position}")
+        else:
+            self._ask(calls.max_recorded_position(self.recording_id), self._on_recorded)
+
+    def _on_recorded(self, reply: Reply) -> None:
+        if reply.error is not None:
+            self._try_again(reply.error)
+        elif self._silent_since_ns is not None:
+            self._silent_since_ns = self._now_ns
+            self._recorded_position = reply.relevant_id
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def poll(self, handler: Handler, limit: int) -> int:
+        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
+        self._handler = handler
+        if self.is_live and self._image is not None:
+            return self._poll_live(self._image, limit)
+        return 0 if self._replay is None else self._poll_replay(self._replay, limit)
+
+    def _on_message(self, message: RecordedMessage) -> None:
+        self.position = message.position
+        self._handler(message)
+
+    def _on_live_message(self, payload: bytes, header: Header) -> None:
+        assert self.position is not None
+        if header.position > self.position:
+            self._on_message(RecordedMessage(header.position, payload))
+
+    # --- end ----------------------------------------------------------------------------------------------------------
+
+    def _drop_session(self) -> None:
+        if self._replay is not None:
+            self._replay.close()
+            self._replay = None
+        if self._session is not None:
+            self._session.close()
+            self._closing.append(self._session)
+        self._session = self._reply = None
+
+    def close(self) -> None:
+        """Gives up session, replay and live stream. Idempotent."""
+        self._drop_session()
+        self._on_change = lambda _: None
+        self._leave_live("")
+
+
+def _untethered(channel: str) -> str:
+    """The live stream must not wait for this subscriber where it can go on without it (transport-wire.md 6.4)."""
+    uri = ChannelUri.parse(channel)
+    return str(uri if uri.get("tether") else uri.with_params(tether="false"))

@@ -1,0 +1,125 @@
+"""A persistent subscription to a recording of a served archive, in a process of its own (docs/ARCHIVE.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from archive.client.client import ArchiveClient
+from archive.client.persistent_subscription import PersistentSubscription
+from archive.client.replay import RecordedMessage
+from runtime.errors import ChannelError, ConfigurationError, UnknownRecordingError
+from tests.archive.served import Served, send
+from tests.snippets import texts_of
+from transport.publication import Publication
+
+PAGE = (Path(__file__).parents[2] / "docs" / "ARCHIVE.md").read_text()
+STREAM = 7
+LENGTH_BYTES = 4000
+BATCH = 50
+TOO_MUCH_BYTES = 8 << 20
+"""More than sockets and windows between a sender and a receiver hold."""
+
+
+class EnoughError(Exception):
+    """The program has shown what it does."""
+
+
+class Stream:
+    """A stream that waits for the archive alone; its messages are numbered."""
+
+    def __init__(self, client: ArchiveClient, control: str) -> None:
+        self.client = client
+        self.count = 0
+        client.start_recording(f"{control}|endpoint=127.0.0.1:0|gtag=1", STREAM)
+        channel = f"{control}|fc=tagged,g:1/1|term-length=64k"
+        self.publication: Publication = client.transport.add_exclusive_publication(channel, STREAM)
+        while not self.publication.is_connected:
+            client.work()
+
+    def send(self, count: int) -> None:
+        numbers = range(self.count, self.count + count)
+        send(self.client, self.publication, [b"%d" % number * (LENGTH_BYTES // 8) for number in numbers])
+        self.count += count
+
+
+def test_a_subscriber_that_is_too_slow_once_loses_nothing(served: Served, free_port: Callable[[], int]) -> None:
+    control = f"aeron:udp?control=127.0.0.1:{free_port()}|control-mode=dynamic"
+    live = f"{control}|endpoint=127.0.0.1:0"
+    got: list[RecordedMessage] = []
+    changes: list[bool] = []
+    with served.connect() as client:
+        stream = Stream(client, control)
+        stream.send(BATCH)
+        subscription = PersistentSubscription.connect(
+            served.address, 0, live, STREAM, silence_s=0.1, on_change=changes.append
+        )
+        deadline_s = time.monotonic() + 60
+
+        def poll(limit: int = 256) -> None:
+            assert time.monotonic() < deadline_s, (changes, len(got), stream.count, subscription.problem)
+            client.work()
+            if subscription.poll(got.append, limit) == 0:
+                subscription.park(1_000_000)
+
+        def send_in_turns() -> None:
+            """Slowly enough for a subscriber of one small window to keep up."""
+            for _ in range(BATCH):
+                stream.send(1)
+                while len(got) < stream.count:
+                    poll()
+
+        with subscription:
+            while not subscription.is_live or len(got) < stream.count:
+                poll()
+            send_in_turns()
+            assert changes == [True]
+            changes.clear()
+            while False not in changes:
+                if stream.count * LENGTH_BYTES < TOO_MUCH_BYTES:
+                    stream.send(BATCH)
+                poll(limit=2)
+            while not subscription.is_live or len(got) < stream.count:
+                poll()
+            send_in_turns()
+        assert changes[:2] == [False, True]
+        assert [int(message.payload[: len(str(number))]) for number, message in enumerate(got)] == [
+            *range(stream.count)
+        ]
+        assert got[-1].position == stream.publication.position
+        run_program_of_the_page(served.address, live, stream.count)
+
+
+def run_program_of_the_page(address: str, live: str, count: int) -> None:
+    """Runs it against a recording that has `count` messages."""
+    (program,) = (text for text in texts_of(PAGE, "python") if "PersistentSubscription" in text)
+    text = program.replace("10.0.0.1:8010", address)
+    text = text.replace("aeron:udp?control=10.0.0.3:4000|control-mode=dynamic|endpoint=10.0.0.9:0", live)
+    assert "10.0.0" not in text
+    seen: list[int] = []
+
+    def handle(payload: bytes) -> None:
+        assert payload.startswith(b"%d" % len(seen))
+        seen.append(len(payload))
+        if len(seen) == count:
+            raise EnoughError
+
+    with pytest.raises(EnoughError):
+        exec(text, {"handle": handle})
+
+
+def test_mistakes_are_one_line(served: Served) -> None:
+    with pytest.raises(ConfigurationError, match="silence_s=0: must be a number above 0"):
+        PersistentSubscription.connect(served.address, 0, "aeron:ipc", STREAM, silence_s=0)
+    with pytest.raises(ConfigurationError, match='position=-1: must be None, "live", or a number of bytes'):
+        PersistentSubscription.connect(served.address, 0, "aeron:ipc", STREAM, position=-1)
+    with pytest.raises(ChannelError):
+        PersistentSubscription.connect(served.address, 0, "udp://127.0.0.1:1", STREAM)
+    with (
+        PersistentSubscription.connect(served.address, 5, "aeron:ipc", STREAM) as subscription,
+        pytest.raises(UnknownRecordingError, match="no recording 5"),
+    ):
+        next(iter(subscription))

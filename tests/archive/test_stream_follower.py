@@ -1,0 +1,227 @@
+"""Followers of a recorded stream in virtual time: replayed, live, too slow, cut off, and begun anywhere."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.client import calls
+from archive.client.replay import RecordedMessage
+from archive.client.settings import ArchiveClientSettings
+from archive.client.stream_follower import StreamFollower
+from archive.control.codes import ErrorCode
+from runtime.errors import ArchiveError, UnknownRecordingError
+from tests.archive.control_world import Caller, ControlWorld, Server
+from tests.simulation.network import Faults
+from tests.transport.driver_world import MS, Node, S
+
+ARCHIVE, READER, SENDER = "10.0.0.1", "10.0.0.9", "10.0.0.3"
+STREAM = 7
+CONTROL = f"aeron:udp?control={SENDER}:4000|control-mode=dynamic"
+IPC = "aeron:ipc?term-length=64k"
+
+
+class Followed:
+    """A stream of a sender that waits for the archive alone, its recording, and followers of it."""
+
+    def __init__(self, world: ControlWorld, *, is_local: bool = False) -> None:
+        self.world = world
+        self.server: Server = world.server(ARCHIVE)
+        self.caller: Caller = world.remote_caller(self.server, READER)
+        self.sender: Node = self.server.node if is_local else world.node(SENDER)
+        self.reader: Node = self.server.node if is_local else next(n for n in world.nodes if n.address == READER)
+        recorded = IPC if is_local else f"{CONTROL}|endpoint={ARCHIVE}:0|gtag=1"
+        self.channel = "aeron:ipc?untethered-window-limit-timeout=1s" if is_local else f"{CONTROL}|endpoint={READER}:0"
+        self.sent: list[bytes] = []
+        self.random = random.Random(3)
+        self.caller.call(calls.start_recording(recorded, STREAM, local=is_local, auto_stop=False))
+        self.publish()
+
+    def publish(self, **place: Any) -> None:
+        """Begins the stream, or goes on with it where it ended."""
+        channel = IPC if self.sender is self.server.node else f"{CONTROL}|fc=tagged,g:1/1|term-length=64k"
+        channel += "".join(f"|{key.replace('_', '-')}={value}" for key, value in place.items())
+        self.publication = self.sender.client.add_exclusive_publication(channel, STREAM)
+        self.world.until(lambda: self.publication.is_connected)
+
+    def offer(self, count: int) -> None:
+        """Sends messages of one and of several fragments, as fast as the stream takes them."""
+        for _ in range(count):
+            message = b"%d " % len(self.sent) * self.random.randrange(1, 700)
+            while self.publication.offer(message) <= 0:
+                self.world.cycle()
+            self.sent.append(message)
+
+
+class Follower:
+    """A follower, what it handed out, and where that came from."""
+
+    def __init__(self, followed: Followed, recording_id: int = 0, **choices: Any) -> None:
+        self.followed = followed
+        self.got: list[RecordedMessage] = []
+        self.changes: list[bool] = []
+        world, reader = followed.world, followed.reader
+        control = "aeron:ipc" if reader is followed.server.node else f"aeron:udp?endpoint={ARCHIVE}:8010"
+        response = "aeron:ipc" if control == "aeron:ipc" else f"aeron:udp?endpoint={READER}:0"
+        settings = ArchiveClientSettings(control_channel=control, response_channel=response)
+        self.core = StreamFollower(
+            reader.client,
+            settings,
+            recording_id,
+            followed.channel,
+            STREAM,
+            position=choices.pop("position", None),
+            silence_ns=200 * MS,
+            on_change=self.changes.append,
+        )
+        self.world = world
+
+    def step(self, limit: int = 50) -> None:
+        self.core.work(self.world.clock.now())
+        if self.core.error is not None:
+            raise self.core.error
+        self.core.poll(self.got.append, limit)
+
+    def until(self, condition: Any, timeout_ns: int = 30 * S) -> None:
+        def run() -> Any:
+            self.step()
+            return condition()
+
+        self.world.until(run, timeout_ns, step_ns=200_000)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [message.payload for message in self.got]
+
+    def until_live(self, first: int = 0) -> None:
+        """Until it has everything that was sent from the `first` message on, and reads the live stream."""
+        self.until(lambda: self.core.is_live and len(self.got) == len(self.followed.sent) - first)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[ControlWorld]:
+    world = ControlWorld(tmp_path)
+    yield world
+    world.close()
+
+
+@pytest.mark.parametrize("is_local", [False, True], ids=["udp", "ipc"])
+def test_a_follower_that_was_too_slow_goes_back_to_the_replay_and_loses_nothing(
+    world: ControlWorld, is_local: bool
+) -> None:
+    followed = Followed(world, is_local=is_local)
+    followed.offer(200)
+    follower = Follower(followed)
+    follower.until_live()
+    followed.offer(20)
+    follower.until_live()
+    assert follower.changes == [True]
+    if is_local:
+        stopped = follower.got[-1].position
+        while followed.publication.position < stopped + (256 << 10):
+            followed.offer(1)
+            world.run(20 * MS, step_ns=1 * MS)
+    else:
+        followed.offer(800)
+    assert follower.changes == [True]
+    follower.until(lambda: follower.changes == [True, False], timeout_ns=1 * S)
+    follower.until_live()
+    followed.offer(20)
+    follower.until_live()
+    assert follower.changes == [True, False, True]
+    assert follower.payloads == followed.sent
+    assert len(followed.caller.call(calls.list_recordings())) == 1  # the replay is on a stream of its own
+    follower.core.close()
+
+
+def test_a_follower_that_is_cut_off_from_the_live_stream_reads_the_archive(world: ControlWorld) -> None:
+    followed = Followed(world)
+    followed.offer(10)
+    follower = Follower(followed)
+    follower.until_live()
+    world.network.block(SENDER, READER)
+    followed.offer(600)
+    follower.until(lambda: len(follower.got) == len(followed.sent), timeout_ns=2 * S)
+    assert not follower.core.is_live
+    assert "stands still" in follower.core.problem
+    world.network.unblock(SENDER, READER)
+    follower.until_live()
+    assert follower.payloads == followed.sent
+    follower.core.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_the_paces_are_nothing_is_lost_or_repeated(tmp_path: Path, seed: int) -> None:
+    """The sender never pauses; the follower does at random, and datagrams are lost."""
+    world = ControlWorld(tmp_path, seed=seed, faults=Faults(loss=0.01))
+    rng = random.Random(seed)
+    followed = Followed(world)
+    follower = Follower(followed)
+    while len(followed.sent) < 1500:
+        followed.offer(rng.randrange(8))
+        if rng.random() < 0.01:
+            followed.offer(200)
+        world.run(rng.randrange(1, 10) * MS, step_ns=500_000)
+        follower.step(rng.choice((1, 10, 100)))
+    follower.until_live()
+    assert follower.changes.count(True) >= 2
+    assert follower.payloads == followed.sent
+    follower.core.close()
+    world.close()
+
+
+def test_it_begins_anywhere_and_goes_on_where_another_one_was(world: ControlWorld) -> None:
+    followed = Followed(world)
+    followed.offer(100)
+    first = Follower(followed)
+    first.until(lambda: len(first.got) > 20)
+    taken = first.got[20]
+    first.core.close()
+    second = Follower(followed, position=taken.position)
+    second.until_live(first=21)
+    assert second.payloads == followed.sent[21:]
+    second.core.close()
+    live = Follower(followed, position="live")
+    live.until(lambda: live.core.is_live)
+    assert live.got == []
+    followed.offer(30)
+    live.until(lambda: len(live.got) == 30)
+    assert live.payloads == followed.sent[100:]
+    live.core.close()
+
+
+def test_a_stream_that_ended_goes_on_when_its_recording_is_extended(world: ControlWorld) -> None:
+    followed = Followed(world)
+    followed.offer(50)
+    follower = Follower(followed)
+    follower.until_live()
+    followed.publication.close()
+    follower.until(lambda: "was stopped" in follower.core.problem)
+    assert not follower.core.is_live
+    stopped = followed.server.archive.descriptor(0)
+    followed.caller.call(calls.stop_recording(f"{CONTROL}|endpoint={ARCHIVE}:0|gtag=1", STREAM))
+    followed.caller.call(calls.extend_recording(0, f"{CONTROL}|endpoint={ARCHIVE}:0|gtag=1", STREAM))
+    term, offset = divmod(stopped.stop_position, 64 << 10)
+    followed.publish(init_term_id=stopped.initial_term_id, term_id=stopped.initial_term_id + term, term_offset=offset)
+    followed.offer(50)
+    follower.until_live()
+    assert follower.payloads == followed.sent
+    follower.core.close()
+
+
+def test_what_no_second_try_can_mend_ends_it(world: ControlWorld) -> None:
+    followed = Followed(world)
+    followed.offer(200)
+    world.until(lambda: followed.caller.call(calls.recording_position(0)) == followed.publication.position)
+    with pytest.raises(UnknownRecordingError, match="no recording 9"):
+        Follower(followed, recording_id=9).until(lambda: False)
+    followed.caller.call(calls.detach_segments(0, 128 << 10))
+    with pytest.raises(
+        ArchiveError, match="begins at position=131072 now: what it had at position=64 was deleted"
+    ) as old:
+        Follower(followed, position=64).until(lambda: False)
+    assert old.value.code == ErrorCode.INVALID_POSITION
