@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import socket
+import struct
 import subprocess
 import urllib.parse
 import urllib.request
@@ -28,12 +31,16 @@ from cluster.node.metric_names import (
     SYSTEM_TYPE,
     Metric,
 )
+from cluster.wire.streams import INGRESS_STREAM_ID
 from deploy.launcher import ROOT, LocalCluster, SyncMode
+from ordo.cli import run
 from tests.cluster.integration.agreement import await_that
+from tests.deploy.alerts import FAULTS, rules_test
 
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "ordo.json"
 PAGE = (ROOT / "docs" / "OPERATIONS.md").read_text()
+TERM_LENGTH_TOO_LONG = 1 << 30
 ALERTS = re.findall(r"- alert: (\w+)", RULES.read_text())
 METRICS: tuple[Metric, ...] = (
     *NODE_METRICS.values(),
@@ -84,6 +91,16 @@ def test_promtool_is_content() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def check_alerts_on(scrapes: dict[str, str], folder: Path) -> None:
+    """The series that real nodes show are those that the alerts look at, labels and all."""
+    assert list(FAULTS) == ALERTS
+    text = rules_test(str(RULES), scrapes)
+    if shutil.which("promtool"):
+        (folder / "test.yaml").write_text(text)
+        done = subprocess.run(["promtool", "test", "rules", "test.yaml"], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def get(port: int, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
@@ -125,15 +142,17 @@ def cluster() -> Iterator[tuple[LocalCluster, list[int]]]:
 
 
 @pytest.mark.slow
-def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]]) -> None:
+def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]], tmp_path: Path) -> None:
     nodes, ports = cluster
     leader = nodes.await_leader()
+    scrapes: dict[str, str] = {}
     for member_id, port in enumerate(ports):
         await_that(lambda: get(port, "/readyz") == (200, "ok\n"), f"member {member_id} is ready")  # noqa: B023
         assert get(port, "/livez") == (200, "ok\n")
         assert get(port, "/elsewhere")[0] == 404
         status, text = get(port, "/metrics")
         assert status == 200
+        scrapes[f"127.0.0.1:{port}"] = text
         labels = f'{{cluster="0",member="{member_id}"'
         assert f"ordo_has_quorum{labels}}} 1.0\n" in text
         assert f'ordo_role{labels},role="leader"}} {float(member_id == leader)}\n' in text
@@ -144,6 +163,7 @@ def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]
     for counter in read_counters(nodes.aeron_dir(leader)):
         known = {SYSTEM_TYPE, REFUSED_TYPE, *NODE_METRICS, *DETAIL_TYPES}
         assert counter.type_id in known, f"{counter.label}: give it a metric, or say why it has none"
+    check_alerts_on(scrapes, tmp_path)
 
     survivor, *others = nodes.member_ids
     for other in others:
@@ -175,22 +195,23 @@ def test_requests_of_a_client_are_counted_in_every_histogram() -> None:
         assert float(slowest) == sample_counts(text)["round_trip"], "none took longer"
 
 
+def child_pid(nodes: LocalCluster, member_id: int, module: bytes) -> int | None:
+    """The process that a node has started to run a module."""
+    pid = nodes.pid(member_id)
+    found = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return next((child for child in found if module in Path(f"/proc/{child}/cmdline").read_bytes()), None)
+
+
 @pytest.mark.slow
 def test_a_metrics_process_that_dies_is_started_again_and_a_taken_port_is_refused(
     cluster: tuple[LocalCluster, list[int]],
 ) -> None:
     nodes, ports = cluster
     await_that(lambda: get(ports[0], "/livez")[0] == 200, "the probe")
-    children = Path(f"/proc/{nodes.pid(0)}/task/{nodes.pid(0)}/children")
-
-    def metrics_pid() -> int | None:
-        found = [int(pid) for pid in children.read_text().split()]
-        return next((pid for pid in found if b"metrics_main" in Path(f"/proc/{pid}/cmdline").read_bytes()), None)
-
-    first = metrics_pid()
+    first = child_pid(nodes, 0, b"metrics_main")
     assert first is not None
-    subprocess.run(["kill", "-9", str(first)], check=True)
-    await_that(lambda: metrics_pid() not in (None, first), "another process")
+    os.kill(first, signal.SIGKILL)
+    await_that(lambda: child_pid(nodes, 0, b"metrics_main") not in (None, first), "another process")
     await_that(lambda: get(ports[0], "/readyz")[0] == 200, "its probe")
     nodes.stop(1)
     with socket.create_server(("127.0.0.1", ports[1])):
@@ -199,33 +220,106 @@ def test_a_metrics_process_that_dies_is_started_again_and_a_taken_port_is_refuse
     assert "metrics: cannot listen on 127.0.0.1" in nodes.logs(1)
 
 
+def impatient_rules(folder: Path) -> str:
+    """The rules as they are, but that alerts need not wait, and lags count from 64 KiB on in place of 64 MiB."""
+    text = re.sub(r"^ +for: \w+\n", "", RULES.read_text(), flags=re.MULTILINE)
+    (folder / "rules.yaml").write_text(text.replace("64 * 1024 * 1024", "64 * 1024"))
+    return "rules.yaml"
+
+
+class ScrapingPrometheus:
+    """A Prometheus that looks at real nodes twice a second."""
+
+    def __init__(self, folder: Path, ports: list[int]) -> None:
+        self._port = free_port()
+        targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
+        (folder / "prometheus.yml").write_text(
+            "global: { scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms }\n"
+            f"rule_files: [{impatient_rules(folder)}]\n"
+            f"scrape_configs: [{{ job_name: ordo, static_configs: [{{ targets: [{targets}] }}] }}]\n"
+        )
+        command = ["prometheus", "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{self._port}"]
+        with (folder / "log").open("w") as log:
+            arguments = [*command, "--storage.tsdb.path=data"]
+            self._process = subprocess.Popen(arguments, cwd=folder, stdout=log, stderr=log)
+
+    def query(self, text: str) -> list[Any]:
+        status, answer = get(self._port, "/api/v1/query?" + urllib.parse.urlencode({"query": text}))
+        return list(json.loads(answer)["data"]["result"]) if status == 200 else []
+
+    def firing(self) -> set[tuple[str, str]]:
+        """Alerts by name and member, which is empty for those of the cluster."""
+        found = [row["metric"] for row in self.query('ALERTS{alertstate="firing"}')]
+        return {(labels["alertname"], labels.get("member", "")) for labels in found}
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(30)
+
+
+def flood(nodes: LocalCluster, member_id: int) -> None:
+    """Opens streams that no member would have memory for, from one socket."""
+    host, _, port = nodes.ingress_endpoints[member_id].rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for session in range(300):
+            frame = (40, 0, 0, 5, 0, session, INGRESS_STREAM_ID, 7, 7, TERM_LENGTH_TOO_LONG, 1408, 0)
+            stranger.sendto(struct.pack("<iBBHiiiiiiii", *frame), (host, int(port)))
+
+
+def send_64k(nodes: LocalCluster) -> None:
+    """And a little more, until the leader has executed it."""
+    with ClusterClient(nodes.ingress_endpoints) as client:
+        for _ in range(70):
+            client.request(bytes(1024), timeout_s=30)
+
+
+def hand_over(nodes: LocalCluster) -> None:
+    """Asks the leader to, or a member that has just led: then nothing happens."""
+    run(["cluster", "transfer", "--config", str(nodes.config_path(nodes.await_leader()))])
+
+
 @has_prometheus
 @pytest.mark.slow
-def test_prometheus_scrapes_and_a_lost_quorum_fires(cluster: tuple[LocalCluster, list[int]], tmp_path: Path) -> None:
-    nodes, ports = cluster
-    own = free_port()
-    targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
-    (tmp_path / "prometheus.yml").write_text(
-        f"global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [{RULES}]\n"
-        f"scrape_configs: [{{ job_name: ordo, static_configs: [{{ targets: [{targets}] }}] }}]\n"
-    )
-    command = ["prometheus", "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{own}"]
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen([*command, "--storage.tsdb.path=data"], cwd=tmp_path, stdout=log, stderr=log)
-    try:
+def test_prometheus_scrapes_and_faults_fire(tmp_path: Path) -> None:
+    """The disk of the last member counts as full from the beginning: it demands more room than there is."""
+    nodes, ports = make_cluster("none")
+    last = nodes.member_ids[-1]
+    path = nodes.config_path(last)
+    path.write_text(path.read_text().replace('disk_free_min = "1m"', 'disk_free_min = "1000000g"'))
+    with nodes:
+        nodes.await_leader()
+        prometheus = ScrapingPrometheus(tmp_path, ports)
+        try:
+            await_that(lambda: len(prometheus.query("ordo_has_quorum == 1")) == 3, "three members are scraped")
+            await_that(lambda: len(prometheus.query("ordo:log_lag_bytes")) == 3, "the rules are evaluated")
+            full = {("OrdoDiskFull", str(last)), ("OrdoDiskLow", str(last))}
+            await_that(lambda: prometheus.firing() == full, "the full disk, and nothing else")
+            check_faults(nodes, prometheus)
+        finally:
+            prometheus.close()
 
-        def query(text: str) -> list[Any]:
-            status, answer = get(own, "/api/v1/query?" + urllib.parse.urlencode({"query": text}))
-            return list(json.loads(answer)["data"]["result"]) if status == 200 else []
 
-        await_that(lambda: len(query("ordo_has_quorum == 1")) == 3, "three members are scraped")
-        assert len(query("up == 1")) == 3
-        await_that(lambda: len(query("ordo:log_lag_bytes")) == 3, "the rules are evaluated")
-        assert query('ALERTS{alertstate="firing"}') == []
-        for member_id in nodes.member_ids[1:]:
-            nodes.kill(member_id)
-        firing = 'ALERTS{alertstate="firing", alertname="OrdoNoQuorum"}'
-        await_that(lambda: len(query(firing)) == 1, "the alert fires")
-    finally:
-        process.terminate()
-        process.wait(30)
+def check_faults(nodes: LocalCluster, prometheus: ScrapingPrometheus) -> None:
+    """One after the other; what fired once may go on."""
+    flood(nodes, 0)
+    await_that(lambda: ("OrdoRefused", "0") in prometheus.firing(), "the flood is seen")
+
+    def is_seen_after_hand_over() -> bool:
+        hand_over(nodes)
+        return "OrdoElections" in {name for name, _ in prometheus.firing()}
+
+    await_that(is_seen_after_hand_over, "the elections are seen")
+    follower = next(one for one in nodes.member_ids if one != nodes.await_leader())
+    container = child_pid(nodes, follower, b"cluster.container.main")
+    assert container is not None
+    os.kill(container, signal.SIGSTOP)
+    send_64k(nodes)
+    await_that(lambda: ("OrdoServiceBehind", str(follower)) in prometheus.firing(), "the service that stands still")
+    os.kill(container, signal.SIGCONT)
+    nodes.send_signal(follower, signal.SIGSTOP)
+    awaited = {("OrdoMemberDown", str(follower)), ("OrdoMemberCutOff", str(follower))}
+    await_that(lambda: awaited <= prometheus.firing(), "the node that stands still")
+    survivor, *others = [one for one in nodes.member_ids if one != follower]
+    for member_id in (follower, *others):
+        nodes.kill(member_id)
+    await_that(lambda: ("OrdoNoQuorum", "") in prometheus.firing(), f"member {survivor} is alone")
