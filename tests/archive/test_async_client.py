@@ -19,7 +19,7 @@ from tests.archive.served import STREAM, Served, record
 from tests.snippets import texts_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ARCHIVE.md").read_text()
-PROGRAMS = [text for text in texts_of(PAGE.split("## From Java")[0], "python") if "import" in text]
+PROGRAMS = [text for text in texts_of(PAGE.split("## A stream from a position on")[0], "python") if "import" in text]
 
 
 def methods(client: type) -> dict[str, tuple[str, str]]:
