@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.budget.lockstep import MEMBERS, PHASES
+from tests.budget.probes import PROBE_COUNT, PROBES_PHASE
 
 TABLE = Path(__file__).parent / "table.json"
 GROWTH_MAX = 0.05
@@ -27,11 +28,13 @@ GROWTH_MAX_PYTHON = 0.15
 GROWTH_MAX_OTHER_COMPILER = 0.25
 """Of instructions where another compiler or Python made them than those of the table."""
 ROLES = ("leader", "follower", "client")
+"""Of every phase but that of probes, which has one role."""
 LOCKSTEP = [sys.executable, "-m", "tests.budget.lockstep"]
 CALL = re.compile(r"^\d+\s+(\w+)\(")
 MARK = re.compile(r'"/ordo-budget (begin|end|turn|rest) ?([^"]*)"')
 FUNCTION = re.compile(r"^fn=\((\d+)\)(?: (.*))?$")
 TURN = re.compile(r"turn_of_(?:python_)?(leader|follower|client)$")
+TOTALS = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 COST = re.compile(r"^[+*-]?\d* ?(\d+)$")
 
 Counts = dict[str, dict[str, Any]]
@@ -39,8 +42,13 @@ Counts = dict[str, dict[str, Any]]
 
 
 def message_count(phase: str) -> int:
-    """Messages of a phase of either half."""
-    return PHASES[phase.partition(", ")[2]][0]
+    """Messages of a phase of either half, or probes."""
+    return PROBE_COUNT if phase == PROBES_PHASE else PHASES[phase.partition(", ")[2]][0]
+
+
+def roles_of(phase: str) -> set[str]:
+    """Who does what is counted in a phase."""
+    return {"probe"} if phase == PROBES_PHASE else set(ROLES)
 
 
 def processes_of(role: str) -> int:
@@ -77,6 +85,8 @@ def read_calls(lines: Iterable[str]) -> Counts:
 
 
 def _per_message(calls: Counter[str], phase: str, role: str) -> dict[str, float]:
+    if phase == PROBES_PHASE:
+        del calls["futex"]  # how often threads wait for each other is the machine's affair
     divisor = message_count(phase) * processes_of(role)
     named = {name: round(number / divisor, 4) for name, number in sorted(calls.items())}
     return {"total": round(calls.total() / divisor, 4)} | named
@@ -97,6 +107,9 @@ def read_instructions(text: str) -> tuple[str, dict[str, Any]]:
     phase = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.MULTILINE)
     if phase is None:
         raise RuntimeError("Callgrind wrote a dump that the driver did not ask for")
+    count = message_count(phase[1])
+    if phase[1] == PROBES_PHASE:  # a thread of its own answers each
+        return phase[1], {"probe": round(int(TOTALS.findall(text)[0]) / count)}
     costs: Counter[str] = Counter()
     names: dict[str, str] = {}
     role = ""
@@ -110,7 +123,6 @@ def read_instructions(text: str) -> tuple[str, dict[str, Any]]:
         elif role:
             cost = COST.match(line)
             costs[role] += int(cost[1]) if cost else 0
-    count = message_count(phase[1])
     return phase[1], {role: round(cost / count / processes_of(role)) for role, cost in sorted(costs.items())}
 
 

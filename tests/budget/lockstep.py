@@ -35,6 +35,7 @@ from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
 from runtime.storage import FileStorage
 from service_api.service import MessageRun, Service
+from tests.budget.probes import drive_probes
 from tests.budget.turns import (
     begin_phase,
     end_phase,
@@ -77,7 +78,7 @@ class Lockstep:
         self._waiting: deque[Party] = deque()
         self._poll = select.poll()
         self._parties: dict[int, Party] = {}
-        root = Path(tempfile.mkdtemp(prefix="ordo-budget-", dir="/dev/shm"))
+        self.root = root = Path(tempfile.mkdtemp(prefix="ordo-budget-", dir="/dev/shm"))
         self._stack.callback(shutil.rmtree, root, ignore_errors=True)
         ports = find_ports(MEMBERS)
         self.ingress_endpoints = {member_id: f"127.0.0.1:{port}" for member_id, port in enumerate(ports)}
@@ -289,6 +290,8 @@ def main() -> None:
         world = Lockstep(make_service)
         try:
             drive(world, prefix)
+            if prefix == "native":
+                drive_probes(world.root / "0", world.root / "0-aeron", world.clock)
         finally:
             world.close()
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from deploy.launcher import ROOT
 from tests.budget.counts import (
     GROWTH_MAX,
     GROWTH_MAX_OTHER_COMPILER,
     GROWTH_MAX_PYTHON,
-    ROLES,
     TABLE,
     Counts,
     count_calls,
@@ -21,10 +21,15 @@ from tests.budget.counts import (
     made_with,
     read_calls,
     read_instructions,
+    roles_of,
 )
 from tests.budget.lockstep import HALVES, PHASES
+from tests.budget.probes import PROBES_PHASE
 
 ADVICE = "make it cheaper, or, where it must be so, run `make budget` and say why in the commit"
+
+CYCLES_OF_A_CALL = 25_000
+"""10 us: more than any of a probe's calls takes, the start of a thread included."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +40,7 @@ def table() -> dict[str, Any]:
 
 def demand_no_growth(what: str, now: Counts, table: dict[str, Any], growth_max: float) -> None:
     for phase, roles in now.items():
-        assert set(roles) == set(ROLES), f"{phase}: not every role was seen"
+        assert set(roles) == roles_of(phase), f"{phase}: not every role was seen"
     assert set(now) == set(table)
     lines = find_growth(what, now, table, growth_max)
     assert not lines, "\n".join([*lines, ADVICE])
@@ -60,10 +65,21 @@ def test_a_message_takes_no_more_instructions(table: dict[str, Any]) -> None:
 
 
 def test_the_table_has_every_phase_and_role(table: dict[str, Any]) -> None:
-    phases = {f"{half}, {phase}" for half in HALVES for phase in PHASES}
+    phases = {f"{half}, {phase}" for half in HALVES for phase in PHASES} | {PROBES_PHASE}
     for counts in (table["system_calls"], table["instructions"]):
         assert set(counts) == phases
-        assert all(set(roles) == set(ROLES) for roles in counts.values())
+        assert all(set(roles) == roles_of(phase) for phase, roles in counts.items())
+
+
+def test_a_probe_costs_less_than_a_millisecond(table: dict[str, Any]) -> None:
+    """Of a core of 2.5 GHz: half of its cycles for instructions, one each, half for what the kernel does at each call;
+    both were counted with the asking client, which is no part of the probe."""
+    instructions = table["instructions"][PROBES_PHASE]["probe"]
+    calls = table["system_calls"][PROBES_PHASE]["probe"]["total"]
+    assert instructions <= 1_250_000
+    assert calls * CYCLES_OF_A_CALL <= 1_250_000
+    page = (ROOT / "docs" / "OPERATIONS.md").read_text()
+    assert f"finds {round(instructions, -3):,} instructions\nand {calls:.0f} system calls" in page
 
 
 def test_growth_beyond_the_bound_is_told_with_what_has_grown() -> None:

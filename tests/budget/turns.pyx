@@ -57,6 +57,12 @@ def turn_of_python_client(work):
     access(b"/ordo-budget rest", F_OK)
 
 
+def turn_of_probe(work):
+    access(b"/ordo-budget turn probe", F_OK)
+    work()
+    access(b"/ordo-budget rest", F_OK)
+
+
 def look(NodeCycle cycle not None):
     """Time has moved on: the node works until there is nothing left, and waits for nothing."""
     _work_off(cycle)
