@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from pipeline.batches import arrow_schema
 from pipeline.errors import PipelineError
 from pipeline.options import STREAM_OPTIONS, ReadOptions
 from pipeline.reading import Task, plan_read, read_task
+from pipeline.sql_columns import check, columns_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +43,10 @@ class LocalLog:
     @property
     def schema(self) -> pa.Schema:
         return arrow_schema(self._options.columns)
+
+    def select(self, columns: tuple[str, ...]) -> LocalLog:
+        """The same log with these of its columns."""
+        return LocalLog(replace(self._options, columns=columns))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Record batches in the order of the log (of each node), read as they are asked for.
@@ -77,12 +83,11 @@ class LocalLog:
         duckdb = load_library("duckdb")
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            connection.register("log", self.to_arrow())
             try:
-                result = connection.sql(query)
-                if result is None:
-                    raise PipelineError("query: gives no rows; write a SELECT over table log")
-                return result.to_arrow_table()
+                check(connection, query, self.schema.empty_table())
+                columns = columns_of(connection, query, tuple(self.schema.names))
+                connection.register("log", (self if columns is None else self.select(columns)).to_arrow())
+                return connection.sql(query).to_arrow_table()
             except duckdb.Error as error:
                 raise PipelineError(f"query: {str(error).strip()}") from error
 

@@ -1,7 +1,8 @@
 """SQL over a log from the command line, by DuckDB, without Spark and without a JVM.
 
 Table `log` has the log's columns; with a decoder also `message`, `version`, `problem` and a struct for each kind of
-message (pipeline/payloads.py). The log goes through a database file of its own, so memory stays flat.
+message (pipeline/payloads.py). A query that asks for each row once reads only the columns that it names, as a stream;
+for any other the log goes through a database file of its own. Memory stays flat.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pyarrow as pa
 from pipeline.errors import PipelineError
 from pipeline.local import LocalLog, load_library
 from pipeline.payloads import PayloadDecoder, decode_batches, decoded_schema
+from pipeline.sql_columns import check, columns_of
 
 FORMATS = ("table", "csv", "json")
 TABLE_ROWS_MAX = 1000
@@ -41,16 +43,28 @@ def query(log: LocalLog, sql: str, decoder: PayloadDecoder | None = None) -> Ite
     duckdb = load_library("duckdb")
     with TemporaryDirectory(prefix="ordo-query-") as folder, duckdb.connect(os.path.join(folder, "log.db")) as database:
         database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{MEMORY_MAX}'")
-        database.register("log_batches", decoded(log, decoder))
-        database.execute("CREATE TABLE log AS SELECT * FROM log_batches")
-        database.unregister("log_batches")
         try:
-            relation = database.sql(sql)
-            if relation is None:
-                raise PipelineError("query: gives no rows; write a SELECT over table log")
-            yield relation.to_arrow_reader(65_536)
+            _offer(database, log, sql, decoder)
+            yield database.sql(sql).to_arrow_reader(65_536)
         except duckdb.Error as error:
             raise PipelineError(f"query: {str(error).strip()}") from error
+
+
+def _offer(database: Any, log: LocalLog, sql: str, decoder: PayloadDecoder | None) -> None:
+    """Makes table `log`: a stream where the query asks for each row once, else rows in the database's file."""
+    names = tuple(log.schema.names)
+    rows = decoded(log, decoder)
+    check(database, sql, rows.schema.empty_table())
+    columns = columns_of(database, sql, tuple(rows.schema.names))
+    if columns is None:
+        database.register("log_batches", rows)
+        database.execute("CREATE TABLE log AS SELECT * FROM log_batches")
+        database.unregister("log_batches")
+    elif decoder is None:
+        database.register("log", log.select(columns).to_reader())
+    else:
+        needed = {*columns, "payload", "kind"}  # what the decoder makes comes out of the one, if the other says so
+        database.register("log", decoded(log.select(tuple(name for name in names if name in needed)), decoder))
 
 
 def write_rows(reader: pa.RecordBatchReader, form: str, out: IO[str] | None = None) -> int:
