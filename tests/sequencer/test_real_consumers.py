@@ -61,7 +61,7 @@ def test_a_killed_consumer_is_followed_by_another_and_each_message_has_its_effec
             for _ in range(3):
                 for _ in range(100):
                     sent.append(b"message %d" % len(sent))
-                    client.send(sent[-1], until="sequenced")
+                    send_surely(client, sent[-1])
                 wanted = len(sent) - 80
                 assert await_until(partial(has_more, database, wanted), client)
                 processes.append(subprocess.Popen(arguments, env=environment))  # stands by, or is active when killed
@@ -145,7 +145,7 @@ def count(database: sqlite3.Connection) -> int:
 def test_it_goes_on_after_all_nodes_were_killed_and_a_standby_takes_over(cluster: LocalCluster) -> None:
     with ClusterClient(cluster.ingress_endpoints) as client:
         for number in range(10):
-            client.send(b"%d" % number, until="sequenced")
+            send_surely(client, b"%d" % number)
     with Consumer(endpoints(cluster), "risk") as first:
         assert [entry.payload for _, entry in zip(range(4), first, strict=False)] == [b"0", b"1", b"2", b"3"]
         first.commit()
@@ -175,7 +175,7 @@ def test_operators_look_and_move(cluster: LocalCluster, capsys: pytest.CaptureFi
 
     with ClusterClient(cluster.ingress_endpoints) as client, Consumer(endpoints(cluster), "risk") as consumer:
         for number in range(10):
-            client.send(b"%d" % number, until="sequenced")
+            send_surely(client, b"%d" % number)
         entries = [entry for _, entry in zip(range(5), consumer, strict=False)]
         consumer.commit()
         (row,) = json.loads(ordo("list", "--json"))
