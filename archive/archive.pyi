@@ -4,6 +4,7 @@ from typing import Any
 from archive.catalog import Catalog, RecordingDescriptor
 from archive.plans import ReplayPlan
 from archive.reader import RecordingReader
+from archive.record_filter import RecordFilter
 from archive.recorder import Recording
 from archive.recovery import Damage, RecoveredRecording
 from archive.replay import Replay
@@ -114,6 +115,7 @@ class Archive(Agent):
         block_length_bytes: int | None = None,
         revokes: bool = False,
         on_end: Callable[[Replay, Exception | None], object] | None = None,
+        record_filter: RecordFilter | None = None,
     ) -> Replay: ...
     def stop_replay(self, replay: Replay) -> None: ...
     def replays(self, recording_id: int | None = None) -> list[Replay]: ...

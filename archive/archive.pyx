@@ -11,6 +11,7 @@ recording has a stop position, or is being recorded.
 from libc.stdint cimport INT64_MAX, int64_t
 from archive.cursor cimport SegmentCursor
 from archive.frames cimport FAULT_NONE, check_header, frame_error
+from archive.record_filter cimport RecordFilter
 from archive.recorder cimport Recording
 from archive.tail cimport RecordedTail
 from archive.replay cimport Replay
@@ -346,12 +347,13 @@ cdef class Archive(Agent):
             mtu=descriptor.mtu, session_id=session_id))
 
     def begin_replay(self, plan, ExclusivePublication publication not None, *, Counter limit=None,
-                     block_length_bytes=None, revokes=False, on_end=None):
+                     block_length_bytes=None, revokes=False, on_end=None, RecordFilter record_filter=None):
         """Replays a plan into a publication of its channel: a Replay. Checks the recording again, for it may have
         changed since; the publication is closed when that fails.
 
         `block_length_bytes`: at most so much is read at a time. `revokes`: a replay that ends before its time revokes
-        its publication, so that subscribers can tell. The rest is as for `replay`.
+        its publication, so that subscribers can tell. `record_filter`: the messages to send; the others become padding.
+        The rest is as for `replay`.
         """
         try:
             self.plan_replay(plan.recording_id, plan.position, plan.length_bytes, channel=plan.channel)
@@ -365,6 +367,7 @@ cdef class Archive(Agent):
         replay = Replay(self._next_replay_id, SegmentCursor(self.storage, self.directory, descriptor), publication,
                         plan.position, end, stop, live, limit, self._connect_timeout_ns, on_end)
         replay.revokes = revokes
+        replay.filter = record_filter
         if block_length_bytes is not None:
             replay.limit_block(block_length_bytes)
         self._next_replay_id += 1

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from archive.cursor cimport SegmentCursor
+from archive.record_filter cimport RecordFilter
 from archive.recorder cimport Recording
 from runtime.counters cimport Counter
 from transport.publication cimport ExclusivePublication
@@ -9,7 +10,8 @@ from transport.publication cimport ExclusivePublication
 cdef class Replay:
     """One replay: blocks of whole frames from the segment files into an exclusive publication.
 
-    Frames keep position, term, flags and reserved value; session and stream id become the publication's. Nothing at
+    Frames keep position, term, flags and reserved value; session and stream id become the publication's. Messages that
+    its filter does not want become padding, of which a driver sends the header only: positions stay. Nothing at
     or above a limit counter, or above what a live recording has written, is ever published.
     """
     cdef readonly int64_t replay_id
@@ -26,6 +28,7 @@ cdef class Replay:
     cdef SegmentCursor _cursor
     cdef Recording _live                           # None: the recording was stopped when the replay began
     cdef Counter _limit                            # None: no other bound
+    cdef public RecordFilter filter                # None: all messages; set before the first `work`
     cdef int64_t _stop_position
     cdef int64_t _connect_timeout_ns
     cdef int64_t _connect_deadline_ns              # 0: not set yet
@@ -40,4 +43,5 @@ cdef class Replay:
     cdef int64_t _bound(self) noexcept nogil
     cdef bint _is_done(self) noexcept nogil
     cdef void _prepare(self, int64_t bound) noexcept nogil
+    cdef int32_t _choose(self, uint8_t* frame, int32_t offset, int32_t aligned, int32_t pad) noexcept nogil
     cdef bint _publish(self) noexcept nogil

@@ -1,10 +1,12 @@
 from collections.abc import Callable
 
+from archive.record_filter import RecordFilter
 from transport.publication import ExclusivePublication
 
 class Replay:
     on_end: Callable[[Replay, Exception | None], object] | None
     revokes: bool
+    filter: RecordFilter | None
     @property
     def replay_id(self) -> int: ...
     @property

@@ -13,6 +13,7 @@ from archive.frames cimport (
     check_header,
     frame_error,
 )
+from archive.record_filter cimport RecordFilter
 from archive.recorder cimport Recording
 from archive.scan cimport fault_of_read
 from runtime.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
@@ -34,6 +35,12 @@ from runtime.errors import ArchiveError, ArchiveTimeoutError
 cdef enum:
     BLOCKS_PER_CYCLE = 4
     STREAM_ID_OFFSET = 16
+    FLAGS_OFFSET = 5
+    TYPE_OFFSET = 6
+    FLAGS_UNFRAGMENTED = 0xC0
+    NO_PAD = -1
+    CHOICE_FIRST = -2                   # the block begins with a PAD, which goes out before the frame
+    PASSED_LENGTH_MAX = 4 * 1024        # of one PAD for passed messages: a driver holds such back for a receiver's window
 
 cdef int32_t _BLOCK_LENGTH = 128 * 1024
 
@@ -131,6 +138,7 @@ cdef class Replay:
         cdef int64_t length = layout.term_length - (self.position & (layout.term_length - 1))
         cdef int32_t offset = 0
         cdef int32_t aligned
+        cdef int32_t pad = NO_PAD
         cdef uint8_t* frame
         length = min(length, min(<int64_t> self._block_length_max, bound - self.position))
         length = self._cursor.read(self._block, length, self.position)
@@ -156,10 +164,38 @@ cdef class Replay:
                 break
             ordo_put_i32(frame + CHECKSUM_OFFSET, self.publication.session_id)
             ordo_put_i32(frame + STREAM_ID_OFFSET, self.publication.stream_id)
+            if self.filter is not None:
+                pad = self._choose(frame, offset, aligned, pad)
+                if pad == CHOICE_FIRST:
+                    pad = 0
+                    break
             offset += aligned
-        self._ready_length = offset
+        if pad == 0:
+            self._padding_length = offset
+        else:
+            self._ready_length = offset
         if offset > 0:
             self._fault = FAULT_NONE        # the good frames go first; the next block begins with the fault
+
+    cdef int32_t _choose(self, uint8_t* frame, int32_t offset, int32_t aligned, int32_t pad) noexcept nogil:
+        """Keeps a frame, or makes it part of a PAD; `pad` is the offset in the block of the one before it, NO_PAD: none.
+
+        Returns the same for the next frame. A block that begins with passed frames has nothing else in it, because a
+        publication takes those as padding and the others as a block: CHOICE_FIRST for the frame that ends it. Every PAD
+        ends with a frame, where another replay can begin.
+        """
+        if self.filter.wants(frame, ordo_get_i32(frame)):
+            return CHOICE_FIRST if pad == 0 else NO_PAD
+        if pad >= 0 and offset + aligned - pad > PASSED_LENGTH_MAX:
+            if pad == 0:
+                return CHOICE_FIRST
+        elif pad >= 0:
+            ordo_put_i32(self._block + pad, offset + aligned - pad)
+            return pad
+        ordo_put_i32(frame, aligned)
+        frame[FLAGS_OFFSET] = FLAGS_UNFRAGMENTED
+        frame[TYPE_OFFSET] = TYPE_PAD
+        return offset
 
     cdef bint _publish(self) noexcept nogil:
         """Offers what `_prepare` left; False when it must wait or the replay is over."""

@@ -273,6 +273,11 @@ class Message:
         self._data.pack(values, parts)
         return b"".join(parts)
 
+    def offset_of(self, name: str) -> int | None:
+        """Where a field of the root block stands, in bytes from the start of the header; None without such a field."""
+        offsets = {field.name: HEADER_LENGTH + field.offset for field in self._block.fields}
+        return offsets.get(name)
+
     def decode(self, buffer: Any, offset: int = 0) -> Any:
         """The values of the message whose header is at `offset`, as `value_type`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -72,6 +73,34 @@ _KINDS: dict[Message, EntryKind] = {
     ordo_codecs.STATE_HASH_EVENT: EntryKind.STATE_HASH,
     ordo_codecs.LEVEL_EVENT: EntryKind.LEVEL,
 }
+
+
+_MESSAGES = {kind: message for message, kind in _KINDS.items()} | {
+    EntryKind.MESSAGE: codecs.SESSION_MESSAGE_HEADER,
+    EntryKind.OUTPUT: ordo_codecs.REQUEST,
+    EntryKind.APP_VERSION: ordo_codecs.CONSUMER_COMMAND,
+}
+FILTERED_SESSIONS_MAX = 64
+
+
+def record_filter(kinds: Collection[EntryKind] | None, session_ids: Collection[int] | None) -> dict[str, str]:
+    """What an archive is to send of a log, as parameters of a replay's channel: at least these entries, {} for all.
+
+    Nodes of earlier releases do not know the parameters, and send everything.
+    """
+    if kinds is None and session_ids is None:
+        return {}
+    messages = {_MESSAGES[kind].name: _MESSAGES[kind] for kind in (EntryKind if kinds is None else kinds)}
+    places = [(message, message.offset_of("cluster_session_id")) for message in messages.values()]
+    if session_ids is not None and NULL_VALUE not in session_ids:
+        places = [(message, offset) for message, offset in places if offset is not None]
+    if not places:
+        return {}
+    records = [f"{one.schema_id}:{one.template_id}" + ("" if at is None else f":{at}") for one, at in places]
+    chosen = {"records": ",".join(records)}
+    if session_ids is not None and 0 < len(session_ids) <= FILTERED_SESSIONS_MAX:
+        chosen["sessions"] = ",".join(str(one) for one in sorted(session_ids))
+    return chosen
 
 
 class LogEntry(NamedTuple):

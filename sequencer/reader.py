@@ -14,7 +14,7 @@ from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
 from cluster.client.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
 from runtime.errors import ArchiveError, ConfigurationError
-from sequencer.entries import EntryKind, LogEntry
+from sequencer.entries import EntryKind, LogEntry, record_filter
 from sequencer.follower import LogFollower
 from transport.client_transport import ClientTransport
 
@@ -29,7 +29,7 @@ class LogReader(RecordingReader[LogEntry]):
     `addresses`: the archive endpoints of the members, the preferred one first; when a node dies, stands still behind
     the others or loses its log, the reader goes on with the next one at the same position. `from_position`: where an
     entry begins (0, or an entry's `position`), or "live" for what comes from now on. `kinds` and `session_ids` choose
-    entries; all are read, those that are not wanted are not handed out.
+    entries; the others are not sent, but by nodes of earlier releases, and not handed out in any case.
 
     A reader that is slow holds up nobody but itself.
     """
@@ -65,7 +65,8 @@ class LogReader(RecordingReader[LogEntry]):
             ClientTransport.connect(aeron_dir, "log-reader") if aeron_dir else ClientTransport.embedded("log-reader")
         )
         position = None if from_position == "live" else from_position
-        super().__init__(transport, LogFollower(transport.client, settings, position, silence_s))
+        chosen = record_filter(kinds, session_ids)
+        super().__init__(transport, LogFollower(transport.client, settings, position, silence_s, record_filter=chosen))
         self._kinds = None if kinds is None else frozenset(kinds)
         self._session_ids = None if session_ids is None else frozenset(session_ids)
 

@@ -292,6 +292,11 @@ cdef class Image:
         return self._final_revoked if self.closed else self.log.is_revoked()
 
     @property
+    def is_between_messages(self) -> bool:
+        """Whether `poll_messages` has handed out everything before `position`: no message is there in part."""
+        return self._assembler is None or (self._assembler.next_offset == NO_OFFSET and not self._assembler.complete)
+
+    @property
     def active_transport_count(self) -> int:
         """Transports with recent activity; 0 when closed, and for IPC and spies."""
         return 0 if self.closed else self.log.active_transport_count()
@@ -403,6 +408,7 @@ cdef class Assembler:
         self.last.session_id = fragment.session_id
         self.last.term_id = fragment.term_id
         self.last.flags = self.first_header[FRAME_FLAGS_OFFSET]
+        self.next_offset = NO_OFFSET
         self.complete = True
         out[0] = self.last
 

@@ -22,6 +22,7 @@ from archive.control.config import ControlConfig
 from archive.control.driver_requests import DriverRequests
 from archive.control.session import ControlSession, host_of
 from archive.plans import ReplayPlan
+from archive.record_filter import RecordFilter
 from archive.replay import Replay
 from runtime.counters import Counter, CountersReader
 from runtime.errors import ArchiveError, OrdoError
@@ -46,6 +47,7 @@ class ClientReplay:
         self._correlation_id: int = request.correlation_id
         self._block_length: int | None = request.file_io_length_max if request.file_io_length_max > 0 else None
         self._limit: Counter | None = None
+        self._filter = RecordFilter.of_channel(ChannelUri.parse(request.replay_channel))
         self._plan: ReplayPlan | None = None
 
     def open(self, plan: ReplayPlan, limit: Counter | None) -> None:
@@ -61,6 +63,7 @@ class ClientReplay:
                 block_length_bytes=self._block_length,
                 revokes=True,
                 on_end=self._on_end,
+                record_filter=self._filter,
             )
         except OrdoError as error:
             self.on_failure(error)

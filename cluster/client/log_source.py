@@ -4,7 +4,7 @@ A backup has a node's snapshots replayed in the same way, and records what comes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -55,9 +55,12 @@ class LogSource:
         recording_id: int | None = None,
         stream_id: int | None = REPLAY_STREAM_ID,
         topic: str | None = None,
+        record_filter: Mapping[str, str] | None = None,
     ) -> None:
         """`recording_id`: another recording than the log; `topic`: that of a topic of the feeds. `stream_id`: that of
-        the replay; None: that of the recording, for who records it again. Raises TransportError, ChannelError.
+        the replay; None: that of the recording, for who records it again. `record_filter`: what the archive is to leave
+        out, as parameters of the replay's channel (`sequencer.entries.record_filter`). Raises TransportError,
+        ChannelError.
         """
         self.address = settings.control_channel
         self.state = SourceState.CONNECTING
@@ -81,6 +84,7 @@ class LogSource:
         self._length: int | None = None
         self._stream_id = stream_id
         self._topic = topic
+        self._record_filter = dict(record_filter or {})
         self._recording_id = -1 if recording_id is None else recording_id
         self._reply: Reply | None = None
         self._on_reply: Callable[[Reply], None] = lambda _: None
@@ -203,7 +207,7 @@ class LogSource:
         endpoint = ChannelUri.parse(self._settings.response_channel).endpoint
         assert endpoint is not None and self._stream_id is not None
         port = int(self._subscription.resolved_endpoint.rpartition(":")[2])
-        channel = udp(endpoint=endpoint._replace(port=port))
+        channel = udp(endpoint=endpoint._replace(port=port), **self._record_filter)
         self._retry_ns = now_ns + RETRY_INTERVAL_NS
         self.state = SourceState.STARTING
         self._ask(
@@ -252,7 +256,10 @@ class LogSource:
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def poll(self, handler: Callable[[int, bytes], object], limit: int) -> int:
-        """Calls `handler(position, record)` for what has come, at most `limit` fragments; returns how many."""
+        """Calls `handler(position, record)` for what has come, at most `limit` fragments; returns how many.
+
+        With a filter, `position` goes on over what the archive left out.
+        """
         image = self._image
         if self.state is not SourceState.REPLAYING or image is None:
             return 0
@@ -263,6 +270,8 @@ class LogSource:
 
         has_ended = image.is_closed or image.is_end_of_stream
         count = image.poll_messages(on_record, limit)
+        if self._record_filter and image.is_between_messages:
+            self.position = max(self.position, image.position)
         if count == 0 and has_ended:
             self.end("its replay ended")
         return count

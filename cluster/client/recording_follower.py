@@ -4,7 +4,7 @@ The clock is handed in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
@@ -63,9 +63,10 @@ class RecordingFollower:
         is_from_start: bool = False,
         stream_id: int | None = REPLAY_STREAM_ID,
         topic: str | None = None,
+        record_filter: Mapping[str, str] | None = None,
     ) -> None:
         """`position` None begins with what is committed when the first node is reached; `is_from_start`: where that
-        node's log begins. `stream_id`, `topic`: as LogSource has it."""
+        node's log begins. `stream_id`, `topic`, `record_filter`: as LogSource has it."""
         self.position = position
         self.problem = ""
         self.oldest_position: int | None = None
@@ -74,6 +75,7 @@ class RecordingFollower:
         self._is_from_start = is_from_start
         self._stream_id = stream_id
         self._topic = topic
+        self._record_filter = record_filter
         self._client = client
         self._nodes = list(nodes)
         self._silence_ns = round(silence_s * SECOND_NS)
@@ -137,7 +139,14 @@ class RecordingFollower:
         else:
             return None
         try:
-            return LogSource(self._client, settings, now_ns, stream_id=self._stream_id, topic=self._topic)
+            return LogSource(
+                self._client,
+                settings,
+                now_ns,
+                stream_id=self._stream_id,
+                topic=self._topic,
+                record_filter=self._record_filter,
+            )
         except OrdoError as error:
             self.problem = str(error)
             self._retry_ns = now_ns + RETRY_INTERVAL_NS
@@ -214,6 +223,8 @@ class RecordingFollower:
 
         before = self.position
         count = self._source.poll(on_record, limit)
+        if self._record_filter and self.position is not None:
+            self.position = max(self.position, self._source.position)
         if self.position is not None and self.position != before:
             self.advance(self.position)
         return count

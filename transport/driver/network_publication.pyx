@@ -30,6 +30,7 @@ cdef enum:
     RESEND_LINGERING = 2
     MAX_MESSAGE_LENGTH = 16777216
     RESEND_WINDOW = 131072
+    HELD_PADDING_MAX = 4096            # a PAD up to this length waits for a window that has room for all of it
     RECEIVERS_MAX = 4096
     NO_RESPONSE = -1
     SETUPS_UNBOUND = -1
@@ -171,7 +172,8 @@ cdef class NetworkPublication(Worked):
                 self.is_damaged = self.is_damaged or position + block >= self.sender_position
                 break
             if ordo_get_u16(frames + block + 6) == TYPE_PAD:
-                if block + HEADER_LENGTH > room:
+                # Beyond the window a receiver takes none of it; of many in a row the last would be lost again each time.
+                if block + HEADER_LENGTH > room or (aligned <= HELD_PADDING_MAX and position + block + aligned > limit):
                     return <int32_t> block if block > 0 else -1
                 padding[0] = <int32_t> aligned - HEADER_LENGTH
                 return <int32_t> block + HEADER_LENGTH

@@ -1,0 +1,21 @@
+"""Which messages of a recording a replay is to send (docs/LOG.md)."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
+
+cdef enum:
+    TEMPLATES_MAX = 32
+    SESSIONS_MAX = 64
+
+cdef class RecordFilter:
+    """Chooses whole messages by what their SBE header and a field behind it say; without state but for the message
+    whose fragments are under way."""
+    cdef int32_t _template_count
+    cdef int32_t _session_count                    # 0: sessions do not matter
+    cdef uint16_t[TEMPLATES_MAX] _schema_ids
+    cdef uint16_t[TEMPLATES_MAX] _template_ids
+    cdef int32_t[TEMPLATES_MAX] _session_offsets   # from the message's start, in bytes; -1: it has no session
+    cdef int64_t[SESSIONS_MAX] _session_ids
+    cdef bint _wants_rest                          # of the message whose first fragment came last
+    cdef bint wants(self, const uint8_t* frame, int32_t length) noexcept nogil
+    cdef bint _wants_message(self, const uint8_t* message, int32_t length) noexcept nogil
+    cdef bint _wants_session(self, int64_t session_id) noexcept nogil
