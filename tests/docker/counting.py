@@ -14,10 +14,12 @@ CLIENT = "test-client"
 GAP_MAX_S = 20.0
 
 
-def await_value(probe: Callable[[], T | None], what: str, timeout_s: float = 90.0) -> T:
+def await_value(
+    probe: Callable[[], T | None], what: str, explain: Callable[[], str] = str, timeout_s: float = 90.0
+) -> T:
     deadline_s = time.monotonic() + timeout_s
     while (value := probe()) is None:
-        assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s} s"
+        assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s} s\n{explain()}"
         time.sleep(0.25)
     return value
 

@@ -23,6 +23,8 @@ class Stack:
 
     def __init__(self, engine: Engine, image: str) -> None:
         self.engine, self.image = engine, image
+        self.said = ""
+        """By the last `ordo cluster status`, with what went wrong."""
 
     def compose(self, *words: str) -> str:
         environment = {**self.engine.environment, "ORDO_IMAGE": self.image, "ORDO_SERVICE": "tally:Tally"}
@@ -51,8 +53,9 @@ class Stack:
         await_value(are_healthy, f"{', '.join(nodes)}: healthy")
 
     def members(self, asked: str) -> dict[str, dict[str, Any]]:
-        command = f"ordo cluster status --json --endpoints {','.join(ENDPOINTS)} 2>/dev/null || true"
-        found = json.loads(self.engine.docker("exec", self.container(asked), "sh", "-c", command) or '{"members": []}')
+        command = f"ordo cluster status --json --endpoints {','.join(ENDPOINTS)} 2>&1 || true"
+        self.said = self.engine.docker("exec", self.container(asked), "sh", "-c", command)
+        found = json.loads(self.said) if self.said.startswith("{") else {"members": []}
         return {one["ingress"].partition(":")[0]: one for one in found["members"]}
 
     def leader(self, asked: str) -> str:
@@ -60,7 +63,7 @@ class Stack:
             leaders = [name for name, one in self.members(asked).items() if one.get("role") == "LEADER"]
             return leaders[0] if len(leaders) == 1 else None
 
-        return await_value(probe, "a leader")
+        return await_value(probe, "a leader", lambda: self.said)
 
 
 @pytest.fixture(scope="module")

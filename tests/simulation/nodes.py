@@ -195,7 +195,7 @@ class SimulatedNode(NodeActor):
         world.note(f"{self.name} boot {self.boots}")
         try:
             self.node = Node(self.config, seams, code)
-            self.node.module.upkeep.levels.own_level = self._level
+            self.node.module.upkeep.levels.own_level = self.level
             if world.options.copies:
                 self._copy_service(self.node, random)
             self.node.start()
@@ -209,7 +209,7 @@ class SimulatedNode(NodeActor):
             self.has_lost = False
 
     @property
-    def _level(self) -> int:
+    def level(self) -> int:
         """What the release knows that its process runs."""
         options = self.world.options
         is_old = self.boots == 1 and self.member_id < options.old_members

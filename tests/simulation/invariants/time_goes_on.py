@@ -21,21 +21,27 @@ class TimeGoesOn(Invariant):
     """Compares the timestamps in the log with the time that has passed in the world.
 
     A leader that has followed nobody since its start knows the time from its own clock alone, as after the start of the
-    whole cluster: from there on it is compared anew.
+    whole cluster: from there on its time is compared anew, and that of members that have followed it, or one of those.
+    Only what a leader stamps itself counts: when it begins, the newest record of its log may be an old one.
     """
 
     name = "time goes on"
 
     def __init__(self, world: WatchedWorld) -> None:
         super().__init__(world)
-        self._has_followed: set[int] = set()
+        self._origin: dict[int, int] = {}
+        """Member -> which start of time it knows."""
+        self._origins = 0
         self._latest_ms: dict[int, int] = {}
-        self._ahead_ms: int | None = None
+        """Of members that lead."""
+        self._ahead_ms: dict[int, int] = {}
+        """Of each origin, when it was last stamped."""
         self._executed = (0, 0)
         """The last position of which the time is known, and that time."""
 
     def on_booted(self, node: SimulatedNode) -> None:
-        self._has_followed.discard(node.member_id)
+        self._origins += 1
+        self._origin[node.member_id] = self._origins
         self._latest_ms.pop(node.member_id, None)
 
     def on_step(self, node: SimulatedNode) -> None:
@@ -43,18 +49,21 @@ class TimeGoesOn(Invariant):
 
     def on_moved(self, node: SimulatedNode) -> None:
         module, member_id = node.module, node.member_id
-        if module.core.leader_member_id not in (-1, member_id) and module.core.is_bound_to(
-            module.core.leadership_term_id, module.core.leader_member_id
-        ):
-            self._has_followed.add(member_id)
+        leader_id = module.core.leader_member_id
+        if leader_id in self._origin and module.core.is_bound_to(module.core.leadership_term_id, leader_id):
+            self._origin[member_id] = self._origin[leader_id]
         latest_ms = module.sequencer.last_timestamp
-        if not module.core.is_serving or latest_ms <= self._latest_ms.get(member_id, 0):
+        if not module.core.is_serving:
+            self._latest_ms.pop(member_id, None)
+            return
+        if latest_ms <= self._latest_ms.setdefault(member_id, latest_ms):
             return
         self._latest_ms[member_id] = latest_ms
-        ahead_ms = latest_ms - self.world.now_ns // MS
-        if member_id in self._has_followed and self._ahead_ms is not None and ahead_ms > self._ahead_ms + LEAP_MS_MAX:
-            self.fail(f"{node.name} stamps records {ahead_ms - self._ahead_ms} ms later than the time that has passed")
-        self._ahead_ms = ahead_ms
+        origin, ahead_ms = self._origin[member_id], latest_ms - self.world.now_ns // MS
+        known_ms = self._ahead_ms.get(origin, ahead_ms)
+        if ahead_ms > known_ms + LEAP_MS_MAX:
+            self.fail(f"{node.name} stamps records {ahead_ms - known_ms} ms later than the time that has passed")
+        self._ahead_ms[origin] = ahead_ms
 
     def on_executed(self, node: SimulatedNode, record: Executed) -> None:
         found = TIME.search(record.text)
