@@ -260,8 +260,8 @@ class Skips:
             verdict = FailureVerdict.SKIPPED
         elif own is not None and own.log_position == position:
             verdict = FailureVerdict.FAILED
-        elif self._counters.service_position.value >= position:
-            verdict = FailureVerdict.EXECUTED
+        elif self._counters.service_position.value >= position or (own is not None and own.log_position > position):
+            verdict = FailureVerdict.EXECUTED  # a service that stands still in the middle of a batch has not told so
         answer = ordo_codecs.FAILURE_ANSWER.encode(
             log_position=position,
             skip_position=NULL_VALUE if skip is None else skip.skip_position,

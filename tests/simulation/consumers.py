@@ -133,10 +133,6 @@ class SimulatedConsumer(LogFollowerProcess):
             in_flight_max=16,
         )
 
-    def kill(self) -> None:
-        """The process is gone at once; nobody is told, and nothing of it is left."""
-        self.end_life("killed")
-
     def release(self) -> None:
         """Forgets the process without a word to anybody."""
         super().release()

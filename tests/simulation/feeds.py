@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Protocol
 
-from archive.client.settings import ArchiveClientSettings
 from cluster.client.feeds import INVALID_POSITION, FeedFollower, FeedMessage
 from cluster.wire.streams import feed_alias
 from runtime.errors import ArchiveError, OrdoError
 from tests.simulation.history import ExecutedLog
 from tests.simulation.log_followers import FollowerWorld, LogFollowerProcess
-from tests.simulation.nodes import PORT, SimulatedNode
 from tests.simulation.service import FEED_TOPIC, feed_payload
 
 BATCH_MAX = 40
@@ -21,7 +18,6 @@ class FeedWorld(FollowerWorld, Protocol):
     """What a reader needs of the world that it lives in."""
 
     executed: ExecutedLog
-    nodes: list[SimulatedNode]
 
 
 class SimulatedReader(LogFollowerProcess):
@@ -41,7 +37,6 @@ class SimulatedReader(LogFollowerProcess):
         self.has_skipped = False
         self.begins_anywhere = False
         """What it wants is deleted everywhere: it goes on with the oldest message that is left."""
-        self._members: list[ArchiveClientSettings] = []
 
     def boot(self) -> None:
         """A new process."""
@@ -49,28 +44,13 @@ class SimulatedReader(LogFollowerProcess):
         by_sequence = self.sequence > 0 and self.random.random() < 0.5
         self.follower = FeedFollower(
             transport.client,
-            self._members or self.archives(self.index),
+            self.archives(self.index),
             FEED_TOPIC,
             "oldest" if self.begins_anywhere else "live" if by_sequence else self.position,
             self.sequence + 1 if by_sequence and not self.begins_anywhere else None,
             silence_s=0.3,
         )
         self._transport = transport
-
-    def forget_the_dead(self) -> None:
-        """An operator starts it with the members that run, if one that it was given does not."""
-        known = self.archives(self.index)
-        running = {
-            f"aeron:udp?endpoint={node.address}:{PORT + 4}" for node in self.world.nodes if node.node is not None
-        }
-        if any(one.control_channel not in running for one in known):
-            self._members = [replace(known[0], control_channel=channel) for channel in sorted(running)]
-            self.kill()
-            self.boot()
-
-    def kill(self) -> None:
-        """The process is gone at once; nobody is told."""
-        self.end_life("killed")
 
     def release(self) -> None:
         """Forgets the process without a word to anybody."""

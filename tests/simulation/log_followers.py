@@ -8,7 +8,7 @@ from typing import Protocol
 from archive.client.settings import ArchiveClientSettings
 from cluster.client.settings import ClientSettings
 from sequencer.entries import LogEntry
-from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
+from tests.simulation.nodes import CLOCK_START_NS, PORT, SimulatedNode, node_address
 from tests.simulation.processes import ProcessWorld, start_process
 from tests.simulation.timeline import NEVER_NS, Actor
 from transport.client_transport import ClientTransport
@@ -22,6 +22,8 @@ TICK_NS = 5 * MS
 
 class FollowerWorld(ProcessWorld, Protocol):
     """What such a program needs of the world that it lives in."""
+
+    nodes: list[SimulatedNode]
 
     @property
     def committed_position(self) -> int: ...
@@ -38,6 +40,8 @@ class LogFollowerProcess(Actor):
         self.random: Random = world.random.stream(name)
         self.cycle_ns = world.options.cycle_ns
         self.lives = 0
+        self.known_ids = list(range(world.options.nodes))
+        """The members that it is given when it starts."""
         self._followed = world
         self._driver: MediaDriver | None = None
 
@@ -64,6 +68,22 @@ class LogFollowerProcess(Actor):
         self.due_ns = NEVER_NS
         self.paused_until_ns = 0
 
+    def boot(self) -> None:
+        """A new process."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """The process is gone at once; nobody is told."""
+        self.end_life("killed")
+
+    def forget_the_dead(self) -> None:
+        """An operator starts it with the members that run, if one that it was given does not."""
+        running_ids = [node.member_id for node in self._followed.nodes if node.node is not None]
+        if any(one not in running_ids for one in self.known_ids):
+            self.known_ids = running_ids
+            self.kill()
+            self.boot()
+
     def begin_step(self, now_ns: int) -> None:
         self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
 
@@ -81,18 +101,18 @@ class LogFollowerProcess(Actor):
 
     def endpoints(self) -> list[str]:
         """The members' ingress."""
-        return [f"{node_address(i)}:{PORT}" for i in range(self._followed.options.nodes)]
+        return [f"{node_address(one)}:{PORT}" for one in self.known_ids]
 
     def archives(self, first: int) -> list[ArchiveClientSettings]:
         """The members' archives, from one of them on."""
-        nodes = self._followed.options.nodes
+        ids = self.known_ids
         return [
             ArchiveClientSettings(
-                control_channel=f"aeron:udp?endpoint={node_address((first + i) % nodes)}:{PORT + 4}",
+                control_channel=f"aeron:udp?endpoint={node_address(ids[(first + i) % len(ids)])}:{PORT + 4}",
                 response_channel=f"aeron:udp?endpoint={self.address}:0",
                 message_timeout_s=1.0,
             )
-            for i in range(nodes)
+            for i in range(len(ids))
         ]
 
     def client_settings(self) -> ClientSettings:

@@ -204,7 +204,14 @@ def finish_applications(world: World) -> None:
 
 def finish_consumers(world: World) -> None:
     """Each request that was executed has its effect, once where the sink stores positions."""
-    if world.consumers and not world.run(RECOVERY_NS_MAX, lambda: not find_unfinished(world.consumers)):
+
+    def are_done() -> bool:
+        return not find_unfinished(world.consumers)
+
+    if world.consumers and not world.run(RECOVERY_NS_MAX // 2, are_done):
+        for consumer in world.consumers:
+            consumer.forget_the_dead()
+    if world.consumers and not world.run(RECOVERY_NS_MAX, are_done):
         why = find_unfinished(world.consumers)
         raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
 
@@ -254,7 +261,10 @@ def rot_and_replace(world: World) -> None:
     def is_replaced() -> bool:
         return rot.is_snapshot_whole(node, position) and world.is_steady()
 
-    if not world.run(RECOVERY_NS_MAX, is_replaced):
+    # What the others deleted before they were asked is deleted here, too, after the next snapshot.
+    if not world.run(RECOVERY_NS_MAX // 2, is_replaced) and not world.run(
+        RECOVERY_NS_MAX, with_snapshots(world, is_replaced)
+    ):
         raise Violation(f"snapshot {position} of {node.name} is not mended {RECOVERY_NS_MAX // S} s after it rotted")
 
 

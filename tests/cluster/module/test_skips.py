@@ -1,0 +1,41 @@
+"""What a member whose service stands still says of the records that others fail at."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cluster.module.skips import Failure, Skips
+from cluster.wire import ordo_codecs
+from cluster.wire.ordo_codecs import FailureVerdict
+
+TOLD, FAILED_AT = 50, 200
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        (TOLD, FailureVerdict.EXECUTED),
+        (100, FailureVerdict.EXECUTED),
+        (FAILED_AT, FailureVerdict.FAILED),
+        (300, FailureVerdict.UNKNOWN),
+    ],
+)
+def test_what_is_before_the_own_failure_was_executed(position: int, expected: FailureVerdict) -> None:
+    """It failed in the middle of a batch, and has told how far it is as of before that. Seed 300407: two members that
+    stood at different records waited for each other, one at an error of its own."""
+    sent: list[tuple[int, bytes]] = []
+    parts: dict[str, Any] = dict.fromkeys(("host", "core", "sequencer", "store"), SimpleNamespace())
+    contacts: Any = SimpleNamespace(send=lambda member_id, message: sent.append((member_id, message)))
+    counters: Any = SimpleNamespace(service_position=SimpleNamespace(value=TOLD))
+    skips = Skips(**parts, contacts=contacts, counters=counters, own_id=1, restores=True, order=lambda _: True)
+    skips._failure = Failure(FAILED_AT, False, True, b"ValueError", b"poison")
+    report: Any = SimpleNamespace(
+        log_position=position, member_id=2, is_held=0, wants_skip=1, error=b"RuntimeError", text=b"of this member alone"
+    )
+    skips.handlers[ordo_codecs.FAILURE_REPORT](report, 0)
+    ((member_id, message),) = sent
+    answer: Any = ordo_codecs.FAILURE_ANSWER.decode(message)
+    assert (member_id, answer.log_position, FailureVerdict(answer.verdict)) == (2, position, expected)
