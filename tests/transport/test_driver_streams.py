@@ -298,3 +298,22 @@ def test_a_claim_that_is_never_finished_is_passed_over(world: World, channel: st
     assert collector.messages == feeder.messages
     assert a.driver.system_counter(19) == 1, "Unblocked Publications"
     del claimed
+
+
+@pytest.mark.parametrize("padding_bytes", [1376, 2016, 3040, 4064, 8000])
+def test_a_padding_longer_than_the_window_goes_out(world: World, padding_bytes: int) -> None:
+    """A sender holds a short one back until the window has room for it, which one as small as this never has."""
+    a, b = world.node(A), world.node(B)
+    got = Collector(b.client.add_subscription(CHANNEL + "|rcv-wnd=2k", 10))
+    publication = a.client.add_exclusive_publication(CHANNEL, 10)
+    world.until(lambda: publication.is_connected)
+
+    def await_read() -> None:
+        world.until(lambda: got.poll() is None or got.subscription.images[0].position == publication.position)
+
+    for number in range(5):
+        world.until(lambda: publication.offer_padding(padding_bytes) > 0)
+        await_read()
+        publication.offer(bytes([number]))
+        await_read()
+    assert got.messages == [bytes([number]) for number in range(5)]

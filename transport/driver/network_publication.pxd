@@ -61,6 +61,7 @@ cdef class NetworkPublication(Worked):
     # sender
     cdef readonly int64_t sender_position
     cdef int64_t sender_limit
+    cdef int64_t receiver_window               # of the newest status message
     cdef int64_t last_send_ns
     cdef bint is_quiet                         # one of thousands that rest: fewer heartbeats are enough
     cdef int64_t last_setup_ns

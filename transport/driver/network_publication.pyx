@@ -30,7 +30,7 @@ cdef enum:
     RESEND_LINGERING = 2
     MAX_MESSAGE_LENGTH = 16777216
     RESEND_WINDOW = 131072
-    HELD_PADDING_MAX = 4096            # a PAD up to this length waits for a window that has room for all of it
+    HELD_PADDING_MAX = 4096            # a PAD up to this length waits until the window, if it is as long, has room for it
     RECEIVERS_MAX = 4096
     NO_RESPONSE = -1
     SETUPS_UNBOUND = -1
@@ -173,7 +173,8 @@ cdef class NetworkPublication(Worked):
                 break
             if ordo_get_u16(frames + block + 6) == TYPE_PAD:
                 # Beyond the window a receiver takes none of it; of many in a row the last would be lost again each time.
-                if block + HEADER_LENGTH > room or (aligned <= HELD_PADDING_MAX and position + block + aligned > limit):
+                if block + HEADER_LENGTH > room or (aligned <= min(HELD_PADDING_MAX, self.receiver_window)
+                                                    and position + block + aligned > limit):
                     return <int32_t> block if block > 0 else -1
                 padding[0] = <int32_t> aligned - HEADER_LENGTH
                 return <int32_t> block + HEADER_LENGTH
@@ -434,6 +435,7 @@ cdef class NetworkPublication(Worked):
         else:
             self._heard(receiver_id, now_ns)
             self.has_initial_connection = True
+        self.receiver_window = window
         limit = self.flow_control.on_status(receiver_id, position, window, flags & SM_END_OF_STREAM != 0, has_tag, tag,
                                             self.sender_limit, now_ns)
         if limit != self.sender_limit:
