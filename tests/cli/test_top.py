@@ -54,7 +54,8 @@ def test_once_for_all_members_and_for_one(cluster: LocalCluster) -> None:
     (row,) = json.loads(here.stdout)
     seen = rows[leader]
     assert (row["member"], row["role"], row["term"]) == (leader, "LEADER", seen["term"])
-    assert (row["commit"], row["lag"], row["service_lag"]) == (seen["commit"], 0, 0)
+    assert row["commit"] >= seen["commit"], "the leader itself may append"
+    assert (row["lag"], row["service_lag"]) == (0, 0)
 
 
 def test_a_live_screen_takes_keys_and_leaves_the_terminal_as_it_was(cluster: LocalCluster) -> None:
