@@ -2,13 +2,11 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from runtime.atomics cimport ordo_get_i64, ordo_get_u16
-from transport.logbuffer cimport HEADER_LENGTH
+from transport.logbuffer cimport FLAG_BEGIN, FRAME_FLAGS_OFFSET, HEADER_LENGTH
 
 from runtime.errors import ArchiveError
 
 cdef enum:
-    FLAGS_OFFSET = 5
-    FLAG_BEGIN = 0x80
     TEMPLATE_ID_OFFSET = 2
     SCHEMA_ID_OFFSET = 4
     SBE_HEADER_LENGTH = 8
@@ -58,7 +56,7 @@ cdef class RecordFilter:
     cdef bint wants(self, const uint8_t* frame, int32_t length) noexcept nogil:
         """Whether a data frame of `length` bytes is sent; call it for each frame in order, again for none but the
         last. The middle of a message whose beginning was not seen is sent."""
-        if frame[FLAGS_OFFSET] & FLAG_BEGIN:
+        if frame[FRAME_FLAGS_OFFSET] & FLAG_BEGIN:
             self._wants_rest = self._wants_message(frame + HEADER_LENGTH, length - HEADER_LENGTH)
         return self._wants_rest
 

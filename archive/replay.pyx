@@ -22,7 +22,10 @@ from transport.logbuffer cimport (
     ADMIN_ACTION,
     BACK_PRESSURED,
     CLOSED,
+    FLAGS_UNFRAGMENTED,
     FRAME_ALIGNMENT,
+    FRAME_FLAGS_OFFSET,
+    FRAME_TYPE_OFFSET,
     HEADER_LENGTH,
     NOT_CONNECTED,
     TYPE_PAD,
@@ -35,9 +38,6 @@ from runtime.errors import ArchiveError, ArchiveTimeoutError
 cdef enum:
     BLOCKS_PER_CYCLE = 4
     STREAM_ID_OFFSET = 16
-    FLAGS_OFFSET = 5
-    TYPE_OFFSET = 6
-    FLAGS_UNFRAGMENTED = 0xC0
     NO_PAD = -1
     CHOICE_FIRST = -2                   # the block begins with a PAD, which goes out before the frame
     PASSED_LENGTH_MAX = 4 * 1024        # of one PAD for passed messages: a driver holds such back for a receiver's window
@@ -193,8 +193,8 @@ cdef class Replay:
             ordo_put_i32(self._block + pad, offset + aligned - pad)
             return pad
         ordo_put_i32(frame, aligned)
-        frame[FLAGS_OFFSET] = FLAGS_UNFRAGMENTED
-        frame[TYPE_OFFSET] = TYPE_PAD
+        frame[FRAME_FLAGS_OFFSET] = FLAGS_UNFRAGMENTED
+        frame[FRAME_TYPE_OFFSET] = TYPE_PAD
         return offset
 
     cdef bint _publish(self) noexcept nogil:

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
@@ -45,8 +46,10 @@ class LocalLog:
         return arrow_schema(self._options.columns)
 
     def select(self, columns: tuple[str, ...]) -> LocalLog:
-        """The same log with these of its columns."""
-        return LocalLog(replace(self._options, columns=columns))
+        """The same log, up to the same end, with these of its columns."""
+        part = copy(self)
+        part._options = replace(self._options, columns=columns)
+        return part
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Record batches in the order of the log (of each node), read as they are asked for.

@@ -52,7 +52,6 @@ def query(log: LocalLog, sql: str, decoder: PayloadDecoder | None = None) -> Ite
 
 def _offer(database: Any, log: LocalLog, sql: str, decoder: PayloadDecoder | None) -> None:
     """Makes table `log`: a stream where the query asks for each row once, else rows in the database's file."""
-    names = tuple(log.schema.names)
     rows = decoded(log, decoder)
     check(database, sql, rows.schema.empty_table())
     columns = columns_of(database, sql, tuple(rows.schema.names))
@@ -60,11 +59,12 @@ def _offer(database: Any, log: LocalLog, sql: str, decoder: PayloadDecoder | Non
         database.register("log_batches", rows)
         database.execute("CREATE TABLE log AS SELECT * FROM log_batches")
         database.unregister("log_batches")
-    elif decoder is None:
-        database.register("log", log.select(columns).to_reader())
-    else:
-        needed = {*columns, "payload", "kind"}  # what the decoder makes comes out of the one, if the other says so
-        database.register("log", decoded(log.select(tuple(name for name in names if name in needed)), decoder))
+        return
+    sources = (
+        () if decoder is None else ("payload", "kind")
+    )  # a decoder's columns come out of one, if the other says so
+    needed = tuple(name for name in log.schema.names if name in (*columns, *sources))
+    database.register("log", decoded(log.select(needed), decoder))
 
 
 def write_rows(reader: pa.RecordBatchReader, form: str, out: IO[str] | None = None) -> int:

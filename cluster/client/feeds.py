@@ -105,7 +105,7 @@ class FeedFollower(RecordingFollower):
 
     def _is_unheard(self) -> bool:
         """Whether a node has not said so far what it has of the topic."""
-        return len(self._starts) < len({settings.control_channel for settings in self._nodes})
+        return not self._are_all(self._starts)
 
     def _seek(self) -> bool:
         """Whether what is missing is sought at the nodes that have not answered, and those that have, once more."""

@@ -185,8 +185,12 @@ class RecordingFollower:
         if not source.is_too_old:
             return
         self._too_old[source.address] = source.start_position
-        if len(self._too_old) == len({settings.control_channel for settings in self._nodes}):
+        if self._are_all(self._too_old):
             self.oldest_position = min(self._too_old.values())
+
+    def _are_all(self, addresses: Collection[str]) -> bool:
+        """Whether these are the addresses of all nodes; one may have been given twice."""
+        return len(addresses) == len({settings.control_channel for settings in self._nodes})
 
     def _attend_probe(self) -> None:
         """Changes to the other node when it has more, and nothing has come since it was asked."""

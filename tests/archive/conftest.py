@@ -63,7 +63,5 @@ def fresh_archive(open_archive: Callable[..., Archive]) -> Callable[..., Archive
 
 @pytest.fixture
 def served(tmp_path: Path, shm_path: Path, free_port: Callable[[], int]) -> Iterator[Served]:
-    one = Served(free_port(), tmp_path / "archive", shm_path / "driver")
-    yield one
-    one.process.kill()
-    one.process.communicate()
+    with Served(free_port(), tmp_path / "archive", shm_path / "driver") as one:
+        yield one

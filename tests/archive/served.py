@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 from archive.client.client import ArchiveClient
 from archive.control.codes import RecordingSignal
@@ -35,6 +36,13 @@ class Served:
 
     def start(self) -> None:
         self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
 
     def connect(self, *, is_local: bool = False, credentials: bytes = b"") -> ArchiveClient:
         """Over UDP with a driver of the client's own, or over IPC on the archive's driver."""

@@ -89,3 +89,11 @@ def test_no_more_is_read_and_nothing_for_a_mistake(archive: str, monkeypatch: py
         with pytest.raises(PipelineError):
             log.sql(sql)
     assert seen == []
+
+
+def test_a_part_of_the_columns_is_planned_with_the_log(archive: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anew, it would end where the files end by now."""
+    log = read(archive)
+    monkeypatch.setattr("pipeline.local.plan_read", None)
+    part = log.select(("position", "kind"))
+    assert part.to_arrow() == log.to_arrow().select(["position", "kind"])

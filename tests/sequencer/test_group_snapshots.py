@@ -19,10 +19,8 @@ from tests.archive.served import Served
 
 @pytest.fixture
 def served(tmp_path: Path, shm_path: Path, free_port: Callable[[], int]) -> Iterator[Served]:
-    one = Served(free_port(), tmp_path / "archive", shm_path / "driver")
-    yield one
-    one.process.kill()
-    one.process.communicate()
+    with Served(free_port(), tmp_path / "archive", shm_path / "driver") as one:
+        yield one
 
 
 def test_the_newest_whole_snapshot_of_a_group_is_found(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

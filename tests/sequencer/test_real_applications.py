@@ -118,10 +118,8 @@ def start_position(log: str) -> int:
 
 @pytest.fixture
 def archive(tmp_path: Path, shm_path: Path, free_port: Callable[[], int]) -> Iterator[Served]:
-    one = Served(free_port(), tmp_path / "archive", shm_path / "driver")
-    yield one
-    one.process.kill()
-    one.process.communicate()
+    with Served(free_port(), tmp_path / "archive", shm_path / "driver") as one:
+        yield one
 
 
 def test_three_instances_one_killed_one_stopped(cluster: LocalCluster, archive: Served, tmp_path: Path) -> None:
