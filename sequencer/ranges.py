@@ -21,6 +21,7 @@ from cluster.client.recording_follower import Refusals
 from runtime.closing import Closing
 from runtime.credentials import credentials_from_file
 from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError, OrdoError
+from runtime.polled_items import PolledItems
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
 
@@ -234,6 +235,7 @@ class RangeReader(Closing):
         self._progress_ns = self._transport.clock.now()
         self._silent_ns = self._progress_ns
         self._pause_until_ns = 0
+        self._polled: PolledItems[tuple[int, bytes]] = PolledItems()
 
     @property
     def source(self) -> str | None:
@@ -243,15 +245,17 @@ class RangeReader(Closing):
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         if self.position % FRAME_ALIGNMENT:
             raise BoundaryError(f"no frame begins at position={self.position}: frames begin at multiples of 32")
-        found: list[tuple[int, bytes]] = []
-        while self.position < self.end:
-            self._poll(found)
-            yield from found
-            if found:  # the caller's own time does not count
-                self._progress_ns = self._silent_ns = self._transport.clock.now()
-            found.clear()
+        while self._polled or self.position < self.end:
+            if self._polled:
+                yield self._polled.take()
+                self._progress_ns = self._silent_ns = self._transport.clock.now()  # without the caller's own time
+            else:
+                self._poll()
 
-    def _poll(self, found: list[tuple[int, bytes]]) -> None:
+    def _on_block(self, position: int, frames: memoryview) -> None:
+        self._polled.append((position, bytes(frames)))
+
+    def _poll(self) -> None:
         now_ns = self._transport.drive()
         work_count = sum(source.work(now_ns) for source in self._closing)
         self._closing = [source for source in self._closing if source.is_pending]
@@ -263,7 +267,7 @@ class RangeReader(Closing):
             if source.state is SourceState.READY:
                 source.begin(self.position, self.end - self.position)
                 self._silent_ns = now_ns
-            length = source.poll_block(lambda position, frames: found.append((position, bytes(frames))), BLOCK_BYTES)
+            length = source.poll_block(self._on_block, BLOCK_BYTES)
             if length:
                 self.position += length
                 self._too_old.clear()

@@ -67,13 +67,16 @@ class LogReader(RecordingReader[LogEntry]):
         position = None if from_position == "live" else from_position
         chosen = record_filter(kinds, session_ids)
         super().__init__(transport, LogFollower(transport.client, settings, position, silence_s, record_filter=chosen))
+        self._begin_position = position
         self._kinds = None if kinds is None else frozenset(kinds)
         self._session_ids = None if session_ids is None else frozenset(session_ids)
 
     @property
     def position(self) -> int | None:
         """The position before which everything was handed out or passed over, in bytes. None until "live" is known."""
-        return self._follower.position
+        if not self._polled:
+            return self._follower.position
+        return self._begin_position if self._polled.last is None else self._polled.last.position
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(entry)` for what has come, at most `limit` fragments; returns how many. Does not wait.
@@ -81,6 +84,9 @@ class LogReader(RecordingReader[LogEntry]):
         What the handler raises is raised here; the entry counts as handed out. Raises ArchiveError when no node has the
         position any more (the message names the oldest that there is), or when every node refuses the credentials.
         """
+
+        if self._polled:
+            return self._polled.hand_out(handler, limit)
 
         def choose(entry: LogEntry) -> None:
             if self._kinds is not None and entry.kind not in self._kinds:
@@ -99,10 +105,18 @@ class LogReader(RecordingReader[LogEntry]):
         return self._follower.poll(choose, limit)
 
     def entries(self, *, until_position: int | None = None, timeout_s: float | None = None) -> Iterator[LogEntry]:
-        """Entries as they come, for ever, up to a position, or until none has come for `timeout_s`."""
+        """Entries as they come, for ever, up to a position, or until none has come for `timeout_s`.
+
+        What is behind `until_position` stays: another loop, or `poll`, begins with it.
+        """
 
         def has_all() -> bool:
-            return until_position is not None and self.position is not None and self.position >= until_position
+            if until_position is None:
+                return False
+            entry = self._polled.first
+            if entry is not None:
+                return entry.position > until_position
+            return self.position is not None and self.position >= until_position
 
         return self._items(timeout_s, has_all)
 

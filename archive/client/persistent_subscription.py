@@ -16,6 +16,7 @@ from archive.client.settings import ArchiveClientSettings
 from archive.client.stream_follower import StreamFollower
 from runtime.closing import Closing
 from runtime.errors import ConfigurationError
+from runtime.polled_items import PolledItems
 from transport.client_transport import ClientTransport
 
 SILENCE_S_DEFAULT = 1.0
@@ -53,6 +54,8 @@ class PersistentSubscription(Closing):
             raise ConfigurationError(f"silence_s={silence_s!r}: must be a number above 0")
         if not (position is None or position == "live" or (isinstance(position, int) and position >= 0)):
             raise ConfigurationError(f'position={position!r}: must be None, "live", or a number of bytes')
+        self._begin_position = position if isinstance(position, int) else None
+        self._polled: PolledItems[RecordedMessage] = PolledItems()
         self._transport = transport or client_transport(settings, aeron_dir)
         try:
             self._follower = StreamFollower(
@@ -97,8 +100,10 @@ class PersistentSubscription(Closing):
 
     @property
     def position(self) -> int | None:
-        """Behind what `poll` has handed out, in bytes; None until that is known. Another one can begin there."""
-        return self._follower.position
+        """Behind what was handed out, in bytes; None until that is known. Another one can begin there."""
+        if not self._polled:
+            return self._follower.position
+        return self._begin_position if self._polled.last is None else self._polled.last.position
 
     @property
     def is_live(self) -> bool:
@@ -123,6 +128,8 @@ class PersistentSubscription(Closing):
 
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many. Raises as `work`."""
+        if self._polled:
+            return self._polled.hand_out(handler, limit)
         self.work()
         return self._follower.poll(handler, limit)
 
@@ -131,13 +138,12 @@ class PersistentSubscription(Closing):
         self._transport.park(timeout_ns)
 
     def __iter__(self) -> Iterator[RecordedMessage]:
-        """Every message, for ever; waits for them."""
-        found: list[RecordedMessage] = []
+        """Every message, for ever; waits for them. Another loop goes on behind the last message of this one."""
         while True:
-            if self.poll(found.append) == 0:
+            if self._polled:
+                yield self._polled.take()
+            elif self.poll(self._polled.append) == 0:
                 self.park(PARK_NS)
-            yield from found
-            found.clear()
 
     def close(self) -> None:
         """Ends it; another one goes on at its `position`. Idempotent."""

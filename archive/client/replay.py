@@ -14,6 +14,7 @@ from archive.client.session import ArchiveSession, Reply
 from archive.control.driver_requests import DriverRequest
 from runtime.closing import Closing
 from runtime.errors import ArchiveError, ArchiveTimeoutError, OrdoError
+from runtime.polled_items import PolledItems
 from transport.image import Header, Image
 from transport.subscription import Subscription
 from transport.uri import ChannelUri, udp
@@ -242,6 +243,8 @@ class ReplayStream(Closing):
         self.recording_id = replay.recording_id
         self._link = link
         self._replay = replay
+        self._polled: PolledItems[RecordedMessage] = PolledItems()
+        self._is_closed = False
         try:
             while not replay.is_open:
                 if self._work() == 0:
@@ -250,14 +253,17 @@ class ReplayStream(Closing):
         except BaseException:
             self.close()
             raise
+        self._begin_position = replay.position
 
     @property
     def position(self) -> int:
-        return self._replay.position
+        if not self._polled:
+            return self._replay.position
+        return self._begin_position if self._polled.last is None else self._polled.last.position
 
     @property
     def is_done(self) -> bool:
-        return self._replay.is_done
+        return self._replay.is_done and (self._is_closed or not self._polled)
 
     def _work(self) -> int:
         work_count = self._link.work()
@@ -275,6 +281,8 @@ class ReplayStream(Closing):
 
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
+        if self._polled:
+            return self._polled.hand_out(handler, limit)
         return self._take(lambda: self._replay.poll(handler, limit))
 
     def pass_over(self) -> int:
@@ -282,7 +290,7 @@ class ReplayStream(Closing):
         return self._take(self._replay.pass_over)
 
     def _take(self, take: Callable[[], int]) -> int:
-        if self.is_done:
+        if self._replay.is_done:
             return 0
         self._work()
         self._raise_error()
@@ -292,14 +300,14 @@ class ReplayStream(Closing):
 
     def messages(self) -> Iterator[RecordedMessage]:
         """Every message until the replay's end; waits for them."""
-        found: list[RecordedMessage] = []
         while not self.is_done:
-            if self.poll(found.append) == 0 and not self.is_done:
+            if self._polled:
+                yield self._polled.take()
+            elif self.poll(self._polled.append) == 0 and not self.is_done:
                 self._link.transport.park(PARK_NS)
-            yield from found
-            found.clear()
 
     def close(self) -> None:
-        """Ends the replay. Idempotent."""
+        """Ends the replay; another one goes on at its `position`. Idempotent."""
+        self._is_closed = True
         self._replay.close()
         self._link.work()

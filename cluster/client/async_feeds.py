@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import Self
 
 from cluster.client.feeds import FeedMessage, FeedReader
@@ -22,7 +21,6 @@ class AsyncFeedReader:
 
     def __init__(self, reader: FeedReader) -> None:
         self._reader = reader
-        self._found: deque[FeedMessage] = deque()
         self._readable = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -31,7 +29,7 @@ class AsyncFeedReader:
     @property
     def next_sequence(self) -> int | None:
         """As FeedReader.next_sequence, of what was taken from this reader."""
-        return self._found[0].sequence if self._found else self._reader.next_sequence
+        return self._reader.next_sequence
 
     @property
     def is_reading(self) -> bool:
@@ -49,13 +47,13 @@ class AsyncFeedReader:
     async def __anext__(self) -> FeedMessage:
         """The next message; ends once this reader was closed."""
         self._open()
-        while not self._found:
-            if self._is_closed:
-                raise StopAsyncIteration
+        while not self._is_closed:
             self._readable.clear()
-            if not self._reader.poll(self._found.append):
-                await self._wait()
-        return self._found.popleft()
+            message = self._reader.take()
+            if message is not None:
+                return message
+            await self._wait()
+        raise StopAsyncIteration
 
     async def _wait(self) -> None:
         seconds = POLL_INTERVAL_S if self._reader.descriptor is None else CYCLE_INTERVAL_S

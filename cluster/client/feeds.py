@@ -230,7 +230,8 @@ class FeedReader(RecordingReader[FeedMessage]):
     @property
     def next_sequence(self) -> int | None:
         """The number of the message to be handed out next; None: whichever comes first."""
-        return self._follower.next_sequence
+        first = self._polled.first
+        return self._follower.next_sequence if first is None else first.sequence
 
     @property
     def is_reading(self) -> bool:
@@ -248,6 +249,8 @@ class FeedReader(RecordingReader[FeedMessage]):
         What the handler raises is raised here; the message counts as handed out. Raises ArchiveError when no node has
         what is wanted any more, ClusterError when a message is missing.
         """
+        if self._polled:
+            return self._polled.hand_out(handler, limit)
         self.keep_alive()
         return self._follower.poll_messages(handler, limit)
 

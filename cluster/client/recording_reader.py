@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from cluster.client.recording_follower import RecordingFollower
 from runtime.closing import Closing
+from runtime.polled_items import PolledItems
 from transport.client_transport import ClientTransport
 
 PARK_NS = 1_000_000
@@ -20,6 +21,7 @@ class RecordingReader(Closing, Generic[Item]):
     def __init__(self, transport: ClientTransport, follower: RecordingFollower) -> None:
         self._transport = transport
         self._follower = follower
+        self._polled: PolledItems[Item] = PolledItems()
 
     @property
     def source(self) -> str | None:
@@ -35,21 +37,27 @@ class RecordingReader(Closing, Generic[Item]):
         """Calls `handler` for what has come, at most `limit` fragments; returns how many. Does not wait."""
         raise NotImplementedError
 
+    def take(self) -> Item | None:
+        """What comes next, None when nothing has come. Does not wait. Raises as `poll`."""
+        if not self._polled:
+            self.poll(self._polled.append)
+        return self._polled.take() if self._polled else None
+
     def _items(self, timeout_s: float | None, has_all: Callable[[], bool] = lambda: False) -> Iterator[Item]:
-        """What comes, until nothing is left to hand out and `has_all`, or nothing has come for `timeout_s`."""
-        found: list[Item] = []
+        """What comes, until `has_all`, or nothing has come for `timeout_s`; the caller's own time does not count."""
         silent_since_ns = self._transport.clock.now()
         while True:
-            if self.poll(found.append):
-                silent_since_ns = self._transport.clock.now()
-            yield from found
-            if not found:
-                if has_all():
-                    return
+            count = 0 if self._polled else self.poll(self._polled.append)
+            if has_all():
+                return
+            if self._polled:
+                yield self._polled.take()
+            elif count == 0:
                 if timeout_s is not None and self._transport.clock.now() - silent_since_ns > timeout_s * 1e9:
                     return
                 self._transport.park(PARK_NS)
-            found.clear()
+                continue
+            silent_since_ns = self._transport.clock.now()
 
     def keep_alive(self) -> None:
         """Tells the node that this reader is still there, while `poll` is not called. Hands out nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,11 @@ def test_a_subscriber_that_is_too_slow_once_loses_nothing(served: Served, free_p
             *range(stream.count)
         ]
         assert got[-1].position == stream.publication.position
+        with PersistentSubscription.connect(served.address, 0, live, STREAM) as again:
+            assert [*islice(again, 10), *islice(again, 10)] == got[:20]
+            assert again.position == got[19].position
+            again.poll(lambda message: got.append(message), 1)
+            assert got.pop() == got[20]
         run_program_of_the_page(served.address, live, stream.count)
 
 

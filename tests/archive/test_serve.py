@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,21 @@ def test_recordings_are_there_after_the_archive_was_killed(served: Served, free_
     served.start()
     with served.connect() as client:
         assert [message.payload for message in client.replay(0)] == sent
+        check_a_loop_that_is_left_early(client, sent)
+
+
+def check_a_loop_that_is_left_early(client: ArchiveClient, sent: list[bytes]) -> None:
+    """What was polled with the message at which a loop ends is there for the next one, and for `poll`."""
+    with client.open_replay(0) as stream:
+        got = [message.payload for message in islice(stream.messages(), 300)]
+        with client.open_replay(0, position=stream.position) as another:
+            assert next(another.messages()).payload == sent[len(got)]
+        first = next(stream.messages())
+        assert stream.position == first.position
+        stream.poll(lambda message: got.extend([first.payload, message.payload]), 1)
+        got += [message.payload for message in stream.messages()]
+        assert stream.is_done
+    assert got == sent
 
 
 def test_two_archives_do_not_share_a_folder(served: Served, tmp_path: Path, free_port: Callable[[], int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,16 @@ def test_filters_live_and_the_command_line(cluster: LocalCluster) -> None:
         for number in range(20):
             (first if number % 2 else second).send(b"%d" % number, timeout_s=30)
         with LogReader(addresses, session_ids=[first.session_id], kinds=[EntryKind.MESSAGE]) as reader:
-            odd = list(reader.entries(timeout_s=2))
+            odd = list(islice(reader, 4))
+            assert reader.position == odd[-1].position
+            reader.poll(odd.append, 1)
+            odd += list(islice(reader.entries(), 2))
+            assert list(reader.entries(until_position=odd[-1].position)) == []
+            odd += list(reader.entries(timeout_s=2))
+            odd_ends = [entry.position for entry in odd]
+        with LogReader(addresses, session_ids=[first.session_id], kinds=[EntryKind.MESSAGE]) as reader:
+            first_five = list(reader.entries(until_position=odd_ends[5] - 1, timeout_s=2))
+            assert [*first_five, *islice(reader, 5)] == odd
         assert [entry.payload for entry in odd] == [b"%d" % number for number in range(20) if number % 2]
         with LogReader(addresses, from_position="live", kinds=[EntryKind.MESSAGE]) as reader:
             assert list(reader.entries(timeout_s=1)) == []

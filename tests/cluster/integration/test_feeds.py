@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,8 @@ def test_a_feed_goes_on_through_changes_of_nodes(cluster: LocalCluster) -> None:
         check_whole(found)
         books: list[FeedMessage] = []
         with FeedReader(archives(cluster), "books", from_position=found[149].position) as late:
+            books += islice(late, 20)
+            assert late.next_sequence == books[-1].sequence + 1
             read(late, books, 50)
         assert [int(one.payload) for one in books] == list(range(153, 301, 3))
         assert books[0].sequence == 51 and books[0].message_index == 1
