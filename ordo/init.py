@@ -55,7 +55,7 @@ PRODUCTION: dict[str, dict[str, Any]] = {
 
 CONTAINER: dict[str, dict[str, Any]] = {
     **PRODUCTION,
-    "node": {**PRODUCTION["node"], "bind": "0.0.0.0", "max_replays": 2},
+    "node": {**PRODUCTION["node"], "bind": "0.0.0.0", "max_replays": 2, "max_subscribers": 16},
     "cluster": {"log_term_length": "2m"},
     "metrics": {"host": "0.0.0.0"},
 }

@@ -57,10 +57,8 @@ class CommittedLogAccess(ReadOnlyAccess):
         bound = self._subscribers_max if is_wanted_feed else self._replays_max
         if sum(self._is_feed(one) == is_wanted_feed for one in replayed_ids) >= bound:
             what = "feeds have" if is_wanted_feed else "the log and snapshots have"
-            name = "max_subscribers" if is_wanted_feed else "max_replays"
-            raise ArchiveError(
-                f"{what} {bound} readers at this node, as many as {name} lets", code=ErrorCode.MAX_REPLAYS
-            )
+            name = "max_subscribers lets, or the limit of open files" if is_wanted_feed else "max_replays lets"
+            raise ArchiveError(f"{what} {bound} readers at this node, as many as {name}", code=ErrorCode.MAX_REPLAYS)
 
     def _is_feed(self, recording_id: int) -> bool:
         return is_feed(self._archive.descriptor(recording_id).original_channel)

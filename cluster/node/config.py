@@ -160,7 +160,8 @@ class NodeSection(Settings):
     )
     max_subscribers: Annotated[int, Field(ge=0, le=256)] = Field(
         default=32,
-        description="So many programs may read feeds from this node at a time; each takes 768 KiB of shared memory.",
+        description="So many programs may read feeds from this node at a time; each takes 1.2 MiB of shared memory and"
+        " four descriptors. Where the limit of open files is small they are fewer.",
     )
 
     @model_validator(mode="after")
@@ -168,6 +169,11 @@ class NodeSection(Settings):
         if not self.own_driver and self.aeron_dir is None:
             raise ValueError("own_driver = false: give aeron_dir, the folder of the running driver (`ordo driver`)")
         return self
+
+    @property
+    def subscribers_max(self) -> int:
+        """Feeds are served where the archive is."""
+        return self.max_subscribers if self.max_replays else 0
 
     @property
     def logs_json(self) -> bool | None:
@@ -403,6 +409,10 @@ class NodeConfig(Settings):
             return self.node.aeron_dir
         digest = hashlib.sha256(str(self.node.data_dir.resolve()).encode()).hexdigest()[:8]
         return Path(f"/dev/shm/ordo-{getpass.getuser()}-{self.cluster.cluster_id}-{self.node.member_id}-{digest}")
+
+    def with_subscribers(self, subscribers_max: int) -> NodeConfig:
+        """The same node that lets in so many readers of feeds."""
+        return self.model_copy(update={"node": self.node.model_copy(update={"max_subscribers": subscribers_max})})
 
     def service_names(self, service_name: str | None = None) -> dict[int, str]:
         """module:Class by version; `service_name` takes the place of class. Raises ConfigurationError."""

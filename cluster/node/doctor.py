@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive
-from cluster.node.needs import file_count, memory_needed_bytes, memory_used_bytes, sessions_that_fit
+from cluster.node.needs import clients_that_fit, file_count, files_wanted, memory_needed_bytes, memory_used_bytes
 from cluster.node.observation import free_bytes
 from cluster.wire.members import ENDPOINT_NAMES
 from runtime.clock import SystemClock
@@ -71,7 +71,8 @@ def _shared_memory(config: NodeConfig) -> Iterator[Finding]:
     elif free < memory_needed_bytes(config.cluster.log_term_length_bytes):
         yield Finding("shared memory", Verdict.FAIL, text, "enlarge /dev/shm (shm_size), or lower log_term_length")
     else:
-        yield Finding("shared memory", Verdict.WARN, text, "enlarge /dev/shm, or lower log_term_length or max_replays")
+        remedy = "enlarge /dev/shm, or lower log_term_length, max_replays or max_subscribers"
+        yield Finding("shared memory", Verdict.WARN, text, remedy)
 
 
 def _disk(config: NodeConfig) -> Iterator[Finding]:
@@ -121,13 +122,16 @@ def _open_files(config: NodeConfig) -> Iterator[Finding]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # a node raises its own to the hard one
     limit = file_count(hard)
     try:
-        sessions = sessions_that_fit(config, limit)
+        found = clients_that_fit(config, limit)
     except ConfigurationError as error:
         yield Finding("open files", Verdict.FAIL, error.message, "LimitNOFILE in a unit, ulimit -n")
         return
-    wanted = config.cluster.sessions_max
-    remedy = "" if sessions == wanted else f"raise it by {wanted - sessions} (LimitNOFILE in a unit, ulimit -n)"
-    text = f"the limit is {limit}, enough for {sessions} of max_sessions = {wanted}"
+    wanted = config.cluster.sessions_max, config.node.subscribers_max
+    remedy = "" if found == wanted else f"raise it to {files_wanted(config)} (LimitNOFILE in a unit, ulimit -n)"
+    text = (
+        f"the limit is {limit}, enough for {found.sessions} of max_sessions = {wanted[0]} and {found.subscribers} of "
+        f"max_subscribers = {wanted[1]}"
+    )
     yield Finding("open files", Verdict.WARN if remedy else Verdict.OK, text, remedy)
 
 

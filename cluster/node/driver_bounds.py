@@ -18,19 +18,23 @@ OTHER_COUNTERS = 8192
 COUNTERS_OF_IMAGE = 4
 COUNTERS_OF_SESSION = 10
 """Beside those of its ingress: six of its egress, two of the socket for it, one that names it, one to spare."""
+COUNTERS_OF_READER = 20
+"""Its replay's and its answers' publication and socket, and the image of its requests."""
 COUNTER_VALUE_LENGTH = 128
 INGRESS_BYTES = 3 * MEBIBYTE + 4096
 """Mapped for the ingress of a client with the default `term-length`; it takes memory as data comes."""
 
 
-def driver_bounds(cluster: ClusterSettings) -> dict[str, Any]:
-    """What the driver allows anybody to cause must be enough for the log and for all sessions, also from one host.
+def driver_bounds(cluster: ClusterSettings, readers_max: int) -> dict[str, Any]:
+    """What the driver allows anybody to cause must be enough for the log and for all clients, also from one host.
 
+    `readers_max`: so many replays of log and feeds.
     Buffers and counters are sparse: they take memory as they are used.
     """
     default, sessions_max = MediaDriverConfig, cluster.sessions_max
-    images_max = max(default.images_max, sessions_max + sessions_max // 4 + OTHER_IMAGES)
-    counters_max = OTHER_COUNTERS + COUNTERS_OF_IMAGE * images_max + COUNTERS_OF_SESSION * sessions_max
+    images_max = max(default.images_max, sessions_max + sessions_max // 4 + readers_max + OTHER_IMAGES)
+    of_clients = COUNTERS_OF_SESSION * sessions_max + (COUNTERS_OF_READER - COUNTERS_OF_IMAGE) * readers_max
+    counters_max = OTHER_COUNTERS + COUNTERS_OF_IMAGE * images_max + of_clients
     log_image_bytes = 3 * cluster.log_term_length_bytes + MEBIBYTE
     return {
         "image_term_length_max": max(default.image_term_length_max, cluster.log_term_length_bytes),
@@ -39,7 +43,7 @@ def driver_bounds(cluster: ClusterSettings) -> dict[str, Any]:
         "image_memory_per_source_max": max(default.image_memory_per_source_max, sessions_max * INGRESS_BYTES)
         + LOG_IMAGES * log_image_bytes,
         "images_max": images_max,
-        "images_per_source_max": max(default.images_per_source_max, sessions_max + OTHER_IMAGES),
+        "images_per_source_max": max(default.images_per_source_max, sessions_max + readers_max + OTHER_IMAGES),
         "counters_values_length": max(default.counters_values_length, COUNTER_VALUE_LENGTH * counters_max),
         "counters_reserved": OTHER_COUNTERS // 4,
     }

@@ -38,6 +38,7 @@ def log_start(config: NodeConfig, log: Any) -> None:
         max_sessions=cluster.sessions_max,
         max_queries=cluster.queries_max,
         max_replays=node.max_replays,
+        max_subscribers=node.subscribers_max,
         log_term_length_mb=cluster.log_term_length_bytes / MEGABYTE,
         segment_length_mb=cluster.segment_length_bytes / MEGABYTE,
         metrics=None if config.metrics.port is None else f"{config.metrics.host}:{config.metrics.port}",

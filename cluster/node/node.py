@@ -28,7 +28,7 @@ from cluster.node.disk_wait import DiskWait, is_want_of_room
 from cluster.node.driver_bounds import driver_bounds
 from cluster.node.life_log import log_start, log_stop
 from cluster.node.metrics_process import MetricsProcess
-from cluster.node.needs import look_ahead
+from cluster.node.needs import files_reserved, look_ahead
 from cluster.node.observation import free_bytes
 from cluster.node.shared_driver import connect_shared_driver
 from cluster.wire.component_errors import ComponentErrors
@@ -215,7 +215,7 @@ class Node:
             endpoint=self.config.bound_member.archive,
             commit_position=self.module.counters.commit_position,
             replays_max=self.config.node.max_replays,
-            subscribers_max=self.config.node.max_subscribers,
+            subscribers_max=self.config.node.subscribers_max,
             authenticator=self._authenticator,
             member_ports=self._member_ports,
             on_error=on_error,
@@ -272,7 +272,7 @@ class Node:
                 pid_is_local=True,
                 reserve_memory=True,
                 **config.encryption.driver_settings(),
-                **driver_bounds(config.cluster),
+                **driver_bounds(config.cluster, config.node.max_replays + config.node.subscribers_max),
             ),
             clock=seams.clock,
             network=seams.network,
@@ -398,12 +398,12 @@ def run_node(config: NodeConfig, service_name: str | None = None) -> int:
     choose_file_access(config.node.file_access)
     names = config.service_names(service_name)
     versions = load_versions(names)
-    descriptors_kept = look_ahead(config, get_logger())
+    config = look_ahead(config, get_logger())
     metrics = MetricsProcess(config)
     try:
         while True:
             try:
-                status, starts_again = _run_once(config, names, versions, metrics, descriptors_kept)
+                status, starts_again = _run_once(config, names, versions, metrics)
             except StorageFullError as error:
                 if not is_want_of_room(error, config.node.data_dir):
                     raise
@@ -421,7 +421,6 @@ def _run_once(
     service_names: dict[int, str],
     versions: ServiceVersions,
     metrics: MetricsProcess,
-    descriptors_kept: int,
 ) -> tuple[int, bool]:
     """One life of a node: the exit status, and whether it is to be started again at once."""
     inline = config.node.service_mode == "inline"
@@ -439,7 +438,7 @@ def _run_once(
         causes.append(signal.Signals(number).name)
         node.module.end()
 
-    node = Node(config, real_seams(descriptors_kept), versions if inline else None, on_tick)
+    node = Node(config, real_seams(files_reserved(config)), versions if inline else None, on_tick)
     has_started, failure = False, ""
     try:
         signal.signal(signal.SIGTERM, on_signal)

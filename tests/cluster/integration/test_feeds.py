@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,6 +17,9 @@ from cluster.client.async_client import AsyncClusterClient
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.feeds import FeedMessage, FeedReader
 from cluster.client.session import ClusterClient
+from cluster.node.counters import read_counters
+from cluster.node.driver_bounds import COUNTERS_OF_READER
+from cluster.node.needs import FILES_OF_READER, MEMORY_OF_SUBSCRIBER_BYTES, SOCKETS_OF_READER
 from cluster.wire.streams import is_feed
 from deploy.launcher import LocalCluster
 from runtime.errors import ArchiveError
@@ -146,16 +150,48 @@ def is_forgotten(cluster: LocalCluster) -> bool:
         return any(one.start_position > 0 for one in feeds)
 
 
-def test_a_reader_too_many_is_told_so(tmp_path: Path) -> None:
-    with LocalCluster(SERVICE, root=tmp_path, member_count=1, node={"max_subscribers": 1}) as cluster:
+class Taken(NamedTuple):
+    """What a node has taken of its machine."""
+
+    memory_bytes: int
+    descriptors: int
+    counters: int
+
+    @classmethod
+    def by(cls, cluster: LocalCluster) -> Taken:
+        folder = cluster.aeron_dir(0)
+        mapped = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        return cls(mapped, len(os.listdir(f"/proc/{cluster.pid(0)}/fd")), len(read_counters(folder)))
+
+
+def test_a_reader_takes_what_was_computed_and_one_too_many_is_told_so(tmp_path: Path) -> None:
+    with LocalCluster(SERVICE, root=tmp_path, member_count=1, node={"max_subscribers": 2}) as cluster:
         cluster.await_leader(60)
         with ClusterClient(cluster.ingress_endpoints) as client:
             client.request(b"one")
-            with client.subscribe("trades", from_position=0) as first, client.subscribe("trades") as second:
-                found: list[FeedMessage] = []
-                read(first, found, 1)
-                deadline_s = time.monotonic() + 20
-                while "max_subscribers" not in second.problem and time.monotonic() < deadline_s:
-                    second.poll(found.append)
-                    first.keep_alive()
-                assert "feeds have 1 readers at this node, as many as max_subscribers lets" in second.problem
+            with client.subscribe("trades", from_position=0) as first:
+                read(first, [], 1)
+                before = Taken.by(cluster)
+                with client.subscribe("trades", from_position=0) as second:
+                    read(second, [], 1)
+                    check_taken(before, Taken.by(cluster))
+                    demand_refusal(client, [first, second])
+
+
+def check_taken(before: Taken, after: Taken) -> None:
+    """One more reader came."""
+    assert after.memory_bytes - before.memory_bytes == MEMORY_OF_SUBSCRIBER_BYTES
+    assert after.counters - before.counters == COUNTERS_OF_READER
+    descriptors = after.descriptors - before.descriptors
+    assert SOCKETS_OF_READER < descriptors <= SOCKETS_OF_READER + FILES_OF_READER
+
+
+def demand_refusal(client: ClusterClient, readers: list[FeedReader]) -> None:
+    """A third reader is told why it is none."""
+    with client.subscribe("trades") as refused:
+        deadline_s = time.monotonic() + 20
+        while "max_subscribers" not in refused.problem and time.monotonic() < deadline_s:
+            refused.poll(lambda _: None)
+            for reader in readers:
+                reader.keep_alive()
+        assert "feeds have 2 readers at this node, as many as max_subscribers lets" in refused.problem

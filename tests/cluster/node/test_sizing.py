@@ -10,6 +10,7 @@ import pytest
 from cluster.client.session import ClusterClient
 from cluster.node.config import NodeConfig, load_config
 from cluster.node.counters import leader_progress
+from cluster.node.needs import MEMORY_OF_SUBSCRIBER_BYTES, clients_that_fit, files_wanted, memory_used_bytes
 from cluster.node.sizing import (
     REQUEST_ALONE_US,
     REQUEST_HEADER_BYTES,
@@ -19,12 +20,15 @@ from cluster.node.sizing import (
 )
 from deploy.launcher import ROOT, LocalCluster
 from ordo.init import write_cluster
+from runtime.errors import ConfigurationError
 from tests.cluster.integration.agreement import await_value
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.snippets import blocks_of
 from transport.logbuffer import framed_bytes
 
 DAY_S = 86_400
+CONTROL_BYTES = 2 * (3 * (64 << 10) + 4096)
+READERS_BYTES = 32 * (3 * (256 << 10) + 4096 + CONTROL_BYTES) + 4 * CONTROL_BYTES
 LENGTHS_BYTES = (1, 8, 9, 100, 1_000, 1_320, 1_321, 4_000)
 
 
@@ -58,7 +62,7 @@ def test_needs_follow_from_settings_and_load(config: NodeConfig) -> None:
     assert needs["log"].amount == needs["leader receives"].amount == 352_000
     kept = max(2 * DAY_S * 352_000, 10 << 30) + (64 << 20) + (1 << 30)
     assert needs["disk"].amount == kept + 3 * (1 << 30) + (256 << 20)
-    assert needs["shared memory"].amount == (8 << 20) + 3 * 6 * (16 << 20)
+    assert needs["shared memory"].amount == (8 << 20) + 3 * 6 * (16 << 20) + READERS_BYTES
     assert needs["leader sends"].amount == 2 * 352_000 + 1000 * 128
     by_retention = {need.subject: need for need in needs_of(config, load._replace(kept_days=0))}
     assert by_retention["disk"].amount - needs["disk"].amount == 5 * DAY_S * 352_000
@@ -66,6 +70,20 @@ def test_needs_follow_from_settings_and_load(config: NodeConfig) -> None:
     (disk,) = (need for need in needs_of(forever, load._replace(kept_days=0)) if need.subject == "disk")
     assert disk.amount == DAY_S * 352_000 + (64 << 20) + 4 * (1 << 30) + (256 << 20)
     assert "all stays" in disk.reason
+
+
+def test_readers_of_feeds_count_where_they_are_served(config: NodeConfig) -> None:
+    deaf = config.model_copy(update={"node": config.node.model_copy(update={"max_replays": 0})})
+    assert memory_used_bytes(deaf) == (8 << 20) + 3 * 2 * (16 << 20)
+    assert memory_used_bytes(config) - memory_used_bytes(config.with_subscribers(31)) == MEMORY_OF_SUBSCRIBER_BYTES
+    wanted = files_wanted(config)
+    assert clients_that_fit(config, wanted) == (4096, 32)
+    assert clients_that_fit(config, wanted - 1) == (4095, 32)
+    assert clients_that_fit(config, 1024) == (1024 - 48 - 2 * 4 - 4 * 32, 32)
+    assert clients_that_fit(config, 64) == (4, 1), "feeds do not keep sessions out"
+    assert clients_that_fit(config.with_subscribers(0), 64) == (8, 0)
+    with pytest.raises(ConfigurationError, match=f"raise it to {wanted} for max_sessions = 4096 and max_subscribers"):
+        clients_that_fit(config, 51)
 
 
 def test_the_processor_time_is_what_was_measured() -> None:
