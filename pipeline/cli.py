@@ -153,6 +153,9 @@ def _audit(
     folders: list[str], recording: str, commit: str, master: str | None, cores: int | None, storage: str | None
 ) -> Audited:
     """Returns the facts of the audit, and violations by sessions where the log itself is sound."""
+    with needing("pipeline"):
+        from pipeline.first_look import look_at_archives
+    look_at_archives(folders, recording, commit, storage)
     with running("audit", master, cores) as job:
         from pipeline.jobs.audit import audit as run
         from pipeline.jobs.session_order import session_violations
@@ -194,7 +197,7 @@ def needing(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo[{extra}]'") from error
+        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo-sequencer[{extra}]'") from error
 
 
 class Lake(StrEnum):
@@ -233,6 +236,9 @@ def export(
     elif decoder is not None or compact or to_storage is not None:
         raise PipelineError("--decoder, --compact and --to-storage are for --format delta; `decode` writes Parquet")
     else:
+        with needing("pipeline"):
+            from pipeline.first_look import look_at_archives
+        look_at_archives(folders, recording, commit, storage)
         with running("export", master, cores) as job:
             from pipeline.jobs.export import export as run
 
@@ -272,6 +278,9 @@ def sessions(
     master: Master = None, cores: Cores = None,
 ) -> None:  # fmt: skip
     """The life of each client session."""
+    with needing("pipeline"):
+        from pipeline.first_look import look_at_frame
+    look_at_frame(folders, "log", commit, storage)
     with running("sessions", master, cores) as job:
         from pipeline.jobs import sessions as sessions_job
 
@@ -290,9 +299,13 @@ def latency(
     cores: Cores = None,
 ) -> None:
     """Percentiles by minute, session and kind."""
-    with running("latency", master, cores) as job:
+    with needing("pipeline"):
+        from pipeline.first_look import look_at_frame
         from pipeline.jobs import latency as latency_job
-
+    look_at_frame(folders, "log", commit, storage)
+    if sent is not None:
+        latency_job.SentField.parse(sent)
+    with running("latency", master, cores) as job:
         page = latency_job.write_report(_load(job, folders, "log", commit, storage), sent, report)
     typer.echo(f"report: {page}")
 
@@ -308,12 +321,15 @@ def decode(
     cores: Cores = None,
 ) -> None:
     """Write messages with their payloads in columns as Parquet."""
-    with running("decode", master, cores) as job:
+    with needing("pipeline"):
+        from pipeline.first_look import look_at_frame
         from pipeline.jobs.decode import decode as run
         from pipeline.payloads import parse_decoder
-
+    look_at_frame(folders, "log", commit, storage)
+    payloads = parse_decoder(decoder)
+    with running("decode", master, cores) as job:
         log = _load(job, folders, "log", commit, storage, kinds="message,request")
-        run(log, parse_decoder(decoder)).write.mode("overwrite").parquet(to)
+        run(log, payloads).write.mode("overwrite").parquet(to)
         counts = job.spark.read.parquet(to).groupBy("message").count().orderBy("message").collect()
     for row in counts:
         typer.echo(f"{row['message'] or 'not decoded'}: {row['count']:,}")
@@ -339,9 +355,12 @@ def replay(
     Exit status 0: all that was replayed was compared and agrees; 1: it differs; 3: not all of it could be compared.
     """
     with needing("pipeline"):
+        from pipeline.first_look import look_at_archives, look_at_services
         from pipeline.jobs import replay as replay_job
         from pipeline.object_store import parse_storage
     options = parse_storage(storage)
+    look_at_archives([folder], "log", commit, storage)
+    look_at_services(service, baseline)
     if engine is Engine.LOCAL:
         _refuse_spark_options(master, cores)
         facts = replay_job.replay(None, folder, service, baseline, commit, end, options)
@@ -373,8 +392,12 @@ def market(
     cores: Cores = None,
 ) -> None:
     """Trades, volume bars, spread and depth from a matching engine's log."""
-    with running("market", master, cores) as job:
+    with needing("pipeline"):
+        from pipeline.first_look import look_at_archives, look_at_services
         from pipeline.jobs import market as market_job
+    look_at_archives([folder], "log", commit, storage)
+    look_at_services(service)
+    with running("market", master, cores) as job:
         from pipeline.object_store import parse_storage
 
         found = market_job.events(job.spark, folder, service, commit, storage=parse_storage(storage))

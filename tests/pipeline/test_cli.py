@@ -14,10 +14,17 @@ from typer.testing import CliRunner
 from pipeline.cli import app, plain_error
 from pipeline.errors import PipelineError
 from pipeline.session import check_java
+from runtime.errors import ArchiveError
 from tests.pipeline.exchange import write_exchange
 from tests.pipeline.test_replay import ENGINE, ITCH
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def generated(folder: Path) -> str:
+    archive = str(folder / "node0" / "archive")
+    assert CliRunner().invoke(app, ["generate", archive, "--messages", "1000"]).exit_code == 0
+    return archive
 
 
 def test_generate_and_index(tmp_path: Path, index_folder: Path) -> None:
@@ -42,7 +49,8 @@ def test_java_that_is_too_old_is_one_line(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'Error: UnsupportedClassVersionError: class file version 61.0' >&2\nexit 1\n")
     java.chmod(0o755)
-    command = [sys.executable, "-c", "from ordo.cli import main; main()", "pipeline", "sessions", str(tmp_path)]
+    folder = generated(tmp_path)
+    command = [sys.executable, "-c", "from ordo.cli import main; main()", "pipeline", "sessions", folder]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode != 0
@@ -53,11 +61,36 @@ def test_java_that_is_too_old_is_one_line(tmp_path: Path) -> None:
 
 def test_missing_pyspark_is_one_line_that_says_how_to_get_it(tmp_path: Path) -> None:
     script = "import sys; sys.modules['pyspark'] = None; from ordo.cli import main; main()"
-    command = [sys.executable, "-c", script, "pipeline", "sessions", str(tmp_path)]
+    command = [sys.executable, "-c", script, "pipeline", "sessions", generated(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode != 0 and "Traceback" not in done.stderr
     assert re.search(r"pyspark\S* is not installed; run: pip install 'ordo-sequencer\[pipeline\]'", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        *((f"{job} nothere", "nothere") for job in ("audit", "sessions", "latency", "export --to out")),
+        ("decode nothere/* --decoder struct:<q:a --to out", "no folder matches 'nothere/*'"),
+        ("decode LOG --decoder words --to out", "decoder 'words'"),
+        ("sessions ordo://node0", "node0"),
+        ("latency LOG --sent soon", "sent='soon'"),
+        ("replay LOG --service nothere:Service", "service='nothere:Service' cannot be loaded"),
+        ("replay LOG --service ordo.bench.echo:Echo --baseline my", "service='my': must be module:Class"),
+        ("market LOG --service nothere:Service", "service='nothere:Service' cannot be loaded"),
+    ],
+)
+def test_mistakes_are_said_before_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
+) -> None:
+    def start(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("pipeline.session.local_session", start)
+    refused = CliRunner().invoke(app, line.replace("LOG", generated(tmp_path)).split())
+    assert isinstance(refused.exception, PipelineError | ArchiveError), refused.exception
+    assert said in str(refused.exception)
 
 
 def test_our_error_is_taken_out_of_sparks() -> None:

@@ -1,0 +1,31 @@
+"""What a command line says wrong, found before Spark is started for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pipeline.object_store import parse_storage
+from pipeline.options import ReadOptions
+from pipeline.recordings import open_recordings
+from pipeline.service_names import make_service
+
+
+def look_at_archives(folders: Sequence[str], recording: str, commit: str, storage: str | None) -> None:
+    """Raises what opening these archives, or copies of them, raises; reads their catalogs only."""
+    open_recordings(list(folders), recording, commit, storage=parse_storage(storage))
+
+
+def look_at_frame(folders: Sequence[str], recording: str, commit: str, storage: str | None) -> None:
+    """Raises what a data frame of these folders, patterns or addresses raises; nodes are not asked yet."""
+    given = {"paths": json.dumps(list(folders)), "recording": recording, "commit": commit}
+    options = ReadOptions.parse(given if storage is None else {**given, "storageOptions": storage})
+    if options.network is None:
+        options.open_recordings()
+
+
+def look_at_services(*names: str | None) -> None:
+    """Raises PipelineError when one of these classes, `module:Class`, cannot be loaded."""
+    for name in names:
+        if name is not None:
+            make_service(name)
