@@ -450,6 +450,7 @@ def alerts(
 ) -> None:  # fmt: skip
     """Watch a log while it grows, and call a webhook: gaps in time, rates, leadership terms, members' states."""
     with needing("pipeline"):
+        from pipeline.first_look import look_at_options
         from pipeline.jobs.alerts import Alert, Rules
         from pipeline.jobs.webhook import Webhook
         from pipeline.object_store import parse_storage
@@ -458,6 +459,10 @@ def alerts(
         raise PipelineError("nothing to watch: give --gap, --rate-min, --rate-max, --terms or --states")
     call = Webhook(webhook, webhook_timeout) if webhook is not None else None
     told: list[str] = []
+    options = {"commit": commit, "startingPosition": start}
+    if storage is not None:
+        options["storageOptions"] = storage
+    look_at_options(folders, options)
     with running("alerts", master, cores) as job:
         from pipeline.jobs.state_watch import StateWatch
         from pipeline.jobs.watch import stream_of, watch
@@ -468,9 +473,6 @@ def alerts(
                 call(alert)
             told.append(alert["id"])
 
-        options = {"commit": commit, "startingPosition": start}
-        if storage is not None:
-            options["storageOptions"] = storage
         watched = StateWatch(folders, commit, parse_storage(storage)) if states else None
         watch(stream_of(job.spark, folders, options), checkpoint, rules, tell, watched, once, ",".join(folders))
     raise typer.Exit(EXIT_FOUND if told else 0)

@@ -6,10 +6,14 @@ import glob
 import hashlib
 import os
 import struct
+import time
+from pathlib import Path
 
 from archive.live import read_live_counters
+from cluster.wire.mark_file import HEADER_LENGTH_BYTES, LIVENESS_TIMEOUT_MS, MARK_FILE_HEADER, MODULE_MARK_FILE_NAME
 from pipeline.errors import CommitUnknownError
-from runtime.errors import ArchiveError
+from runtime.errors import ArchiveError, DecodeError
+from runtime.processes import is_process_alive
 
 COMMIT_POSITION_TYPE = 203
 RECORDING_POSITION_TYPE = 100
@@ -30,7 +34,8 @@ def counters_file(directory: str, counters: str | None = None) -> str:
     data_dir = os.path.dirname(os.path.realpath(directory))
     digest = hashlib.sha256(data_dir.encode()).hexdigest()[:8]  # as cluster/node/config.py names a node's shared memory
     near = [os.path.normpath(os.path.join(directory, folder, CNC_NAME)) for folder in _NEAR]
-    for path in [*glob.glob(f"/dev/shm/ordo-*-{digest}/{CNC_NAME}"), *near]:
+    marked = [os.path.join(folder, CNC_NAME) for folder in _aeron_dirs_of_live_node(data_dir)]
+    for path in [*glob.glob(f"/dev/shm/ordo-*-{digest}/{CNC_NAME}"), *marked, *near]:
         if os.path.exists(path):
             return path
     raise CommitUnknownError(
@@ -38,6 +43,18 @@ def counters_file(directory: str, counters: str | None = None) -> str:
         f"near it to tell the commit position; give option commit=<aeron_dir of the node>, commit=<position>, or "
         f"commit=recorded for all that is on disk, committed or not"
     )
+
+
+def _aeron_dirs_of_live_node(data_dir: str) -> list[str]:
+    """Where the mark file in a node's folder says that its counters are, if the node lives: one that is gone may have
+    left the name of a folder that belongs to another node by now."""
+    try:
+        mark = Path(data_dir, "cluster", MODULE_MARK_FILE_NAME).read_bytes()[:HEADER_LENGTH_BYTES]
+        header = MARK_FILE_HEADER.decode(mark)
+        is_fresh = abs(time.time() * 1000 - header.activity_timestamp) < LIVENESS_TIMEOUT_MS
+        return [header.aeron_directory] if is_fresh and is_process_alive(header.pid) else []
+    except (OSError, OverflowError, DecodeError):
+        return []
 
 
 def live_commit_position(directory: str, recording_id: int, counters: str | None = None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline.object_store import parse_storage
 from pipeline.options import ReadOptions
@@ -18,10 +18,15 @@ def look_at_archives(folders: Sequence[str], recording: str, commit: str, storag
 
 def look_at_frame(folders: Sequence[str], recording: str, commit: str, storage: str | None) -> None:
     """Raises what a data frame of these folders, patterns or addresses raises; nodes are not asked yet."""
-    given = {"paths": json.dumps(list(folders)), "recording": recording, "commit": commit}
-    options = ReadOptions.parse(given if storage is None else {**given, "storageOptions": storage})
+    given = {"recording": recording, "commit": commit}
+    options = look_at_options(folders, given if storage is None else {**given, "storageOptions": storage})
     if options.network is None:
         options.open_recordings()
+
+
+def look_at_options(folders: Sequence[str], options: Mapping[str, str]) -> ReadOptions:
+    """Raises PipelineError for folders that are not there, and for options that do not fit; opens nothing."""
+    return ReadOptions.parse({"paths": json.dumps(list(folders)), **options})
 
 
 def look_at_services(*names: str | None) -> None:

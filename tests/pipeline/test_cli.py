@@ -78,6 +78,8 @@ def test_missing_pyspark_is_one_line_that_says_how_to_get_it(tmp_path: Path) -> 
         ("latency LOG --sent soon", "sent='soon'"),
         ("replay LOG --service nothere:Service", "service='nothere:Service' cannot be loaded"),
         ("replay LOG --service ordo.bench.echo:Echo --baseline my", "service='my': must be module:Class"),
+        ("alerts nothere --checkpoint w --terms", "no folder 'nothere'"),
+        ("alerts LOG --checkpoint w --terms --start soon", "soon"),
         ("market LOG --service nothere:Service", "service='nothere:Service' cannot be loaded"),
     ],
 )

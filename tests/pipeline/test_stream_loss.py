@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +14,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from archive.catalog import Catalog
 from archive.lmdb_store import open_lmdb
+from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS, MODULE_MARK_FILE_NAME, NULL_ACTIVITY, PID_OFFSET, MarkFile
 from pipeline.errors import CommitUnknownError, DataLossError
 from pipeline.options import ReadOptions
 from pipeline.source import LogStreamReader
+from runtime.memory import FileMemoryProvider
 from runtime.storage import FileStorage
 from tests.pipeline.test_stream import LiveLog, delivered, reader_of
 
@@ -93,3 +97,30 @@ def test_a_node_that_restarts_is_waited_for(live: LiveLog, tmp_path: Path) -> No
     counters.unlink()
     with pytest.raises(CommitUnknownError, match=r"no cnc\.dat is near it"):
         reader_of(live).initialOffset()
+
+
+def test_the_counters_of_a_live_node_are_found_where_its_mark_file_says(live: LiveLog, tmp_path: Path) -> None:
+    """`ordo dev` and whoever sets `aeron_dir` has them elsewhere. Of a node that is gone, nothing is believed."""
+    live.write(10)
+    live.commit(live.positions[4])
+    (tmp_path / "aeron").mkdir()
+    (tmp_path / "node0" / "cnc.dat").rename(tmp_path / "aeron" / "cnc.dat")
+    (tmp_path / "node0" / "cluster").mkdir()
+    path = str(tmp_path / "node0" / "cluster" / MODULE_MARK_FILE_NAME)
+    now_ms = time.time_ns() // 1_000_000
+    mark = MarkFile.create(FileMemoryProvider(), path, now_ms, aeron_directory=str(tmp_path / "aeron"))
+    reader = reader_of(live, startingPosition="earliest")
+    begin = reader.initialOffset()
+    assert delivered(reader, begin, reader.latestOffset(begin, ALL)) == [0, 1, 2, 3, 4]
+    for activity_ms in (now_ms - LIVENESS_TIMEOUT_MS, NULL_ACTIVITY):
+        mark.set_activity(activity_ms)
+        with pytest.raises(CommitUnknownError, match=r"no cnc\.dat is near it"):
+            reader_of(live).initialOffset()
+    mark.set_activity(now_ms)
+    for pid in (2**22 + 1, 2**62):
+        with open(path, "r+b") as file:
+            file.seek(PID_OFFSET)
+            file.write(struct.pack("<q", pid))
+        with pytest.raises(CommitUnknownError, match=r"no cnc\.dat is near it"):
+            reader_of(live).initialOffset()
+    mark.close()
