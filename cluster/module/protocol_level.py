@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from consensus.core import ConsensusCore
     from runtime.sbe import Message
 
+NULL_VALUE = -1
 LEVEL_MAX = 1 << 16
 SILENCE_NS_MAX = 3_000_000_000
 """What a member has said counts for so long: it may start again with another release."""
@@ -30,7 +31,9 @@ class LevelHost(MemberHost, AppendingHost, Protocol):
     """The member."""
 
 
-class _Change(NamedTuple):
+class LevelChange(NamedTuple):
+    """`position`: -1 for since before the snapshot that the member started from, or since the log began."""
+
     position: int
     level: int
 
@@ -48,7 +51,7 @@ class ProtocolLevel:
         self._core = core
         self._contacts = contacts
         self._own_id = own_id
-        self._changes: list[_Change] = []
+        self._changes: list[LevelChange] = []
         self._of_snapshot = FIRST_LEVEL
         self._reports: dict[int, _Report] = {}
         self.own_level = PROTOCOL_LEVEL
@@ -76,7 +79,7 @@ class ProtocolLevel:
         record that the log may not have there."""
         if record.table is ordo_codecs.LEVEL_EVENT:
             self._demand(record.values.level, f"the log at position {record.position}")
-            self._changes.append(_Change(record.position, record.values.level))
+            self._changes.append(LevelChange(record.position, record.values.level))
             return
         needed = LEVEL_OF.get(record.table, FIRST_LEVEL)
         if needed > self.newest:
@@ -92,8 +95,12 @@ class ProtocolLevel:
 
     def at(self, log_position: int) -> int:
         """The level of the log at a position."""
-        found = (one.level for one in reversed(self._changes) if one.position <= log_position)
-        return next(found, self._of_snapshot)
+        return self.change_at(log_position).level
+
+    def change_at(self, log_position: int) -> LevelChange:
+        """The level of the log at a position, and since when."""
+        found = (one for one in reversed(self._changes) if one.position <= log_position)
+        return next(found, LevelChange(NULL_VALUE, self._of_snapshot))
 
     @property
     def newest(self) -> int:

@@ -97,6 +97,7 @@ class Upkeep:
         self.snapshot_repair = SnapshotRepair(host, self.shelf, self.reports, own_id)
         self.repair = self._make_repair(config, client, random, counters)
         self.skips = self._make_skips(config, counters, order_record)
+        self.levels = ProtocolLevel(host, core, contacts, own_id)
         self.versions = self._make_versions(config, counters, answer_tool, order_snapshot)
         self._agreement = Agreement(HeldSnapshot(*store.load().agreed))
         self._due_ns = 0
@@ -105,7 +106,6 @@ class Upkeep:
         self._cleared_log_id = NULL_VALUE
         self._quorum_snapshot: HeldSnapshot | None = None
         self.doubt = StateDoubt(host, core, store, self.shelf, self.reports, counters, order_record)
-        self.levels = ProtocolLevel(host, core, contacts, own_id)
         self.hashes = self._make_hashes(config, order_snapshot)
         self._handlers = self._message_handlers()
 
@@ -137,6 +137,7 @@ class Upkeep:
             self._store,
             self.skips,
             counters,
+            self.levels,
             self._own_id,
             config.app_version,
             answer_tool=answer_tool,

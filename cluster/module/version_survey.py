@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from cluster.module.sessions import NULL_VALUE
 from cluster.wire import ordo_codecs
 from cluster.wire.app_version import NO_VERSION
-from cluster.wire.version_rows import Code, MemberCode, decode_codes, encode_codes
+from cluster.wire.levels import FIRST_LEVEL
+from cluster.wire.version_rows import LEVEL_UNKNOWN, Code, MemberCode, MemberLevel, decode_codes, encode_codes
 
 if TYPE_CHECKING:
     from cluster.module.contacts import Contacts
+    from cluster.module.protocol_level import ProtocolLevel
     from consensus.core import ConsensusCore
     from runtime.sbe import Message
 
@@ -27,16 +29,23 @@ class VersionSurvey:
     """One question at a time; a later one takes in those who wait for the one before it."""
 
     def __init__(
-        self, core: ConsensusCore, contacts: Contacts, own_id: int, find_lack: Callable[[], tuple[int, int]]
+        self,
+        core: ConsensusCore,
+        contacts: Contacts,
+        levels: ProtocolLevel,
+        own_id: int,
+        find_lack: Callable[[], tuple[int, int]],
     ) -> None:
         """`find_lack`: position and version of what the own service stands still for, or NULL_VALUE and NO_VERSION."""
         self._core = core
         self._contacts = contacts
         self._own_id = own_id
+        self._protocol = levels
         self._find_lack = find_lack
         self._request_id = 0
         self._asked: frozenset[int] = frozenset()
         self._answers: dict[int, list[MemberCode]] = {}
+        self._levels: dict[int, int] = {}
         self._waiting: list[Done] = []
         self._deadline_ns = 0
         self._next_ask_ns = 0
@@ -52,9 +61,14 @@ class VersionSurvey:
         self._request_id = max(self._request_id + 1, now_ns)  # no answer to an earlier life is taken for one to this
         self._asked = self._asked | frozenset(member_ids) if self._waiting else frozenset(member_ids)
         self._answers = {}
+        self._levels = {self._own_id: self._protocol.own_level}
         self._waiting.append(done)
         self._deadline_ns = now_ns + TIMEOUT_NS
         self._next_ask_ns = now_ns
+
+    def levels_of(self, member_ids: Collection[int]) -> list[MemberLevel]:
+        """What members have said in answer to the newest question of the protocol levels of their releases."""
+        return [MemberLevel(one, self._levels.get(one, LEVEL_UNKNOWN)) for one in sorted(member_ids)]
 
     def _rows(self, member_id: int, codes: list[Code], lack: tuple[int, int]) -> list[MemberCode]:
         is_voter = int(member_id in self._core.configuration.voter_ids)
@@ -73,6 +87,7 @@ class VersionSurvey:
                 member_id=self._own_id,
                 follower_member_id=question.member_id,
                 lack_version=version,
+                protocol_level=self._protocol.own_level,
                 versions=encode_codes(self.own),
             ),
         )
@@ -83,6 +98,8 @@ class VersionSurvey:
         if not is_awaited or report.follower_member_id != self._own_id or report.member_id not in self._asked:
             return
         codes = decode_codes(report.versions)
+        if report.protocol_level >= FIRST_LEVEL:  # others have a release that does not say it
+            self._levels[report.member_id] = report.protocol_level
         if codes:
             lack = report.lack_position, report.lack_version
             self._answers[report.member_id] = self._rows(report.member_id, codes, lack)

@@ -19,12 +19,13 @@ from cluster.module.sessions import NULL_VALUE
 from cluster.module.version_survey import VersionSurvey
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.app_version import NO_VERSION, format_version, format_versions
-from cluster.wire.version_rows import HANDS_OVER, HASHES, MemberCode, decode_codes, encode_members
+from cluster.wire.version_rows import HANDS_OVER, HASHES, MemberCode, decode_codes, encode_levels, encode_members
 
 if TYPE_CHECKING:
     from cluster.module.contacts import Contacts
     from cluster.module.counters import ModuleCounters
     from cluster.module.log_executor import LogRecord
+    from cluster.module.protocol_level import ProtocolLevel
     from cluster.module.sequencer import Sequencer
     from cluster.module.skips import Skips
     from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
@@ -69,6 +70,7 @@ class Versions:
         store: StateStore,
         skips: Skips,
         counters: ModuleCounters,
+        levels: ProtocolLevel,
         own_id: int,
         first_version: int,
         *,
@@ -83,6 +85,7 @@ class Versions:
         self._store = store
         self._skips = skips
         self._counters = counters
+        self._levels = levels
         self._own_id = own_id
         self._first_version = first_version
         self._answer_tool = answer_tool
@@ -93,7 +96,7 @@ class Versions:
         self._upgrade: _Upgrade | None = None
         self._committed: VersionChange | None = None
         self._snapshot_asked_in = NULL_VALUE
-        self.survey = VersionSurvey(core, contacts, own_id, lambda: self._lack or Lack(NULL_VALUE, NO_VERSION))
+        self.survey = VersionSurvey(core, contacts, levels, own_id, lambda: self._lack or Lack(NULL_VALUE, NO_VERSION))
         self.handlers: dict[Message, Callable[[Any, int], None]] = self.survey.handlers
 
     def start(self, of_snapshot: int) -> None:
@@ -208,13 +211,17 @@ class Versions:
 
     def _tell(self, correlation_id: int, found: list[MemberCode]) -> None:
         change = self._change_at(self._sequencer.commit_position)
+        level = self._levels.change_at(self._sequencer.commit_position)
         self._answer_tool(
             ordo_codecs.VERSIONS_RESPONSE.encode(
                 correlation_id=correlation_id,
                 leader_member_id=self._core.leader_member_id,
                 app_version=change.app_version,
                 since_position=change.position,
+                level_since_position=level.position,
+                protocol_level=level.level,
                 members=encode_members(found),
+                levels=encode_levels(self.survey.levels_of({row.member_id for row in found})),
             )
         )
 

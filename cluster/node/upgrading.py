@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cluster.node.orders import MemberAccess, check_refusal
 from cluster.wire import ordo_codecs
 from cluster.wire.app_version import NO_VERSION, format_version
-from cluster.wire.version_rows import MemberCode, decode_members
+from cluster.wire.version_rows import LEVEL_UNKNOWN, MemberCode, decode_levels, decode_members
 
 UPGRADE_TIMEOUT_S = 30.0
 QUERY_TIMEOUT_S = 10.0
@@ -22,6 +22,8 @@ class MemberVersions(NamedTuple):
     lack_position: int
     """Where its service stands still for want of `lack`; -1: it does not."""
     lack: str
+    protocol_level: int
+    """That its release of Ordo knows; LEVEL_UNKNOWN: it has not said, or has a release that does not."""
 
 
 class ClusterVersions(NamedTuple):
@@ -31,6 +33,10 @@ class ClusterVersions(NamedTuple):
     """Empty while the log is."""
     since_position: int
     """-1: since before the snapshot that the member started from."""
+    protocol_level: int
+    """Of the log; LEVEL_UNKNOWN: the member that was asked has a release that does not say it."""
+    level_since_position: int
+    """-1: since before the snapshot that the member started from, or since the log began."""
     members: list[MemberVersions]
 
 
@@ -52,14 +58,17 @@ def cluster_versions(member: MemberAccess, timeout_s: float = QUERY_TIMEOUT_S) -
     by_member: dict[int, list[MemberCode]] = {}
     for row in decode_members(found.members):
         by_member.setdefault(row.member_id, []).append(row)
+    levels = dict(decode_levels(found.levels))
     return ClusterVersions(
         format_version(found.app_version) if found.app_version != NO_VERSION else "",
         found.since_position,
-        [_member(rows) for rows in by_member.values()],
+        max(found.protocol_level, LEVEL_UNKNOWN),
+        found.level_since_position,
+        [_member(rows, levels.get(one, LEVEL_UNKNOWN)) for one, rows in by_member.items()],
     )
 
 
-def _member(rows: list[MemberCode]) -> MemberVersions:
+def _member(rows: list[MemberCode], level: int) -> MemberVersions:
     first = rows[0]
     return MemberVersions(
         first.member_id,
@@ -67,4 +76,5 @@ def _member(rows: list[MemberCode]) -> MemberVersions:
         [format_version(row.app_version) for row in rows if row.app_version != NO_VERSION],
         first.lack_position,
         format_version(first.lack_version) if first.lack_version != NO_VERSION else "",
+        level,
     )

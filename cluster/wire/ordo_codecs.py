@@ -144,9 +144,10 @@ class MembershipChange(IntEnum):
     REMOVE = 3
 
 
-def _message(name: str, template_id: int, fields: str, data: str = "") -> Message:
+def _message(name: str, template_id: int, fields: str, data: str = "", version: int = SCHEMA_VERSION) -> Message:
+    """`version`: of a message that got further fields later; what has fewer reads them as null, or leaves them out."""
     return Message(
-        name, template_id, SCHEMA_ID, SCHEMA_VERSION, fields=list(columns(fields)), groups=[], data=list(columns(data))
+        name, template_id, SCHEMA_ID, version, fields=list(columns(fields)), groups=[], data=list(columns(data))
     )
 
 
@@ -278,10 +279,13 @@ VERSIONS_QUESTION = _message("VersionsQuestion", 113, "request_id i64; member_id
 VERSIONS_REPORT = _message(
     "VersionsReport",
     114,
-    "request_id i64; lack_position i64; member_id i32; follower_member_id i32; lack_version version_t",
+    "request_id i64; lack_position i64; member_id i32; follower_member_id i32; lack_version version_t;"
+    "protocol_level i32 2",
     "versions bytes",
+    version=2,
 )
-"""To the member that asked. `lack_version`: the service stands still for want of it, 0: it does not."""
+"""To the member that asked. `lack_version`: the service stands still for want of it, 0: it does not. `protocol_level`:
+of the member's release."""
 UPGRADE_REQUEST = _message("UpgradeRequest", 115, "correlation_id i64; app_version version_t")
 UPGRADE_RESPONSE = _message(
     "UpgradeResponse", 116, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
@@ -290,11 +294,13 @@ VERSIONS_QUERY = _message("VersionsQuery", 117, "correlation_id i64")
 VERSIONS_RESPONSE = _message(
     "VersionsResponse",
     118,
-    "correlation_id i64; leader_member_id i32; app_version version_t; since_position i64",
-    "members bytes",
+    "correlation_id i64; leader_member_id i32; app_version version_t; since_position i64;"
+    "level_since_position i64 2; protocol_level i32 2",
+    "members bytes; levels bytes 2",
+    version=2,
 )
 """`app_version`: in force since `since_position`, -1: since before the snapshot that the member started from; 0: the
-log is empty."""
+log is empty. `protocol_level`: of the log, likewise. `levels`: of the members' releases."""
 
 # Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.
 OPEN_IDENTITY = _message(

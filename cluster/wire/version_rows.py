@@ -15,6 +15,8 @@ HASHES = 2
 ROWS_MAX = 256
 _CODE = struct.Struct("<ii")
 _MEMBER = struct.Struct("<iiiqi")
+_LEVEL = struct.Struct("<ii")
+LEVEL_UNKNOWN = -1
 
 
 class Code(NamedTuple):
@@ -33,6 +35,13 @@ class MemberCode(NamedTuple):
     lack_position: int
     """Where its service stands still for want of `lack_version`; -1: it does not."""
     lack_version: int
+
+
+class MemberLevel(NamedTuple):
+    """The protocol level that a member's release knows; LEVEL_UNKNOWN where it has not said."""
+
+    member_id: int
+    level: int
 
 
 def encode_codes(codes: Iterable[Code]) -> bytes:
@@ -55,3 +64,14 @@ def decode_members(data: bytes) -> list[MemberCode]:
     if len(data) % _MEMBER.size:
         raise DecodeError(f"versions: {len(data)} bytes are no rows of {_MEMBER.size}")
     return [MemberCode(*row) for row in _MEMBER.iter_unpack(data)]
+
+
+def encode_levels(rows: Iterable[MemberLevel]) -> bytes:
+    return b"".join(_LEVEL.pack(*row) for row in rows)
+
+
+def decode_levels(data: bytes) -> list[MemberLevel]:
+    """Raises DecodeError where these are no rows."""
+    if len(data) % _LEVEL.size:
+        raise DecodeError(f"levels: {len(data)} bytes are no rows of {_LEVEL.size}")
+    return [MemberLevel(*row) for row in _LEVEL.iter_unpack(data)]

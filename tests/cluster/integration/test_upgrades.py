@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tomlkit
 
+from cluster.wire.levels import PROTOCOL_LEVEL
 from deploy.launcher import LocalCluster
 from ordo import ClusterClient
 from tests.cluster.integration.agreement import await_that, errors_of
@@ -84,6 +85,11 @@ def test_an_upgrade_then_learners(start_cluster: StartCluster) -> None:
         assert [(one["member_id"], one["versions"], one["lacks"]) for one in found["members"]] == [
             (one, ["1", "2"], None) for one in range(3)
         ]
+        assert [one["protocol_level"] for one in found["members"]] == [PROTOCOL_LEVEL] * 3
+        await_that(lambda: versions(cluster)["protocol_level"] == PROTOCOL_LEVEL, "all know the level of this release")
+        since = versions(cluster)["level_since_position"]
+        printed = ordo("cluster", "versions", "--config", str(cluster.config_path(0))).stdout
+        assert f"protocol level of the log: {PROTOCOL_LEVEL}, since log position {since:,}" in printed
         demand_one_line(upgrade(cluster, 2), 1, "version 2 is in force already")
 
         assert states(cluster, add_learner(cluster, 1, 2)) == {"BankV2 54 5390"}, "each stretch with its own code"
