@@ -102,7 +102,10 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         await self._streams.serve(request_iterator, context)
 
     async def Subscribe(self, request: Any, context: Any) -> None:
-        await self._subscriptions.serve(request, context)
+        await self._subscriptions.serve_log(request, context)
+
+    async def SubscribeTopic(self, request: Any, context: Any) -> None:
+        await self._subscriptions.serve_topic(request, context)
 
     async def _take_room(self, context: Any, length_bytes: int) -> None:
         if not self._bounds.take(1, length_bytes):

@@ -1,33 +1,29 @@
-"""The committed log for callers: one reader for each subscription, which is read no faster than its caller takes it."""
+"""The committed log and topics for callers: a reader for each subscription, read no faster than its caller takes it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
 
+from gateway.batches import KINDS, Batches, LogBatches, TopicBatches
 from gateway.calls import Deadline, credentials_of, refuse, refuse_with, session_of
 from gateway.sessions import GatewaySessions
 from gateway.settings import GatewaySettings
 from runtime.errors import ArchiveError, OrdoError
-from sequencer.entries import EntryKind, LogEntry
-from sequencer.reader import NOT_ALLOWED, POSITION_GONE, LogReader
-from service_api import ordo_pb2 as pb
+from sequencer.reader import NOT_ALLOWED, POSITION_GONE
 
-POLL_LIMIT = 256
 POLL_PAUSE_S = 0.002
 POLL_PAUSE_S_MAX = 0.02
 KEEP_INTERVAL_S = 0.2
 """While a caller takes nothing, its reader still says to the archive that it is there."""
-BATCH_BYTES_MAX = 1 << 20
 STATUSES = {POSITION_GONE: grpc.StatusCode.OUT_OF_RANGE, NOT_ALLOWED: grpc.StatusCode.PERMISSION_DENIED}
-NUMBERED = (EntryKind.REQUEST, EntryKind.OUTPUT)
-KINDS = {kind.value: kind for kind in EntryKind}
 
 
 class Subscriptions:
-    """Serves `Subscribe`."""
+    """Serves `Subscribe` and `SubscribeTopic`."""
 
     def __init__(self, settings: GatewaySettings, sessions: GatewaySessions, stopping: asyncio.Event) -> None:
         self._settings = settings
@@ -36,11 +32,20 @@ class Subscriptions:
         self._addresses = settings.archive_endpoints()
         self._count = 0
 
-    async def serve(self, request: Any, context: Any) -> None:
-        """Carries out one subscription. Callers must be ones that the cluster lets in."""
+    async def serve_log(self, request: Any, context: Any) -> None:
+        """Carries out one subscription to the log. Callers must be ones that the cluster lets in."""
         problem = _problem_of(request)
         if problem:
             await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
+        await self._serve(request, context, LogBatches)
+
+    async def serve_topic(self, request: Any, context: Any) -> None:
+        """The same for a topic."""
+        await self._serve(request, context, TopicBatches)
+
+    async def _serve(
+        self, request: Any, context: Any, make_batches: Callable[[Any, Sequence[str], bytes], Batches]
+    ) -> None:
         deadline = Deadline(context, self._settings.timeout_s)
         await session_of(context, self._sessions, self._settings, deadline)
         credentials = self._settings.credentials_for(credentials_of(context))
@@ -49,7 +54,7 @@ class Subscriptions:
             await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
         self._count += 1
         try:
-            await self._serve(request, context, credentials)
+            await self._send(make_batches(request, self._addresses, credentials), context)
         except ArchiveError as error:
             await refuse(context, STATUSES.get(error.code, grpc.StatusCode.UNAVAILABLE), error.message)
         except OrdoError as error:
@@ -59,27 +64,22 @@ class Subscriptions:
         if self._stopping.is_set():
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: go on from the last position")
 
-    async def _serve(self, request: Any, context: Any, credentials: bytes) -> None:
-        with LogReader(
-            self._addresses,
-            from_position="live" if request.live else request.from_position,
-            kinds=[KINDS[kind] for kind in request.kinds] or None,
-            session_ids=list(request.session_ids) or None,
-            credentials=credentials,
-        ) as reader:
+    async def _send(self, batches: Batches, context: Any) -> None:
+        """Sends what comes, and at once where the subscription begins; at its end, how far it went."""
+        with batches.reader:
             pause_s = POLL_PAUSE_S
-            told_position = None
+            told: int | None = None
             while not self._stopping.is_set():
-                batch, count = _poll(reader)
-                if batch.entries or (reader.position is not None and told_position is None):
-                    told_position = reader.position
-                    await _write(context, batch, reader)
-                if _has_ended(request, reader):
-                    if told_position != reader.position:
-                        await _write(context, batch, reader)
+                polled = batches.poll()
+                if polled.item_count or (told is None and batches.place is not None):
+                    told = batches.place
+                    await _write(context, polled.batch, batches)
+                if batches.has_ended:
+                    if told != batches.place:
+                        await _write(context, polled.batch, batches)
                     return
-                pause_s = POLL_PAUSE_S if count else min(pause_s * 2, POLL_PAUSE_S_MAX)
-                await asyncio.sleep(0 if count else pause_s)
+                pause_s = POLL_PAUSE_S if polled.fragment_count else min(pause_s * 2, POLL_PAUSE_S_MAX)
+                await asyncio.sleep(0 if polled.fragment_count else pause_s)
 
 
 def _problem_of(request: Any) -> str:
@@ -91,54 +91,14 @@ def _problem_of(request: Any) -> str:
     return ""
 
 
-def _has_ended(request: Any, reader: LogReader) -> bool:
-    is_bounded = request.until_position > 0 and reader.position is not None
-    return is_bounded and reader.position is not None and reader.position >= request.until_position
-
-
-def _poll(reader: LogReader) -> tuple[Any, int]:
-    batch = pb.LogBatch()
-    length_bytes = 0
-
-    def take(entry: LogEntry) -> None:
-        nonlocal length_bytes
-        length_bytes += len(entry.payload)
-        batch.entries.append(encode(entry))
-
-    count = 0
-    while length_bytes < BATCH_BYTES_MAX:
-        found = reader.poll(take, POLL_LIMIT)
-        count += found
-        if not found or count >= 4 * POLL_LIMIT:
-            break
-    return batch, count
-
-
-async def _write(context: Any, batch: Any, reader: LogReader) -> None:
+async def _write(context: Any, batch: Any, batches: Batches) -> None:
     """Sends a batch; the reader goes on saying that it is there until the caller has taken it."""
-    batch.position = reader.position or 0
     writing = asyncio.ensure_future(context.write(batch))
     try:
         while not writing.done():
             done, _ = await asyncio.wait((writing,), timeout=KEEP_INTERVAL_S)
             if not done:
-                reader.keep_alive()
+                batches.reader.keep_alive()
         await writing
     finally:
         writing.cancel()
-
-
-def encode(entry: LogEntry) -> Any:
-    """An entry of the log as callers get it."""
-    found = pb.LogEntry(
-        position=entry.position,
-        kind=entry.kind.value,
-        timestamp=entry.timestamp,
-        leadership_term_id=entry.leadership_term_id,
-        session_id=entry.session_id,
-        payload=entry.payload,
-    )
-    if entry.kind in NUMBERED:
-        found.number = entry.values.number
-        found.identity_position = entry.values.open_position
-    return found

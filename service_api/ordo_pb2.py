@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16service_api/ordo.proto\x12\x07ordo.v1\"\'\n\x13OpenIdentityRequest\x12\x10\n\x08identity\x18\x01 \x01(\x0c\"o\n\x14OpenIdentityResponse\x12\x19\n\x11identity_position\x18\x01 \x01(\x03\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x11\n\tconfirmed\x18\x03 \x01(\x04\x12\x19\n\x11payload_bytes_max\x18\x04 \x01(\r\"p\n\rSubmitRequest\x12\x10\n\x08identity\x18\x01 \x01(\x0c\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x11\n\tconfirmed\x18\x04 \x01(\x04\x12\x19\n\x11identity_position\x18\x05 \x01(\x03\"R\n\x0eSubmitResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x14\n\x0clog_position\x18\x02 \x01(\x03\x12\x19\n\x11identity_position\x18\x03 \x01(\x03\"o\n\x0bSubmitBatch\x12\x10\n\x08identity\x18\x01 \x01(\x0c\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x10\n\x08payloads\x18\x03 \x03(\x0c\x12\x11\n\tconfirmed\x18\x04 \x01(\x04\x12\x19\n\x11identity_position\x18\x05 \x01(\x03\"J\n\x0b\x41nswerBatch\x12 \n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x0f.ordo.v1.Answer\x12\x19\n\x11identity_position\x18\x02 \x01(\x03\"\xa5\x01\n\x06\x41nswer\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.ordo.v1.Answer.Outcome\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x14\n\x0clog_position\x18\x04 \x01(\x03\":\n\x07Outcome\x12\x0c\n\x08\x45XECUTED\x10\x00\x12\x0c\n\x08REJECTED\x10\x01\x12\x13\n\x0f\x41NSWER_TOO_LONG\x10\x02\"\xd5\x01\n\x0cQueryRequest\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x36\n\x0b\x63onsistency\x18\x02 \x01(\x0e\x32!.ordo.v1.QueryRequest.Consistency\x12\x16\n\tmember_id\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmin_position\x18\x04 \x01(\x03H\x01\x88\x01\x01\"*\n\x0b\x43onsistency\x12\x10\n\x0cLINEARIZABLE\x10\x00\x12\t\n\x05STALE\x10\x01\x42\x0c\n\n_member_idB\x0f\n\r_min_position\"I\n\rQueryResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x14\n\x0clog_position\x18\x02 \x01(\x03\x12\x11\n\tmember_id\x18\x03 \x01(\x05\"s\n\x10SubscribeRequest\x12\x15\n\rfrom_position\x18\x01 \x01(\x03\x12\x0c\n\x04live\x18\x02 \x01(\x08\x12\r\n\x05kinds\x18\x03 \x03(\t\x12\x13\n\x0bsession_ids\x18\x04 \x03(\x03\x12\x16\n\x0euntil_position\x18\x05 \x01(\x03\"@\n\x08LogBatch\x12\"\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x11.ordo.v1.LogEntry\x12\x10\n\x08position\x18\x02 \x01(\x03\"\xa9\x01\n\x08LogEntry\x12\x10\n\x08position\x18\x01 \x01(\x03\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x11\n\ttimestamp\x18\x03 \x01(\x03\x12\x1a\n\x12leadership_term_id\x18\x04 \x01(\x03\x12\x12\n\nsession_id\x18\x05 \x01(\x03\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\x12\x0e\n\x06number\x18\x07 \x01(\x04\x12\x19\n\x11identity_position\x18\x08 \x01(\x03\"\x0f\n\rStatusRequest\"2\n\x0eStatusResponse\x12 \n\x07members\x18\x01 \x03(\x0b\x32\x0f.ordo.v1.Member\"l\n\x06Member\x12\x11\n\tmember_id\x18\x01 \x01(\x05\x12\x11\n\tis_leader\x18\x02 \x01(\x08\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\x14\n\x0clog_position\x18\x04 \x01(\x03\x12\x18\n\x10ingress_endpoint\x18\x05 \x01(\t\"\x15\n\x13TakeSnapshotRequest\"\x16\n\x14TakeSnapshotResponse\"\x10\n\x0eSuspendRequest\"\x11\n\x0fSuspendResponse\"\x0f\n\rResumeRequest\"\x10\n\x0eResumeResponse\"A\n\x19TransferLeadershipRequest\x12\x16\n\tmember_id\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x0c\n\n_member_id\"\x1c\n\x1aTransferLeadershipResponse2\xc8\x02\n\tSequencer\x12K\n\x0cOpenIdentity\x12\x1c.ordo.v1.OpenIdentityRequest\x1a\x1d.ordo.v1.OpenIdentityResponse\x12\x39\n\x06Submit\x12\x16.ordo.v1.SubmitRequest\x1a\x17.ordo.v1.SubmitResponse\x12>\n\x0cSubmitStream\x12\x14.ordo.v1.SubmitBatch\x1a\x14.ordo.v1.AnswerBatch(\x01\x30\x01\x12\x36\n\x05Query\x12\x15.ordo.v1.QueryRequest\x1a\x16.ordo.v1.QueryResponse\x12;\n\tSubscribe\x12\x19.ordo.v1.SubscribeRequest\x1a\x11.ordo.v1.LogBatch0\x01\x32\xf0\x02\n\x0e\x41\x64ministration\x12\x39\n\x06Status\x12\x16.ordo.v1.StatusRequest\x1a\x17.ordo.v1.StatusResponse\x12K\n\x0cTakeSnapshot\x12\x1c.ordo.v1.TakeSnapshotRequest\x1a\x1d.ordo.v1.TakeSnapshotResponse\x12<\n\x07Suspend\x12\x17.ordo.v1.SuspendRequest\x1a\x18.ordo.v1.SuspendResponse\x12\x39\n\x06Resume\x12\x16.ordo.v1.ResumeRequest\x1a\x17.ordo.v1.ResumeResponse\x12]\n\x12TransferLeadership\x12\".ordo.v1.TransferLeadershipRequest\x1a#.ordo.v1.TransferLeadershipResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16service_api/ordo.proto\x12\x07ordo.v1\"\'\n\x13OpenIdentityRequest\x12\x10\n\x08identity\x18\x01 \x01(\x0c\"o\n\x14OpenIdentityResponse\x12\x19\n\x11identity_position\x18\x01 \x01(\x03\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x11\n\tconfirmed\x18\x03 \x01(\x04\x12\x19\n\x11payload_bytes_max\x18\x04 \x01(\r\"p\n\rSubmitRequest\x12\x10\n\x08identity\x18\x01 \x01(\x0c\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x11\n\tconfirmed\x18\x04 \x01(\x04\x12\x19\n\x11identity_position\x18\x05 \x01(\x03\"R\n\x0eSubmitResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x14\n\x0clog_position\x18\x02 \x01(\x03\x12\x19\n\x11identity_position\x18\x03 \x01(\x03\"o\n\x0bSubmitBatch\x12\x10\n\x08identity\x18\x01 \x01(\x0c\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x10\n\x08payloads\x18\x03 \x03(\x0c\x12\x11\n\tconfirmed\x18\x04 \x01(\x04\x12\x19\n\x11identity_position\x18\x05 \x01(\x03\"J\n\x0b\x41nswerBatch\x12 \n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x0f.ordo.v1.Answer\x12\x19\n\x11identity_position\x18\x02 \x01(\x03\"\xa5\x01\n\x06\x41nswer\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.ordo.v1.Answer.Outcome\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x14\n\x0clog_position\x18\x04 \x01(\x03\":\n\x07Outcome\x12\x0c\n\x08\x45XECUTED\x10\x00\x12\x0c\n\x08REJECTED\x10\x01\x12\x13\n\x0f\x41NSWER_TOO_LONG\x10\x02\"\xd5\x01\n\x0cQueryRequest\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x36\n\x0b\x63onsistency\x18\x02 \x01(\x0e\x32!.ordo.v1.QueryRequest.Consistency\x12\x16\n\tmember_id\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmin_position\x18\x04 \x01(\x03H\x01\x88\x01\x01\"*\n\x0b\x43onsistency\x12\x10\n\x0cLINEARIZABLE\x10\x00\x12\t\n\x05STALE\x10\x01\x42\x0c\n\n_member_idB\x0f\n\r_min_position\"I\n\rQueryResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x14\n\x0clog_position\x18\x02 \x01(\x03\x12\x11\n\tmember_id\x18\x03 \x01(\x05\"s\n\x10SubscribeRequest\x12\x15\n\rfrom_position\x18\x01 \x01(\x03\x12\x0c\n\x04live\x18\x02 \x01(\x08\x12\r\n\x05kinds\x18\x03 \x03(\t\x12\x13\n\x0bsession_ids\x18\x04 \x03(\x03\x12\x16\n\x0euntil_position\x18\x05 \x01(\x03\"@\n\x08LogBatch\x12\"\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x11.ordo.v1.LogEntry\x12\x10\n\x08position\x18\x02 \x01(\x03\"\xa9\x01\n\x08LogEntry\x12\x10\n\x08position\x18\x01 \x01(\x03\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x11\n\ttimestamp\x18\x03 \x01(\x03\x12\x1a\n\x12leadership_term_id\x18\x04 \x01(\x03\x12\x12\n\nsession_id\x18\x05 \x01(\x03\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\x12\x0e\n\x06number\x18\x07 \x01(\x04\x12\x19\n\x11identity_position\x18\x08 \x01(\x03\"s\n\x15SubscribeTopicRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x17\n\rfrom_position\x18\x02 \x01(\x03H\x00\x12\x17\n\rfrom_sequence\x18\x03 \x01(\x04H\x00\x12\x10\n\x06oldest\x18\x04 \x01(\x08H\x00\x42\x07\n\x05\x62\x65gin\"L\n\nTopicBatch\x12\'\n\x08messages\x18\x01 \x03(\x0b\x32\x15.ordo.v1.TopicMessage\x12\x15\n\rnext_sequence\x18\x02 \x01(\x04\"m\n\x0cTopicMessage\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x10\n\x08position\x18\x02 \x01(\x03\x12\x15\n\rmessage_index\x18\x03 \x01(\r\x12\x11\n\ttimestamp\x18\x04 \x01(\x03\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\"\x0f\n\rStatusRequest\"2\n\x0eStatusResponse\x12 \n\x07members\x18\x01 \x03(\x0b\x32\x0f.ordo.v1.Member\"l\n\x06Member\x12\x11\n\tmember_id\x18\x01 \x01(\x05\x12\x11\n\tis_leader\x18\x02 \x01(\x08\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\x14\n\x0clog_position\x18\x04 \x01(\x03\x12\x18\n\x10ingress_endpoint\x18\x05 \x01(\t\"\x15\n\x13TakeSnapshotRequest\"\x16\n\x14TakeSnapshotResponse\"\x10\n\x0eSuspendRequest\"\x11\n\x0fSuspendResponse\"\x0f\n\rResumeRequest\"\x10\n\x0eResumeResponse\"A\n\x19TransferLeadershipRequest\x12\x16\n\tmember_id\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x0c\n\n_member_id\"\x1c\n\x1aTransferLeadershipResponse2\x91\x03\n\tSequencer\x12K\n\x0cOpenIdentity\x12\x1c.ordo.v1.OpenIdentityRequest\x1a\x1d.ordo.v1.OpenIdentityResponse\x12\x39\n\x06Submit\x12\x16.ordo.v1.SubmitRequest\x1a\x17.ordo.v1.SubmitResponse\x12>\n\x0cSubmitStream\x12\x14.ordo.v1.SubmitBatch\x1a\x14.ordo.v1.AnswerBatch(\x01\x30\x01\x12\x36\n\x05Query\x12\x15.ordo.v1.QueryRequest\x1a\x16.ordo.v1.QueryResponse\x12;\n\tSubscribe\x12\x19.ordo.v1.SubscribeRequest\x1a\x11.ordo.v1.LogBatch0\x01\x12G\n\x0eSubscribeTopic\x12\x1e.ordo.v1.SubscribeTopicRequest\x1a\x13.ordo.v1.TopicBatch0\x01\x32\xf0\x02\n\x0e\x41\x64ministration\x12\x39\n\x06Status\x12\x16.ordo.v1.StatusRequest\x1a\x17.ordo.v1.StatusResponse\x12K\n\x0cTakeSnapshot\x12\x1c.ordo.v1.TakeSnapshotRequest\x1a\x1d.ordo.v1.TakeSnapshotResponse\x12<\n\x07Suspend\x12\x17.ordo.v1.SuspendRequest\x1a\x18.ordo.v1.SuspendResponse\x12\x39\n\x06Resume\x12\x16.ordo.v1.ResumeRequest\x1a\x17.ordo.v1.ResumeResponse\x12]\n\x12TransferLeadership\x12\".ordo.v1.TransferLeadershipRequest\x1a#.ordo.v1.TransferLeadershipResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -59,30 +59,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOGBATCH']._serialized_end=1216
   _globals['_LOGENTRY']._serialized_start=1219
   _globals['_LOGENTRY']._serialized_end=1388
-  _globals['_STATUSREQUEST']._serialized_start=1390
-  _globals['_STATUSREQUEST']._serialized_end=1405
-  _globals['_STATUSRESPONSE']._serialized_start=1407
-  _globals['_STATUSRESPONSE']._serialized_end=1457
-  _globals['_MEMBER']._serialized_start=1459
-  _globals['_MEMBER']._serialized_end=1567
-  _globals['_TAKESNAPSHOTREQUEST']._serialized_start=1569
-  _globals['_TAKESNAPSHOTREQUEST']._serialized_end=1590
-  _globals['_TAKESNAPSHOTRESPONSE']._serialized_start=1592
-  _globals['_TAKESNAPSHOTRESPONSE']._serialized_end=1614
-  _globals['_SUSPENDREQUEST']._serialized_start=1616
-  _globals['_SUSPENDREQUEST']._serialized_end=1632
-  _globals['_SUSPENDRESPONSE']._serialized_start=1634
-  _globals['_SUSPENDRESPONSE']._serialized_end=1651
-  _globals['_RESUMEREQUEST']._serialized_start=1653
-  _globals['_RESUMEREQUEST']._serialized_end=1668
-  _globals['_RESUMERESPONSE']._serialized_start=1670
-  _globals['_RESUMERESPONSE']._serialized_end=1686
-  _globals['_TRANSFERLEADERSHIPREQUEST']._serialized_start=1688
-  _globals['_TRANSFERLEADERSHIPREQUEST']._serialized_end=1753
-  _globals['_TRANSFERLEADERSHIPRESPONSE']._serialized_start=1755
-  _globals['_TRANSFERLEADERSHIPRESPONSE']._serialized_end=1783
-  _globals['_SEQUENCER']._serialized_start=1786
-  _globals['_SEQUENCER']._serialized_end=2114
-  _globals['_ADMINISTRATION']._serialized_start=2117
-  _globals['_ADMINISTRATION']._serialized_end=2485
+  _globals['_SUBSCRIBETOPICREQUEST']._serialized_start=1390
+  _globals['_SUBSCRIBETOPICREQUEST']._serialized_end=1505
+  _globals['_TOPICBATCH']._serialized_start=1507
+  _globals['_TOPICBATCH']._serialized_end=1583
+  _globals['_TOPICMESSAGE']._serialized_start=1585
+  _globals['_TOPICMESSAGE']._serialized_end=1694
+  _globals['_STATUSREQUEST']._serialized_start=1696
+  _globals['_STATUSREQUEST']._serialized_end=1711
+  _globals['_STATUSRESPONSE']._serialized_start=1713
+  _globals['_STATUSRESPONSE']._serialized_end=1763
+  _globals['_MEMBER']._serialized_start=1765
+  _globals['_MEMBER']._serialized_end=1873
+  _globals['_TAKESNAPSHOTREQUEST']._serialized_start=1875
+  _globals['_TAKESNAPSHOTREQUEST']._serialized_end=1896
+  _globals['_TAKESNAPSHOTRESPONSE']._serialized_start=1898
+  _globals['_TAKESNAPSHOTRESPONSE']._serialized_end=1920
+  _globals['_SUSPENDREQUEST']._serialized_start=1922
+  _globals['_SUSPENDREQUEST']._serialized_end=1938
+  _globals['_SUSPENDRESPONSE']._serialized_start=1940
+  _globals['_SUSPENDRESPONSE']._serialized_end=1957
+  _globals['_RESUMEREQUEST']._serialized_start=1959
+  _globals['_RESUMEREQUEST']._serialized_end=1974
+  _globals['_RESUMERESPONSE']._serialized_start=1976
+  _globals['_RESUMERESPONSE']._serialized_end=1992
+  _globals['_TRANSFERLEADERSHIPREQUEST']._serialized_start=1994
+  _globals['_TRANSFERLEADERSHIPREQUEST']._serialized_end=2059
+  _globals['_TRANSFERLEADERSHIPRESPONSE']._serialized_start=2061
+  _globals['_TRANSFERLEADERSHIPRESPONSE']._serialized_end=2089
+  _globals['_SEQUENCER']._serialized_start=2092
+  _globals['_SEQUENCER']._serialized_end=2493
+  _globals['_ADMINISTRATION']._serialized_start=2496
+  _globals['_ADMINISTRATION']._serialized_end=2864
 # @@protoc_insertion_point(module_scope)

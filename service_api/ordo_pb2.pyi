@@ -161,6 +161,40 @@ class LogEntry(_message.Message):
     identity_position: int
     def __init__(self, position: _Optional[int] = ..., kind: _Optional[str] = ..., timestamp: _Optional[int] = ..., leadership_term_id: _Optional[int] = ..., session_id: _Optional[int] = ..., payload: _Optional[bytes] = ..., number: _Optional[int] = ..., identity_position: _Optional[int] = ...) -> None: ...
 
+class SubscribeTopicRequest(_message.Message):
+    __slots__ = ("topic", "from_position", "from_sequence", "oldest")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    FROM_POSITION_FIELD_NUMBER: _ClassVar[int]
+    FROM_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    from_position: int
+    from_sequence: int
+    oldest: bool
+    def __init__(self, topic: _Optional[str] = ..., from_position: _Optional[int] = ..., from_sequence: _Optional[int] = ..., oldest: _Optional[bool] = ...) -> None: ...
+
+class TopicBatch(_message.Message):
+    __slots__ = ("messages", "next_sequence")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[TopicMessage]
+    next_sequence: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[TopicMessage, _Mapping]]] = ..., next_sequence: _Optional[int] = ...) -> None: ...
+
+class TopicMessage(_message.Message):
+    __slots__ = ("sequence", "position", "message_index", "timestamp", "payload")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_INDEX_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    position: int
+    message_index: int
+    timestamp: int
+    payload: bytes
+    def __init__(self, sequence: _Optional[int] = ..., position: _Optional[int] = ..., message_index: _Optional[int] = ..., timestamp: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
 class StatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -60,6 +60,11 @@ class SequencerStub:
                 request_serializer=service__api_dot_ordo__pb2.SubscribeRequest.SerializeToString,
                 response_deserializer=service__api_dot_ordo__pb2.LogBatch.FromString,
                 _registered_method=True)
+        self.SubscribeTopic = channel.unary_stream(
+                '/ordo.v1.Sequencer/SubscribeTopic',
+                request_serializer=service__api_dot_ordo__pb2.SubscribeTopicRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.TopicBatch.FromString,
+                _registered_method=True)
 
 
 class SequencerServicer:
@@ -102,6 +107,13 @@ class SequencerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SubscribeTopic(self, request, context):
+        """What the service publishes to a topic, from where the caller wants to begin, and then what is added to it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SequencerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -129,6 +141,11 @@ def add_SequencerServicer_to_server(servicer, server):
                     servicer.Subscribe,
                     request_deserializer=service__api_dot_ordo__pb2.SubscribeRequest.FromString,
                     response_serializer=service__api_dot_ordo__pb2.LogBatch.SerializeToString,
+            ),
+            'SubscribeTopic': grpc.unary_stream_rpc_method_handler(
+                    servicer.SubscribeTopic,
+                    request_deserializer=service__api_dot_ordo__pb2.SubscribeTopicRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.TopicBatch.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -267,6 +284,33 @@ class Sequencer:
             '/ordo.v1.Sequencer/Subscribe',
             service__api_dot_ordo__pb2.SubscribeRequest.SerializeToString,
             service__api_dot_ordo__pb2.LogBatch.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubscribeTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ordo.v1.Sequencer/SubscribeTopic',
+            service__api_dot_ordo__pb2.SubscribeTopicRequest.SerializeToString,
+            service__api_dot_ordo__pb2.TopicBatch.FromString,
             options,
             channel_credentials,
             insecure,

@@ -8,6 +8,7 @@ import os
 import subprocess
 import uuid
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import grpc
@@ -18,12 +19,13 @@ from deploy.launcher import LocalCluster
 from runtime.tokens import hash_token
 from service_api import ordo_pb2 as pb
 from service_api import ordo_pb2_grpc
-from tests.gateway.conftest import BANK, GatewayProcess, sequencer_of
+from tests.gateway.conftest import GatewayProcess, sequencer_of
 from tests.peers.java_peer import JavaPeers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ADD = b'{"add": 1}'
 TIMEOUT_S = 20.0
+PUBLISHER = "tests.gateway.publishing_bank:PublishingBank"
 TRADER, RIVAL, OPERATOR = ("t" * 40, "r" * 40, "o" * 40)
 
 
@@ -35,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator"]},
     ]
     root = tmp_path_factory.mktemp("calls")
-    with LocalCluster(BANK, root=root / "cluster", tables={"tokens": tokens}, member_count=3) as started:
+    with LocalCluster(PUBLISHER, root=root / "cluster", tables={"tokens": tokens}, member_count=3) as started:
         started.await_leader(60)
         yield started
 
@@ -193,6 +195,55 @@ def test_the_log_is_followed_from_a_position_and_filtered(channel: grpc.Channel)
     assert found[-1].position == last.log_position and min(one.position for one in found) > first.log_position
 
 
+def test_a_topic_is_followed_and_each_message_has_its_number(channel: grpc.Channel) -> None:
+    sequencer, identity = sequencer_of(channel), os.urandom(16)
+    first = sequencer.Submit(request(identity, 1), **shown(TRADER))
+    live = sequencer.SubscribeTopic(pb.SubscribeTopicRequest(topic="balances"), **shown(TRADER))
+    begun = next(live)
+    assert not begun.messages
+    later = [sequencer.Submit(request(identity, number), **shown(TRADER)) for number in (2, 3, 4)]
+    new = list(islice(messages_of(live), len(later)))
+    live.cancel()
+    assert [(one.position, one.payload) for one in new] == [(one.log_position, one.payload) for one in later]
+    whole = messages_of(
+        sequencer.SubscribeTopic(pb.SubscribeTopicRequest(topic="balances", from_position=0), **shown(TRADER))
+    )
+    found = list(islice(whole, new[-1].sequence))
+    assert [one.sequence for one in found] == list(range(1, len(found) + 1))
+    assert found[-3:] == new and found[-4].position == first.log_position
+    for begin in ({"from_position": first.log_position}, {"from_sequence": new[0].sequence}):
+        asked = pb.SubscribeTopicRequest(topic="balances", **begin)
+        assert next(messages_of(sequencer.SubscribeTopic(asked, **shown(TRADER)))) == new[0]
+    oldest = pb.SubscribeTopicRequest(topic="balances", oldest=True)
+    assert next(messages_of(sequencer.SubscribeTopic(oldest, **shown(TRADER)))) == found[0]
+
+
+def messages_of(batches: Any) -> Iterator[Any]:
+    """The messages of a topic; each batch says which number comes next."""
+    for batch in batches:
+        yield from batch.messages
+        assert not batch.messages or batch.next_sequence == batch.messages[-1].sequence + 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "token", "code", "said"),
+    [
+        ({"topic": "no topic"}, TRADER, grpc.StatusCode.INVALID_ARGUMENT, "topic 'no topic'"),
+        ({"topic": "balances", "from_position": -5}, TRADER, grpc.StatusCode.INVALID_ARGUMENT, "from_position=-5"),
+        ({"topic": "balances", "from_sequence": 0}, TRADER, grpc.StatusCode.INVALID_ARGUMENT, "from_sequence=0"),
+        ({"topic": "balances"}, RIVAL, grpc.StatusCode.PERMISSION_DENIED, "role log"),
+        ({"topic": "balances"}, "x" * 40, grpc.StatusCode.UNAUTHENTICATED, ""),
+    ],
+)
+def test_a_topic_that_cannot_be_read_is_refused(
+    channel: grpc.Channel, wanted: dict[str, Any], token: str, code: grpc.StatusCode, said: str
+) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        next(sequencer_of(channel).SubscribeTopic(pb.SubscribeTopicRequest(**wanted), **shown(token)))
+    assert refused.value.code() is code
+    assert said in refused.value.details()
+
+
 def test_a_subscription_is_for_whom_the_cluster_lets_in(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         next(sequencer_of(channel).Subscribe(pb.SubscribeRequest(), timeout=TIMEOUT_S))
@@ -254,7 +305,7 @@ def test_a_client_that_was_generated_in_java_makes_every_kind_of_call(
     assert balances[identity.hex] == 7
     assert [line[0] for line in lines] == [
         *("health", "submit", "again", "refused", "answer", "answer", "answer"),
-        *("query", "entry", "member", "member", "member", "snapshot"),
+        *("query", "entry", "topic", "member", "member", "member", "snapshot"),
     ]
     assert {("health", "SERVING"), ("refused", "FAILED_PRECONDITION", "the account has 5")} <= set(lines)
     assert [line[1:3] for line in lines if line[0] == "answer"] == [
@@ -262,4 +313,4 @@ def test_a_client_that_was_generated_in_java_makes_every_kind_of_call(
         ("4", "REJECTED"),
         ("5", "EXECUTED"),
     ]
-    assert ("entry", "1", position, '{"add": 5}') in lines
+    assert {("entry", "1", position, '{"add": 5}'), ("topic", position, answer)} <= set(lines)

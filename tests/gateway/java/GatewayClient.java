@@ -142,6 +142,22 @@ public final class GatewayClient
         }
     }
 
+    private void follow(final Ordo.SubmitResponse first)
+    {
+        final Iterator<Ordo.TopicBatch> topic = soon().subscribeTopic(Ordo.SubscribeTopicRequest.newBuilder()
+            .setTopic("balances")
+            .setFromPosition(first.getLogPosition() - 1)
+            .build());
+        while (topic.hasNext())
+        {
+            for (final Ordo.TopicMessage message : topic.next().getMessagesList())
+            {
+                say("topic", message.getPosition(), message.getPayload().toStringUtf8());
+                return;
+            }
+        }
+    }
+
     private static void administer(final ManagedChannel channel, final String token)
     {
         final AdministrationGrpc.AdministrationBlockingStub administration =
@@ -168,6 +184,7 @@ public final class GatewayClient
         final Ordo.SubmitResponse first = client.submitAgain();
         client.stream(3, "{\"add\": 1}", "{\"add\": -100}", "{\"add\": 1}");
         client.read(first);
+        client.follow(first);
         administer(channel, arguments[2]);
         channel.shutdownNow().awaitTermination(TIMEOUT_S, TimeUnit.SECONDS);
     }
