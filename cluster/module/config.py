@@ -189,6 +189,11 @@ class SnapshotSettings(Settings):
     keep: Annotated[int, Field(ge=1, le=8)] = Field(
         default=2, description="So many of the newest snapshots stay on each member."
     )
+    evidence_bytes: SizeBytes = Field(
+        default=1024 * MEBIBYTE,
+        description="The newest two snapshots of a member that were not those of the others stay, if they take no more"
+        " than this together (`ordo cluster evidence`).",
+    )
 
 
 class RetentionSettings(Settings):

@@ -46,8 +46,8 @@ class Details:
 
     def describe(self) -> dict[str, Any]:
         """`terms`: rows of term id and base position; `snapshots`: rows of log position, term id and timestamp;
-        `sessions` and `errors`: one object each, the newest last. `log_start` is the oldest position of the log;
-        at `state_hash_position` a quorum was last known to have one state, -1: nowhere since the start."""
+        `evidence`, `sessions` and `errors`: one object each, the newest last. `log_start` is the oldest position of the
+        log; at `state_hash_position` a quorum was last known to have one state, -1: nowhere since the start."""
         return {
             "log_start": self._log.start_position,
             "protocol_level": self._upkeep.levels.newest,
@@ -57,6 +57,7 @@ class Details:
                 [one.log_position, one.leadership_term_id, one.timestamp]
                 for one in reversed(self._upkeep.shelf.valid()[:SNAPSHOTS_MAX])
             ],
+            "evidence": [one.describe() for one in self._upkeep.shelf.list_evidence()],
             "sessions": self._list_sessions(),
             "errors": [
                 {"count": one.observation_count, "last_ms": one.last_ms, "text": _plain(one.text, TEXT_LENGTH_MAX)}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from archive.administration import ERROR_ACTIVE_RECORDING
 from cluster.module.snapshot_reports import HeldSnapshot
+from cluster.module.state_store import Evidence
 from cluster.wire.streams import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, local_stream
 from runtime.errors import ArchiveError
 
@@ -20,8 +21,9 @@ NULL_VALUE = -1
 class SnapshotShelf:
     """Snapshots by position, whole ones and those that were found damaged; the store always says the same."""
 
-    def __init__(self, archive: Archive, store: StateStore, cluster_id: int) -> None:
+    def __init__(self, archive: Archive, store: StateStore, cluster_id: int, evidence_bytes_max: int = 1 << 30) -> None:
         self._archive = archive
+        self.evidence_bytes_max = evidence_bytes_max
         streams = (SERVICE_SNAPSHOT_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID)
         self._stream_ids = [local_stream(stream_id, cluster_id) for stream_id in streams]
         self._store = store
@@ -67,10 +69,16 @@ class SnapshotShelf:
     @property
     def newest_length_bytes(self) -> int:
         """What both recordings of the newest whole snapshot take on the disk; 0 without one."""
-        for entry in self.valid()[:1]:
-            held = [self._archive.descriptor(one) for one in _recordings(entry)]
-            return sum(one.stop_position - one.start_position for one in held)
-        return 0
+        return next((self.length_bytes(entry) for entry in self.valid()), 0)
+
+    def length_bytes(self, entry: SnapshotEntry) -> int:
+        """What both recordings of a snapshot take on the disk."""
+        return sum(self._length_of(one) for one in _recordings(entry))
+
+    def _length_of(self, recording_id: int) -> int:
+        """Also of a recording whose end is not noticed yet."""
+        live, descriptor = self._archive.recording(recording_id), self._archive.descriptor(recording_id)
+        return (descriptor.stop_position if live is None else live.written_position) - descriptor.start_position
 
     def digests(self) -> dict[int, bytes]:
         """Digests by position, of the snapshots that can be compared with other members'."""
@@ -97,15 +105,25 @@ class SnapshotShelf:
         doomed = [entry for entry in self._entries.values() if entry.log_position < log_position]
         return sum(self._remove(entry) for entry in sorted(doomed))
 
-    def keep_as_evidence(self, log_position: int) -> tuple[int, int]:
-        """Keeps the recordings (service's, module's) of a snapshot that is not that of the others; returns them."""
-        entry = self._entries.get(log_position)
-        if entry is None:
-            return NULL_VALUE, NULL_VALUE
-        recording_ids = _recordings(entry)
-        for recording_id in self._store.put_evidence(log_position, recording_ids):
+    def keep_as_evidence(self, agreed: HeldSnapshot, own_digest: bytes, since_position: int) -> Evidence | None:
+        """Keeps this member's snapshot where a quorum holds another one, outside what retention deletes.
+
+        None where it is here no more, or takes more than `evidence_bytes_max` on the disk.
+        """
+        entry = self._entries.get(agreed.log_position)
+        if entry is None or self.length_bytes(entry) > self.evidence_bytes_max:
+            return None
+        length_bytes = self.length_bytes(entry)
+        kept = Evidence(
+            entry.log_position, since_position, *_recordings(entry), length_bytes, own_digest, agreed.digest
+        )
+        for recording_id in self._store.put_evidence(kept, self.evidence_bytes_max):
             self._purge(recording_id)
-        return recording_ids
+        return kept
+
+    def list_evidence(self) -> list[Evidence]:
+        """Snapshots of this member's that were not those of the others, the oldest first."""
+        return self._store.list_evidence()
 
     def _remove(self, entry: SnapshotEntry) -> bool:
         recording_ids = _recordings(entry)

@@ -61,13 +61,18 @@ class StateDoubt:
         if own is None or self.position != NULL_VALUE:
             return
         self.position = agreed.log_position
-        kept = self._shelf.keep_as_evidence(agreed.log_position)
+        kept = self._shelf.keep_as_evidence(agreed, own, alike_position)
+        where = (
+            f"Its own snapshot is kept as recordings {kept.recording_ids} (`ordo cluster evidence`)"
+            if kept is not None
+            else "Its own snapshot is not kept: it takes more than [snapshot] evidence_bytes"
+        )
         since = _since(alike_position)
         self._host.record_error(
             f"the state of this member differs from that of members {self._reports.holders(agreed)}: something was "
             f"executed otherwise {since} {agreed.log_position}, where its snapshot has digest {own.hex()}, theirs "
-            f"{agreed.digest.hex()}; the service, or what it writes, is not deterministic, or ran with other code. Its "
-            f"own snapshot is kept as recordings {kept} (`ordo archive dump`); it takes the others'"
+            f"{agreed.digest.hex()}; the service, or what it writes, is not deterministic, or ran with other code. "
+            f"{where}; it takes the others'"
         )
 
     def on_other_hash(self, agreed: HeldSnapshot, own: bytes, alike_position: int) -> None:

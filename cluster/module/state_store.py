@@ -30,6 +30,7 @@ _SKIP = b"skip/"
 _SKIP_WISH = b"skip-wish/"
 _EVIDENCE = b"evidence/"
 _EVIDENCE_ROW = struct.Struct(">qq")
+_EVIDENCE_MORE = struct.Struct(">qqB")
 EVIDENCE_MAX = 2
 """So many snapshots that differed are kept."""
 _SKIP_ROW = struct.Struct(">qq")
@@ -45,6 +46,28 @@ class SnapshotEntry(NamedTuple):
     service_recording_id: int
     module_recording_id: int
     is_valid: bool
+
+
+class Evidence(NamedTuple):
+    """A snapshot of this member's that is not that of a quorum: its state was executed otherwise."""
+
+    log_position: int
+    since_position: int
+    """Up to here this member had the others' state; -1: nobody knows."""
+    service_recording_id: int
+    module_recording_id: int
+    length_bytes: int
+    """Of both recordings; 0: an earlier release did not write it down."""
+    own_digest: bytes
+    their_digest: bytes
+
+    @property
+    def recording_ids(self) -> tuple[int, int]:
+        return self.service_recording_id, self.module_recording_id
+
+    def describe(self) -> dict[str, int | str]:
+        """For operators, as JSON has it."""
+        return {**self._asdict(), "own_digest": self.own_digest.hex(), "their_digest": self.their_digest.hex()}
 
 
 class Skip(NamedTuple):
@@ -234,20 +257,32 @@ class StateStore:
             _put_snapshot(txn, entry, digest)
             txn.put(_AGREED, _I64.pack(entry.log_position) + digest)
 
-    def put_evidence(self, log_position: int, recording_ids: tuple[int, int]) -> list[int]:
-        """Remembers a snapshot that was not that of the others, its recordings; what is forgotten for it."""
-        known = sorted(self._store.items(_EVIDENCE))
-        doomed = known[: max(0, len(known) + 1 - EVIDENCE_MAX)]
+    def put_evidence(self, evidence: Evidence, bytes_max: int) -> list[int]:
+        """Remembers a snapshot that was not that of the others, and forgets the oldest of those from before that are
+        too many with it, or too long. Returns the recordings of what is forgotten."""
+        others = [one for one in self.list_evidence() if one.log_position != evidence.log_position]
+        replaced = [one for one in self.list_evidence() if one.log_position == evidence.log_position]
+        while others and (
+            len(others) >= EVIDENCE_MAX or sum(one.length_bytes for one in others) + evidence.length_bytes > bytes_max
+        ):
+            replaced.append(others.pop(0))
         with self._store.transaction() as txn:
-            for key, _ in doomed:
-                txn.delete(key)
-            txn.put(_EVIDENCE + _I64.pack(log_position), _EVIDENCE_ROW.pack(*recording_ids))
-        return [recording_id for _, value in doomed for recording_id in _EVIDENCE_ROW.unpack(value)]
+            for one in replaced:
+                txn.delete(_EVIDENCE + _I64.pack(one.log_position))
+            txn.put(_EVIDENCE + _I64.pack(evidence.log_position), _pack_evidence(evidence))
+        forgotten = {recording_id for one in replaced for recording_id in one.recording_ids}
+        return sorted(forgotten - {*evidence.recording_ids})
+
+    def list_evidence(self) -> list[Evidence]:
+        """Snapshots that are kept because they differed, the oldest first. Raises StorageDamagedError."""
+        try:
+            return [_evidence(*row) for row in sorted(self._store.items(_EVIDENCE))]
+        except struct.error as error:
+            raise StorageDamagedError(f"the store of votes and terms is damaged: {error}") from error
 
     def evidence(self) -> set[int]:
         """Recordings of snapshots that are kept because they differed."""
-        rows = self._store.items(_EVIDENCE)
-        return {recording_id for _, value in rows for recording_id in _EVIDENCE_ROW.unpack(value)}
+        return {recording_id for one in self.list_evidence() for recording_id in one.recording_ids}
 
     def close(self) -> None:
         self._store.close()
@@ -256,6 +291,20 @@ class StateStore:
 def _skip(key: bytes, value: bytes) -> Skip:
     skip_position, timestamp = _SKIP_ROW.unpack_from(value)
     return Skip(_I64.unpack(key[len(_SKIP) :])[0], skip_position, timestamp, value[_SKIP_ROW.size :])
+
+
+def _pack_evidence(one: Evidence) -> bytes:
+    more = _EVIDENCE_MORE.pack(one.since_position, one.length_bytes, len(one.own_digest))
+    return _EVIDENCE_ROW.pack(*one.recording_ids) + more + one.own_digest + one.their_digest
+
+
+def _evidence(key: bytes, value: bytes) -> Evidence:
+    """Rows of earlier releases have the recordings alone."""
+    position, (service_id, module_id) = _I64.unpack(key[len(_EVIDENCE) :])[0], _EVIDENCE_ROW.unpack_from(value)
+    more, digests = value[_EVIDENCE_ROW.size :], value[_EVIDENCE_ROW.size + _EVIDENCE_MORE.size :]
+    since, length_bytes, digest_length = _EVIDENCE_MORE.unpack_from(more) if more else (NULL_VALUE, 0, 0)
+    own, theirs = digests[:digest_length], digests[digest_length:]
+    return Evidence(position, since, service_id, module_id, length_bytes, own, theirs)
 
 
 def _put_snapshot(txn: Transaction, entry: SnapshotEntry, digest: bytes | None) -> None:

@@ -84,7 +84,7 @@ class Upkeep:
         self._store = store
         self._contacts = contacts
         self._own_id = own_id = config.member_id
-        self.shelf = SnapshotShelf(archive, store, config.cluster_id)
+        self.shelf = SnapshotShelf(archive, store, config.cluster_id, config.snapshot.evidence_bytes)
         self.schedule = SnapshotSchedule(
             config.snapshot.every_bytes, config.snapshot.every_seconds * SECOND_NS, order_snapshot
         )

@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from cluster.node import cli_versions, orders, tools
+from cluster.node import cli_evidence, cli_versions, orders, tools
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, print_values, show
 from cluster.node.cli_reach import Target, reaching
 from cluster.wire.members import ENDPOINT_NAMES
@@ -292,6 +292,7 @@ def skipped(target: Target, as_json: JsonOption = False) -> None:
 
 cluster_app.command()(cli_versions.upgrade)
 cluster_app.command()(cli_versions.versions)
+cluster_app.command()(cli_evidence.evidence)
 
 
 @cluster_app.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster.module.state_store import EVIDENCE_MAX
 from cluster.node.config import NodeConfig
 from cluster.node.needs import memory_used_bytes
 from transport.logbuffer import framed_bytes
@@ -61,7 +62,8 @@ def needs_of(config: NodeConfig, load: Load) -> list[Need]:
 
 
 def _disk(config: NodeConfig, load: Load, log_bytes_per_s: float) -> Need:
-    """A snapshot that is being taken is on disk beside those that are kept; log goes by whole files."""
+    """A snapshot that is being taken is on disk beside those that are kept, as are some that differed; log goes by
+    whole files."""
     retention, days, reason = config.retention, load.kept_days, f"log of {load.kept_days:g} days"
     if not days and retention.seconds is not None:
         days, reason = retention.seconds / DAY_S, "log as [retention] keeps it"
@@ -69,4 +71,5 @@ def _disk(config: NodeConfig, load: Load, log_bytes_per_s: float) -> Need:
         days, reason = 1.0, "log of one day (without [retention] all stays)"
     kept = max(days * DAY_S * log_bytes_per_s, retention.bytes or 0) + config.cluster.segment_length_bytes
     snapshots = (config.snapshot.keep + 1) * load.state_bytes + config.snapshot.every_bytes
+    snapshots += min(EVIDENCE_MAX * load.state_bytes, config.snapshot.evidence_bytes)
     return Need("disk", kept + snapshots + config.archive.disk_high_bytes, "bytes", f"{reason}, snapshots, disk_high")

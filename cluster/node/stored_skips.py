@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from archive.lmdb_store import open_lmdb
-from cluster.module.state_store import Skip, StateStore, StoredState
+from cluster.module.state_store import Skip, StateStore
 from cluster.node.config import NodeConfig
 from runtime.errors import StorageMissingError
 from runtime.storage import FileStorage
@@ -17,7 +17,8 @@ def list_skipped(config: NodeConfig) -> tuple[list[Skip], list[int]]:
 
     Also while it runs. Raises StorageMissingError when it has never run.
     """
-    with _stored(config) as state:
+    with open_stored(config) as store:
+        state = store.load()
         return sorted(state.skips.values()), sorted(state.skip_wishes)
 
 
@@ -26,12 +27,13 @@ def store_path(config: NodeConfig) -> str:
 
 
 @contextmanager
-def _stored(config: NodeConfig) -> Iterator[StoredState]:
+def open_stored(config: NodeConfig) -> Iterator[StateStore]:
+    """The store of a node, to read; also while it runs. Raises StorageMissingError when it has never run."""
     storage, path = FileStorage(open_lmdb), store_path(config)
     if not storage.exists(path):
         raise StorageMissingError(f"member {config.node.member_id} has no store of votes and terms: no {path}")
     store = StateStore(storage.open_metadata(path, read_only=True))
     try:
-        yield store.load()
+        yield store
     finally:
         store.close()

@@ -12,7 +12,7 @@ from archive.catalog import Catalog, RecordingDescriptor
 from archive.lmdb_pages import read_pages
 from archive.lmdb_seal import SEALS, unsealed
 from archive.lmdb_store import LmdbStore, compact_store, open_lmdb
-from cluster.module.state_store import Skip, SnapshotEntry, StateStore, open_state_store
+from cluster.module.state_store import Evidence, Skip, SnapshotEntry, StateStore, open_state_store
 from consensus.distrust import Distrust
 from runtime.errors import StorageDamagedError
 from runtime.storage import FileStorage
@@ -45,7 +45,7 @@ def write_state(path: Path) -> None:
     store.put_check_log(True)
     store.put_skip(Skip(960, 1024, 1001, b"ValueError"))
     store.put_skip_wish(1344)
-    store.put_evidence(640, (1, 2))
+    store.put_evidence(Evidence(640, 320, 1, 2, 4096, b"a" * 16, b"b" * 16), 1 << 20)
     store.close()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from cluster.module.protocol_level import ProtocolLevel
 from cluster.module.state_doubt import StateDoubt
 from cluster.module.state_hashes import StateHashes
+from cluster.module.state_store import SnapshotEntry, StateStore
 from cluster.wire.levels import PROTOCOL_LEVEL
 
 Patch = Callable[[object, str, Any], None]
@@ -22,6 +23,24 @@ def nobody_minds_another_hash(patch: Patch) -> None:
 def nobody_asks_for_the_snapshot_that_is_needed(patch: Patch) -> None:
     """A member stands still for its hash, and there is no snapshot from behind it."""
     patch(StateHashes, "_help", lambda *_: None)
+
+
+def evidence_goes_with_old_snapshots(patch: Patch) -> None:
+    """Retention, and a start that clears up, do not look at what is kept because it differed."""
+    patch(StateStore, "evidence", lambda self: set())
+
+
+def evidence_is_forgotten_with_the_state(patch: Patch) -> None:
+    """A member that takes the others' state forgets which of its snapshots differed."""
+    original = StateStore.replace_snapshots
+
+    def replace_snapshots(self: StateStore, entry: SnapshotEntry, digest: bytes, from_position: int) -> None:
+        original(self, entry, digest, from_position)
+        with self._store.transaction() as txn:
+            for key, _ in self._store.items(b"evidence/"):
+                txn.delete(key)
+
+    patch(StateStore, "replace_snapshots", replace_snapshots)
 
 
 def leaders_write_what_old_members_cannot_read(patch: Patch) -> None:

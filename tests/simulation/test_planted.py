@@ -132,6 +132,8 @@ OPTIONS = {
     "one_member_executes_all_with_its_newest_code": UPGRADED,
     "versions_are_forgotten_by_a_restart": UPGRADED,
     "different_members_are_told_and_trusted": DIFFERENT,
+    "evidence_goes_with_old_snapshots": DIFFERENT,
+    "evidence_is_forgotten_with_the_state": DIFFERENT,
     "a_different_state_is_taken_up_again": DIFFERENT,
     "members_in_doubt_serve": replace(DIFFERENT, transfer_mean_ns=S),
     "one_member_leaves_a_record_out_alone": POISONED,

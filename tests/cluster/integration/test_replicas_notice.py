@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from contextlib import suppress
@@ -9,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from archive.tools import list_recordings
 from cluster.node.config import load_config
 from cluster.node.orders import transfer
 from cluster.node.tools import LocalMember
@@ -89,9 +89,29 @@ def test_a_member_whose_state_has_drifted_takes_the_state_of_the_others(
         assert payloads == {b"3 7"}
     kept = re.search(r"recordings \((\d+), (\d+)\)", told)
     assert kept is not None
-    recordings = {one.recording_id for one in list_recordings(str(cluster.data_dir(ALONE_MEMBER) / "archive"))}
-    assert {int(kept[1]), int(kept[2])} <= recordings, "what shows the difference is kept"
+    check_evidence(cluster, (int(kept[1]), int(kept[2])))
     assert counter_of(cluster, ALONE_MEMBER, CounterType.DISTRUST) == 0
+
+
+def check_evidence(cluster: LocalCluster, recording_ids: tuple[int, int]) -> None:
+    """What shows the difference is kept, listed, and can be compared with the snapshot that took its place."""
+    done = ordo("cluster", "evidence", "--config", str(cluster.config_path(ALONE_MEMBER)), "--json")
+    (found,) = json.loads(done.stdout)
+    assert (found["service_recording_id"], found["module_recording_id"]) == recording_ids
+    assert found["member_id"] == ALONE_MEMBER and 0 < found["since_position"] < found["log_position"]
+    assert found["own_digest"] != found["their_digest"] and found["length_bytes"] > 0
+    archive = str(cluster.data_dir(ALONE_MEMBER) / "archive")
+    kept, good = (
+        ordo("archive", "dump", archive, str(found[name]), "--full").stdout
+        for name in ("service_recording_id", "good_service_recording_id")
+    )
+    differing = [pair for pair in zip(kept.splitlines(), good.splitlines(), strict=True) if pair[0] != pair[1]]
+    assert [pair for pair in differing if "[2, 3]" in pair[0] and "[2, 2]" in pair[1]], differing
+    everywhere = ordo("cluster", "evidence", "--endpoints", ",".join(cluster.ingress_endpoints.values()), "--json")
+    (told,) = json.loads(everywhere.stdout)
+    assert {**told, "good_service_recording_id": 0} == {**found, "good_service_recording_id": 0} | {
+        "good_module_recording_id": None
+    }
 
 
 def test_a_service_with_hash_order_is_told_of_where_it_matters(start_cluster: StartCluster) -> None:

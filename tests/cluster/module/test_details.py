@@ -9,10 +9,11 @@ from typing import Any, cast
 from cluster.module.details import ERRORS_MAX, SESSIONS_MAX, SNAPSHOTS_MAX, TERMS_MAX, Details
 from cluster.module.operators import PAYLOAD_BYTES_MAX
 from cluster.module.sessions import ClusterSession
-from cluster.module.state_store import SnapshotEntry
+from cluster.module.state_store import EVIDENCE_MAX, Evidence, SnapshotEntry
 from runtime.error_log import ErrorObservation
 
 LARGE = (1 << 62) + 1
+EVIDENCE = Evidence(LARGE, LARGE, LARGE, LARGE, LARGE, b"\xff" * 16, b"\xee" * 16)
 
 
 def session(number: int, principal: bytes = b"\xff\x00" * 2_000) -> ClusterSession:
@@ -29,7 +30,7 @@ def details(count: int, **more: Any) -> Details:
         "sequencer": SimpleNamespace(sessions=SimpleNamespace(get_activity=lambda session_id: LARGE)),
         "sessions": [session(one) for one in range(count)],
         "upkeep": SimpleNamespace(
-            shelf=SimpleNamespace(valid=lambda: snapshots),
+            shelf=SimpleNamespace(valid=lambda: snapshots, list_evidence=lambda: [EVIDENCE] * EVIDENCE_MAX),
             levels=SimpleNamespace(newest=LARGE),
             hashes=SimpleNamespace(agreed_position=LARGE),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from cluster.module.retention import Retention, RetentionPolicy
 from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
 from cluster.module.snapshot_schedule import SnapshotSchedule
 from cluster.module.snapshot_shelf import SnapshotShelf
-from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.module.state_store import Evidence, SnapshotEntry, StateStore
 from cluster.wire import ordo_codecs
 from cluster.wire.snapshot_digest import combine, digest_of
 from runtime.errors import ArchiveError, DecodeError
@@ -68,6 +69,26 @@ def test_a_snapshot_that_goes_while_it_is_still_written_leaves_no_recording_behi
     archive.busy.clear()
     assert (shelf.purge_left_over(), archive.purged) == (1, [1, 2])
     assert shelf.purge_left_over() == 0
+    store.close()
+
+
+def test_evidence_that_is_too_long_is_not_kept(tmp_path: Path) -> None:
+    """Its recordings may still be active: their length is that of what was written."""
+    archive = BusyArchive()
+    lengths = {1: (64, -1, 704), 2: (0, 360, None)}
+    described: Any = SimpleNamespace(
+        **{name: getattr(archive, name) for name in ("replays", "purge")},
+        recording=lambda one: SimpleNamespace(written_position=lengths[one][2]) if lengths[one][2] else None,
+        descriptor=lambda one: SimpleNamespace(start_position=lengths[one][0], stop_position=lengths[one][1]),
+    )
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    for bytes_max, kept in ((999, None), (1000, Evidence(100, 50, 1, 2, 1000, B, A))):
+        shelf = SnapshotShelf(described, store, 0, bytes_max)
+        shelf.add(entry(100), B)
+        assert shelf.keep_as_evidence(HeldSnapshot(100, A), B, 50) == kept
+        assert shelf.list_evidence() == ([kept] if kept else [])
+    assert shelf.remove_below(200) == 1
+    assert archive.purged == [], "it is outside what retention deletes"
     store.close()
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from archive.lmdb_store import open_lmdb
-from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.module.state_store import Evidence, SnapshotEntry, StateStore
 
 
 def test_an_empty_store_has_no_vote_no_log_no_terms(tmp_path: Path) -> None:
@@ -48,4 +48,31 @@ def test_a_new_row_replaces_rows_of_its_term_or_beyond_its_base(tmp_path: Path) 
         store.put_term(term, base)
     store.put_term(4, 800)
     assert store.load().terms == [(0, 0), (1, 640), (4, 800)]
+    store.close()
+
+
+def evidence(log_position: int, length_bytes: int = 1000) -> Evidence:
+    service_id = log_position + 1
+    return Evidence(log_position, 32, service_id, service_id + 1, length_bytes, b"o" * 16, b"t" * 16)
+
+
+def test_evidence_is_bounded_in_number_and_bytes(tmp_path: Path) -> None:
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    assert store.put_evidence(evidence(100), 5000) == store.put_evidence(evidence(200), 5000) == []
+    assert store.list_evidence() == [evidence(100), evidence(200)]
+    assert store.put_evidence(evidence(300), 5000) == [101, 102], "at most two"
+    assert store.put_evidence(evidence(400, 4500), 5000) == [201, 202, 301, 302], "no more bytes than that together"
+    assert store.evidence() == {401, 402}
+    taken_again = evidence(400)._replace(service_recording_id=501)
+    assert store.put_evidence(taken_again, 5000) == [401], "the module's part is the same recording"
+    assert store.list_evidence() == [taken_again]
+    store.close()
+
+
+def test_evidence_that_an_earlier_release_has_kept_is_its_recordings(tmp_path: Path) -> None:
+    inner = open_lmdb(str(tmp_path / "state.mdb"))
+    with inner.transaction() as txn:
+        txn.put(b"evidence/" + (640).to_bytes(8, "big"), (7).to_bytes(8, "big") + (8).to_bytes(8, "big"))
+    store = StateStore(inner)
+    assert store.list_evidence() == [Evidence(640, -1, 7, 8, 0, b"", b"")]
     store.close()

@@ -27,6 +27,7 @@ from tests.snippets import blocks_of
 from transport.logbuffer import framed_bytes
 
 DAY_S = 86_400
+EVIDENCE_BYTES = 1 << 30
 CONTROL_BYTES = 2 * (3 * (64 << 10) + 4096)
 READERS_BYTES = 32 * (3 * (256 << 10) + 4096 + CONTROL_BYTES) + 4 * CONTROL_BYTES
 LENGTHS_BYTES = (1, 8, 9, 100, 1_000, 1_320, 1_321, 4_000)
@@ -61,14 +62,14 @@ def test_needs_follow_from_settings_and_load(config: NodeConfig) -> None:
     needs = {need.subject: need for need in needs_of(config, load)}
     assert needs["log"].amount == needs["leader receives"].amount == 352_000
     kept = max(2 * DAY_S * 352_000, 10 << 30) + (64 << 20) + (1 << 30)
-    assert needs["disk"].amount == kept + 3 * (1 << 30) + (256 << 20)
+    assert needs["disk"].amount == kept + 3 * (1 << 30) + EVIDENCE_BYTES + (256 << 20)
     assert needs["shared memory"].amount == (8 << 20) + 3 * 6 * (16 << 20) + READERS_BYTES
     assert needs["leader sends"].amount == 2 * 352_000 + 1000 * 128
     by_retention = {need.subject: need for need in needs_of(config, load._replace(kept_days=0))}
     assert by_retention["disk"].amount - needs["disk"].amount == 5 * DAY_S * 352_000
     forever = config.model_copy(update={"retention": type(config.retention)()})
     (disk,) = (need for need in needs_of(forever, load._replace(kept_days=0)) if need.subject == "disk")
-    assert disk.amount == DAY_S * 352_000 + (64 << 20) + 4 * (1 << 30) + (256 << 20)
+    assert disk.amount == DAY_S * 352_000 + (64 << 20) + 4 * (1 << 30) + EVIDENCE_BYTES + (256 << 20)
     assert "all stays" in disk.reason
 
 

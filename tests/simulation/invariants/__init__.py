@@ -8,6 +8,7 @@ from tests.simulation.invariants.commit_is_monotonic import CommitIsMonotonic
 from tests.simulation.invariants.commit_is_on_a_quorum import CommitIsOnAQuorum
 from tests.simulation.invariants.configuration_is_of_the_log import ConfigurationIsOfTheLog
 from tests.simulation.invariants.durable_before_acknowledged import DurableBeforeAcknowledged
+from tests.simulation.invariants.evidence_is_kept import EvidenceIsKept
 from tests.simulation.invariants.leader_completeness import LeaderCompleteness
 from tests.simulation.invariants.log_matching import LogMatching
 from tests.simulation.invariants.logs import LogCopy
@@ -44,6 +45,7 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         LogMatching(world, logs),
         NothingAcknowledgedIsLost(world),
         SnapshotsEqualReplay(world),
+        EvidenceIsKept(world),
         QuorumKeepsWhatIsNeeded(world, completeness),
         Checksums(world),
         MembersAgreeWithThemselves(world),
