@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import Flag, auto
 from typing import Protocol
@@ -30,27 +31,57 @@ class Right(Flag):
     """Look into members and give them orders, as `ordo cluster ... --endpoints` does: also to end the cluster."""
     LOG = auto()
     """Read what an archive holds: the log and the snapshots of a node, for backups, log readers and replays."""
+    TOPICS = auto()
+    """Read topics of the feeds, those that `Authenticator.topics_of` names, and nothing else of a node's archive."""
     RECORD = auto()
     """Record, extend and replicate, in an archive of its own; nobody may in that of a node."""
     DELETE = auto()
     """Truncate, purge, and move segments, in an archive of its own."""
 
 
-EVERYTHING = (
-    Right.INGRESS | Right.QUERIES | Right.ADMINISTRATION | Right.LOG | Right.CONSUMERS | Right.RECORD | Right.DELETE
-)
+EVERYTHING = ~Right.OPERATOR
 """All that a client needs. The operator's right is given by name only."""
+TOPIC_ROLE = "topic:"
+ALL_TOPICS = ("*",)
+_TOPIC_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}\*?|\*")
 
 
 def rights_of_roles(roles: Iterable[str]) -> Right:
-    """The rights of roles, which are names of rights in lower case. Raises ConfigurationError for one that is none."""
+    """The rights of roles, which are names of rights in lower case, or `topic:` and a topic. Raises ConfigurationError
+    for one that is none."""
     rights = Right(0)
     for role in roles:
+        if role.startswith(TOPIC_ROLE):
+            check_topic_role(role)
+            rights |= Right.TOPICS
+            continue
         if role.upper() not in Right.__members__ or role != role.lower():
             allowed = ", ".join(name.lower() for name in Right.__members__)
-            raise ConfigurationError(f"role {role!r}: must be one of {allowed}")
+            raise ConfigurationError(f"role {role!r}: must be one of {allowed}, topic:<name>")
         rights |= Right[role.upper()]
     return rights
+
+
+def check_topic_role(role: str) -> None:
+    """Raises ConfigurationError for what is not `topic:` and a topic, or the beginning of topics with a `*` behind."""
+    if _TOPIC_PATTERN.fullmatch(role.removeprefix(TOPIC_ROLE)) is None:
+        raise ConfigurationError(
+            f"role {role!r}: after topic: must come the name of a topic (letters, digits, '.', '_', '-'), or the "
+            "beginning of names and *, such as topic:desk7.*"
+        )
+
+
+def topics_of_roles(roles: Iterable[str]) -> tuple[str, ...]:
+    """The topics that roles name: all with `topics`, else what stands behind `topic:`."""
+    named = tuple(roles)
+    if Right.TOPICS.name.lower() in named:
+        return ALL_TOPICS
+    return tuple(role.removeprefix(TOPIC_ROLE) for role in named if role.startswith(TOPIC_ROLE))
+
+
+def has_topic(patterns: Iterable[str], topic: str) -> bool:
+    """Whether a topic is one of those that are named; a name with a `*` at its end stands for all that begin so."""
+    return any(topic.startswith(pattern[:-1]) if pattern.endswith("*") else topic == pattern for pattern in patterns)
 
 
 class SessionProxy(Protocol):
@@ -96,6 +127,9 @@ class Authenticator(Protocol):
     def rights_of(self, encoded_principal: bytes) -> Right:
         """What the sessions of a principal may do; asked on every member, so it must say the same on all."""
 
+    def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:
+        """The topics that a principal with Right.TOPICS may read; `desk7.*` stands for all that begin so."""
+
 
 def key_name_of(source_identity: str) -> str:
     """The name of the key in the source identity of a stream; empty where it is not encrypted."""
@@ -119,3 +153,6 @@ class AcceptAll:
 
     def rights_of(self, encoded_principal: bytes) -> Right:
         return EVERYTHING
+
+    def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:
+        return ALL_TOPICS

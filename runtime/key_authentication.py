@@ -23,9 +23,17 @@ class KeyAuthenticator:
     change of the leader.
     """
 
-    def __init__(self, read_keys: Callable[[], Mapping[str, Right]], others: Authenticator | None = None) -> None:
-        """`read_keys` gives the rights of each name; it is asked again whenever somebody is judged."""
+    def __init__(
+        self,
+        read_keys: Callable[[], Mapping[str, Right]],
+        others: Authenticator | None = None,
+        *,
+        read_topics: Callable[[], Mapping[str, tuple[str, ...]]] = dict,
+    ) -> None:
+        """`read_keys` gives the rights of each name, `read_topics` the topics that it may read; both are asked again
+        whenever somebody is judged."""
         self._read_keys = read_keys
+        self._read_topics = read_topics
         self._others = others
         self._with_credentials: OrderedDict[int, None] = OrderedDict()
 
@@ -68,6 +76,13 @@ class KeyAuthenticator:
         if found is not None:
             return found
         return Right(0) if self._others is None else self._others.rights_of(encoded_principal)
+
+    def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:
+        """Those of the key of this name, and else of the others' principal."""
+        name = encoded_principal.decode(errors="replace")
+        if name in self._read_keys():
+            return self._read_topics().get(name, ())
+        return () if self._others is None else self._others.topics_of(encoded_principal)
 
     def speaks_for(self, encoded_principal: bytes, key_name: str) -> bool:
         """Whether a stream under a key may speak for the sessions of a principal."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from runtime.authentication import rights_of_roles
+from runtime.authentication import rights_of_roles, topics_of_roles
 from runtime.config import Settings
 from runtime.errors import ConfigurationError
 from runtime.tokens import Token, check_hash
@@ -34,5 +34,5 @@ class TokenTable(Settings):
             raise ValueError(error.message) from None
 
     def token(self) -> Token:
-        """Returns the principal, the hash and the rights of the roles."""
-        return Token(self.principal, self.hash, rights_of_roles(self.roles))
+        """Returns the principal, the hash, and the rights and topics of the roles."""
+        return Token(self.principal, self.hash, rights_of_roles(self.roles), topics_of_roles(self.roles))

@@ -40,6 +40,8 @@ class Token:
     principal: str
     token_hash: str
     rights: Right
+    topics: tuple[str, ...] = ()
+    """What is read by Right.TOPICS."""
 
 
 def new_token() -> str:
@@ -79,6 +81,7 @@ class TokenAuthenticator:
     def __init__(self, tokens: Iterable[Token]) -> None:
         self._hashes: list[tuple[bytes, bytes, bytes]] = []
         self._rights: dict[bytes, Right] = {}
+        self._topics: dict[bytes, tuple[str, ...]] = {}
         self._verdicts: OrderedDict[int, bytes] = OrderedDict()
         for token in tokens:
             found = HASH.fullmatch(check_hash(token.token_hash))
@@ -86,6 +89,7 @@ class TokenAuthenticator:
             principal = token.principal.encode()
             self._hashes.append((bytes.fromhex(found[1]), bytes.fromhex(found[2]), principal))
             self._rights[principal] = self._rights.get(principal, Right(0)) | token.rights
+            self._topics[principal] = (*self._topics.get(principal, ()), *token.topics)
 
     def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
         principal = self._find(encoded_credentials)
@@ -118,3 +122,7 @@ class TokenAuthenticator:
     def rights_of(self, encoded_principal: bytes) -> Right:
         """None for a principal that the configuration does not name any more."""
         return self._rights.get(encoded_principal, Right(0))
+
+    def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:
+        """Those of all tokens of a principal."""
+        return self._topics.get(encoded_principal, ())

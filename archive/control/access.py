@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from archive.catalog import RecordingDescriptor
 from archive.control import codecs
 from archive.control.codes import ErrorCode
-from runtime.authentication import Authenticator, Right
+from runtime.authentication import Authenticator, Right, has_topic
 from runtime.counters import Counter
 from runtime.errors import ArchiveError
 from runtime.sbe import Message
@@ -28,6 +29,10 @@ READING = (
     codecs.MAX_RECORDED_POSITION_REQUEST,
 )
 """Requests that change nothing but the replays of who asks."""
+OF_TOPICS = frozenset(
+    message.template_id for message in READING if message is not codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST
+)
+"""What readers of topics ask; `AccessPolicy.check_reading` says of which recordings they are told."""
 RECORDING = (
     codecs.START_RECORDING_REQUEST,
     codecs.START_RECORDING_REQUEST_2,
@@ -64,13 +69,32 @@ def check_right(authenticator: Authenticator | None, message: Message, principal
     """The one place that decides who may do what with an archive. Raises ArchiveError with UNAUTHORISED_ACTION."""
     if authenticator is None:
         return
-    right = _right_for(message)
-    if right not in authenticator.rights_of(principal):
+    right, rights = _right_for(message), authenticator.rights_of(principal)
+    if Right.TOPICS in rights and message.template_id in OF_TOPICS:
+        return
+    if right not in rights:
         role = (right.name or "").lower()
         raise ArchiveError(
             f"{message.name} is refused: these credentials do not have the role {role} (see roles of [[tokens]])",
             code=ErrorCode.UNAUTHORISED_ACTION,
         )
+
+
+def check_log_right(
+    authenticator: Authenticator | None, descriptor: RecordingDescriptor, principal: bytes, topic: str | None = None
+) -> None:
+    """Whether a recording may be read: with the role log, or where it is that of a topic which the roles name. Raises
+    ArchiveError with UNAUTHORISED_ACTION."""
+    if authenticator is None or Right.LOG in (rights := authenticator.rights_of(principal)):
+        return
+    if topic is not None and Right.TOPICS in rights and has_topic(authenticator.topics_of(principal), topic):
+        return
+    what = f"recording {descriptor.recording_id}" if topic is None else f"topic {topic}"
+    wanted = "log" if topic is None else f"log or topic:{topic}"
+    raise ArchiveError(
+        f"{what} is refused: these credentials do not have the role {wanted} (see roles of [[tokens]])",
+        code=ErrorCode.UNAUTHORISED_ACTION,
+    )
 
 
 class AccessPolicy(Protocol):
@@ -86,6 +110,9 @@ class AccessPolicy(Protocol):
 
     def check_request(self, message: Message, principal: bytes) -> None:
         """Raises ArchiveError with UNAUTHORISED_ACTION for a request that this client may not make."""
+
+    def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        """Raises ArchiveError with UNAUTHORISED_ACTION for a recording that this client may not read."""
 
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
         """The channel for the responses of a client that asks in a stream with this session id. Raises ArchiveError for
@@ -111,6 +138,9 @@ class FullAccess:
 
     def check_request(self, message: Message, principal: bytes) -> None:
         check_right(self.authenticator, message, principal)
+
+    def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        check_log_right(self.authenticator, descriptor, principal)
 
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
         return channel
@@ -140,6 +170,9 @@ class ReadOnlyAccess:
                 code=ErrorCode.UNAUTHORISED_ACTION,
             )
         check_right(self.authenticator, message, principal)
+
+    def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        check_log_right(self.authenticator, descriptor, principal)
 
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
         """A client that could choose any session id here could pass for the sender of somebody else's stream."""

@@ -133,26 +133,32 @@ class QueryRequests:
     # --- positions ----------------------------------------------------------------------------------------------------
 
     def _recording_position(self, session: ControlSession, request: Any) -> None:
-        self._archive.descriptor(request.recording_id)
+        self._readable(session, request.recording_id)
         live = self._archive.recording(request.recording_id)
         position = NULL_POSITION if live is None else self._bounded(request.recording_id, live.durable_position)
         session.responses.send_ok(request.correlation_id, position)
 
     def _start_position(self, session: ControlSession, request: Any) -> None:
-        descriptor = self._archive.descriptor(request.recording_id)
+        descriptor = self._readable(session, request.recording_id)
         session.responses.send_ok(request.correlation_id, descriptor.start_position)
 
     def _stop_position(self, session: ControlSession, request: Any) -> None:
-        descriptor = self._archive.descriptor(request.recording_id)
+        descriptor = self._readable(session, request.recording_id)
         stop = descriptor.stop_position
         position = stop if stop == NULL_POSITION else self._bounded(request.recording_id, stop)
         session.responses.send_ok(request.correlation_id, position)
 
     def _max_recorded_position(self, session: ControlSession, request: Any) -> None:
-        descriptor = self._archive.descriptor(request.recording_id)
+        descriptor = self._readable(session, request.recording_id)
         live = self._archive.recording(request.recording_id)
         position = descriptor.stop_position if live is None else live.durable_position
         session.responses.send_ok(request.correlation_id, self._bounded(request.recording_id, position))
+
+    def _readable(self, session: ControlSession, recording_id: int) -> RecordingDescriptor:
+        """Raises ArchiveError for a recording that is not there, or that this client may not read."""
+        descriptor = self._archive.descriptor(recording_id)
+        self._access.check_reading(descriptor, session.admission.principal)
+        return descriptor
 
     def _bounded(self, recording_id: int, position: int) -> int:
         """Returns the position, or the limit up to which clients may read, if that is lower."""

@@ -120,6 +120,7 @@ class ReplayRequests:
                 code=ErrorCode.MAX_REPLAYS,
             )
         descriptor = self.archive.descriptor(request.recording_id)
+        self._access.check_reading(descriptor, session.admission.principal)
         self._access.check_replay(descriptor.recording_id, [one.recording_id for one in self._replays])
         if request.replay_token not in (NULL_VALUE, NULL_VALUES["i64"]):
             raise ArchiveError("replays by token are not supported by this archive")

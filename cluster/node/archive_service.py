@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from archive.control.access import ReadOnlyAccess
+from archive.control.access import ReadOnlyAccess, check_log_right
 from archive.control.codes import ErrorCode
 from archive.control.conductor import ControlConductor
 from archive.control.config import ControlConfig
-from cluster.wire.streams import LOG_STREAM_ID, is_feed
+from cluster.wire.streams import LOG_STREAM_ID, is_feed, topic_of
 from runtime.errors import ArchiveError
 
 if TYPE_CHECKING:
     from random import Random
 
     from archive.archive import Archive
+    from archive.catalog import RecordingDescriptor
     from runtime.authentication import Authenticator
     from runtime.counters import Counter
     from transport.client import TransportClient
@@ -59,6 +60,10 @@ class CommittedLogAccess(ReadOnlyAccess):
             what = "feeds have" if is_wanted_feed else "the log and snapshots have"
             name = "max_subscribers lets, or the limit of open files" if is_wanted_feed else "max_replays lets"
             raise ArchiveError(f"{what} {bound} readers at this node, as many as {name}", code=ErrorCode.MAX_REPLAYS)
+
+    def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        topic = topic_of(descriptor.original_channel)
+        check_log_right(self.authenticator, descriptor, principal, topic)
 
     def _is_feed(self, recording_id: int) -> bool:
         return is_feed(self._archive.descriptor(recording_id).original_channel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from cluster.container.service_loader import load_class
-from runtime.authentication import EVERYTHING, Right
+from runtime.authentication import ALL_TOPICS, EVERYTHING, Right
 from runtime.errors import ConfigurationError
 from runtime.key_authentication import KeyAuthenticator
 from runtime.tokens import TokenAuthenticator
@@ -20,10 +20,11 @@ METHODS = ("on_connect_request", "on_challenge_response", "on_connected_session"
 
 
 class _UserAuthenticator:
-    """A user's own class. Without `rights_of` its principals may do everything."""
+    """A user's own class. Without `rights_of` its principals may do everything, without `topics_of` read all topics."""
 
     def __init__(self, own: Authenticator) -> None:
         self._rights_of = getattr(own, "rights_of", None)
+        self._topics_of = getattr(own, "topics_of", None)
         self.on_connect_request = own.on_connect_request
         self.on_challenge_response = own.on_challenge_response
         self.on_connected_session = own.on_connected_session
@@ -31,6 +32,9 @@ class _UserAuthenticator:
 
     def rights_of(self, encoded_principal: bytes) -> Right:
         return EVERYTHING if self._rights_of is None else cast(Right, self._rights_of(encoded_principal))
+
+    def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:
+        return ALL_TOPICS if self._topics_of is None else tuple(self._topics_of(encoded_principal))
 
 
 def make_authenticator(config: NodeConfig, clock: Clock) -> Authenticator | None:
@@ -40,7 +44,8 @@ def make_authenticator(config: NodeConfig, clock: Clock) -> Authenticator | None
         tokens = TokenAuthenticator(one.token() for one in config.tokens) if config.tokens else None
         if not config.authentication.by_key:
             return tokens
-        return KeyAuthenticator(TrustedRoles(str(config.encryption.trusted_file), clock).read, tokens)
+        roles = TrustedRoles(str(config.encryption.trusted_file), clock)
+        return KeyAuthenticator(roles.read, tokens, read_topics=roles.read_topics)
     loaded = load_class(name, "authentication.class")
     missing = [name for name in METHODS if not callable(getattr(loaded, name, None))]
     if missing:

@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import astuple
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
@@ -318,19 +318,23 @@ def new_token(
     role: Annotated[
         list[str] | None,
         typer.Option(
-            help="what it is for, once for each role: ingress, queries, consumers, administration, operator, log; for"
+            help="what it is for, once for each role: ingress, queries, consumers, administration, operator, log,"
+            " topics, topic:<name>; for"
             " `ordo archive serve --tokens-file`: log, record, delete"
         ),
     ] = None,
 ) -> None:
     """Make a token for clients: its table for every member's node.toml on the standard output, the token itself, which
     is kept nowhere, on the standard error output."""
-    from cluster.node.config import Role
+    from cluster.node.config import check_role
     from runtime import tokens
 
-    roles, allowed = role or ["ingress", "queries"], (*get_args(Role), *ARCHIVE_ROLES)
-    if wrong := [one for one in roles if one not in allowed]:
-        raise ConfigurationError(f"--role {wrong[0]}: must be one of {', '.join(allowed)}")
+    roles = role or ["ingress", "queries"]
+    for one in roles:
+        try:
+            one in ARCHIVE_ROLES or check_role(one)
+        except ValueError as error:
+            raise ConfigurationError(f"{error}; of an archive, {' or '.join(ARCHIVE_ROLES)}") from None
     token = sys.stdin.readline().rstrip("\r\n") if from_stdin else tokens.new_token()
     hashed = tokens.hash_token(token)
     print(f'[[tokens]]\nprincipal = {json.dumps(principal)}\nhash = "{hashed}"\nroles = {json.dumps(roles)}')

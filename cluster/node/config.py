@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import hashlib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -20,6 +20,7 @@ from cluster.module.config import (
 from cluster.module.leader_ingress import check_group
 from cluster.wire.app_version import parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
+from runtime.authentication import TOPIC_ROLE, check_topic_role
 from runtime.config import DurationNs, Settings, SizeBytes
 from runtime.errors import ConfigurationError
 from runtime.token_table import TokenTable
@@ -257,20 +258,38 @@ class TracingSection(Settings):
         return value
 
 
-Role = Literal["ingress", "queries", "consumers", "administration", "operator", "log"]
+Role = Literal["ingress", "queries", "consumers", "administration", "operator", "log", "topics"]
+
+
+def check_role(role: str) -> str:
+    """Returns a role of a client of a cluster. Raises ValueError for what is none."""
+    if role.startswith(TOPIC_ROLE):
+        try:
+            check_topic_role(role)
+        except ConfigurationError as error:
+            raise ValueError(error.message) from None
+    elif role not in get_args(Role):
+        raise ValueError(f"role {role!r}: must be one of {', '.join(get_args(Role))}, topic:<name>")
+    return role
 
 
 class TokenSection(TokenTable):
     """One table for each token that opens sessions, as `ordo cluster new-token` prints it; the same on every member.
     With none, and no class in [authentication], everybody may open sessions."""
 
-    roles: list[Role] = Field(
+    roles: list[str] = Field(
         default=["ingress", "queries"],
         description="What its holder may do: ingress (messages, requests), queries, consumers (be a member of durable"
         " consumers), administration (AdminRequest; pause, move and remove consumers),"
         " operator (every `ordo cluster` command with --endpoints), log (read the log from"
-        " the archive: `ordo backup`, `ordo log`, consumers, applications, Spark).",
+        " the archive: `ordo backup`, `ordo log`, consumers, applications, Spark), topics (read all topics, but not"
+        " the log), topic:<name> (read this topic; topic:desk7.* those that begin so).",
     )
+
+    @field_validator("roles")
+    @classmethod
+    def _are_roles(cls, value: list[str]) -> list[str]:
+        return [check_role(role) for role in value]
 
 
 class AuthenticationSection(Settings):

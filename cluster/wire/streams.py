@@ -1,5 +1,9 @@
 """Stream ids and local channels of a cluster (cluster-consensus.md §3, §6, §12; cluster-client.md §1)."""
 
+from __future__ import annotations
+
+from transport.uri import ChannelUri
+
 LOG_STREAM_ID = 100
 INGRESS_STREAM_ID = 101
 EGRESS_STREAM_ID = 102
@@ -46,6 +50,11 @@ FEED_MTU_BYTES = 1408
 def feed_alias(topic: str) -> str:
     """What names the topic of a stream, and of its recording, in their channel."""
     return f"{FEED_ALIAS}{topic}"
+
+
+def topic_of(channel: str) -> str | None:
+    """The topic of a recording of this channel; None: it is that of no topic."""
+    return (ChannelUri.parse(channel).get("alias") or "").removeprefix(FEED_ALIAS) if is_feed(channel) else None
 
 
 def is_feed(channel: str) -> bool:

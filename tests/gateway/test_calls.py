@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ADD = b'{"add": 1}'
 TIMEOUT_S = 20.0
 PUBLISHER = "tests.gateway.publishing_bank:PublishingBank"
-TRADER, RIVAL, OPERATOR = ("t" * 40, "r" * 40, "o" * 40)
+TRADER, RIVAL, VIEWER, OPERATOR = ("t" * 40, "r" * 40, "v" * 40, "o" * 40)
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     tokens = [
         {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries", "log"]},
         {"principal": "rival", "hash": hash_token(RIVAL), "roles": ["ingress", "queries"]},
+        {"principal": "viewer", "hash": hash_token(VIEWER), "roles": ["topic:bal*"]},
         {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator"]},
     ]
     root = tmp_path_factory.mktemp("calls")
@@ -216,6 +217,16 @@ def test_a_topic_is_followed_and_each_message_has_its_number(channel: grpc.Chann
         assert next(messages_of(sequencer.SubscribeTopic(asked, **shown(TRADER)))) == new[0]
     oldest = pb.SubscribeTopicRequest(topic="balances", oldest=True)
     assert next(messages_of(sequencer.SubscribeTopic(oldest, **shown(TRADER)))) == found[0]
+
+
+def test_whose_role_names_a_topic_reads_it_and_not_the_log(channel: grpc.Channel) -> None:
+    sequencer = sequencer_of(channel)
+    sequencer.Submit(request(os.urandom(16), 1), **shown(TRADER))
+    asked = pb.SubscribeTopicRequest(topic="balances", from_position=0)
+    assert next(messages_of(sequencer.SubscribeTopic(asked, **shown(VIEWER)))).sequence == 1
+    with pytest.raises(grpc.RpcError) as refused:
+        list(sequencer.Subscribe(pb.SubscribeRequest(), **shown(VIEWER)))
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
 def messages_of(batches: Any) -> Iterator[Any]:

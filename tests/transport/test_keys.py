@@ -11,6 +11,7 @@ from ordo.cli import run
 from runtime.authentication import Right
 from runtime.clock import VirtualClock
 from runtime.errors import ConfigurationError
+from runtime.key_authentication import KeyAuthenticator
 from transport.driver.config import MediaDriverConfig
 from transport.driver.settings import load_driver_config
 from transport.secure.keys import (
@@ -166,14 +167,17 @@ def test_roles_are_looked_at_again_every_100_ms(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("transport.secure.keys.os.stat", lambda one: looks.append(one) or stat(one))
     roles = TrustedRoles(str(path), clock)
     assert roles.read() == {"desk": Right.INGRESS}
-    path.write_text(f"{KEYS[0]} desk roles=queries,log\n")
+    path.write_text(f"{KEYS[0]} desk roles=queries,topic:trades\n")
     seen = len(looks)
     for _ in range(99):
         clock.advance(1_000_000)
         assert roles.read() == {"desk": Right.INGRESS}
     assert len(looks) == seen
     clock.advance(1_000_000)
-    assert roles.read() == {"desk": Right.QUERIES | Right.LOG}
+    assert roles.read() == {"desk": Right.QUERIES | Right.TOPICS}
+    assert roles.read_topics() == {"desk": ("trades",)}
+    gate = KeyAuthenticator(roles.read, read_topics=roles.read_topics)
+    assert (gate.topics_of(b"desk"), gate.topics_of(b"nobody")) == (("trades",), ())
 
 
 @pytest.mark.parametrize("reader", ["keyring", "roles"])

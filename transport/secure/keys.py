@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runtime.authentication import KEY_NAME_MARK, Right, rights_of_roles
+from runtime.authentication import KEY_NAME_MARK, Right, rights_of_roles, topics_of_roles
 from runtime.clock import Clock
 from runtime.errors import ConfigurationError, TransportError
 from transport.resolver import resolve
@@ -87,6 +87,7 @@ class TrustedKey:
     name: str
     places: tuple[Place, ...] = ()
     rights: Right = NO_RIGHTS
+    topics: tuple[str, ...] = ()
 
     def may_be_at(self, host: str) -> bool:
         return not self.places or any(place.host == host for place in self.places)
@@ -146,7 +147,8 @@ def parse_trusted(text: str, source: str) -> Trusted:
             name = _check_name(words[1]) if len(words) > 1 else ""
             roles = [word.removeprefix(ROLES_PREFIX) for word in words[2:] if word.startswith(ROLES_PREFIX)]
             places = tuple(parse_place(word) for word in words[2:] if not word.startswith(ROLES_PREFIX))
-            rights = rights_of_roles(filter(None, ",".join(roles).split(",")))
+            named = [role for role in ",".join(roles).split(",") if role]
+            rights, topics = rights_of_roles(named), topics_of_roles(named)
         except ConfigurationError as error:
             raise ConfigurationError(f"{source}: line {number}: {error.message}") from None
         if public in keys:
@@ -154,12 +156,12 @@ def parse_trusted(text: str, source: str) -> Trusted:
                 f"{source}: line {number}: this key stands there twice; give all places in one line"
             )
         namesake = next((key for key in keys.values() if key.name == name != ""), None)
-        if namesake is not None and namesake.rights != rights:
+        if namesake is not None and (namesake.rights, set(namesake.topics)) != (rights, set(topics)):
             raise ConfigurationError(
                 f"{source}: line {number}: name {name!r} stands there with other roles; keys of one name are one "
                 "principal: give each of them the same roles"
             )
-        keys[public] = TrustedKey(public, name, places, rights)
+        keys[public] = TrustedKey(public, name, places, rights, topics)
     return Trusted(list(keys.values()))
 
 
@@ -279,6 +281,7 @@ class TrustedRoles:
         self._next_look_ns = clock.now()
         self._stamps: tuple[Stamp | None, ...] | None = None
         self._rights: dict[str, Right] = {}
+        self._topics: dict[str, tuple[str, ...]] = {}
 
     def read(self) -> dict[str, Right]:
         """Rights by name, of keys that have any. A file that cannot be used changes nothing."""
@@ -290,7 +293,14 @@ class TrustedRoles:
         if stamps != self._stamps:
             self._stamps = stamps
             with suppress(ConfigurationError):
-                self._rights = {key.name: key.rights for key in read_trusted(self._file) if key.rights}
+                named = [key for key in read_trusted(self._file) if key.rights]
+                self._rights = {key.name: key.rights for key in named}
+                self._topics = {key.name: key.topics for key in named}
             if _stamps(self._file) != stamps:
                 self._stamps = None  # it changed meanwhile
         return self._rights
+
+    def read_topics(self) -> dict[str, tuple[str, ...]]:
+        """The topics by name that these keys may read. As `read`."""
+        self.read()
+        return self._topics

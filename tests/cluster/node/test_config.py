@@ -6,7 +6,7 @@ import pytest
 
 from cluster.node.authentication import make_authenticator
 from cluster.node.config import NodeConfig, load_config
-from runtime.authentication import EVERYTHING, Right
+from runtime.authentication import ALL_TOPICS, EVERYTHING, Right
 from runtime.clock import SystemClock
 from runtime.errors import ConfigurationError
 
@@ -123,11 +123,18 @@ def test_tokens_and_a_class_make_an_authenticator(tmp_path: Path) -> None:
     gate = make_authenticator(_load(tmp_path, GOOD + TOKENS + 'roles = ["queries"]\n'), SystemClock())
     assert gate is not None
     assert gate.rights_of(b"desk") == Right.QUERIES
+    gate = make_authenticator(_load(tmp_path, GOOD + TOKENS + 'roles = ["topic:a", "topic:b.*"]\n'), SystemClock())
+    assert gate is not None
+    assert (gate.rights_of(b"desk"), gate.topics_of(b"desk")) == (Right.TOPICS, ("a", "b.*"))
+    with pytest.raises(ConfigurationError, match=r"role 'topic:a b': after topic: must come the name of a topic"):
+        _load(tmp_path, GOOD + TOKENS + 'roles = ["topic:a b"]\n')
+    with pytest.raises(ConfigurationError, match=r"must be one of ingress, .*, topic:<name>"):
+        _load(tmp_path, GOOD + TOKENS + 'roles = ["lag"]\n')
     gate = make_authenticator(
         _load(tmp_path, GOOD + '[authentication]\nclass = "tests.attacks.gate:Gate"\n'), SystemClock()
     )
     assert gate is not None
-    assert gate.rights_of(b"guest") == EVERYTHING
+    assert (gate.rights_of(b"guest"), gate.topics_of(b"guest")) == (EVERYTHING, ALL_TOPICS)
 
 
 @pytest.mark.parametrize(
