@@ -116,7 +116,7 @@ def _kind(field: FieldInfo) -> str:
     annotation = _without_none(field.annotation)
     if get_origin(annotation) is list:
         (one,) = get_args(annotation)
-        return "list of " + ", ".join(f'"{choice}"' for choice in get_args(one))
+        return "list of " + (", ".join(f'"{choice}"' for choice in get_args(one)) or "texts")
     if get_origin(annotation) is dict:
         return "table of texts"
     if get_origin(annotation) is Literal:

@@ -214,7 +214,7 @@ def test_a_cluster_that_encrypts(tmp_path: Path) -> None:
         (["transfer", "--endpoints", "127.0.0.1:9", "--egress", "here"], ["--egress here", "10.0.0.9:20099"]),
         (["suspend", "--config", "x", "--token-file", "y"], ["--token-file", "--endpoints only"]),
         (["suspend", "--config", "x", "--endpoints", "127.0.0.1:9"], ["either"]),
-        (["new-token", "a", "--role", "king"], ["--role king", "operator"]),
+        (["new-token", "a", "--role", "king"], ["role 'king'", "operator"]),
     ],
 )
 def test_misuse_is_one_line(words: list[str], expected: list[str]) -> None:
