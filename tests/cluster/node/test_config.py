@@ -141,7 +141,7 @@ def test_tokens_and_a_class_make_an_authenticator(tmp_path: Path) -> None:
     ("text", "match"),
     [
         (TOKENS.replace("sha256", "md5"), "tokens.0.hash.*must be 'sha256:'"),
-        (TOKENS + 'roles = ["root"]\n', "tokens.0.roles: .*role 'root': must be one of"),
+        (TOKENS + 'roles = ["root"]\n', "tokens.0.roles.*role 'root': must be one of"),
         (TOKENS + '[authentication]\nclass = "a:B"\n', "give one of both"),
         ('[authentication]\nclass = "nowhere"\n', "authentication.class='nowhere': must be module:Class"),
         ('[authentication]\nclass = "tests.attacks.gate:Missing"\n', "has no class 'Missing'"),
