@@ -89,6 +89,14 @@ class ContainerControl:
             ordo_codecs.SNAPSHOT_DIGEST.encode(log_position=log_position, service_id=self._service_id, digest=digest)
         )
 
+    def send_state_kept(self, log_position: int, recording_id: int) -> None:
+        """Reports where the state is recorded at which the service stands still; NULL_VALUE: nowhere."""
+        self.send(
+            ordo_codecs.STATE_KEPT.encode(
+                log_position=log_position, recording_id=recording_id, service_id=self._service_id
+            )
+        )
+
     def send_failure(self, log_position: int, error: str, text: str, *, is_held: bool) -> None:
         """Reports that the service has stopped at a record."""
         self.send(

@@ -51,6 +51,9 @@ class RecordHost(Protocol):
     def stand_still(self) -> None:
         """Stops executing records and answering queries."""
 
+    def keep_state(self) -> None:
+        """The same, and records the state as evidence."""
+
     def publish_position(self) -> None: ...
 
     def ask_for_tick(self) -> None: ...
@@ -101,6 +104,9 @@ class RecordOrders:
         host = self._host
         if order == RecordOrder.STAND_STILL:
             host.stand_still()
+            return
+        if order == RecordOrder.KEEP_STATE:
+            host.keep_state()
             return
         if order == RecordOrder.STOP:
             if self.failure is not None and position == self._failed_position:

@@ -669,6 +669,12 @@ class ServiceContainer(ContainerLoop):
         self.executes = False
         self.state = ContainerState.FAILED
 
+    def keep_state(self) -> None:
+        """Records the state at which the service stands still, as evidence, unless it has executed half a record."""
+        is_whole = self.state is ContainerState.RUNNING
+        self.stand_still()
+        self.snapshots.keep_state(self.log_position, self._now_ns, is_whole=is_whole)
+
     def waits_before(self, position: int) -> bool:
         return self.records.waits_before(position)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cluster.container.process_copy import Append, Copier, SnapshotCopy
 from cluster.container.snapshot_demand import demand_snapshots
+from cluster.container.state_keeper import StateKeeper
 from cluster.wire import codecs, container_snapshot
 from cluster.wire.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
 from cluster.wire.snapshot_digest import digest_of
@@ -88,10 +89,11 @@ class ContainerSnapshots:
         self._heard_ns = 0
         self._waiting_position: int | None = None
         self._told_obstacle = ""
+        self._keeper = StateKeeper(client, self._stream_id, self._on_kept)
 
     @property
     def is_under_way(self) -> bool:
-        return self._point is not None
+        return self._point is not None or self._keeper.is_under_way
 
     @property
     def is_copy(self) -> bool:
@@ -113,6 +115,25 @@ class ContainerSnapshots:
                 self._stand_still(self._point)
         except Exception as error:
             self._fail(error)
+
+    def keep_state(self, log_position: int, now_ns: int, *, is_whole: bool) -> None:
+        """Writes down the state at which the service stands still because it is not that of the other members."""
+        if not is_whole:
+            self._on_kept(log_position, codecs.NULL_VALUE)
+            return
+        try:
+            demand_snapshots(self._host.service)
+            messages: list[bytes] = []
+            self._write(log_position, messages.append)
+            self._keeper.begin(log_position, messages, now_ns)
+        except Exception as error:
+            self._host.note_error(error, f"on_take_snapshot of the state at position {log_position}, as evidence")
+            self._on_kept(log_position, codecs.NULL_VALUE)
+        self._host.ask_for_tick()
+
+    def _on_kept(self, log_position: int, recording_id: int) -> None:
+        self._host.control.send_state_kept(log_position, recording_id)
+        self._host.on_control_sent()
 
     def _hold(self) -> None:
         self._host.hold |= HOLD_SNAPSHOT
@@ -155,7 +176,17 @@ class ContainerSnapshots:
     # Duty cycles
 
     def work(self, now_ns: int) -> int:
-        """A bounded step of the snapshot under way: 1 when there was something to do."""
+        """A bounded step of the snapshot under way, and of a state that is kept; 0 when there was nothing to do."""
+        return self._work_on_snapshot(now_ns) + self._work_on_state(now_ns)
+
+    def _work_on_state(self, now_ns: int) -> int:
+        try:
+            return self._keeper.work(now_ns)
+        except SnapshotError as error:
+            self._host.note_error(error, "the state is kept as evidence")
+            return 1
+
+    def _work_on_snapshot(self, now_ns: int) -> int:
         if self._point is None or self._writer is None:
             return 0
         try:
@@ -211,7 +242,7 @@ class ContainerSnapshots:
     def _answer(self, recording_id: int) -> None:
         assert self._point is not None
         point = self._point
-        self.close()
+        self._give_up()
         host = self._host
         host.hold &= ~HOLD_SNAPSHOT
         host.control.send_ack(point.log_position, point.time, recording_id)
@@ -222,6 +253,10 @@ class ContainerSnapshots:
 
     def close(self) -> None:
         """Gives up what is under way. Idempotent."""
+        self._keeper.close()
+        self._give_up()
+
+    def _give_up(self) -> None:
         if self._copy is not None:
             self._copy.close()
         if self._writer is not None:

@@ -23,6 +23,7 @@ SERVICE_REPORTS = (
     ordo_codecs.CONSUMERS_HOLD,
     ordo_codecs.FEED_OPEN,
     ordo_codecs.STATE_HASH,
+    ordo_codecs.STATE_KEPT,
 )
 
 

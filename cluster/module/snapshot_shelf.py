@@ -113,13 +113,25 @@ class SnapshotShelf:
         entry = self._entries.get(agreed.log_position)
         if entry is None or self.length_bytes(entry) > self.evidence_bytes_max:
             return None
-        length_bytes = self.length_bytes(entry)
+        position, length_bytes = entry.log_position, self.length_bytes(entry)
         kept = Evidence(
-            entry.log_position, since_position, *_recordings(entry), length_bytes, own_digest, agreed.digest
+            position, position, since_position, *_recordings(entry), length_bytes, own_digest, agreed.digest
         )
+        self._put_evidence(kept)
+        return kept
+
+    def keep_state(self, kept: Evidence) -> bool:
+        """Keeps the recording of a state that was no snapshot; False: it takes too much on the disk, and goes."""
+        length_bytes = self._length_of(kept.service_recording_id)
+        if length_bytes > self.evidence_bytes_max:
+            self._purge(kept.service_recording_id)
+            return False
+        self._put_evidence(kept._replace(length_bytes=length_bytes))
+        return True
+
+    def _put_evidence(self, kept: Evidence) -> None:
         for recording_id in self._store.put_evidence(kept, self.evidence_bytes_max):
             self._purge(recording_id)
-        return kept
 
     def list_evidence(self) -> list[Evidence]:
         """Snapshots of this member's that were not those of the others, the oldest first."""

@@ -4,6 +4,7 @@
               their services had one state there, and this member's another (cluster.module.state_hashes)
     leading   it hands over first: somebody has to answer meanwhile
     doubting  it votes, stands back from leading, answers nothing, and its service executes nothing more
+    keeping   the state that shows the difference stays: the snapshot, or what the service records where it stands still
     fetching  the quorum's snapshot comes from a member that holds it; this one starts again from it, with its own log
 
 Nothing of this touches the log, which is whole: only what the service made of it is not.
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cluster.module.snapshot_reports import HeldSnapshot
+from cluster.module.state_store import Evidence
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import RecordOrder
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from consensus.core import ConsensusCore
 
 NULL_VALUE = -1
+STATE_NS_MAX = 600 * 1_000_000_000
+"""A service that has not recorded its state by then is not waited for."""
 
 
 class StateDoubt:
@@ -54,6 +58,9 @@ class StateDoubt:
         self.position = NULL_VALUE
         self._has_stopped_service = False
         self._dissent_position = NULL_VALUE
+        self._unkept: Evidence | None = None
+        """What a hash has shown, while the service records its state."""
+        self._stopped_ns = 0
 
     def compare(self, agreed: HeldSnapshot, alike_position: int) -> None:
         """A quorum holds this snapshot alike. `alike_position`: of the newest that this member held with a quorum."""
@@ -81,12 +88,31 @@ class StateDoubt:
         if self.position != NULL_VALUE:
             return
         self.position = agreed.log_position
+        self._unkept = Evidence(
+            NULL_VALUE, agreed.log_position, alike_position, NULL_VALUE, NULL_VALUE, 0, own, agreed.digest
+        )
         since = _since(alike_position)
         self._host.record_error(
             f"the state of this member differs from that of a quorum: something was executed otherwise {since} "
             f"{agreed.log_position}, where the hash of its state is {own.hex()}, theirs {agreed.digest.hex()}; the "
             "service, or its state_hash, is not deterministic, or ran with other code. It takes the others' state with "
             "the next snapshot"
+        )
+
+    def on_state_kept(self, log_position: int, recording_id: int) -> None:
+        """The service stands still at this position, and its state is recorded; NULL_VALUE: it could not be."""
+        found, self._unkept = self._unkept, None
+        if found is None:
+            return
+        kept = found._replace(log_position=log_position, service_recording_id=recording_id)
+        if recording_id == NULL_VALUE:
+            told = "could not be recorded"
+        elif self._shelf.keep_state(kept):
+            told = f"is kept as recording {recording_id} (`ordo cluster evidence`)"
+        else:
+            told = "is not kept: it takes more than [snapshot] evidence_bytes"
+        self._host.announce(
+            "cluster.evidence", f"the differing state of this member at log position {log_position} {told}"
         )
 
     def tell_dissent(self, position: int | None) -> None:
@@ -111,8 +137,11 @@ class StateDoubt:
         self._core.doubt_state()
         self._counters.distrust.set(int(self._core.distrust))
         if not self._has_stopped_service:
-            stop = ordo_codecs.RECORD_ORDER.encode(log_position=self.position, order=RecordOrder.STAND_STILL, text=b"")
-            self._has_stopped_service = self._order(stop)
+            order = RecordOrder.STAND_STILL if self._unkept is None else RecordOrder.KEEP_STATE
+            stop = ordo_codecs.RECORD_ORDER.encode(log_position=self.position, order=order, text=b"")
+            self._has_stopped_service, self._stopped_ns = self._order(stop), now_ns
+        if self._unkept is not None and now_ns - self._stopped_ns < STATE_NS_MAX:
+            return
         if newest is None or newest.log_position < self.position or newest.log_position > append_position:
             return
         if fetch.begin_from(self._reports.holders(newest), newest, self._core.leader_member_id, now_ns):

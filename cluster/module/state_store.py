@@ -30,7 +30,7 @@ _SKIP = b"skip/"
 _SKIP_WISH = b"skip-wish/"
 _EVIDENCE = b"evidence/"
 _EVIDENCE_ROW = struct.Struct(">qq")
-_EVIDENCE_MORE = struct.Struct(">qqB")
+_EVIDENCE_MORE = struct.Struct(">qqqB")
 EVIDENCE_MAX = 2
 """So many snapshots that differed are kept."""
 _SKIP_ROW = struct.Struct(">qq")
@@ -49,21 +49,26 @@ class SnapshotEntry(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """A snapshot of this member's that is not that of a quorum: its state was executed otherwise."""
+    """A state of this member's that is not that of a quorum, recorded: something was executed otherwise."""
 
     log_position: int
+    """Of the state: that of a snapshot, or where the service stood still."""
+    found_position: int
+    """Where the digests differed: a snapshot's, or those of the hashes of states."""
     since_position: int
     """Up to here this member had the others' state; -1: nobody knows."""
     service_recording_id: int
     module_recording_id: int
+    """-1 where the service's state alone is kept."""
     length_bytes: int
-    """Of both recordings; 0: an earlier release did not write it down."""
+    """Of the recordings; 0: an earlier release did not write it down."""
     own_digest: bytes
     their_digest: bytes
 
     @property
-    def recording_ids(self) -> tuple[int, int]:
-        return self.service_recording_id, self.module_recording_id
+    def recording_ids(self) -> tuple[int, ...]:
+        """The service's, and the module's where there is one."""
+        return tuple(one for one in (self.service_recording_id, self.module_recording_id) if one != NULL_VALUE)
 
     def describe(self) -> dict[str, int | str]:
         """For operators, as JSON has it."""
@@ -294,17 +299,21 @@ def _skip(key: bytes, value: bytes) -> Skip:
 
 
 def _pack_evidence(one: Evidence) -> bytes:
-    more = _EVIDENCE_MORE.pack(one.since_position, one.length_bytes, len(one.own_digest))
-    return _EVIDENCE_ROW.pack(*one.recording_ids) + more + one.own_digest + one.their_digest
+    more = _EVIDENCE_MORE.pack(one.found_position, one.since_position, one.length_bytes, len(one.own_digest))
+    return (
+        _EVIDENCE_ROW.pack(one.service_recording_id, one.module_recording_id) + more + one.own_digest + one.their_digest
+    )
 
 
 def _evidence(key: bytes, value: bytes) -> Evidence:
     """Rows of earlier releases have the recordings alone."""
     position, (service_id, module_id) = _I64.unpack(key[len(_EVIDENCE) :])[0], _EVIDENCE_ROW.unpack_from(value)
     more, digests = value[_EVIDENCE_ROW.size :], value[_EVIDENCE_ROW.size + _EVIDENCE_MORE.size :]
-    since, length_bytes, digest_length = _EVIDENCE_MORE.unpack_from(more) if more else (NULL_VALUE, 0, 0)
+    found, since, length_bytes, digest_length = (
+        _EVIDENCE_MORE.unpack_from(more) if more else (position, NULL_VALUE, 0, 0)
+    )
     own, theirs = digests[:digest_length], digests[digest_length:]
-    return Evidence(position, since, service_id, module_id, length_bytes, own, theirs)
+    return Evidence(position, found, since, service_id, module_id, length_bytes, own, theirs)
 
 
 def _put_snapshot(txn: Transaction, entry: SnapshotEntry, digest: bytes | None) -> None:

@@ -243,6 +243,8 @@ class Upkeep:
             self.feeds.open(values)
         elif table is ordo_codecs.STATE_HASH:
             self.hashes.on_service_hash(values)
+        elif table is ordo_codecs.STATE_KEPT:
+            self.doubt.on_state_kept(values.log_position, values.recording_id)
 
     def _note_error(self, error: Exception) -> None:
         self._host.record_error(str(error))

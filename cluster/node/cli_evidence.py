@@ -21,7 +21,7 @@ def evidence(
     target: Target,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON; what is not known is null")] = False,
 ) -> None:
-    """Snapshots that a member keeps because a quorum had others: its service executed something otherwise.
+    """States that a member keeps because a quorum had another one: its service executed something otherwise.
 
     With --config those of this machine's member, running or not; with --endpoints those of all members that answer.
     """
@@ -29,12 +29,16 @@ def evidence(
     if as_json:
         print_json([_row(member_id, kept) for member_id, kept in found])
         return
-    table = make_table("id", "position", "alike up to", "recordings", "MiB", "digest", "theirs", "good recordings")
+    table = make_table(
+        "id", "state at", "differed at", "alike up to", "recordings", "MiB", "digest", "theirs", "good recordings"
+    )
     for member_id, (one, good) in found:
         since = f"{one.since_position:,}" if one.since_position > 0 else "-"
         ids, size = _ids(one.recording_ids), f"{one.length_bytes / (1 << 20):,.1f}"
         digests = one.own_digest.hex()[:DIGITS], one.their_digest.hex()[:DIGITS]
-        table.add_row(str(member_id), f"{one.log_position:,}", since, ids, size, *digests, _ids(good))
+        table.add_row(
+            str(member_id), f"{one.log_position:,}", f"{one.found_position:,}", since, ids, size, *digests, _ids(good)
+        )
     show(table)
 
 
@@ -67,5 +71,5 @@ def _row(member_id: int, kept: Kept) -> dict[str, Any]:
     }
 
 
-def _ids(recording_ids: tuple[int, int] | None) -> str:
+def _ids(recording_ids: tuple[int, ...] | None) -> str:
     return ", ".join(map(str, recording_ids)) if recording_ids is not None else "-"

@@ -33,6 +33,7 @@ def parse_evidence(rows: Any) -> list[Evidence]:
         return [
             Evidence(
                 log_position=int(row["log_position"]),
+                found_position=int(row["found_position"]),
                 since_position=int(row["since_position"]),
                 service_recording_id=int(row["service_recording_id"]),
                 module_recording_id=int(row["module_recording_id"]),

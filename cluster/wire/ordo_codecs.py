@@ -99,6 +99,8 @@ class RecordOrder(IntEnum):
     """The service failed at it, and is to end with its error."""
     STAND_STILL = 4
     """To execute and answer nothing more: the service's state is not that of the other members."""
+    KEEP_STATE = 5
+    """The same, and to record this state (StateKept)."""
 
 
 class FailureVerdict(IntEnum):
@@ -495,6 +497,8 @@ STATE_HASH_EVENT = _message(
 which a quorum had the state with `agreed_digest`; -1: none to tell of. `member_id`: the leader."""
 STATE_HASH = _message("StateHash", 69, "log_position i64; service_id i32", "digest bytes")
 """From a service to its module: the hash of its state at a StateHashEvent."""
+STATE_KEPT = _message("StateKept", 77, "log_position i64; recording_id i64; service_id i32")
+"""From a service container to its module: it stands still, and has recorded its state; -1: it could not."""
 STATE_HASH_REPORT = _message("StateHashReport", 74, "member_id i32", "hashes bytes")
 """Between members: what services had at the newest StateHashEvents, as rows of `cluster.module.snapshot_reports`."""
 

@@ -49,6 +49,12 @@ class SnapshotWriter:
         """Whether messages wait for room in the stream."""
         return bool(self._messages)
 
+    @property
+    def progress(self) -> int:
+        """Grows with all that is sent and all that is recorded."""
+        recorded = 0 if self._counter_id == NULL_VALUE else self._counters.get_value(self._counter_id)
+        return int(self._publication.position + recorded)
+
     def work(self) -> bool:
         """True once every message is durable in the recording `recording_id`; the publication is closed then."""
         publication = self._publication

@@ -45,7 +45,7 @@ def write_state(path: Path) -> None:
     store.put_check_log(True)
     store.put_skip(Skip(960, 1024, 1001, b"ValueError"))
     store.put_skip_wish(1344)
-    store.put_evidence(Evidence(640, 320, 1, 2, 4096, b"a" * 16, b"b" * 16), 1 << 20)
+    store.put_evidence(Evidence(640, 640, 320, 1, 2, 4096, b"a" * 16, b"b" * 16), 1 << 20)
     store.close()
 
 

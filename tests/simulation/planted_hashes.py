@@ -30,6 +30,16 @@ def evidence_goes_with_old_snapshots(patch: Patch) -> None:
     patch(StateStore, "evidence", lambda self: set())
 
 
+def states_that_a_hash_showed_are_cleared_away(patch: Patch) -> None:
+    """Only snapshots are spared at a start, and not the state at which a service stood still."""
+
+    def evidence(self: StateStore) -> set[int]:
+        snapshots = [one for one in self.list_evidence() if len(one.recording_ids) == 2]
+        return {recording_id for one in snapshots for recording_id in one.recording_ids}
+
+    patch(StateStore, "evidence", evidence)
+
+
 def evidence_is_forgotten_with_the_state(patch: Patch) -> None:
     """A member that takes the others' state forgets which of its snapshots differed."""
     original = StateStore.replace_snapshots

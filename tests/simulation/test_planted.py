@@ -133,6 +133,7 @@ OPTIONS = {
     "versions_are_forgotten_by_a_restart": UPGRADED,
     "different_members_are_told_and_trusted": DIFFERENT,
     "evidence_goes_with_old_snapshots": DIFFERENT,
+    "states_that_a_hash_showed_are_cleared_away": HASHED,
     "evidence_is_forgotten_with_the_state": DIFFERENT,
     "a_different_state_is_taken_up_again": DIFFERENT,
     "members_in_doubt_serve": replace(DIFFERENT, transfer_mean_ns=S),

@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 
 from cluster.container.service_container import ContainerState
+from cluster.container.state_keeper import SILENCE_NS_MAX
 from cluster.container.versions import ServiceVersions
 from cluster.wire import ordo_codecs
 from cluster.wire.snapshot_digest import digest_of
 from cluster.wire.version_rows import HASHES, Code
 from runtime.errors import ServiceError
 from service_api.service import ClusteredService
+from service_api.snapshot import SnapshotWriter
 from tests.cluster.container.service_node import ServiceNode
+from tests.cluster.container.test_service_container import errors_of, record_snapshot
+
+KEEP = ordo_codecs.RECORD_ORDER.encode(log_position=0, order=ordo_codecs.RecordOrder.KEEP_STATE, text=b"")
 
 
 class Plain(ClusteredService):
@@ -85,3 +90,63 @@ def test_a_service_without_hashes_is_not_asked(node: ServiceNode) -> None:
 def test_a_hash_that_is_none_is_a_failure_of_the_service(node: ServiceNode) -> None:
     with pytest.raises(ServiceError, match=r"WrongType raised in state_hash at position .* at least one; returned 10"):
         run(node, WrongType)
+
+
+class Saved(Hashed):
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        writer.write(b"%d" % self.total)
+
+
+class Unsaved(Hashed):
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        raise OSError("no")
+
+
+def told_of(node: ServiceNode, container: Any) -> tuple[int, int]:
+    """The position and the recording of the state that the container has kept."""
+    told: list[tuple[int, int]] = []
+
+    def has_told() -> bool:
+        told.extend((one.log_position, one.recording_id) for name, one in node.asked() if name == "StateKept")
+        return bool(told)
+
+    node.run(container, has_told)
+    return told[0]
+
+
+def test_a_state_is_recorded_where_the_service_stands_still(node: ServiceNode) -> None:
+    container, _ = run(node, Saved)
+    node.tell(KEEP)
+    recording = record_snapshot(node, container)
+    assert told_of(node, container) == (container.log_position, recording.recording_id)
+    messages = [one.payload for one in node.archive.reader(recording.recording_id, None).messages()]
+    assert any(one.endswith(b"110") for one in messages)
+    assert container.state is ContainerState.FAILED and not container.snapshots.is_under_way
+    container.on_close()
+
+
+@pytest.mark.parametrize("service", [Unsaved, Hashed])
+def test_a_state_that_cannot_be_written_is_not_waited_for(node: ServiceNode, service: type[ClusteredService]) -> None:
+    """on_take_snapshot raises, or there is none."""
+    container, _ = run(node, service)
+    node.tell(KEEP)
+    assert told_of(node, container) == (container.log_position, -1)
+    container.on_close()
+
+
+def test_a_service_that_stands_still_already_may_have_executed_half_a_record(node: ServiceNode) -> None:
+    container, _ = run(node, Saved)
+    container.stand_still()
+    node.tell(KEEP)
+    assert told_of(node, container) == (container.log_position, -1)
+    container.on_close()
+
+
+def test_an_archive_that_records_nothing_is_not_waited_for(node: ServiceNode) -> None:
+    container, _ = run(node, Saved)
+    node.tell(KEEP)
+    node.run(container, lambda: 106 in node.client.by_stream)
+    node.clock.advance(SILENCE_NS_MAX)
+    assert told_of(node, container) == (container.log_position, -1)
+    assert "nothing of the state at log position" in errors_of(node, container)[-1].text
+    container.on_close()

@@ -7,6 +7,7 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,10 @@ def test_hashes_show_a_difference_between_snapshots(start_cluster: StartCluster,
         while (found := client.query(b"", member_id=ALONE_MEMBER, timeout_s=60).payload) != b"202 2":
             assert time.monotonic() < deadline_s, found
     assert counter_of(cluster, ALONE_MEMBER, CounterType.DISTRUST) == 0
+    (kept,) = list_evidence(cluster)
+    assert (kept["module_recording_id"] == -1) is (by_hash in told)
+    assert kept["found_position"] <= kept["log_position"] and kept["own_digest"] in told
+    assert re.search(r"\d 3\n", dump(cluster, kept["service_recording_id"])), "the state that has drifted"
 
 
 @pytest.mark.parametrize("leads", [False, True])
@@ -93,18 +98,22 @@ def test_a_member_whose_state_has_drifted_takes_the_state_of_the_others(
     assert counter_of(cluster, ALONE_MEMBER, CounterType.DISTRUST) == 0
 
 
+def list_evidence(cluster: LocalCluster) -> Any:
+    done = ordo("cluster", "evidence", "--config", str(cluster.config_path(ALONE_MEMBER)), "--json")
+    return json.loads(done.stdout)
+
+
+def dump(cluster: LocalCluster, recording_id: int) -> str:
+    return ordo("archive", "dump", str(cluster.data_dir(ALONE_MEMBER) / "archive"), str(recording_id), "--full").stdout
+
+
 def check_evidence(cluster: LocalCluster, recording_ids: tuple[int, int]) -> None:
     """What shows the difference is kept, listed, and can be compared with the snapshot that took its place."""
-    done = ordo("cluster", "evidence", "--config", str(cluster.config_path(ALONE_MEMBER)), "--json")
-    (found,) = json.loads(done.stdout)
+    (found,) = list_evidence(cluster)
     assert (found["service_recording_id"], found["module_recording_id"]) == recording_ids
     assert found["member_id"] == ALONE_MEMBER and 0 < found["since_position"] < found["log_position"]
     assert found["own_digest"] != found["their_digest"] and found["length_bytes"] > 0
-    archive = str(cluster.data_dir(ALONE_MEMBER) / "archive")
-    kept, good = (
-        ordo("archive", "dump", archive, str(found[name]), "--full").stdout
-        for name in ("service_recording_id", "good_service_recording_id")
-    )
+    kept, good = (dump(cluster, found[name]) for name in ("service_recording_id", "good_service_recording_id"))
     differing = [pair for pair in zip(kept.splitlines(), good.splitlines(), strict=True) if pair[0] != pair[1]]
     assert [pair for pair in differing if "[2, 3]" in pair[0] and "[2, 2]" in pair[1]], differing
     everywhere = ordo("cluster", "evidence", "--endpoints", ",".join(cluster.ingress_endpoints.values()), "--json")

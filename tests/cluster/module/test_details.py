@@ -13,7 +13,7 @@ from cluster.module.state_store import EVIDENCE_MAX, Evidence, SnapshotEntry
 from runtime.error_log import ErrorObservation
 
 LARGE = (1 << 62) + 1
-EVIDENCE = Evidence(LARGE, LARGE, LARGE, LARGE, LARGE, b"\xff" * 16, b"\xee" * 16)
+EVIDENCE = Evidence(LARGE, LARGE, LARGE, LARGE, LARGE, LARGE, b"\xff" * 16, b"\xee" * 16)
 
 
 def session(number: int, principal: bytes = b"\xff\x00" * 2_000) -> ClusterSession:

@@ -82,7 +82,7 @@ def test_evidence_that_is_too_long_is_not_kept(tmp_path: Path) -> None:
         descriptor=lambda one: SimpleNamespace(start_position=lengths[one][0], stop_position=lengths[one][1]),
     )
     store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
-    for bytes_max, kept in ((999, None), (1000, Evidence(100, 50, 1, 2, 1000, B, A))):
+    for bytes_max, kept in ((999, None), (1000, Evidence(100, 100, 50, 1, 2, 1000, B, A))):
         shelf = SnapshotShelf(described, store, 0, bytes_max)
         shelf.add(entry(100), B)
         assert shelf.keep_as_evidence(HeldSnapshot(100, A), B, 50) == kept

@@ -53,7 +53,7 @@ def test_a_new_row_replaces_rows_of_its_term_or_beyond_its_base(tmp_path: Path) 
 
 def evidence(log_position: int, length_bytes: int = 1000) -> Evidence:
     service_id = log_position + 1
-    return Evidence(log_position, 32, service_id, service_id + 1, length_bytes, b"o" * 16, b"t" * 16)
+    return Evidence(log_position, log_position, 32, service_id, service_id + 1, length_bytes, b"o" * 16, b"t" * 16)
 
 
 def test_evidence_is_bounded_in_number_and_bytes(tmp_path: Path) -> None:
@@ -74,5 +74,5 @@ def test_evidence_that_an_earlier_release_has_kept_is_its_recordings(tmp_path: P
     with inner.transaction() as txn:
         txn.put(b"evidence/" + (640).to_bytes(8, "big"), (7).to_bytes(8, "big") + (8).to_bytes(8, "big"))
     store = StateStore(inner)
-    assert store.list_evidence() == [Evidence(640, -1, 7, 8, 0, b"", b"")]
+    assert store.list_evidence() == [Evidence(640, 640, -1, 7, 8, 0, b"", b"")]
     store.close()
