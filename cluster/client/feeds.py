@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
-from cluster.client.log_source import LogSource
+from cluster.client.feed_search import FeedSearch
+from cluster.client.log_source import LogSource, SourceState
 from cluster.client.recording_follower import RecordingFollower
 from cluster.client.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
 from cluster.wire import ordo_codecs
@@ -91,11 +92,58 @@ class FeedFollower(RecordingFollower):
         self._has_begun = False
         self._is_missing = False
         """What is wanted is not at the node that is read; nothing of what it sends is handed out."""
+        self._search: FeedSearch | None = None
+        self._searched: LogSource | None = None
+        """The source where a beginning was searched last."""
+        self._found_position: int | None = None
         self._rounds = 1
         self._asked_until = len(self._nodes)
 
+    @property
+    def source_address(self) -> str | None:
+        return super().source_address if self._search is None else None
+
+    def _attend_source(self, now_ns: int) -> None:
+        if not self._is_searching(now_ns):
+            super()._attend_source(now_ns)
+
+    def _is_searching(self, now_ns: int) -> bool:
+        """Whether the place to begin at is still searched, which reading on from the beginning would find, too."""
+        source = self._source
+        is_new = source is not None and source.state is SourceState.READY and source is not self._searched
+        if is_new and source is not None and self.position is None and self._has_target and not source.has_nothing:
+            self._search, self._searched = FeedSearch(source, self._is_before_target), source
+            self._found_position = None
+        search = self._search
+        if search is None:
+            return False
+        if search.source is not source or source.is_ended:
+            self._search = None
+            return False
+        if source.state is SourceState.READY:
+            self._last_progress_ns = now_ns
+        if not search.work():
+            return True
+        self._search, self._found_position = None, search.position
+        return False
+
+    @property
+    def _has_target(self) -> bool:
+        """Whether a message is wanted that may stand far behind the recording's beginning."""
+        is_behind = self._from_position is not None and self._from_position > 0
+        return is_behind or (self.next_sequence is not None and self.next_sequence > 1)
+
+    def _is_before_target(self, record: bytes) -> bool:
+        message, _ = decode_message(self.topic, record)
+        if self._from_position is not None:
+            return message.position <= self._from_position
+        return self.next_sequence is not None and message.sequence < self.next_sequence
+
     def _choose_position(self, source: LogSource) -> int | None:
-        """The topic's first message, if it is there; else the node is sought that has most of it."""
+        """Where the search says; else the topic's first message, if it is there; else the node is sought that has most
+        of it."""
+        if source is self._searched and self._found_position is not None:
+            return self._found_position
         if not self._is_from_start:
             return source.end_position
         self._starts[source.address] = source.start_position
@@ -129,6 +177,8 @@ class FeedFollower(RecordingFollower):
         Raises ArchiveError when what is wanted was deleted, ClusterError when a message is missing.
         """
         self.check_allowed()
+        if self._search is not None:
+            return 0
         if self.oldest_position is not None:
             raise ArchiveError(
                 f"feed {self.topic}: what comes next, from sequence {self.next_sequence} on, was deleted at all nodes:"

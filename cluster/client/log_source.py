@@ -178,7 +178,7 @@ class LogSource:
 
     def begin(self, position: int, length_bytes: int | None = None) -> None:
         """Replays from a position on, where an entry begins; call once, when READY. The log is followed for ever, or
-        for `length_bytes`."""
+        for `length_bytes`: `rewind` allows another one then."""
         assert self.state is SourceState.READY
         if position < self.start_position:
             self.is_too_old = True
@@ -196,6 +196,14 @@ class LogSource:
             lambda error: self.end(str(error)),
             lambda _: None,
         )
+
+    def rewind(self) -> None:
+        """Gives up a replay of `length_bytes`, which the archive ends by itself. READY again."""
+        assert self.state is SourceState.REPLAYING and self._length is not None and self._subscription is not None
+        self._subscription.close()
+        self._subscription = self._image = None
+        self._retry_ns = 0
+        self.state = SourceState.READY
 
     def _on_subscription(self, subscription: Subscription) -> None:
         self._adding = None
