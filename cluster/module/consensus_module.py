@@ -54,7 +54,6 @@ from consensus.core import ConsensusCore
 from consensus.states import ElectionState
 from runtime.authentication import AcceptAll, Authenticator, Right
 from runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError, StorageMissingError
-from transport.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
     from archive.archive import Archive
@@ -231,7 +230,7 @@ class ConsensusModule:
             authenticator,
             session_timeout=session_timeout,
             sessions_max=config.sessions_max,
-            message_bytes_max=min(config.log_term_length_bytes // 8, MAX_MESSAGE_LENGTH),
+            message_bytes_max=lambda: self.log.message_bytes_max,
             on_rejected=self.on_invalid_request,
             draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
             cluster_id=config.cluster_id,
@@ -269,7 +268,7 @@ class ConsensusModule:
         )
         self._link = ServiceLink(client, self.sequencer, self, self.config.cluster_id)
         self.upkeep.levels.start(self._recovery.level)
-        self.log.open(self._recovery)
+        self.log.open(self._recovery, self.announce)
         self.membership.tell_difference()
         self.upkeep.start(self._recovery.snapshot, self._recovery.contents)
         self.counters.set_state(ModuleState.ACTIVE)

@@ -15,6 +15,7 @@ from cluster.wire import codecs
 from cluster.wire.members import Member
 from consensus import commands, messages
 from runtime.errors import ClusterError, CorruptFrameError, OrdoError, StorageError
+from transport.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
     from archive.archive import Archive
@@ -83,9 +84,11 @@ class LogKeeper:
             return NULL_VALUE
         return int(self._archive.descriptor(self.recording_id).start_position)
 
-    def open(self, recovery: Recovery) -> None:
+    def open(self, recovery: Recovery, announce: Callable[[str, str], None]) -> None:
         """Starts with the log at rest, at its recovered end."""
         self.recording_id = recovery.log_recording_id
+        if self.recording_id != NULL_VALUE:
+            self._tell_lengths(announce)
         self._counters.log_recording.set(self.recording_id)
         reader = (
             None
@@ -94,6 +97,24 @@ class LogKeeper:
         )
         self._sequencer.open_log(reader, recovery.append_position, recovery.log_position)
         self._sequencer.scan_to_end()
+
+    @property
+    def message_bytes_max(self) -> int:
+        """The longest message that the log takes: an eighth of the length that its terms have, whatever they were to
+        have."""
+        if self.recording_id == NULL_VALUE:
+            return min(self._parameters.term_length_bytes // 8, MAX_MESSAGE_LENGTH)
+        return min(self._archive.descriptor(self.recording_id).term_length // 8, MAX_MESSAGE_LENGTH)
+
+    def _tell_lengths(self, announce: Callable[[str, str], None]) -> None:
+        """Says that settings which only a new log has are not in force."""
+        found, wanted = self._archive.descriptor(self.recording_id), self._parameters
+        if (found.term_length, found.mtu) != (wanted.term_length_bytes, wanted.mtu_bytes):
+            announce(
+                "cluster.log-lengths",
+                f"the log goes on with log_term_length = {found.term_length} and mtu = {found.mtu}, with which it was "
+                f"begun: {wanted.term_length_bytes} and {wanted.mtu_bytes} of the configuration are for a new log",
+            )
 
     # -- leading
 

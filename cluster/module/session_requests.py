@@ -95,13 +95,13 @@ class SessionRequests:
         *,
         session_timeout: int,
         sessions_max: int,
-        message_bytes_max: int,
+        message_bytes_max: Callable[[], int],
         on_rejected: Callable[[str], object],
         draw_session_id: Callable[[], int],
         cluster_id: int = 0,
     ) -> None:
         """`session_timeout` in cluster time units; `sessions_max` counts open and pending sessions. A client is told
-        `message_bytes_max`, which is what the log takes, when its session is open.
+        `message_bytes_max`, which is what the leader's log takes, when its session is open.
 
         `draw_session_id` gives random numbers, from 1 to 2^62: a session's id is what its client shows with each
         message, and must not be guessed by another. `on_rejected` takes a line for each that failed authentication.
@@ -111,7 +111,7 @@ class SessionRequests:
         self._authenticator = authenticator
         self._session_timeout = session_timeout
         self._sessions_max = sessions_max
-        self._opened_detail = encode_message_limit(message_bytes_max)
+        self._message_bytes_max = message_bytes_max
         self._requests: dict[int, SessionRequest] = {}
         """By the registration id of their response publication."""
         self._by_session: dict[int, SessionRequest] = {}
@@ -212,7 +212,7 @@ class SessionRequests:
             return
         self._forget(request)
         self._open.admit(session, request.publication, request.image, cluster_time)
-        detail, member_id = self._opened_detail, leadership.member_id
+        detail, member_id = encode_message_limit(self._message_bytes_max()), leadership.member_id
         event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)
         self._open.tell(session, event)
 

@@ -364,8 +364,8 @@ def a_restart_commits_its_whole_log(patch: Patch) -> None:
     """Raft §5.3: what a member finds on its disk is replayed to the end, committed or not."""
     original = LogKeeper.open
 
-    def open_log(self: Any, recovery: Any) -> None:
-        original(self, recovery)
+    def open_log(self: Any, recovery: Any, announce: Any) -> None:
+        original(self, recovery, announce)
         self._sequencer.commit_to(recovery.append_position, 0)
 
     patch(LogKeeper, "open", open_log)

@@ -70,8 +70,15 @@ def test_a_client_that_was_stopped_gets_no_success_and_hears_why(start_cluster: 
 
 
 def test_a_message_that_the_log_does_not_take_is_refused_by_send(start_cluster: StartCluster) -> None:
-    """Above the limit of the log it returned a position, and was gone."""
-    cluster = start_cluster(ECHO, cluster={"log_term_length": "1m", "segment_length": "1m"})
+    """Above the limit of the log it returned a position, and was gone. The log's own terms say what the limit is, also
+    where the configuration has others by now."""
+    cluster = start_cluster(ECHO, member_count=1, cluster={"log_term_length": "1m", "segment_length": "4m"})
+    path = cluster.config_path(0)
+    path.write_text(path.read_text().replace('log_term_length = "1m"', 'log_term_length = "4m"'))
+    cluster.restart(0)
+    cluster.await_leader()
+    told = f"goes on with log_term_length = {1 << 20} and mtu = 1408, with which it was begun: {4 << 20} and 1408 of"
+    assert cluster.logs(0).count(told) == 1
     settings = replace(SETTINGS, ingress_channel="aeron:udp?term-length=16m", egress_term_length_bytes=16 << 20)
     received: list[int] = []
     with ClusterClient(
