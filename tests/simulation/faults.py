@@ -487,5 +487,7 @@ class FaultSchedule:
         except OrdoError:
             return
         if refused is None:
+            if change is MembershipChange.ADD_LEARNER:
+                node.install_release()
             self.world.trace.count_fault(f"member {change.name.lower()}")
             self.world.note(f"{leader.name} was asked: {change.name} {node.name}")

@@ -61,6 +61,7 @@ class NodeWorld(Observer, Protocol):
     def fail(self, text: str) -> None: ...
     def on_booted(self, node: SimulatedNode) -> None: ...
     def count_fault(self, kind: str) -> None: ...
+    def leader(self) -> SimulatedNode | None: ...
 
 
 def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
@@ -130,6 +131,8 @@ class SimulatedNode(NodeActor):
         self.disk.sync_delay_ns_min = world.options.sync_min_ns
         self.disk.sync_delay_ns_max = world.options.sync_max_ns
         self.boots = 0
+        self.is_installed_anew = False
+        """It was given the present release when it was added to the cluster again."""
         self.node: Node | None = None
         self.service: RegisterService | None = None
         self.cycle_ns = world.options.cycle_ns
@@ -212,8 +215,14 @@ class SimulatedNode(NodeActor):
     def level(self) -> int:
         """What the release knows that its process runs."""
         options = self.world.options
-        is_old = self.boots == 1 and self.member_id < options.old_members
+        is_old = self.boots == 1 and self.member_id < options.old_members and not self.is_installed_anew
         return PROTOCOL_LEVEL if options.levels and not is_old else FIRST_LEVEL
+
+    def install_release(self) -> None:
+        """As an operator does before a member is added to a cluster whose log the old release cannot read."""
+        self.is_installed_anew = True
+        if self.node is not None:
+            self.node.module.upkeep.levels.own_level = self.level
 
     def _copy_service(self, node: Node, random: RandomSource) -> None:
         """The service is copied for its snapshots, as in a process of its own."""
@@ -292,17 +301,24 @@ class SimulatedNode(NodeActor):
         return True
 
     def die_of(self, error: OrdoError) -> None:
-        """The process ends with an error. Only a disk that was made to fail excuses it."""
+        """The process ends with an error. A disk that was made to fail excuses it, an error of the service's own, and
+        an old release in a member that was removed: the others no longer wait for it to know what they write."""
         if is_want_of_room(error, self.config.node.data_dir):
             self._wait_for_room(error)
             return
         self.world.note(f"{self.name} died: {type(error).__name__}: {error}")
         excused = self.has_disk_faults or (self.is_rotten and isinstance(error, CorruptFrameError | StorageError))
         excused = excused or (self.has_own_error and isinstance(error, ServiceError))
+        excused = excused or (self.level < PROTOCOL_LEVEL and "protocol level" in str(error) and self._is_removed())
         if not excused:
             self.world.fail(f"{self.name} died of {type(error).__name__}: {error}")
         self._gone("process ended")
         self.disk.kill()
+
+    def _is_removed(self) -> bool:
+        """Whether the leader knows a configuration without it."""
+        leader = self.world.leader()
+        return leader is not None and self.member_id not in leader.module.core.configuration.member_ids
 
     def _wait_for_room(self, error: OrdoError) -> None:
         """The process goes on without the member. Its marks let no disk become full that only it writes to."""

@@ -32,16 +32,18 @@ def _log(node: SimulatedNode) -> RecordingDescriptor | None:
 
 
 def rot_log(world: World, node: SimulatedNode, random: Random) -> bool:
-    """Flips some bits below what is committed, or has the device refuse a page there; whether it did."""
+    """Flips some bits of what is committed and another member has, or has the device refuse a page there; whether it
+    did."""
     log = _log(node)
-    if log is None:
+    others = [found.start_position for one in world.members() if one is not node and (found := _log(one))]
+    if log is None or not others:
         return False
+    begin = max(log.start_position, min(others))
     with node.readable_disk():
         count, is_unreadable = random.randint(1, FLIPS_MAX), random.random() < UNREADABLE_CHANCE
         spoil, kind = (damage.break_page, "page unreadable") if is_unreadable else (damage.flip, "rotten while running")
         losses = [
-            spoil(node, random, log, log.start_position, log.stop_position, kind)
-            for _ in range(1 if is_unreadable else count)
+            spoil(node, random, log, begin, log.stop_position, kind) for _ in range(1 if is_unreadable else count)
         ]
     for loss in losses:
         if loss is not None:
