@@ -14,11 +14,16 @@ from archive.lmdb_store import compact_store
 from archive.recovery import base_of, remove_files
 from archive.scan import FrameScanner
 from archive.tools import default_storage, orphaned_segments, verify_recording
+from runtime.clock import SystemClock
 from runtime.errors import ArchiveError
 from runtime.storage import SegmentFile
 
 ERROR_ACTIVE_RECORDING = 2
 BLOCK_BYTES = 1024 * 1024
+
+
+NODE_FOLDER = "cluster"
+"""Beside the archive of a node: what its member knows."""
 
 
 class Compaction(NamedTuple):
@@ -164,3 +169,25 @@ def compact(directory: str, *, storage: Any = None) -> Compaction:
         compact_store(path)
         storage.sync_directory(directory)
     return Compaction(finished, before, os.path.getsize(path))
+
+
+def migrate(directory: str, source_id: int, target_id: int, *, storage: Any = None) -> int:
+    """Gives the segments of a stopped recording to the one that it meets (archive.md A7); returns how many.
+
+    Raises StorageInUseError, StorageMissingError, UnknownRecordingError, and ArchiveError for recordings that do not
+    meet, and for the folder of a node, which knows its log and snapshots by their recordings.
+    """
+    from archive.archive import Archive  # with the transport, which the other commands start without
+    from archive.history import migrate_segments
+
+    storage = storage or default_storage()
+    if os.path.isdir(os.path.join(os.path.dirname(os.path.abspath(directory)), NODE_FOLDER)):
+        raise ArchiveError(
+            f"{directory} belongs to a node of a cluster, which must find its log and snapshots as it left them"
+        )
+    Catalog.open(storage, directory, read_only=True).close()
+    archive = Archive(directory, storage=storage, clock=SystemClock())
+    try:
+        return migrate_segments(archive, source_id, target_id)
+    finally:
+        archive.close()

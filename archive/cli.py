@@ -261,6 +261,30 @@ def compact(directory: DirArgument, as_json: JsonOption = False) -> None:
     print(f"{done.finished_purges} purges finished; the catalog has {after:,} bytes, {before - after:,} less")
 
 
+@archive_app.command()
+def migrate(
+    source: Annotated[int, typer.Option("--from", min=0, help="the recording that is emptied; it is stopped")],
+    target: Annotated[
+        int, typer.Option("--to", min=0, help="the recording that begins where that one ends, or ends there")
+    ],
+    directory: AnyDirArgument = None,
+    endpoints: EndpointsOption = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="with --endpoints, file with a token that has the role delete")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Join two recordings of one stream that meet at a base position: the segments of one become the other's."""
+    place = Place(directory, endpoints, token_file)
+    place.check_one()
+    for archive in place.archives():
+        count = archive.migrate(source, target)
+        if as_json:
+            _print_json(archive=archive.name, source=source, target=target, segments=count)
+        else:
+            print(f"{count} segments of recording {source} belong to recording {target} now")
+
+
 @archive_app.command("export-catalog", cls=FolderCommand)
 def export_catalog(
     directory: DirArgument,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 from typer.core import TyperCommand
 
-from archive import tools
+from archive import administration, tools
 from archive.catalog import RecordingDescriptor
 from archive.reader import RecordedMessage
 from archive.tools import Verification
@@ -64,6 +64,9 @@ class OpenArchive(Protocol):
     def orphans(self) -> list[str] | None:
         """Segment files of no recording; None where that cannot be seen."""
 
+    def migrate(self, source_id: int, target_id: int) -> int:
+        """Gives the segment files of one recording to another; returns how many."""
+
 
 class FolderArchive:
     """The archive in a folder of this machine."""
@@ -82,6 +85,9 @@ class FolderArchive:
 
     def orphans(self) -> list[str] | None:
         return tools.orphaned_segments(self.name)
+
+    def migrate(self, source_id: int, target_id: int) -> int:
+        return administration.migrate(self.name, source_id, target_id)
 
 
 class RemoteArchive:
@@ -109,6 +115,9 @@ class RemoteArchive:
     def orphans(self) -> list[str] | None:
         return None
 
+    def migrate(self, source_id: int, target_id: int) -> int:
+        return self._client.migrate_segments(source_id, target_id)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -123,6 +132,13 @@ class Place:
             raise ConfigurationError("give either DIR, the folder of an archive, or --endpoints")
         if self.endpoints is None and self.token_file is not None:
             raise ConfigurationError("--token-file goes with --endpoints only")
+
+    def check_one(self) -> None:
+        """Raises ConfigurationError where several archives are named and one is to be changed."""
+        if "," in (self.endpoints or ""):
+            raise ConfigurationError(
+                f"--endpoints {self.endpoints}: give one archive; others number their recordings alone"
+            )
 
     @property
     def is_remote(self) -> bool:

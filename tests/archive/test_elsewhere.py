@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from archive import tools
+from archive.catalog import Catalog
+from archive.lmdb_store import open_lmdb
 from ordo.cli import run
+from runtime.storage import FileStorage
 from runtime.tokens import new_token
 from tests.archive.served import Served, record, token_table
 from tests.archive.test_reader import flip
@@ -152,3 +155,47 @@ def test_orders_are_told_to_programs(recorded: Served, capsys: pytest.CaptureFix
     assert told["compact"]["finished_purges"] == 0
     assert told["export-catalog"]["recording_count"] == 2
     assert run(["archive", "delete-orphans", folder, "--json"]) == 2
+
+
+def split(folder: Path, base: int) -> int:
+    """Makes two recordings of recording 0, which meet at a base position; the id of the later one."""
+    catalog = Catalog.open(FileStorage(open_lmdb), str(folder))
+    try:
+        whole = catalog.find(0)
+        assert whole is not None and whole.stop_position > base
+        later = catalog.add(whole._replace(start_position=base)).recording_id
+        catalog.update(0, stop_position=base)
+    finally:
+        catalog.close()
+    for path in folder.glob("0-*.rec"):
+        if int(path.stem.partition("-")[2]) >= base:
+            path.rename(folder / f"{later}{path.name[1:]}")
+    return later
+
+
+def test_recordings_that_meet_are_joined_in_a_folder_and_from_afar(
+    served: Served, free_port: Callable[[], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = [b"%d" % number + bytes(1000) for number in range(250)]
+    with served.connect() as client:
+        record(client, f"aeron:udp?endpoint=127.0.0.1:{free_port()}", sent)
+    folder = str(served.folder)
+    served.stop()
+    later = split(served.folder, 2 << 16)
+    ids = ["--from", str(later), "--to", "0"]
+    assert run(["archive", "migrate", folder, *ids, "--json"]) == 0
+    assert lines_of(capsys) == [{"archive": folder, "source": later, "target": 0, "segments": 3}]
+    assert run(["archive", "migrate", folder, "--from", "0", "--to", "0"]) == 1
+    assert "cannot be migrated to itself" in capsys.readouterr().err
+    later = split(served.folder, 1 << 16)
+    (served.folder.parent / "cluster").mkdir()
+    assert run(["archive", "migrate", folder, "--from", str(later), "--to", "0"]) == 1
+    assert "belongs to a node of a cluster" in capsys.readouterr().err
+    served.start()
+    two = f"{served.address},{served.address}"
+    assert run(["archive", "migrate", "--endpoints", two, "--from", str(later), "--to", "0"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    with served.connect() as client:  # waits until it serves
+        assert run(["archive", "migrate", "--endpoints", served.address, "--from", str(later), "--to", "0"]) == 0
+        assert f"segments of recording {later} belong to recording 0 now" in capsys.readouterr().out
+        assert [message.payload for message in client.replay(0)] == sent
