@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from typing import ClassVar
 
 from runtime.errors import Reject, ServiceError, SnapshotError
@@ -16,7 +18,7 @@ from service_api.cluster import (
     TimeUnit,
 )
 from service_api.native import Header
-from service_api.service import ClusteredService
+from service_api.service import ClusteredService, check_hash
 from service_api.snapshot import SnapshotReader, SnapshotWriter
 
 MACHINES_MAX = 256
@@ -24,6 +26,9 @@ TIMER_ID_MAX = (1 << 55) - 1
 """Correlation ids of machines' timers: the rest of the 64 bits says which machine's it is."""
 _BEGIN, _STATE = b"\0", b"\1"
 """How each message of a snapshot begins: the name of the next machine, or a part of its state."""
+
+
+_LENGTHS = struct.Struct("<ii")
 
 
 class MachineCluster:
@@ -181,6 +186,14 @@ class Composition(ClusteredService):
             part = SnapshotWriter(lambda message: writer.write_message(_STATE + message), writer.message_bytes_max - 1)
             machine.on_take_snapshot(part)
             part.close()
+
+    def state_hash(self) -> bytes:
+        """SHA-256 over the names and hashes of all machines. Used where each of them has one."""
+        found = sha256()
+        for name, machine in zip(self._names, self.parts, strict=True):
+            one = check_hash(machine.state_hash())
+            found.update(_LENGTHS.pack(len(name.encode()), len(one)) + name.encode() + one)
+        return found.digest()
 
     def on_role_change(self, role: Role) -> None:
         for machine in self.parts:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from runtime.errors import ServiceError
 from service_api.cluster import (
     NULL_MEMBER_ID,
     NULL_TERM_ID,
@@ -136,3 +137,10 @@ class ClusteredService:
 
 
 Service: TypeAlias = ClusteredService | NativeClusteredService
+
+
+def check_hash(found: object) -> bytes:
+    """What a `state_hash` returned. Raises ServiceError for what is no hash."""
+    if not isinstance(found, bytes) or not found:
+        raise ServiceError(f"state_hash must return bytes, at least one; returned {found!r:.40}")
+    return found

@@ -15,6 +15,7 @@ from runtime.errors import Reject, ServiceError, SnapshotError
 from service_api.composition import MACHINES_MAX, TIMER_ID_MAX, Composition, MachineCluster
 from service_api.service import ClusteredService
 from service_api.snapshot import SnapshotReader, SnapshotWriter
+from service_api.state_hash import hash_state, implements_state_hash
 from service_api.testing import Input
 
 
@@ -89,6 +90,46 @@ def test_each_machine_has_timers_and_state_of_its_own() -> None:
     assert not service.can_fork and service.on_query(b"a query") == b"a query answered"
     with pytest.raises(NotImplementedError, match="no machine answers"):
         Desk().on_query(b"")
+
+
+class HashedFirst(First):
+    def state_hash(self) -> bytes:
+        return json.dumps(self.calls).encode()
+
+
+class HashedSecond(Second):
+    def state_hash(self) -> bytes:
+        return json.dumps(self.calls).encode()
+
+
+class Hashed(Composition):
+    machines = (HashedFirst, HashedSecond)
+
+
+def test_a_composition_has_a_hash_where_all_machines_have_one() -> None:
+    class Half(Composition):
+        machines = (HashedFirst, Second)
+
+    class Own(Half):
+        def state_hash(self) -> bytes:
+            return b"own"
+
+    class Made(Composition):
+        machines = (HashedFirst, lambda: HashedSecond())
+
+    assert [implements_state_hash(one) for one in (Hashed, Both, Half, Own, Made)] == [True, False, False, True, False]
+    inputs: list[Input] = [OpenSession(1, 1), Message(1, 2, b"later"), AdvanceTime(40)]
+    harness = check_service(Hashed, inputs)
+    found = harness.state_hash()
+    assert found is not None and len(found) == 32
+    service = harness.service
+    assert isinstance(service, Hashed)
+    service.parts.reverse()
+    service._names.reverse()
+    assert hash_state(service) != found, "whose state it is counts"
+    service.parts[0].state_hash = lambda: b""  # type: ignore[method-assign]
+    with pytest.raises(ServiceError, match="state_hash must return bytes"):
+        hash_state(service)
 
 
 def test_one_answers_and_the_first_alone_refuses() -> None:
