@@ -13,6 +13,7 @@ from runtime.version import VERSION as __version__
 if TYPE_CHECKING:
     from archive.catalog import RecordingDescriptor
     from archive.client.async_client import AsyncArchiveClient, AsyncReplayStream
+    from archive.client.async_subscription import AsyncPersistentSubscription
     from archive.client.client import ArchiveClient
     from archive.client.persistent_subscription import PersistentSubscription
     from archive.client.replay import RecordedMessage, ReplayStream
@@ -66,6 +67,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncSharedConsumer",
     "AsyncFeedReader",
+    "AsyncPersistentSubscription",
     "AsyncReplayStream",
     "ClientEvent",
     "ClientSession",
@@ -131,6 +133,7 @@ _HOMES = {
     "AsyncConsumer": "sequencer.async_consumer",
     "AsyncSharedConsumer": "sequencer.async_consumer",
     "AsyncFeedReader": "cluster.client.async_feeds",
+    "AsyncPersistentSubscription": "archive.client.async_subscription",
     "AsyncReplayStream": "archive.client.async_client",
     "Authenticator": "runtime.authentication",
     "ClientEvent": "cluster.client.session",

@@ -133,6 +133,17 @@ class PersistentSubscription(Closing):
         self.work()
         return self._follower.poll(handler, limit)
 
+    @property
+    def descriptor(self) -> int | None:
+        """Readable when `poll` would find something; None with the driver of another process."""
+        return self._transport.descriptor
+
+    def take(self) -> RecordedMessage | None:
+        """The next message, None when nothing has come. Does not wait. Raises as `work`."""
+        if not self._polled:
+            self.poll(self._polled.append)
+        return self._polled.take() if self._polled else None
+
     def park(self, timeout_ns: int) -> None:
         """Waits until something came in, or the timeout passed."""
         self._transport.park(timeout_ns)
@@ -140,10 +151,11 @@ class PersistentSubscription(Closing):
     def __iter__(self) -> Iterator[RecordedMessage]:
         """Every message, for ever; waits for them. Another loop goes on behind the last message of this one."""
         while True:
-            if self._polled:
-                yield self._polled.take()
-            elif self.poll(self._polled.append) == 0:
+            message = self.take()
+            if message is None:
                 self.park(PARK_NS)
+            else:
+                yield message
 
     def close(self) -> None:
         """Ends it; another one goes on at its `position`. Idempotent."""

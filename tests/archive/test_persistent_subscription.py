@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from archive.client.async_subscription import AsyncPersistentSubscription
 from archive.client.client import ArchiveClient
 from archive.client.persistent_subscription import PersistentSubscription
 from archive.client.replay import RecordedMessage
@@ -96,7 +98,31 @@ def test_a_subscriber_that_is_too_slow_once_loses_nothing(served: Served, free_p
             assert again.position == got[19].position
             again.poll(lambda message: got.append(message), 1)
             assert got.pop() == got[20]
+        assert asyncio.run(read_in_asyncio(served.address, live, stream)) == got
         run_program_of_the_page(served.address, live, stream.count)
+
+
+async def drive(stream: Stream, is_done: Callable[[], bool]) -> None:
+    """Runs the sender while the reader waits."""
+    while not is_done():
+        stream.client.work()
+        await asyncio.sleep(0.001)
+
+
+async def read_in_asyncio(address: str, live: str, stream: Stream) -> list[RecordedMessage]:
+    """All messages, and one more that comes while it is waited for."""
+    async with AsyncPersistentSubscription.connect(address, 0, live, STREAM) as subscription:
+        found = [await anext(subscription) for _ in range(stream.count)]
+        last = asyncio.ensure_future(anext(subscription))
+        await drive(stream, lambda: subscription.is_live)
+        assert not last.done() and subscription.position == found[-1].position
+        stream.send(1)
+        await drive(stream, last.done)
+        number, message = stream.count - 1, last.result()
+        assert message.payload == b"%d" % number * (LENGTH_BYTES // 8)
+        assert message.position == stream.publication.position
+    assert [message async for message in subscription] == []
+    return found
 
 
 def run_program_of_the_page(address: str, live: str, count: int) -> None:

@@ -29,7 +29,7 @@ PUBLIC = {
     *("RecordingDescriptor", "RecordingSignal", "Reject", "ReplayStream", "Role", "ServiceMessage", "SignalEvent"),
     *("Acknowledged", "ClientEvent", "HandedOver", "Unsequenced", "endpoints_from_dns", "endpoints_from_file"),
     *("AsyncConsumer", "AsyncSharedConsumer", "Delivery", "SharedConsumer"),
-    *("AsyncArchiveClient", "AsyncReplayStream", "PersistentSubscription"),
+    *("AsyncArchiveClient", "AsyncPersistentSubscription", "AsyncReplayStream", "PersistentSubscription"),
     *("AsyncFeedReader", "FeedMessage", "FeedReader"),
     *("Composition", "Consumer", "SnapshotReader", "SnapshotWriter", "TimeUnit", "Tracing", "__version__"),
     *("Authenticator", "Right", "SessionProxy", "credentials_from_environment", "credentials_from_file"),

@@ -1,0 +1,48 @@
+"""A persistent subscription for asyncio: the same one, run by the event loop.
+
+live = "aeron:udp?endpoint=224.20.30.39:9000"
+async with AsyncPersistentSubscription.connect("10.0.0.1:8010", 0, live, 7) as messages:
+    async for message in messages:
+        handle(message.payload)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from archive.client.persistent_subscription import PersistentSubscription
+from archive.client.replay import RecordedMessage
+from runtime.async_reader import AsyncReader
+
+
+class AsyncPersistentSubscription(AsyncReader[RecordedMessage]):
+    """Every message of a recorded stream from a position on, as PersistentSubscription hands them out, and for ever.
+
+    `async for message in subscription`, or `async with subscription` to close it at once afterwards. Between messages
+    it is run by the event loop, which it belongs to. Raises what PersistentSubscription raises.
+    """
+
+    def __init__(self, subscription: PersistentSubscription) -> None:
+        """Takes over a subscription that nobody else uses."""
+        super().__init__(subscription, subscription.work)
+        self._subscription = subscription
+
+    @classmethod
+    def connect(cls, address: str, recording_id: int, channel: str, stream_id: int, **options: Any) -> Self:
+        """Never waits. Options and errors as of PersistentSubscription.connect."""
+        return cls(PersistentSubscription.connect(address, recording_id, channel, stream_id, **options))
+
+    @property
+    def position(self) -> int | None:
+        """As PersistentSubscription.position."""
+        return self._subscription.position
+
+    @property
+    def is_live(self) -> bool:
+        """As PersistentSubscription.is_live."""
+        return self._subscription.is_live
+
+    @property
+    def problem(self) -> str:
+        """As PersistentSubscription.problem."""
+        return self._subscription.problem
