@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not options.keep_going:
                 break
         elif len(outcomes) % options.progress_every == 0:
-            print(f"{len(outcomes)} of {options.seeds} seeds: {_summary(outcomes)}", flush=True)
+            so_far = f", {failed} failed" if failed else ""
+            print(f"{len(outcomes)} of {options.seeds} seeds{so_far}: {_summary(outcomes)}", flush=True)
     print(f"{len(outcomes)} seeds, {failed} failed: {_summary(outcomes)}")
     print(f"faults: {_faults(outcomes)}")
     undecided = [outcome.seed for outcome in outcomes if not outcome.is_decided]
