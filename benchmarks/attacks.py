@@ -1,12 +1,13 @@
 """What a flood of datagrams from one source costs a cluster: echoes a second while it lasts, beside those without it.
 
-    python -m benchmarks.attacks [--rate 50000] [--seconds 5] [--json out.json]
+    python -m benchmarks.attacks [--rate 50000] [--seconds 3] [--rounds 5] [--json out.json]
 
 Three nodes and their client on this machine. A process of its own sends `rate` datagrams a second, by turns to the five
 ports of the leader: set-ups of ever new streams, NAKs, status messages, connect requests, queries and first fragments
 of messages in streams of its own, or a mix of all. It takes processor time from the cluster, which no attacker
 elsewhere would; so the same flood also goes to a socket that nobody reads, and what an attack costs is told against
-that. What the leader itself spends, beside and under it, is told in cores: that varies less than the echoes.
+that, both in turns, and the medians count. What the leader itself spends, beside and under it, is told in cores: that
+varies less than the echoes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.table import Table
@@ -150,8 +152,8 @@ def sustained(load: NativeLoad, leader_pid: int, seconds: float) -> tuple[float,
     return echoes_per_s, (running_ns(leader_pid) - before_ns) / (time.monotonic_ns() - began_ns)
 
 
-def measure(rate: int, seconds: float) -> dict[str, Any]:
-    """Runs all kinds, each right after the same flood beside the cluster."""
+def measure(rate: int, seconds: float, rounds: int) -> dict[str, Any]:
+    """Runs all kinds, each in turns with the same flood beside the cluster."""
     figures: dict[str, Any] = {"machine": describe_machine(), "datagrams_per_s_wanted": rate}
     with (
         LocalCluster(SERVICE) as cluster,
@@ -165,20 +167,29 @@ def measure(rate: int, seconds: float) -> dict[str, Any]:
         figures["echoes_per_s"] = round(load.sustained(seconds, CHUNK, WINDOW))
         pid = cluster.pid(leader)
         for kind in KINDS:
-            with flooded(kind, [sink.getsockname()[1]], rate):
-                beside, cores_beside = sustained(load, pid, seconds)
-            with flooded(kind, list(range(first, first + PORTS)), rate) as reached:
-                under, cores_under = sustained(load, pid, seconds)
-            figures[kind] = {
-                "echoes_per_s_beside": round(beside),
-                "echoes_per_s_under": round(under),
-                "cost_percent": round(100 * (1 - under / beside), 1),
-                "leader_cores_beside": round(cores_beside, 2),
-                "leader_cores_under": round(cores_under, 2),
-                "datagrams_per_s": round(sum(reached) / max(len(reached), 1)),
-            }
+            beside, under, reached = [], [], []
+            for _ in range(rounds):
+                with flooded(kind, [sink.getsockname()[1]], rate):
+                    beside.append(sustained(load, pid, seconds))
+                with flooded(kind, list(range(first, first + PORTS)), rate) as rates:
+                    under.append(sustained(load, pid, seconds))
+                reached += rates
+            figures[kind] = _row(beside, under) | {"datagrams_per_s": round(median(reached or [0]))}
         figures["leader_stayed"] = cluster.await_leader() == leader
     return figures
+
+
+def _row(beside: list[tuple[float, float]], under: list[tuple[float, float]]) -> dict[str, Any]:
+    """Medians of the rounds; the cost is the median of what each round cost."""
+    costs = [100 * (1 - flooded_rate / rate) for (rate, _), (flooded_rate, _) in zip(beside, under, strict=True)]
+    return {
+        "echoes_per_s_beside": round(median(rate for rate, _ in beside)),
+        "echoes_per_s_under": round(median(rate for rate, _ in under)),
+        "cost_percent": round(median(costs), 1),
+        "cost_percent_of_rounds": [round(cost, 1) for cost in costs],
+        "leader_cores_beside": round(median(cores for _, cores in beside), 2),
+        "leader_cores_under": round(median(cores for _, cores in under), 2),
+    }
 
 
 def show(figures: dict[str, Any]) -> None:
@@ -189,7 +200,7 @@ def show(figures: dict[str, Any]) -> None:
         table.add_row(
             kind,
             *(f"{found[name]:,}" for name in ("datagrams_per_s", "echoes_per_s_beside", "echoes_per_s_under")),
-            f"{found['cost_percent']} %",
+            f"{found['cost_percent']} % ({min(rounds := found['cost_percent_of_rounds'])} to {max(rounds)})",
             f"{found['leader_cores_beside']} / {found['leader_cores_under']}",
         )
     output_console().print(table)
@@ -199,14 +210,15 @@ def show(figures: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rate", type=int, default=50_000)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--flood", choices=list(KINDS))
     parser.add_argument("--ports")
     options = parser.parse_args()
     if options.flood:
         flood(options.flood, [int(port) for port in options.ports.split(",")], options.rate)
-    figures = measure(options.rate, options.seconds)
+    figures = measure(options.rate, options.seconds, options.rounds)
     show(figures)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2))
