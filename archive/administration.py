@@ -20,8 +20,6 @@ from runtime.storage import SegmentFile
 
 ERROR_ACTIVE_RECORDING = 2
 BLOCK_BYTES = 1024 * 1024
-
-
 NODE_FOLDER = "cluster"
 """Beside the archive of a node: what its member knows."""
 

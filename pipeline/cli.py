@@ -359,12 +359,12 @@ def replay(
         from pipeline.jobs import replay as replay_job
         from pipeline.object_store import parse_storage
     options = parse_storage(storage)
-    look_at_archives([folder], "log", commit, storage)
-    look_at_services(service, baseline)
     if engine is Engine.LOCAL:
         _refuse_spark_options(master, cores)
         facts = replay_job.replay(None, folder, service, baseline, commit, end, options)
     else:
+        look_at_archives([folder], "log", commit, storage)
+        look_at_services(service, baseline)
         with running("replay", master, cores) as job:
             facts = replay_job.replay(job.spark, folder, service, baseline, commit, end, options)
     page, said = replay_job.write_report(facts, report), replay_job.describe_status(facts)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from cluster.client.feeds import decode_message
-from cluster.wire.streams import FEED_ALIAS, FEED_STREAM_ID
+from cluster.wire.streams import FEED_STREAM_ID, topic_of
 from pipeline.planner import Run, read_runs, whole_runs
 from pipeline.predicates import Predicates
 from pipeline.recordings import Recording
@@ -47,8 +47,7 @@ def _topic(recording: Recording) -> str | None:
     """The topic whose messages a recording has; in a cluster with an id above 0 the stream has another id."""
     if (recording.descriptor.stream_id - FEED_STREAM_ID) % 16:
         return None
-    _, is_there, name = recording.descriptor.original_channel.partition(f"alias={FEED_ALIAS}")
-    return name.partition("|")[0] if is_there else None
+    return topic_of(recording.descriptor.original_channel)
 
 
 class RecordedFeeds:

@@ -14,6 +14,7 @@ from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
 from cluster.client.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
 from runtime.errors import ArchiveError, ConfigurationError
+from runtime.polled_items import PolledMessages
 from sequencer.entries import EntryKind, LogEntry, record_filter
 from sequencer.follower import LogFollower
 from transport.client_transport import ClientTransport
@@ -67,16 +68,14 @@ class LogReader(RecordingReader[LogEntry]):
         position = None if from_position == "live" else from_position
         chosen = record_filter(kinds, session_ids)
         super().__init__(transport, LogFollower(transport.client, settings, position, silence_s, record_filter=chosen))
-        self._begin_position = position
+        self._polled: PolledMessages[LogEntry] = PolledMessages(position)
         self._kinds = None if kinds is None else frozenset(kinds)
         self._session_ids = None if session_ids is None else frozenset(session_ids)
 
     @property
     def position(self) -> int | None:
         """The position before which everything was handed out or passed over, in bytes. None until "live" is known."""
-        if not self._polled:
-            return self._follower.position
-        return self._begin_position if self._polled.last is None else self._polled.last.position
+        return self._polled.position(self._follower.position)
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(entry)` for what has come, at most `limit` fragments; returns how many. Does not wait.

@@ -16,7 +16,7 @@ from archive.client.settings import ArchiveClientSettings
 from archive.client.stream_follower import StreamFollower
 from runtime.closing import Closing
 from runtime.errors import ConfigurationError
-from runtime.polled_items import PolledItems
+from runtime.polled_items import PolledMessages
 from transport.client_transport import ClientTransport
 
 SILENCE_S_DEFAULT = 1.0
@@ -54,8 +54,7 @@ class PersistentSubscription(Closing):
             raise ConfigurationError(f"silence_s={silence_s!r}: must be a number above 0")
         if not (position is None or position == "live" or (isinstance(position, int) and position >= 0)):
             raise ConfigurationError(f'position={position!r}: must be None, "live", or a number of bytes')
-        self._begin_position = position if isinstance(position, int) else None
-        self._polled: PolledItems[RecordedMessage] = PolledItems()
+        self._polled: PolledMessages[RecordedMessage] = PolledMessages(position if isinstance(position, int) else None)
         self._transport = transport or client_transport(settings, aeron_dir)
         try:
             self._follower = StreamFollower(
@@ -101,9 +100,7 @@ class PersistentSubscription(Closing):
     @property
     def position(self) -> int | None:
         """Behind what was handed out, in bytes; None until that is known. Another one can begin there."""
-        if not self._polled:
-            return self._follower.position
-        return self._begin_position if self._polled.last is None else self._polled.last.position
+        return self._polled.position(self._follower.position)
 
     @property
     def is_live(self) -> bool:
@@ -140,9 +137,7 @@ class PersistentSubscription(Closing):
 
     def take(self) -> RecordedMessage | None:
         """The next message, None when nothing has come. Does not wait. Raises as `work`."""
-        if not self._polled:
-            self.poll(self._polled.append)
-        return self._polled.take() if self._polled else None
+        return self._polled.take_from(self.poll)
 
     def park(self, timeout_ns: int) -> None:
         """Waits until something came in, or the timeout passed."""

@@ -14,7 +14,7 @@ from archive.client.session import ArchiveSession, Reply
 from archive.control.driver_requests import DriverRequest
 from runtime.closing import Closing
 from runtime.errors import ArchiveError, ArchiveTimeoutError, OrdoError
-from runtime.polled_items import PolledItems
+from runtime.polled_items import PolledMessages
 from transport.image import Header, Image
 from transport.subscription import Subscription
 from transport.uri import ChannelUri, udp
@@ -243,7 +243,7 @@ class ReplayStream(Closing):
         self.recording_id = replay.recording_id
         self._link = link
         self._replay = replay
-        self._polled: PolledItems[RecordedMessage] = PolledItems()
+        self._polled: PolledMessages[RecordedMessage] = PolledMessages(None)
         self._is_closed = False
         try:
             while not replay.is_open:
@@ -253,13 +253,13 @@ class ReplayStream(Closing):
         except BaseException:
             self.close()
             raise
-        self._begin_position = replay.position
+        self._polled = PolledMessages(replay.position)
 
     @property
     def position(self) -> int:
-        if not self._polled:
-            return self._replay.position
-        return self._begin_position if self._polled.last is None else self._polled.last.position
+        position = self._polled.position(self._replay.position)
+        assert position is not None, "a replay that is open began somewhere"
+        return position
 
     @property
     def is_done(self) -> bool:

@@ -110,8 +110,8 @@ class FeedFollower(RecordingFollower):
     def _is_searching(self, now_ns: int) -> bool:
         """Whether the place to begin at is still searched, which reading on from the beginning would find, too."""
         source = self._source
-        is_new = source is not None and source.state is SourceState.READY and source is not self._searched
-        if is_new and source is not None and self.position is None and self._has_target and not source.has_nothing:
+        is_wanted = self.position is None and self._has_target
+        if source is not None and source.state is SourceState.READY and source is not self._searched and is_wanted:
             self._search, self._searched = FeedSearch(source, self._is_before_target), source
             self._found_position = None
         search = self._search

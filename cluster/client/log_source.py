@@ -15,7 +15,7 @@ from archive.client.session import ArchiveSession, Reply
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import REFUSALS, ErrorCode
 from archive.control.driver_requests import DriverRequest, DriverRequests
-from cluster.wire.streams import LOG_STREAM_ID, feed_alias
+from cluster.wire.streams import LOG_STREAM_ID, topic_of
 from runtime.errors import ArchiveError, OrdoError
 from transport.client import TransportClient
 from transport.image import Header, Image
@@ -166,8 +166,7 @@ class LogSource:
         self._ask(calls.max_recorded_position(self._recording_id), self._on_measured)
 
     def _is_topic(self, item: Any) -> bool:
-        channel = ChannelUri.parse(calls.descriptor_of(item).original_channel)
-        return self._topic is not None and channel.get("alias") == feed_alias(self._topic)
+        return topic_of(calls.descriptor_of(item).original_channel) == self._topic
 
     def _on_measured(self, reply: Reply) -> None:
         if reply.error is not None:

@@ -39,9 +39,7 @@ class RecordingReader(Closing, Generic[Item]):
 
     def take(self) -> Item | None:
         """What comes next, None when nothing has come. Does not wait. Raises as `poll`."""
-        if not self._polled:
-            self.poll(self._polled.append)
-        return self._polled.take() if self._polled else None
+        return self._polled.take_from(self.poll)
 
     def _items(self, timeout_s: float | None, has_all: Callable[[], bool] = lambda: False) -> Iterator[Item]:
         """What comes, until `has_all`, or nothing has come for `timeout_s`; the caller's own time does not count."""

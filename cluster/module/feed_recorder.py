@@ -16,12 +16,11 @@ from cluster.wire.streams import (
     FEED_STREAM_ID,
     FEED_TERM_LENGTH_BYTES,
     feed_alias,
-    is_feed,
     local_stream,
+    topic_of,
 )
 from runtime.errors import ArchiveError, ClusterError, DecodeError, OrdoError, StorageFullError
 from service_api.feeds import is_topic
-from transport.uri import ChannelUri
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,12 +117,13 @@ class FeedRecorder:
 
     def recordings(self, topic: str | None = None) -> list[RecordingDescriptor]:
         """What the archive has of a topic, or of all, the newest first."""
-        alias = None if topic is None else feed_alias(topic)
-        found = []
-        for one in self._archive.recordings():
-            if is_feed(one.original_channel) and one.stream_id == self._stream_id:
-                name = ChannelUri.parse(one.original_channel).get("alias")
-                found += [one] if alias in (None, name) else []
+        found = [
+            one
+            for one in self._archive.recordings()
+            if one.stream_id == self._stream_id
+            and (name := topic_of(one.original_channel)) is not None
+            and topic in (None, name)
+        ]
         return sorted(found, key=lambda one: -one.recording_id)
 
     # Retention

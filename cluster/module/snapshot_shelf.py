@@ -111,9 +111,10 @@ class SnapshotShelf:
         None where it is here no more, or takes more than `evidence_bytes_max` on the disk.
         """
         entry = self._entries.get(agreed.log_position)
-        if entry is None or self.length_bytes(entry) > self.evidence_bytes_max:
+        length_bytes = 0 if entry is None else self.length_bytes(entry)
+        if entry is None or length_bytes > self.evidence_bytes_max:
             return None
-        position, length_bytes = entry.log_position, self.length_bytes(entry)
+        position = entry.log_position
         kept = Evidence(
             position, position, since_position, *_recordings(entry), length_bytes, own_digest, agreed.digest
         )

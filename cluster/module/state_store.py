@@ -265,8 +265,9 @@ class StateStore:
     def put_evidence(self, evidence: Evidence, bytes_max: int) -> list[int]:
         """Remembers a snapshot that was not that of the others, and forgets the oldest of those from before that are
         too many with it, or too long. Returns the recordings of what is forgotten."""
-        others = [one for one in self.list_evidence() if one.log_position != evidence.log_position]
-        replaced = [one for one in self.list_evidence() if one.log_position == evidence.log_position]
+        known = self.list_evidence()
+        others = [one for one in known if one.log_position != evidence.log_position]
+        replaced = [one for one in known if one.log_position == evidence.log_position]
         while others and (
             len(others) >= EVIDENCE_MAX or sum(one.length_bytes for one in others) + evidence.length_bytes > bytes_max
         ):

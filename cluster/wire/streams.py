@@ -54,7 +54,8 @@ def feed_alias(topic: str) -> str:
 
 def topic_of(channel: str) -> str | None:
     """The topic of a recording of this channel; None: it is that of no topic."""
-    return (ChannelUri.parse(channel).get("alias") or "").removeprefix(FEED_ALIAS) if is_feed(channel) else None
+    alias = (ChannelUri.parse(channel).get("alias") or "") if is_feed(channel) else ""
+    return alias.removeprefix(FEED_ALIAS) if alias.startswith(FEED_ALIAS) else None
 
 
 def is_feed(channel: str) -> bool:

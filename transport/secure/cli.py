@@ -48,8 +48,8 @@ def trust(
         list[str] | None,
         typer.Option(
             help="what its holder may do where [authentication] by_key is on, once for each role: ingress, queries,"
-            " consumers, administration, operator, log,"
-            " topics, topic:<name>"
+            " consumers, administration, operator, log, topics,"
+            " topic:<name>"
         ),
     ] = None,
 ) -> None:
