@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+STATE_FIELD = 0
+THREADS_FIELD = 17
+"""Among the fields of /proc/PID/stat behind the name (proc(5))."""
 
 
 def is_process_alive(pid: int) -> bool:
-    """Whether a process with this id runs, whoever owns it; a zombie counts as running."""
+    """Whether a process with this id runs, whoever owns it.
+
+    One that has ended is not alive, although nobody has waited for it: in a container whose first process waits for
+    nobody, a killed node stays in the table of processes for ever.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether nothing of a process runs any more. Where its first thread alone has ended, the others go on."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
+    except OSError:
+        return False
+    return fields[STATE_FIELD] in "ZX" and int(fields[THREADS_FIELD]) <= 1

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from runtime.processes import is_process_alive
+from tests.cluster.integration.agreement import await_that
 
 
 def test_a_process_is_alive_until_it_was_waited_for() -> None:
@@ -17,3 +19,25 @@ def test_a_process_is_alive_until_it_was_waited_for() -> None:
 def test_processes_of_others_are_alive() -> None:
     assert is_process_alive(os.getpid())
     assert is_process_alive(1)
+
+
+def test_a_process_that_nobody_has_waited_for_is_not_alive_once_it_has_ended() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not is_process_alive(child.pid)
+    child.wait()
+
+
+ENDS_ITS_FIRST_THREAD = """
+import ctypes, threading
+threading.Thread(target=input).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_is_alive_while_another_runs() -> None:
+    with subprocess.Popen([sys.executable, "-c", ENDS_ITS_FIRST_THREAD], stdin=subprocess.PIPE) as child:
+        stat = Path(f"/proc/{child.pid}/stat")
+        await_that(lambda: ") Z " in stat.read_text(), "the end of the first thread")
+        assert is_process_alive(child.pid)
+        child.kill()
