@@ -31,5 +31,8 @@ class Pricer(ClusteredService):
             self.cluster.offer(f"quote {symbol} {price}".encode())
         return None
 
+    def on_query(self, payload: bytes) -> bytes:
+        return json.dumps(self.quotes, sort_keys=True).encode()
+
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps(self.quotes, sort_keys=True).encode())

@@ -167,6 +167,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
             consistency="stale" if request.consistency == pb.QueryRequest.STALE else "linearizable",
             member_id=request.member_id if request.HasField("member_id") else None,
             min_position=request.min_position if request.HasField("min_position") else None,
+            group=request.group if request.HasField("group") else None,
             timeout_s=deadline.seconds,
             on_done=settle(done),
         )

@@ -180,6 +180,7 @@ def run_application(
                 transport=transport,
                 storage=FileStorage(open_lmdb),
                 on_difference=lambda one: _log_difference(one, settings),
+                on_query_error=lambda error: _log_query_error(error, settings),
                 find_snapshot=None if keeper is None else keeper.find,
             ),
             settings,
@@ -228,6 +229,10 @@ def _log_difference(one: Difference, settings: ApplicationSettings) -> None:
         written=_show(one.written),
         canary=_show(one.made),
     )
+
+
+def _log_query_error(error: Exception, settings: ApplicationSettings) -> None:
+    get_logger().warning("app.query", group=settings.group, error=f"{type(error).__name__}: {error}")
 
 
 def _show(output: Output | None) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cluster.wire import container_snapshot, ordo_codecs
 from cluster.wire.app_version import NO_VERSION
 from cluster.wire.container_snapshot import ServiceSnapshot
+from cluster.wire.ordo_codecs import QueryStatus
+from cluster.wire.query_call import ask_service
 from runtime.errors import Reject, ServiceError, SnapshotError
 from runtime.sbe import BYTES, Message
 from sequencer.app_cluster import AppCluster, AppSession
@@ -290,6 +292,12 @@ class AppExecutor:
                 error, session.error = session.error, None
                 raise error
         return answer
+
+    def query(self, payload: bytes, note_error: Callable[[Exception], object]) -> tuple[QueryStatus, bytes]:
+        """What the service answers out of its state up to here; an exception goes to `note_error`, and fails the query
+        only."""
+        self.cluster.begin_call("on_query", may_call=False)
+        return ask_service(self.service, payload, note_error)
 
     # Snapshots
 

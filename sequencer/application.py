@@ -25,6 +25,7 @@ from runtime.errors import (
 )
 from runtime.storage import Storage
 from sequencer.app_executor import AppExecutor
+from sequencer.app_queries import AppQueries
 from sequencer.app_versions import AppVersions
 from sequencer.canary import CanaryExecutor, Difference, SilentRequests
 from sequencer.checkpoints import Checkpoints
@@ -119,10 +120,12 @@ class Application:
         storage: Storage,
         on_entry: Callable[[LogEntry], object] | None = None,
         on_difference: Callable[[Difference], object] | None = None,
+        on_query_error: Callable[[Exception], object] = lambda error: None,
         find_snapshot: Callable[[], list[bytes] | None] | None = None,
     ) -> None:
         """`make_service`: of the settings' version, or for each version of the code that this instance has. `on_entry`
-        hears of each entry after it was executed, `on_difference` of what a canary would have written otherwise.
+        hears of each entry after it was executed, `on_difference` of what a canary would have written otherwise,
+        `on_query_error` of what `on_query` raised, which fails the query alone.
         `find_snapshot` gives what an instance without a checkpoint begins with (sequencer.group_snapshots). The
         transport stays the caller's.
 
@@ -149,6 +152,7 @@ class Application:
         except BaseException:
             self._checkpoints.close()
             raise
+        self._queries = AppQueries(settings.group, lambda payload: self.executor.query(payload, on_query_error))
         self._session: OutputClient | None = None
         self._incarnation = GROUP_INCARNATION
         if settings.mode is AppMode.ACTIVE_PASSIVE:
@@ -249,9 +253,17 @@ class Application:
         if self._session is not None:
             self._reports.work(self._session, self._state(), self._follower.position or self.position, now_ns)
             self.differences.work(self._session, now_ns)
+            count += self._answer_queries(self._session, now_ns)
         if now_ns >= self._checkpoint_due_ns:
             self.save_checkpoint()
         return count
+
+    def _answer_queries(self, session: OutputClient, now_ns: int) -> int:
+        """A canary's state is not that of its group, so it answers none."""
+        if self._settings.mode is AppMode.CANARY:
+            return 0
+        read_to = max(self.position, self._follower.position or 0)
+        return self._queries.work(session, read_to, now_ns, is_up_to_date=self._has_caught_up)
 
     def _execute(self, entry: LogEntry) -> None:
         if entry.kind is EntryKind.DIFFERENCE:

@@ -7,6 +7,7 @@ sends as request n the others send as request n too, and the cluster executes th
 from __future__ import annotations
 
 import struct
+from collections import deque
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -19,10 +20,12 @@ from cluster.wire import ordo_codecs
 from cluster.wire.instance_codec import GROUP_BYTES_MAX
 from cluster.wire.ordo_codecs import AnswerStatus
 from runtime.errors import ClusterError, ConfigurationError, OrdoError
+from runtime.sbe import Message
 
 GROUP_INCARNATION = 0
 """The same for all instances that write at the same time: none takes the identity from another."""
 OUTPUTS_UNDER_WAY_MAX = 1024
+QUESTIONS_MAX = 1024
 NULL_SESSION_ID = -1
 _OUTPUT = struct.Struct("<HHHHqqqqqqqqi4x")
 _OUTPUT_HEADER = (
@@ -168,6 +171,9 @@ class OutputClient(ClusterClient):
             outstanding_max=OUTPUTS_UNDER_WAY_MAX,
             wait=_refuse_to_wait,
         )
+        self.questions: deque[Any] = deque(maxlen=QUESTIONS_MAX)
+        """Queries that the leader has handed to this instance, as GroupQuestions; the oldest go where none takes
+        them."""
         self._requests = self.outputs
         self._loop.set_on_answer(self.outputs.on_answer)
         self._work_at_polls()
@@ -175,6 +181,20 @@ class OutputClient(ClusterClient):
     def offer_report(self, message: bytes) -> bool:
         """Sends a report of this instance; False when the leader takes none now."""
         return self._link.takes_messages and offer_to_leader(self._link, message)
+
+    def offer_unlogged(self, message: bytes) -> bool:
+        """Sends the leader what takes no place in the log, and is taken while messages are not."""
+        return offer_to_leader(self._link, message)
+
+    @property
+    def message_bytes_max(self) -> int:
+        """Longest message that the leader's ingress takes; 0 while there is none."""
+        ingress = self._link.leader_ingress
+        return 0 if ingress is None else ingress.max_message_length
+
+    def _on_other_event(self, table: Message, values: Any) -> None:
+        if table is ordo_codecs.GROUP_QUESTION:
+            self.questions.append(values)
 
 
 def _refuse_to_wait(_: PendingRequest, __: float | None) -> None:

@@ -92,7 +92,7 @@ class Answer(_message.Message):
     def __init__(self, number: _Optional[int] = ..., outcome: _Optional[_Union[Answer.Outcome, str]] = ..., payload: _Optional[bytes] = ..., log_position: _Optional[int] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
-    __slots__ = ("payload", "consistency", "member_id", "min_position")
+    __slots__ = ("payload", "consistency", "member_id", "min_position", "group")
     class Consistency(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         LINEARIZABLE: _ClassVar[QueryRequest.Consistency]
@@ -103,11 +103,13 @@ class QueryRequest(_message.Message):
     CONSISTENCY_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_POSITION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     payload: bytes
     consistency: QueryRequest.Consistency
     member_id: int
     min_position: int
-    def __init__(self, payload: _Optional[bytes] = ..., consistency: _Optional[_Union[QueryRequest.Consistency, str]] = ..., member_id: _Optional[int] = ..., min_position: _Optional[int] = ...) -> None: ...
+    group: str
+    def __init__(self, payload: _Optional[bytes] = ..., consistency: _Optional[_Union[QueryRequest.Consistency, str]] = ..., member_id: _Optional[int] = ..., min_position: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
 
 class QueryResponse(_message.Message):
     __slots__ = ("payload", "log_position", "member_id")

@@ -193,6 +193,7 @@ class AsyncClusterClient:
         consistency: str = "linearizable",
         member_id: int | None = None,
         min_position: int | None = None,
+        group: str | None = None,
         timeout_s: float | None = None,
     ) -> QueryReply:
         """Asks the service something that changes nothing. As ClusterClient.query."""
@@ -203,6 +204,7 @@ class AsyncClusterClient:
             consistency=consistency,
             member_id=member_id,
             min_position=min_position,
+            group=group,
             timeout_s=timeout_s,
         )
         self._client.flush()

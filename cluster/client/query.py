@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from cluster.client.ingress import IngressPublications
 from cluster.client.link import LeaderSession
 from cluster.wire import ordo_codecs
+from cluster.wire.instance_codec import GROUP_BYTES_MAX
 from cluster.wire.ordo_codecs import Consistency, QueryStatus
 from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, QueryFailedError
 
@@ -44,6 +45,7 @@ class PendingQuery:
         consistency: Consistency,
         member_id: int | None,
         min_position: int,
+        group: str | None,
         deadline_ns: int,
         on_done: Callable[[PendingQuery], object] | None,
     ) -> None:
@@ -52,6 +54,7 @@ class PendingQuery:
         self.consistency = consistency
         self.member_id = member_id
         self.min_position = min_position
+        self.group = group
         self.deadline_ns = deadline_ns
         self.reply: QueryReply | None = None
         self.error: OrdoError | None = None
@@ -79,9 +82,31 @@ class PendingQuery:
 
     def describe(self) -> str:
         """Returns who was asked and what was demanded, in one line for messages."""
-        member = "leader" if self.member_id is None else self.member_id
+        asked = f"member={'leader' if self.member_id is None else self.member_id}"
+        if self.group is not None:
+            asked = f"group={self.group}"
         position = f" min_position={self.min_position}" if self.min_position != NULL_POSITION else ""
-        return f"member={member} consistency={self.consistency.name.lower()}{position}"
+        return f"{asked} consistency={self.consistency.name.lower()}{position}"
+
+
+def _check_group(group: str, member_id: int | None) -> None:
+    if member_id is not None:
+        raise ClusterError(f"group={group!r}: the leader finds an instance; member_id={member_id} cannot be given, too")
+    if not 1 <= len(group.encode()) <= GROUP_BYTES_MAX:
+        raise ClusterError(f"group={group!r}: must be 1 to {GROUP_BYTES_MAX} bytes long")
+
+
+def _encode(pending: PendingQuery, session_id: int) -> bytes:
+    fields = {
+        "cluster_session_id": session_id,
+        "correlation_id": pending.correlation_id,
+        "min_position": pending.min_position,
+        "consistency": pending.consistency,
+        "payload": pending.payload,
+    }
+    if pending.group is None:
+        return ordo_codecs.QUERY.encode(**fields)
+    return ordo_codecs.GROUP_QUERY.encode(**fields, group=pending.group.encode())
 
 
 class QuerySession(LeaderSession, Protocol):
@@ -120,15 +145,18 @@ class ClientQueries:
         consistency: str,
         member_id: int | None,
         min_position: int | None,
+        group: str | None,
         deadline_ns: int,
         now_ns: int,
         on_done: Callable[[PendingQuery], object] | None,
     ) -> PendingQuery:
-        """Sends a query. Raises ClusterError for an unknown consistency or member."""
+        """Sends a query. Raises ClusterError for an unknown consistency or member, or a group that cannot be."""
         session = self._session
         allowed = {one.name.lower(): one for one in Consistency}
         if consistency not in allowed:
             raise ClusterError(f"consistency={consistency!r}: allowed are {', '.join(allowed)}")
+        if group is not None:
+            _check_group(group, member_id)
         if member_id is not None and member_id != session.leader_member_id and not self._endpoint(member_id):
             known = ", ".join(str(one) for one in sorted({**session.named_endpoints, **session.ingress_endpoints}))
             raise ClusterError(
@@ -141,6 +169,7 @@ class ClientQueries:
             allowed[consistency],
             member_id,
             NULL_POSITION if min_position is None else min_position,
+            group,
             deadline_ns,
             on_done,
         )
@@ -185,13 +214,7 @@ class ClientQueries:
         publication = session.leader_ingress if goes_to_leader else self._member_ingress(pending, now_ns)
         if publication is None or session.session_id == NULL_POSITION:
             return
-        message = ordo_codecs.QUERY.encode(
-            cluster_session_id=session.session_id,
-            correlation_id=pending.correlation_id,
-            min_position=pending.min_position,
-            consistency=pending.consistency,
-            payload=pending.payload,
-        )
+        message = _encode(pending, session.session_id)
         if len(message) > publication.max_message_length:
             text = f"query of {len(pending.payload)} bytes; longer than the ingress takes: see ingress_channel"
             self._finish(pending, None, ClusterError(text))

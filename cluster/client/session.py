@@ -56,6 +56,7 @@ from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
 
 if TYPE_CHECKING:
+    from runtime.sbe import Message
     from service_api.service import Payload
     from transport.publication import ExclusivePublication
 
@@ -288,15 +289,17 @@ class ClusterClient(ClientCalls, Closing):
         consistency: str = "linearizable",
         member_id: int | None = None,
         min_position: int | None = None,
+        group: str | None = None,
         timeout_s: float | None = None,
     ) -> QueryReply:
         """Asks the service something that changes nothing and takes no place in the log; polls until it is answered.
 
         "linearizable": the answer shows everything that was answered to anybody before this call. "stale": it may be
         older, and says of which position it is; with `min_position` it is no older than that. `member_id` answers, the
-        leader by default. Asked again by itself, also through a change of the leader. Raises ClusterTimeoutError after
-        `timeout_s` (default: message_timeout_s), also where `min_position` was not reached; QueryFailedError when the
-        service answers no such query or failed; SessionClosedError, and ClusterError for what cannot be asked.
+        leader by default; with `group` an instance of that application. Asked again by itself, also through a change of
+        the leader. Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s), also where `min_position`
+        was not reached; QueryFailedError when the service answers no such query or failed; SessionClosedError, and
+        ClusterError for what cannot be asked.
         """
         if self._loop.is_in_callback:
             raise ClusterError("query waits for its answer, which no callback can: use start_query there")
@@ -305,6 +308,7 @@ class ClusterClient(ClientCalls, Closing):
             consistency=consistency,
             member_id=member_id,
             min_position=min_position,
+            group=group,
             timeout_s=timeout_s,
         )
         while not pending.is_done:
@@ -319,6 +323,7 @@ class ClusterClient(ClientCalls, Closing):
         consistency: str = "linearizable",
         member_id: int | None = None,
         min_position: int | None = None,
+        group: str | None = None,
         timeout_s: float | None = None,
         on_done: Callable[[PendingQuery], object] | None = None,
     ) -> PendingQuery:
@@ -333,6 +338,7 @@ class ClusterClient(ClientCalls, Closing):
                 consistency=consistency,
                 member_id=member_id,
                 min_position=min_position,
+                group=group,
                 deadline_ns=now_ns + to_ns(timeout_s or self.settings.message_timeout_s),
                 now_ns=now_ns,
                 on_done=on_done,
@@ -679,6 +685,11 @@ class ClusterClient(ClientCalls, Closing):
             requests = self._relay or self._requests
             if requests is not None:
                 requests.on_opened(values, self._transport.clock.now())
+        else:
+            self._on_other_event(table, values)
+
+    def _on_other_event(self, table: Message, values: Any) -> None:
+        """For sessions that are sent more than a client's."""
 
     def _close_spare(self, table: Any, values: Any) -> None:
         """Closes a session of another attempt to connect, which has opened after this one."""

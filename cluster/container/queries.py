@@ -16,8 +16,8 @@ from cluster.container.loop import NO_QUERY
 from cluster.container.responses import Response, ResponsePublications
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import QueryStatus
+from cluster.wire.query_call import ask_service
 from cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID, local_stream
-from runtime.errors import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,19 +158,9 @@ class ContainerQueries:
         self._send(session, query)
 
     def _ask(self, payload: bytes) -> tuple[QueryStatus, bytes]:
-        """Calls the service. An exception fails this query only, since a read changes no state."""
         container = self._container
         container.callback, container.may_call = "on_query", False
-        try:
-            answer = container.service.on_query(payload)
-            if not isinstance(answer, bytes):
-                raise ServiceError(f"on_query must return bytes, returned {type(answer).__name__}")
-        except NotImplementedError as error:
-            return QueryStatus.UNSUPPORTED, str(error).encode()
-        except Exception as error:
-            container.record_error(error)
-            return QueryStatus.ERROR, f"{type(error).__name__}: {error}".encode()
-        return QueryStatus.OK, answer
+        return ask_service(container.service, payload, container.record_error)
 
     def _send(self, session: ContainerSession, query: WaitingQuery) -> None:
         encode = partial(

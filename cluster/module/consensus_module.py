@@ -19,6 +19,7 @@ from cluster.module.control import ClusterControl
 from cluster.module.counters import ModuleCounters
 from cluster.module.details import Details
 from cluster.module.draws import UniformDraws
+from cluster.module.group_queries import GroupQueries
 from cluster.module.leader_ingress import LeaderIngress
 from cluster.module.log_executor import LogExecutor, LogRecord
 from cluster.module.log_keeper import LogKeeper
@@ -207,6 +208,7 @@ class ConsensusModule:
         return Queries(
             self.core,
             QueryLink(seams.client, self.counters.container_park_flag, config.cluster_id),
+            GroupQueries(self, self.sessions),
             send=self.send,
             broadcast=self.broadcast,
             find_refusal=QueryGate(self, self.sessions, self._lets_everybody_in).find_refusal,
@@ -356,25 +358,22 @@ class ConsensusModule:
 
     def on_query(self, image: Image, message: bytes) -> None:
         """Takes a client's query; every member does, in any state."""
-        try:
-            self.queries.on_query(message, image, self._seams.clock.now())
-        except DecodeError as error:
-            self.on_invalid_request(f"ingress: {error.message}")
+        self._take_ingress(self.queries.on_query, message, image, self._seams.clock.now())
 
     def on_operator(self, image: Image, message: bytes) -> None:
         """What an operator asks; at any member, and in any state of it."""
-        try:
-            self.operators.on_message(message, image, self.cluster_time)
-        except DecodeError as error:
-            self.on_invalid_request(f"ingress: {error.message}")
+        self._take_ingress(self.operators.on_message, message, image, self.cluster_time)
 
     def on_stranger(self, source_identity: str, message: bytes) -> None:
         self.backups.on_message(message, source_identity, self.cluster_time)
 
     def on_backup_query(self, image: Image, message: bytes) -> None:
         """A backup may come in by the ingress, too: the consensus endpoint is perhaps open to members only."""
+        self._take_ingress(self.on_stranger, image.source_identity, message)
+
+    def _take_ingress(self, take: Callable[..., None], *arguments: Any) -> None:
         try:
-            self.on_stranger(image.source_identity, message)
+            take(*arguments)
         except DecodeError as error:
             self.on_invalid_request(f"ingress: {error.message}")
 

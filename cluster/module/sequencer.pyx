@@ -42,7 +42,7 @@ from cluster.wire.layout cimport (
     REQUEST_OPEN_POSITION,
     is_for_container,
     is_of_operator,
-    is_query,
+    is_of_queries,
     ordo_template_id,
     put_sbe_header,
     put_stamp,
@@ -442,7 +442,7 @@ cdef class Sequencer:
                 return 0
             ordo_put_i64(self._header, ordo_get_i64(data))
             return self._sequence_own(image, fragment, cluster_time)
-        if is_query(data, fragment.length_bytes):
+        if is_of_queries(data, fragment.length_bytes):
             self.module.on_query(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
         if is_of_operator(data, fragment.length_bytes):

@@ -402,6 +402,15 @@ class OpenSessions:
         session.events.append(event)
         self._told[session.id] = session
 
+    def tell_now(self, session: ClusterSession, message: bytes) -> bool:
+        """Sends a message to a session's client at once where there is room. False: a client that takes no messages
+        gets no more."""
+        if session.close_reason is not None or len(session.events) >= EVENTS_MAX:
+            return False
+        self.tell(session, message)
+        self._send_events(session)
+        return True
+
     def notify(self, leadership: Leadership, session: ClusterSession, detail: str) -> None:
         """Queues an event that says something of an open session. A client that takes no events gets no more."""
         if session.close_reason is None and len(session.events) < EVENTS_MAX:

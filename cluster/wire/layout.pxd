@@ -24,6 +24,9 @@ cdef enum:
     CONSUMER_COMMAND_ID = 120
     APP_REPORT_ID = 124
     APP_DIFFERENCE_ID = 125
+    GROUP_QUERY_ID = 126
+    GROUP_SERVES_ID = 127
+    GROUP_ANSWER_ID = 129
 
 cdef enum:  # template ids
     SESSION_MESSAGE_HEADER_ID = 1
@@ -172,13 +175,18 @@ cdef inline int template_id(const uint8_t* message, int64_t length_bytes) noexce
         return -1
     return ordo_get_u16(message + 2)
 
-cdef inline bint is_query(const uint8_t* message, int64_t length_bytes) noexcept nogil:
-    """Whether a message says that it is a Query; no more of it than its header is known to be there."""
-    return (length_bytes >= SBE_HEADER_LENGTH and ordo_get_u16(message + 4) == ORDO_SCHEMA_ID
-            and ordo_get_u16(message + 2) == QUERY_ID)
+cdef inline bint is_of_queries(const uint8_t* message, int64_t length_bytes) noexcept nogil:
+    """Whether a message says that it is a Query, a GroupQuery, or what an instance of an application says to answer
+    one; no more of it than its header is known to be there."""
+    cdef int template
+    if length_bytes < SBE_HEADER_LENGTH or ordo_get_u16(message + 4) != ORDO_SCHEMA_ID:
+        return False
+    template = ordo_get_u16(message + 2)
+    return (template == QUERY_ID or template == GROUP_QUERY_ID or template == GROUP_SERVES_ID
+            or template == GROUP_ANSWER_ID)
 
 cdef inline bint is_of_operator(const uint8_t* message, int64_t length_bytes) noexcept nogil:
-    """Whether a message says that it is an OperatorConnect or an OperatorRequest; as `is_query`."""
+    """Whether a message says that it is an OperatorConnect or an OperatorRequest; as `is_of_queries`."""
     return (length_bytes >= SBE_HEADER_LENGTH and ordo_get_u16(message + 4) == ORDO_SCHEMA_ID
             and (ordo_get_u16(message + 2) == OPERATOR_CONNECT_ID or ordo_get_u16(message + 2) == OPERATOR_REQUEST_ID))
 

@@ -200,6 +200,31 @@ SERVICE_QUERY = _message(
 """From a member to its own service. `read_position`: to be executed before it answers. A status other than OK goes to
 the client as it is."""
 
+# Queries of applications
+GROUP_QUERY = _message(
+    "GroupQuery",
+    126,
+    "cluster_session_id i64; correlation_id i64; min_position i64; consistency i32",
+    "group bytes; payload bytes",
+)
+"""Ingress, to the leader. As a Query, for an instance of an application's group."""
+GROUP_SERVES = _message("GroupServes", 127, "cluster_session_id i64", "group bytes")
+"""Ingress. The instance that has this session answers queries of its group; said again while it does."""
+GROUP_QUESTION = _message(
+    "GroupQuestion",
+    128,
+    "cluster_session_id i64; asker_session_id i64; correlation_id i64; read_position i64",
+    "payload bytes",
+)
+"""Egress, from the leader to an instance. `read_position`: to be executed before it answers."""
+GROUP_ANSWER = _message(
+    "GroupAnswer",
+    129,
+    "cluster_session_id i64; asker_session_id i64; correlation_id i64; log_position i64; status i32",
+    "payload bytes",
+)
+"""Ingress, from an instance; the leader makes the asker's QueryResponse of it."""
+
 TRUST_REQUEST = _message("TrustRequest", 30, "request_id i64; member_id i32")
 """Of a member that may not vote (consensus.trust)."""
 STANDS_BACK = _message("StandsBack", 32, "member_id i32")

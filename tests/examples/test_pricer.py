@@ -36,6 +36,7 @@ def test_the_worked_example(tmp_path: Path) -> None:
                 for price in (100, 100, 102, 102, 90):
                     client.send(b"ACME %d" % price, timeout_s=30)
                 await_outputs(client, outputs, instances, 3)
+                assert client.query(b"", group="tested", timeout_s=30).payload == b'{"ACME": 90}'
             assert outputs.payloads == [b"quote ACME 100", b"quote ACME 102", b"quote ACME 90"]
         finally:
             instances.close()

@@ -177,6 +177,12 @@ def test_queries_are_answered_with_their_position(channel: grpc.Channel) -> None
     assert json.loads(asked.payload)[0][identity.hex()] == 1
     stale = pb.QueryRequest(consistency=pb.QueryRequest.STALE, member_id=1, min_position=executed.log_position)
     assert json.loads(sequencer.Query(stale, **shown(TRADER)).payload)[0][identity.hex()] == 1
+    with pytest.raises(grpc.RpcError) as failed:
+        sequencer.Query(pb.QueryRequest(group="pricing"), **{**shown(TRADER), "timeout": 0.3})
+    assert "no instance of group 'pricing' answers queries" in failed.value.details()
+    with pytest.raises(grpc.RpcError) as failed:
+        sequencer.Query(pb.QueryRequest(group="pricing", member_id=1), **shown(TRADER))
+    assert "the leader finds an instance" in failed.value.details()
 
 
 def test_the_log_is_followed_from_a_position_and_filtered(channel: grpc.Channel) -> None:

@@ -40,6 +40,9 @@ class Numbered(ClusteredService):
             self.cluster.offer(b"%s%d.%d %d" % (self.PREFIX, self.messages, part, self.length_bytes))
         return None
 
+    def on_query(self, payload: bytes) -> bytes:
+        return b"%s%d" % (self.PREFIX, self.messages)
+
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps([self.length_bytes, self.messages, self.came_back]).encode())
 

@@ -79,7 +79,7 @@ def work(keeper: SnapshotKeeper, one: Any, seconds: float) -> list[Any]:
 
 
 def test_an_instance_leaves_a_snapshot_when_the_newest_is_old(served: Served) -> None:
-    one, place = Instance(), SnapshotPlace(served.address, 60)
+    one, place = Instance(), SnapshotPlace(served.address, 60, timeout_s=30)
     keeper, other = SnapshotKeeper(place, "pricing"), SnapshotKeeper(place, "pricing")
     assert keeper.find() is None
     assert work(keeper, one, 0) == work(keeper, one, 59) == work(other, one, 0) == []

@@ -14,6 +14,7 @@ from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
 from ordo.apps_cli import printable
 from ordo.cli import run
+from runtime.errors import ClusterTimeoutError
 from tests.archive.served import Served
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look, look_until
 
@@ -39,6 +40,16 @@ def check_reply(cluster: LocalCluster) -> None:
         while len(heard) < 2 and time.monotonic() < deadline_s:
             client.poll()
     assert heard == [b"v2 7", b"v2 7"]
+
+
+def check_queries(cluster: LocalCluster, expected_payload: bytes, position: int) -> None:
+    """Instances answer queries of any client, out of a state that has all that was answered before."""
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        for consistency in ("linearizable", "stale"):
+            reply = client.query(b"", group="tested", consistency=consistency, min_position=position, timeout_s=30)
+            assert reply.payload == expected_payload and reply.log_position >= position
+        with pytest.raises(ClusterTimeoutError, match=r"group=nobody .* no instance of group 'nobody' answers queries"):
+            client.query(b"", group="nobody", timeout_s=0.3)
 
 
 def check_upgrade(cluster: LocalCluster, instances: Instances, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,8 +102,10 @@ def test_everybody_can_see_the_instances(
             ("tested", "b", "1.2.0", True),
         }
         assert all(written <= row["position"] == row["log_position"] - row["lag"] for row in found)
+        check_queries(cluster, b"5", written)
         cluster.kill(cluster.await_leader())
         cluster.await_leader()
+        check_queries(cluster, b"5", written)
         assert {row["instance"] for row in look(cluster, capsys)} == {"a", "b"}, "the other members know them too"
         assert instances.end("a") == 0
         look_until(lambda rows: [row["instance"] for row in rows] == ["b"], cluster, capsys)

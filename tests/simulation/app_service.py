@@ -15,6 +15,13 @@ TIMER_DELAY_MS = 40
 OTHER_EACH = 3
 FOR_RECORD, FOR_TIMER = range(2)
 _OUTPUT = struct.Struct("<qBqqQ")
+_COUNT = struct.Struct("<q")
+
+
+def decode_count(payload: bytes) -> int:
+    """What the application answers to a query: how many requests of clients it has executed."""
+    (count,) = _COUNT.unpack(payload)
+    return int(count)
 
 
 class AppOutput:
@@ -73,6 +80,9 @@ class CountingService(ClusteredService):
     def _write(self, kind: int, first: int, second: int) -> None:
         self.count += 1
         self.cluster.offer(AppOutput(self.count, kind, first, second, self.state).encode())
+
+    def on_query(self, payload: bytes) -> bytes:
+        return _COUNT.pack(self.requests)
 
     def on_take_snapshot(self, writer: Any) -> None:
         writer.write(struct.pack("<qqQ", self.count, self.requests, self.state))

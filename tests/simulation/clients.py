@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from cluster.client.session import ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
 from runtime.errors import OrdoError
+from tests.simulation.group_queries import GroupAsking
 from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
 from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request, decode_reply
 from tests.simulation.processes import start_process
@@ -59,6 +60,7 @@ class SimulatedClient(Actor):
         self.session: ClusterClient | None = None
         self.answered_last = 0
         self.asking = Asking(self)
+        self.group_asking = GroupAsking(self)
         self.requesting = Requesting(self) if world.options.requests else None
         self.tracking = Tracking(self) if world.options.tracks else None
         self._driver: MediaDriver | None = None
@@ -124,6 +126,7 @@ class SimulatedClient(Actor):
         """Forgets the process without a word to anybody."""
         self.session = self._driver = self._transport = self.host = None
         self.asking.forget()
+        self.group_asking.forget()
         self.due_ns = NEVER_NS
         self.paused_until_ns = 0
 
@@ -147,6 +150,7 @@ class SimulatedClient(Actor):
         wait_ns = min(tick_ns, host.parked_ns)
         if is_connected and self.is_working:
             wait_ns = min(wait_ns, self._next_operation_ns - now_ns, max(self.asking.next_ns - now_ns, 0))
+            wait_ns = min(wait_ns, max(self.group_asking.next_ns - now_ns, 0))
         return wait_ns
 
     def _poll(self, now_ns: int) -> None:
@@ -185,6 +189,7 @@ class SimulatedClient(Actor):
     def _work(self, now_ns: int) -> None:
         if self.world.options.query_mean_ns:
             self.asking.work(now_ns)
+            self.group_asking.work(now_ns)
         if now_ns < self._next_operation_ns:
             return
         options = self.world.options

@@ -7,7 +7,9 @@ from typing import Any
 
 from cluster.container.difference_table import DifferenceTable
 from cluster.container.instance_table import InstanceTable
+from cluster.module.group_queries import GroupQueries
 from sequencer.app_executor import AppExecutor
+from sequencer.app_queries import AppQueries
 from sequencer.elected_outputs import ElectedRequests
 from sequencer.outputs import GROUP_INCARNATION, GroupRequests
 
@@ -78,3 +80,24 @@ def nobody_takes_over(patch: Patch) -> None:
         original(self, identity, is_writer_there=has_writer, is_up_to_date=is_up_to_date)
 
     patch(ElectedRequests, "attend_election", attend_election)
+
+
+def applications_are_asked_for_no_position(patch: Patch) -> None:
+    """The leader hands linearizable queries of a group to whichever instance, however far it is behind."""
+    original = GroupQueries.ask
+
+    def ask(self: GroupQueries, query: Any, read_position: int, now_ns: int) -> Any:
+        return original(self, query, -1, now_ns)
+
+    patch(GroupQueries, "ask", ask)
+
+
+def instances_answer_for_a_position_they_have_not_come_to(patch: Patch) -> None:
+    """An instance answers at once, and says that its state is that of the position it was asked for."""
+    original = AppQueries.work
+
+    def work(self: AppQueries, session: Any, position: int, now_ns: int, *, is_up_to_date: bool) -> int:
+        wanted = max([position, *(one.read_position for one in session.questions)])
+        return original(self, session, wanted, now_ns, is_up_to_date=is_up_to_date)
+
+    patch(AppQueries, "work", work)

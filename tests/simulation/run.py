@@ -20,6 +20,7 @@ from tests.simulation.app_service import check_outputs
 from tests.simulation.consumers import find_unfinished
 from tests.simulation.faults import FaultSchedule
 from tests.simulation.feeds import find_unread
+from tests.simulation.group_queries import LastGroupQuestion
 from tests.simulation.history import Violation
 from tests.simulation.minority import FaultyMinority
 from tests.simulation.options import Options, draw
@@ -195,6 +196,13 @@ def finish_applications(world: World) -> None:
     if not world.run(RECOVERY_NS_MAX, are_done):
         why = wrong() or untold() or "instances wait for outputs or timers"
         raise Violation(f"{why}, {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
+    last_question = LastGroupQuestion(world.clients[0].group_asking)
+    if not world.run(RECOVERY_NS_MAX, last_question.is_answered):
+        raise Violation(
+            f"the application answers no query {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}"
+        )
+    for client in world.clients:
+        client.group_asking.check()
     for one in world.applications:
         for _ in one.application.differences.told if one.application is not None else ():
             world.trace.count_fault("application difference")

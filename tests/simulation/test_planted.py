@@ -68,6 +68,7 @@ WRITTEN = Options(
     outage_mean_ns=300 * MS,
 )  # fmt: skip
 COMPARED = replace(WRITTEN, applications=1, canary=True, levels=True)
+QUERIED = replace(WRITTEN, duration_ns=2 * S, query_mean_ns=10 * MS)
 STANDING_BY = replace(WRITTEN, application_mode="active-passive", session_timeout_ns=S)
 CONSUMED = Options(
     duration_ns=4 * S, consumers=2, shared_consumers=2, consumer_mean_ns=300 * MS, operation_mean_ns=8 * MS,
@@ -123,6 +124,8 @@ OPTIONS = {
     "snapshots_forget_what_instances_reported": WRITTEN,
     "snapshots_forget_what_canaries_told": COMPARED,
     "checkpoints_forget_which_code_executes": replace(WRITTEN, application_upgrade=True),
+    "applications_are_asked_for_no_position": QUERIED,
+    "instances_answer_for_a_position_they_have_not_come_to": QUERIED,
     "two_instances_are_active": STANDING_BY,
     "nobody_takes_over": STANDING_BY,
     "instances_do_not_know_what_the_others_wrote": replace(WRITTEN, applications=1),

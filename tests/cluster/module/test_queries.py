@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
+from cluster.module.group_queries import GroupQuery, Refusal
 from cluster.module.queries import Queries, QueryLink
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import Consistency, QueryStatus
@@ -29,6 +30,24 @@ class Handed(NamedTuple):
     payload: bytes
 
 
+class Groups:
+    """What is asked of applications; `refusal` is what becomes of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[GroupQuery, int]] = []
+        self.refusal: Refusal | None = None
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+    def ask(self, query: GroupQuery, read_position: int, now_ns: int) -> Refusal | None:
+        self.asked.append((query, read_position))
+        return self.refusal
+
+    def work(self, now_ns: int) -> None:
+        """Nothing is forgotten."""
+
+
 class Desk:
     """The queries of one member, whose service is the test; `sent` are messages to others, (None, ...) to all."""
 
@@ -39,9 +58,11 @@ class Desk:
         self.sent: list[tuple[int | None, Message]] = []
         self.refusal: str | None = None
         client: Any = self.client
+        self.groups = Groups()
         self.queries = Queries(
             node.core,
             QueryLink(client, self.flag),
+            cast(Any, self.groups),
             send=lambda member_id, message: self.sent.append((member_id, message)),
             broadcast=lambda message: self.sent.append((None, message)),
             first_round_id=FIRST_ROUND,
@@ -110,6 +131,29 @@ def test_follower_hands_a_query_over_when_its_leader_has_named_a_position() -> N
     assert desk.sent == [(0, ReadIndexRequest(0, FIRST_ROUND, 1))]
     desk.queries.on_message(ReadIndexResponse(FIRST_ROUND, 4096, 0), desk.node.now_ns)
     assert desk.handed() == [Handed(7, 4096, QueryStatus.OK, b"q")]
+
+
+def test_a_query_of_a_group_goes_to_an_instance_when_a_quorum_has_confirmed_it() -> None:
+    desk = leader()
+    message = ordo_codecs.GROUP_QUERY.encode(
+        cluster_session_id=1,
+        correlation_id=7,
+        min_position=-1,
+        consistency=Consistency.LINEARIZABLE,
+        group=b"pricing",
+        payload=b"q",
+    )
+    for refusal in (None, Refusal(QueryStatus.UNAVAILABLE, "no instance")):
+        desk.groups.refusal = refusal
+        desk.queries.on_query(message, None, desk.node.now_ns)
+        ((_, heartbeat),) = desk.sent
+        assert isinstance(heartbeat, ReadHeartbeat) and len(desk.groups) == (refusal is not None)
+        desk.queries.on_message(ReadHeartbeatAck(0, heartbeat.round_id, 2), desk.node.now_ns)
+        desk.sent.clear()
+    assert desk.groups.asked == [(GroupQuery(1, 7, -1, b"q", b"pricing"), FIRST_RECORD)] * 2
+    assert desk.handed() == [Handed(7, 0, QueryStatus.UNAVAILABLE, b"no instance")]
+    with pytest.raises(DecodeError):
+        desk.queries.on_query(message[:-3], None, desk.node.now_ns)
 
 
 def test_stale_query_is_handed_over_at_once_by_any_member() -> None:
