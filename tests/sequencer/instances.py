@@ -37,8 +37,20 @@ class Instances:
 
     def start(self, name: str, *options: str, service: str = "") -> None:
         """Returns when the instance has read its checkpoint."""
+        starts = self._count_starts(name)
+        self.spawn(name, *options, service=service)
+        deadline_s = time.monotonic() + 60
+        while self._count_starts(name) == starts and time.monotonic() < deadline_s:
+            self.check_running()
+            time.sleep(0.02)
+
+    def _count_starts(self, name: str) -> int:
         log = self._root / f"{name}.log"
-        starts = log.read_text().count("app.started") if log.exists() else 0
+        return log.read_text().count("app.started") if log.exists() else 0
+
+    def spawn(self, name: str, *options: str, service: str = "") -> None:
+        """Starts an instance without waiting for it."""
+        log = self._root / f"{name}.log"
         with log.open("ab") as output:
             self._processes[name] = subprocess.Popen(
                 [
@@ -51,11 +63,6 @@ class Instances:
                 stdout=output,
                 stderr=output,
             )
-
-        deadline_s = time.monotonic() + 60
-        while log.read_text().count("app.started") == starts and time.monotonic() < deadline_s:
-            self.check_running()
-            time.sleep(0.02)
 
     def send(self, name: str, number: signal.Signals) -> None:
         self._processes[name].send_signal(number)
