@@ -114,7 +114,7 @@ budget: build ## count anew what a message costs, and write tests/budget/table.j
 sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
 
-test-soak: build .venv/.all ## pass the tests that take minutes: a streaming query killed with SIGKILL
+test-soak: build .venv/.all ## pass the tests that take minutes: a streaming query killed with SIGKILL, an application each second
 	$(BIN)/python -m pytest -q -n0 -m soak $(ARGS)
 
 soak: build ## stress one driver at half speed with loss, slow, stopped and killed clients: MINUTES=60

@@ -108,7 +108,7 @@ def app(
     ] = "127.0.0.1:0",
     token_file: Annotated[
         Path | None,
-        typer.Option(help="file with a token of the roles ingress and log"),
+        typer.Option(help="file with a token: ingress, log, and consumers to answer"),
     ] = None,
     checkpoint: Annotated[float, typer.Option(help="seconds between checkpoints")] = 10.0,
     mode: Annotated[

@@ -158,14 +158,12 @@ class GroupQueries:
             self._asked.clear()
 
     def _find_instance(self, session_id: int, image: Image) -> ClusterSession | None:
-        """The session that speaks, if this is its own client's image, and it may answer others."""
+        """The session that speaks, if this is its own client's image, and it may answer others. Of one that may not
+        nothing is counted: it says so each second, whether anybody asks or not."""
         self._look_at_term()
         if self._term_id == NULL_TERM or not self._sessions.may_ask(session_id, image):
             return None
-        if not self._sessions.may(session_id, Right.CONSUMERS):
-            self._host.on_invalid_request("ingress: an instance without the role consumers wants to answer queries")
-            return None
-        return self._sessions.get(session_id)
+        return self._sessions.get(session_id) if self._sessions.may(session_id, Right.CONSUMERS) else None
 
     def _next_instance(self, group: bytes, now_ns: int) -> ClusterSession | None:
         instances = self._instances.get(group, {})

@@ -12,6 +12,7 @@ import pytest
 from tests.docker.engine import BASE, COMPILER, PROGRAMS, ROOT, WORK, Engine, run, stage
 
 IMAGE = "ordo"
+GATEWAY_IMAGE = "ordo-gateway"
 TALLY_VERSIONS = ("1.0", "1.1")
 
 
@@ -38,6 +39,15 @@ def image(engine: Engine) -> str:
     arguments = ("--build-arg", f"PYTHON_IMAGE={BASE}", "--build-arg", f"BUILD_IMAGE={COMPILER}")
     engine.build(WORK / "context", IMAGE, *arguments, file="deploy/Dockerfile", wheels="/src/wheels")
     return IMAGE
+
+
+@pytest.fixture(scope="session")
+def gateway_image(engine: Engine, image: str) -> str:
+    """The image of a gateway."""
+    bases = ("--build-arg", f"PYTHON_IMAGE={BASE}", "--build-arg", f"BUILD_IMAGE={COMPILER}")
+    extras = ("--build-arg", "EXTRAS=gateway")
+    engine.build(WORK / "context", GATEWAY_IMAGE, *bases, *extras, file="deploy/Dockerfile", wheels="/src/wheels")
+    return GATEWAY_IMAGE
 
 
 @pytest.fixture(scope="session")

@@ -85,15 +85,18 @@ def stage(context: Path, *sources: str) -> None:
 
 
 def make_wheels() -> None:
-    """What pyproject.toml says that Ordo needs, and is built with, for the base's Python."""
-    wheels, partial = WORK / "wheels", WORK / "wheels.partial"
-    if wheels.exists():
+    """What pyproject.toml says that Ordo and its gateway need, and are built with, for the base's Python."""
+    wheels, partial, listed = WORK / "wheels", WORK / "wheels.partial", WORK / "wheels.txt"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed: list[str] = [*project["dependencies"], *project["optional-dependencies"]["gateway"]]
+    if wheels.exists() and listed.exists() and listed.read_text().splitlines() == needed:
         return
+    shutil.rmtree(wheels, ignore_errors=True)
     shutil.rmtree(partial, ignore_errors=True)
-    needed: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     options = ("--only-binary=:all:", "--python-version", BASE_PYTHON)
     run(sys.executable, "-m", "pip", "download", "-q", "-d", partial, *options, *TOOLS_OF_BUILD, *needed)
     partial.rename(wheels)
+    listed.write_text("\n".join(needed))
 
 
 class Engine:
