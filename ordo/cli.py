@@ -13,7 +13,7 @@ import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -37,37 +37,50 @@ EXIT_NO_QUORUM = 3
 EXIT_NOT_PERMITTED = 4
 EXIT_UNKNOWN = 5
 EXIT_INTERRUPTED = 130
+LINE_LENGTH_MAX = 60
+"""Of a command's line in the list of all."""
+NO_ARGUMENTS = "NoArgsIsHelpError"
+"""What typer raises for a group of commands of which none was given."""
 COMPLETE_VARIABLE = "_ORDO_COMPLETE"
 """The shell sets it when it asks for what may follow."""
 
+
+class Elsewhere(NamedTuple):
+    """A command of another module, and its line in the list of all commands."""
+
+    place: str
+    line: str
+
+
 ELSEWHERE = {
-    "cluster": "cluster.node.cli:cluster_app",
-    "archive": "archive.cli:archive_app",
-    "bench": "ordo.bench.cli:bench_app",
-    "driver": "transport.cli:driver_app",
-    "keys": "transport.secure.cli:keys_app",
-    "init": "ordo.new_cli:init",
-    "dev": "ordo.new_cli:dev",
-    "doctor": "cluster.node.cli_look:doctor",
-    "size": "cluster.node.cli_size:size",
-    "top": "cluster.node.cli_top:top",
-    "stat": "cluster.node.cli_look:stat",
-    "errors": "cluster.node.cli_look:errors",
-    "streams": "transport.cli:streams",
-    "backlog": "transport.cli:backlog",
-    "loss": "transport.cli:loss",
-    "log-inspect": "transport.cli:log_inspect",
-    "trace": "transport.cli:trace",
-    "log": "sequencer.cli:log",
-    "app": "ordo.app_cli:app_app",
-    "apps": "ordo.apps_cli:apps",
-    "consumers": "ordo.consumers_cli:consumers_app",
-    "gateway": "gateway.cli:gateway",
-    "deploy": "ordo.deploy_cli:deploy_app",
-    "backup": "ordo.backup.cli:backup_app",
-    "restore": "ordo.backup.cli:restore",
+    "cluster": Elsewhere("cluster.node.cli:cluster_app", "Look into a running cluster, and control it."),
+    "archive": Elsewhere("archive.cli:archive_app", "Look into the recordings of an archive, or serve one."),
+    "bench": Elsewhere("ordo.bench.cli:bench_app", "Measure Ordo on this machine."),
+    "driver": Elsewhere("transport.cli:driver_app", "Run a media driver that many processes share."),
+    "keys": Elsewhere("transport.secure.cli:keys_app", "Make and trust keys, which encrypt datagrams."),
+    "init": Elsewhere("ordo.new_cli:init", "Write the configuration of a new cluster."),
+    "dev": Elsewhere("ordo.new_cli:dev", "Run a cluster here in the foreground, for development."),
+    "doctor": Elsewhere("cluster.node.cli_look:doctor", "Check this machine for a node."),
+    "size": Elsewhere("cluster.node.cli_size:size", "Compute what one member needs for a load."),
+    "top": Elsewhere("cluster.node.cli_top:top", "Watch members: roles, lags, rates, sessions, disks."),
+    "stat": Elsewhere("cluster.node.cli_look:stat", "The counters of a node."),
+    "errors": Elsewhere("cluster.node.cli_look:errors", "The errors that a node and its service have met."),
+    "streams": Elsewhere("transport.cli:streams", "Every stream of a driver, with its counters."),
+    "backlog": Elsewhere("transport.cli:backlog", "How far publishers and subscribers are behind."),
+    "loss": Elsewhere("transport.cli:loss", "What a driver has lost, and was sent again."),
+    "log-inspect": Elsewhere("transport.cli:log_inspect", "The metadata, tails and frames of a log buffer."),
+    "trace": Elsewhere("transport.cli:trace", "Print what a running driver does."),
+    "log": Elsewhere("sequencer.cli:log", "Print the committed log, from any machine."),
+    "app": Elsewhere("ordo.app_cli:app_app", "Run an instance of an application."),
+    "apps": Elsewhere("ordo.apps_cli:apps", "Show the instances of applications, and their lag."),
+    "consumers": Elsewhere("ordo.consumers_cli:consumers_app", "Look at durable consumers, and move them."),
+    "gateway": Elsewhere("gateway.cli:gateway", "Serve gRPC in front of a cluster."),
+    "deploy": Elsewhere("ordo.deploy_cli:deploy_app", "Run clusters in containers."),
+    "backup": Elsewhere("ordo.backup.cli:backup_app", "Keep a copy of a cluster on another machine."),
+    "restore": Elsewhere("ordo.backup.cli:restore", "Make the folders of a new cluster from a backup."),
 }
-"""Commands of other modules, which are imported when the command is used: a start brings in no more than it needs."""
+"""Commands of other modules, which are imported when the command is used: a start brings in no more than it needs, and
+the list of all commands brings in none of them."""
 
 
 class Commands(TyperGroup):
@@ -77,8 +90,15 @@ class Commands(TyperGroup):
         return [*ELSEWHERE, *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        place = ELSEWHERE.get(cmd_name)
-        return super().get_command(ctx, cmd_name) if place is None else _load(cmd_name, place)
+        found = ELSEWHERE.get(cmd_name)
+        return super().get_command(ctx, cmd_name) if found is None else _load(cmd_name, found.place)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        rows = [(name, found.line) for name, found in ELSEWHERE.items()]
+        here: list[tuple[str, Any]] = [(name, super(Commands, self).get_command(ctx, name)) for name in self.commands]
+        rows += [(name, command.get_short_help_str(LINE_LENGTH_MAX)) for name, command in here]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 def _load(name: str, place: str) -> Any:
@@ -205,6 +225,9 @@ def run(arguments: list[str]) -> int:
     try:
         status = app(arguments, prog_name="ordo", standalone_mode=False)
     except usage_error as error:
+        if type(error).__name__ == NO_ARGUMENTS:
+            print(error.format_message().rstrip())  # the help
+            return EXIT_USAGE
         message = " ".join(error.format_message().split())  # choices come with lines of their own
         return _fail(f"{message} (see `ordo --help`)", EXIT_USAGE)
     except ConfigurationError as error:

@@ -84,3 +84,16 @@ def test_every_command_from_elsewhere_is_there(capsys: pytest.CaptureFixture[str
     assert run(["--help"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.partition("Commands:")[2].splitlines() if line}
     assert listed == {*ELSEWHERE, "node", "demo", "pipeline", "completion"}
+
+
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    modules = {found.place.partition(":")[0] for found in ELSEWHERE.values()}
+    assert loaded_by("--help").isdisjoint(modules)
+
+
+@pytest.mark.parametrize("group", ["", "cluster", "archive"])
+def test_without_a_command_the_help_is_shown_and_nothing_else(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(group.split()) == 2
+    shown = capsys.readouterr()
+    assert shown.out.strip().startswith(f"Usage: ordo {group}".strip()) and len(shown.out.splitlines()) > 5
+    assert shown.err == ""
