@@ -261,6 +261,12 @@ def _is_refusal_of_archive(error: OrdoError) -> bool:
 
 
 def _fail(message: str, status: int) -> int:
+    """A line for people; where the log was to be JSON, for programs, a line of that."""
+    from runtime.logging import demands_json, get_logger
+
+    if demands_json():
+        get_logger().error("ordo.failed", text=message, exit_status=status)
+        return status
     for line in message.splitlines():
         print(f"ordo: {line}", file=sys.stderr)
     return status

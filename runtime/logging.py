@@ -11,6 +11,12 @@ from typing import Any, TextIO
 from runtime.errors import ConfigurationError
 
 LEVELS = ("debug", "info", "warning", "error")
+_demanded = {"json": False}
+
+
+def demands_json() -> bool:
+    """Whether this process was told to write JSON, and nothing else, wherever its log goes."""
+    return _demanded["json"]
 
 
 def configure_logging(level: str = "info", *, json: bool | None = None, stream: TextIO | None = None) -> None:
@@ -22,6 +28,7 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
         raise ConfigurationError(f"log level: {level!r}, allowed {', '.join(LEVELS)}")
     import structlog
 
+    _demanded["json"] = json is True
     stream = stream or sys.stderr
     as_json = not stream.isatty() if json is None else json
     processors: list[Any] = [

@@ -278,7 +278,7 @@ class OperatorClient(Closing):
         if publication.offer(message) > 0:
             link.state, link.asked_ns = LinkState.ASKING, now_ns
             link.trouble = (
-                "it takes no operators: it does not reach this machine, see --egress, or is of an older version"
+                "it does not answer: it is down, does not reach this machine (see --egress), or is of an older release"
             )
 
     def _on_message(self, message: bytes, _header: Any) -> None:

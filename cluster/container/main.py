@@ -39,7 +39,7 @@ from runtime.errors import (
 )
 from runtime.exit_status import EXIT_STATUS_SERVICE
 from runtime.idle import BackoffIdle, FutexParker
-from runtime.logging import configure_logging
+from runtime.logging import configure_logging, demands_json, get_logger
 from runtime.memory import FileMemoryProvider
 from runtime.storage import FileStorage
 from runtime.wake import ParkFlag
@@ -222,6 +222,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(error: OrdoError, status: int) -> int:
+    if demands_json():
+        get_logger().error("service.failed", text=error.message, exit_status=status)
+        return status
     print(f"ordo service container: {error.message}", file=sys.stderr)
     return status
 

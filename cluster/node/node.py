@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -457,9 +456,10 @@ def _run_once(
         failure = raised.message
         raise raised from error
     finally:
-        status = _close(node, child)
+        status, lost = _close(node, child)
         if has_started:
-            log_stop(config, log, failure or _stop_reason(node.module, causes), has_failed=bool(failure or status))
+            reason = failure or lost or _stop_reason(node.module, causes)
+            log_stop(config, log, reason, has_failed=bool(failure or status))
     return status, node.module.starts_again
 
 
@@ -480,18 +480,17 @@ def _one_line(error: Exception) -> OrdoError:
     return ClusterError(f"the node ended on {type(error).__name__}: {error}; its error log has the traceback")
 
 
-def _close(node: Node, child: ContainerProcess | None) -> int:
-    """Ends the container first, so that it never outlives its node; reports why it died if it did."""
-    status = 0
+def _close(node: Node, child: ContainerProcess | None) -> tuple[int, str]:
+    """Ends the container first, so that it never outlives its node. Returns the exit status, and what went wrong."""
+    status, lost = 0, ""
     if child is not None:
         failure = child.stop()
         if failure is not None:
             node.module.record_error(failure)
-            print(f"ordo: {failure}", file=sys.stderr)
+            lost = failure
             status = EXIT_STATUS_SERVICE if child.has_raised else 1
     try:
         node.close()
     except OrdoError as error:
-        print(f"ordo: {error.message}", file=sys.stderr)
-        status = status or 1
-    return status
+        lost, status = lost or error.message, status or 1
+    return status, lost

@@ -17,7 +17,7 @@ from deploy.launcher import LocalCluster
 from ordo.bench.node_cost import family
 from ordo.cli import run
 from runtime.version import VERSION
-from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.command import ordo
 
 pytestmark = pytest.mark.slow
 NO_QUORUM = 3
@@ -103,6 +103,12 @@ def test_the_log_of_a_member_tells_its_life(cluster: LocalCluster) -> None:
     assert (start["data_dir"], start["aeron_dir"]) == (str(config.node.data_dir), str(config.aeron_dir))
     assert (start["max_sessions"], start["max_replays"]) == (4096, 4)
     assert events(cluster, follower, "node.exposed") == [], "all of it is on loopback"
+    for member_id, role in ((leader, "term 0 is on a quorum"), (follower, f"follows member {leader}")):
+        ready = cluster.await_value(
+            lambda: [one for one in events(cluster, member_id, "cluster.election") if one["state"] == "CLOSED"] or None,  # noqa: B023
+            "the end of the election",
+        )
+        assert (ready[-1]["reason"], ready[-1]["leadership_term_id"]) == (role, 0)
 
     assert run(["cluster", "snapshot", *config_of(cluster, leader)]) == 0
     for member_id in cluster.member_ids:
@@ -125,16 +131,21 @@ def test_the_log_of_a_member_tells_its_life(cluster: LocalCluster) -> None:
 
 
 def test_a_node_that_fails_says_why_it_stops() -> None:
-    with LocalCluster("ordo.bench.echo:Echo", member_count=1, sync="none") as cluster:
+    json_only = {"log_format": "json"}
+    with LocalCluster("ordo.bench.echo:Echo", member_count=1, sync="none", node=json_only) as cluster:
         cluster.await_leader()
         second = ordo("node", *config_of(cluster, 0), "--service", cluster.service)
-        demand_one_line(second, 1, "in use")
+        said = [json.loads(line) for line in second.stderr.splitlines()]
+        assert (second.returncode, said[-1]["event"], said[-1]["exit_status"]) == (1, "ordo.failed", 1)
+        assert "in use" in said[-1]["text"]
 
         (container,) = set(family(cluster.pid(0))) - {cluster.pid(0)}
         os.kill(container, signal.SIGKILL)
         assert cluster.wait(0) == 1
         (stop_line,) = events(cluster, 0, "node.stop")
-        assert (stop_line["reason"], stop_line["level"]) == ("the service container ended", "error")
+        assert stop_line["level"] == "error"
+        assert f"the service container (pid={container}) was killed by signal 9" in str(stop_line["reason"])
+        assert all(json.loads(line)["event"] for line in cluster.logs(0).splitlines())
 
 
 def test_a_node_beyond_loopback_warns_at_every_start() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
@@ -88,7 +89,7 @@ def test_a_killed_node_takes_its_container_along(start_cluster: StartCluster, ro
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
 def test_a_service_that_raises_ends_its_node(start_cluster: StartCluster, leads: bool) -> None:
     environment = {"LEDGER_RAISE_AT": "1500", "LEDGER_MEMBER": "1"}
-    cluster = start_cluster(environment=environment)
+    cluster = start_cluster(environment=environment, node={"log_format": "json"})
     if leads and cluster.await_leader() != 1:
         for member_id in (0, 2):
             cluster.stop(member_id)
@@ -100,6 +101,9 @@ def test_a_service_that_raises_ends_its_node(start_cluster: StartCluster, leads:
         assert cluster.wait(1) == EXIT_STATUS_SERVICE
         reason = "RuntimeError: the ledger was told to fail at entry 1500"
         demand_reason(cluster, 1, "service Ledger raised in on_session_message at position ", reason)
+        (stop,) = cluster.log_events(1, "node.stop")
+        assert reason in str(stop["reason"])
+        assert all(json.loads(line)["event"] for line in cluster.logs(1).splitlines())
         demand_agreement(cluster, [writer], members=(0, 2))
         cluster.start_member(1)
         assert cluster.wait(1) == EXIT_STATUS_SERVICE, "the log makes it fail again"
