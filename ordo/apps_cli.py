@@ -19,13 +19,9 @@ def apps(
 ) -> None:
     """Show every instance of an application: how far it is, how far behind, which code it runs, what it has written."""
     from cluster.node.cli_print import make_table, print_json, show
-    from cluster.wire.app_version import format_version
 
     with open_orders(endpoints, token_file, egress, "ordo apps") as orders:
         found = orders.list_instances()
-    for one in found:
-        for name in ("version", "newest_version"):
-            one[name] = format_version(one[name])
     if as_json:
         print_json(found)
         return

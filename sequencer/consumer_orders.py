@@ -64,8 +64,13 @@ class ConsumerOrders(Closing):
 
     def list_instances(self) -> list[dict[str, Any]]:
         """Every instance of an application, by group, and then by session: `group`, `instance`, `session`, `active` (it
-        writes), `version`, `position`, `log_position`, `lag` (bytes), `outputs_made`, `outputs_executed`, as it said
-        `reported_ms` ago."""
+        writes), `canary` (it compares), `version` and `newest_version` (texts), `position`, `log_position`, `lag`
+        (bytes), `outputs_made`, `outputs_executed`, as it said `reported_ms` ago."""
+        names = ("version", "newest_version")
+        return [{**one, **{name: format_version(one[name]) for name in names}} for one in self._ask_instances()]
+
+    def _ask_instances(self) -> list[dict[str, Any]]:
+        """The same, with versions as numbers."""
         found: list[dict[str, Any]] = []
         while True:
             after = found[-1]["session"] if found else NULL_VALUE
@@ -99,7 +104,7 @@ class ConsumerOrders(Closing):
         they do not all execute the same version now.
         """
         check_group(group)
-        rows = [one for one in self.list_instances() if one["group"] == group and not one["canary"]]
+        rows = [one for one in self._ask_instances() if one["group"] == group and not one["canary"]]
         former = _find_former(group, rows, app_version)
         asked = ConsumerCommand(CommandKind.APP_UPGRADE, group, position=app_version, from_position=former)
         (position,) = json.loads(self._ask(asked).text)

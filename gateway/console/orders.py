@@ -37,7 +37,7 @@ def give_order(settings: GatewaySettings, credentials: bytes, name: str, target:
 
 
 class Consumers:
-    """Durable consumers, for one token: a session with the cluster while somebody looks at them. Blocks; any thread."""
+    """Durable consumers and applications, for one token: a session while somebody looks at them. Blocks; any thread."""
 
     def __init__(self, settings: GatewaySettings, credentials: bytes) -> None:
         self._settings = replace(
@@ -51,6 +51,11 @@ class Consumers:
     def list_all(self) -> list[dict[str, Any]]:
         """Every consumer with its lag. Raises what ConsumerOrders raises."""
         rows: list[dict[str, Any]] = self._do(lambda found: found.list_all())
+        return rows
+
+    def list_instances(self) -> list[dict[str, Any]]:
+        """Every instance of an application with its lag. Raises what ConsumerOrders raises."""
+        rows: list[dict[str, Any]] = self._do(lambda found: found.list_instances())
         return rows
 
     def give_order(self, name: str, consumer: str) -> str:

@@ -7,6 +7,7 @@ GET  /api/session          whether the browser is let in
 GET  /api/events           server-sent events: history, state, details
 GET  /api/messages         a page of the log
 GET  /api/consumers        durable consumers with their lag
+GET  /api/apps             instances of applications with their lag
 POST /api/orders           gives an order
 """
 
@@ -106,6 +107,7 @@ class Console:
         app.router.add_get("/api/events", self._send_events)
         app.router.add_get("/api/messages", self._send_messages)
         app.router.add_get("/api/consumers", self._send_consumers)
+        app.router.add_get("/api/apps", self._send_apps)
         app.router.add_post("/api/orders", self._take_order)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=STOP_TIMEOUT_S)
         await self._runner.setup()
@@ -259,6 +261,10 @@ class Console:
     async def _send_consumers(self, request: web.Request) -> web.Response:
         consumers = self._consumers_of(self._login_of(request))
         return web.json_response({"consumers": exact(await asyncio.to_thread(consumers.list_all))})
+
+    async def _send_apps(self, request: web.Request) -> web.Response:
+        consumers = self._consumers_of(self._login_of(request))
+        return web.json_response({"instances": exact(await asyncio.to_thread(consumers.list_instances))})
 
     def _consumers_of(self, login: Login) -> Consumers:
         credentials = login.watch.credentials

@@ -4,9 +4,30 @@ import { at, bytes, clock, element, milliseconds, moment, notes, short, table, w
 import { chart, logLine } from "./draw.js";
 
 const NOTES_MAX = 100;
-const CONSUMERS_INTERVAL_MS = 5000;
+const LIST_INTERVAL_MS = 5000;
+// What the log's own state lists: each view has its table and its line of trouble, and is asked for while it is open.
+const LISTS = {
+  apps: {
+    rows: (found) => found.instances, none: "There are no applications.",
+    columns: [
+      { title: "group", text: true, show: (one) => one.group }, { title: "instance", text: true, show: (one) => one.instance },
+      { title: "", text: true, show: (one) => (one.canary ? "compares" : one.active ? "writes" : "follows") },
+      { title: "version", text: true, show: (one) => one.version },
+      { title: "position", show: (one) => whole(one.position) }, { title: "lag", show: (one) => bytes(one.lag) },
+      { title: "outputs", show: (one) => whole(one.outputs_executed) }, { title: "seen", show: (one) => `${(Number(one.reported_ms) / 1000).toFixed(1)} s ago` },
+    ],
+  },
+  consumers: {
+    rows: (found) => found.consumers, none: "There are no durable consumers.",
+    columns: [
+      { title: "consumer", text: true, show: (one) => one.name }, { title: "mode", text: true, show: (one) => one.mode },
+      { title: "position", show: (one) => whole(one.position) }, { title: "lag", show: (one) => bytes(one.lag) }, { title: "members", show: (one) => whole(one.members) },
+      { title: "", show: (one) => consumerButton(one) },
+    ],
+  },
+};
 const RETRY_MS = 2000;
-const VIEWS = ["overview", "log", "sessions", "consumers", "messages", "errors", "orders"];
+const VIEWS = ["overview", "log", "sessions", "apps", "consumers", "messages", "errors", "orders"];
 const seen = { state: null, details: {}, points: [], room: 300, notes: [], mayOrder: false, stream: null, given: [] };
 
 // -- asking the gateway --------------------------------------------------------------------------------------------
@@ -89,7 +110,7 @@ function showView() {
       link.scrollIntoView({ block: "nearest", inline: "center" });
     } else link.removeAttribute("aria-current");
   }
-  if (view() === "consumers") showConsumers();
+  if (view() in LISTS) showList();
   show();
 }
 
@@ -191,21 +212,19 @@ function showErrors() {
   )) : [element("p", { class: "muted" }, "No member has met an error.")]));
 }
 
-async function showConsumers() {
-  if (view() !== "consumers" || at("consumers").hidden) return;
-  clearTimeout(showConsumers.again);
+async function showList() {
+  const name = view(), list = LISTS[name];
+  clearTimeout(showList.again);
+  if (!list || at(name).hidden) return;
   try {
-    const { consumers } = await ask("/api/consumers");
-    at("consumers-problem").textContent = "";
-    at("consumer-table").replaceChildren(table([
-      { title: "consumer", text: true, show: (one) => one.name }, { title: "mode", text: true, show: (one) => one.mode },
-      { title: "position", show: (one) => whole(one.position) }, { title: "lag", show: (one) => bytes(one.lag) }, { title: "members", show: (one) => whole(one.members) },
-      { title: "", show: (one) => consumerButton(one) },
-    ], consumers, "There are no durable consumers."));
+    const found = list.rows(await ask(`/api/${name}`));
+    at(`${name}-problem`).textContent = "";
+    at(`${name}-table`).replaceChildren(table(list.columns, found, list.none));
   } catch (error) {
-    at("consumers-problem").textContent = error.message;
+    at(`${name}-problem`).textContent = error.message;
   }
-  showConsumers.again = setTimeout(showConsumers, CONSUMERS_INTERVAL_MS);
+  clearTimeout(showList.again);
+  showList.again = setTimeout(showList, LIST_INTERVAL_MS);
 }
 
 function consumerButton(one) {
@@ -284,7 +303,7 @@ async function give(order, title, text, more = {}) {
   }
   if (more.consumer) {
     at("consumers-problem").textContent = note.level === "bad" ? note.text : "";
-    showConsumers();
+    showList();
   }
   show();
 }

@@ -13,9 +13,10 @@ from deploy.launcher import LocalCluster
 from runtime.tokens import hash_token
 from tests.gateway.conftest import BANK, GatewayProcess
 
-OPERATOR, TRADER = "o" * 40, "t" * 40
+OPERATOR, TRADER, PROGRAM = "o" * 40, "t" * 40, "p" * 40
 TOKENS: list[dict[str, Any]] = [
     {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator", "consumers", "administration", "log"]},
+    {"principal": "program", "hash": hash_token(PROGRAM), "roles": ["ingress", "consumers", "log"]},
     {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries"]},
 ]
 DECODER = "tests.gateway.console.conftest:decode"

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import http.client
 import os
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
+from archive.lmdb_store import open_lmdb
+from cluster.client.settings import ClientSettings
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
+from examples.pricer import Pricer
+from runtime.storage import FileStorage
+from sequencer.application import Application, ApplicationSettings
+from sequencer.consumer import Consumer
 from service_api import ordo_pb2 as pb
-from tests.cluster.integration.agreement import counter_of
+from tests.cluster.integration.agreement import await_that, counter_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
-from tests.gateway.console.conftest import TRADER, Browser, console_of
+from tests.gateway.console.conftest import PROGRAM, TRADER, Browser, console_of
+from transport.client_transport import ClientTransport
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ENDPOINTS = ("--endpoints", "127.0.0.1:20000")
@@ -34,7 +43,7 @@ def test_pages_load_nothing_from_outside_and_say_so_to_the_browser(browser: Brow
 
 def test_without_a_token_nothing_is_told(browser: Browser) -> None:
     assert browser.ask("/api/session").body == {"is_in": False}
-    for path in ("/api/events", "/api/messages", "/api/consumers"):
+    for path in ("/api/events", "/api/messages", "/api/consumers", "/api/apps"):
         assert browser.ask(path).status == 401
     assert browser.ask("/api/orders", {"order": "snapshot", "confirmed": True}).status == 401
 
@@ -154,9 +163,44 @@ def test_messages_are_shown_page_by_page_and_decoded(browser: Browser, gateway: 
         assert browser.ask(f"/api/messages?{query}").status == 400
 
 
-def test_consumers_are_listed(browser: Browser) -> None:
+def test_consumers_are_listed_with_their_lag_paused_and_resumed(
+    browser: Browser, guarded: LocalCluster, gateway: GatewayProcess
+) -> None:
     browser.log_in()
     assert browser.ask("/api/consumers").body == {"consumers": []}
+    submit(gateway, 1)
+    endpoints = list(guarded.ingress_endpoints.values())
+    with Consumer(endpoints, "risk", settings=ClientSettings(credentials=PROGRAM.encode())) as consumer:
+        await_that(lambda: consumer.poll(lambda _: None) > 0, "an entry")
+        submit(gateway, 1)
+        (shown,) = browser.ask("/api/consumers").body["consumers"]
+        assert (shown["name"], shown["paused"]) == ("risk", False) and int(shown["lag"]) > 0
+        for order, paused in (("pause-consumer", True), ("resume-consumer", False)):
+            given = browser.ask("/api/orders", {"order": order, "confirmed": True, "consumer": "risk"})
+            assert given.status == 200, given
+            assert browser.ask("/api/consumers").body["consumers"][0]["paused"] is paused
+
+
+def test_instances_of_applications_are_listed_with_their_lag(
+    browser: Browser, guarded: LocalCluster, tmp_path: Path
+) -> None:
+    browser.log_in()
+    settings = ApplicationSettings(
+        group="pricing",
+        endpoints=list(guarded.ingress_endpoints.values()),
+        folder=str(tmp_path / "pricing"),
+        client=ClientSettings(credentials=PROGRAM.encode()),
+        instance="first",
+    )
+    with closing(ClientTransport.embedded("app")) as transport:
+        one = Application(Pricer, settings, transport=transport, storage=FileStorage(open_lmdb))
+        try:
+            await_that(lambda: one.work() == 0 and one.reported and one.reported.executed_position > 0, "its report")
+            (shown,) = browser.ask("/api/apps").body["instances"]
+        finally:
+            one.close()
+    assert (shown["group"], shown["instance"], shown["active"], shown["version"]) == ("pricing", "first", True, "1")
+    assert int(shown["lag"]) > 0 and int(shown["position"]) > 0
 
 
 def test_events_tell_the_members_and_go_on(browser: Browser) -> None:

@@ -29,7 +29,7 @@ pytestmark = [
 ]
 SIZES = {1280: 860, 390: 844}
 PATIENCE_MS = 20_000
-VIEWS = ("overview", "log", "sessions", "consumers", "messages", "errors", "orders")
+VIEWS = ("overview", "log", "sessions", "apps", "consumers", "messages", "errors", "orders")
 REFUSED = "status of 403"
 """What Chromium writes to its console when a browser without a token is told so."""
 
@@ -133,7 +133,7 @@ def test_every_view_of_an_idle_cluster_fits_the_screen(looker: Looker) -> None:
     for view in VIEWS:
         looker.open(view)
         looker.at_both_sizes("idle" if view == "overview" else f"idle-{view}")
-    expect(looker.page.locator("#consumer-table")).to_contain_text("no durable consumers", timeout=PATIENCE_MS)
+    expect(looker.page.locator("#consumers-table")).to_contain_text("no durable consumers", timeout=PATIENCE_MS)
 
 
 def test_under_load_charts_move_messages_are_read_and_orders_are_confirmed_first(
