@@ -183,8 +183,10 @@ class OutputClient(ClusterClient):
         return self._link.takes_messages and offer_to_leader(self._link, message)
 
     def offer_unlogged(self, message: bytes) -> bool:
-        """Sends the leader what takes no place in the log, and is taken while messages are not."""
-        return offer_to_leader(self._link, message)
+        """Sends the leader what takes no place in the log, is taken while messages are not, and keeps no session
+        alive."""
+        ingress = self._link.leader_ingress
+        return ingress is not None and ingress.offer(message) > 0
 
     @property
     def message_bytes_max(self) -> int:

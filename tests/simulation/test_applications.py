@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.app_service import check_outputs
+from tests.simulation.options import Options
 from tests.simulation.run import run_seed
 from tests.simulation.test_planted import COMPARED, STANDING_BY, WRITTEN, S
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -53,6 +55,24 @@ def test_a_log_of_an_earlier_level_has_no_differences() -> None:
 def test_one_instance_is_enough() -> None:
     outcome = run_seed(3, replace(WRITTEN, applications=1, nodes=1))
     assert outcome.violation is None
+
+
+def test_an_idle_instance_keeps_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it answers queries, it says outside of the log, however often, which keeps no session alive."""
+    monkeypatch.setattr("sequencer.app_queries.SERVES_INTERVAL_NS", S // 50)
+    world = World(1, Options(applications=1, clients=1, session_timeout_ns=S))
+    try:
+        world.start()
+        world.clients[0].is_working = False
+        (instance,) = world.applications
+        session_ids: set[int] = set()
+        for _ in range(8):
+            world.run(S)
+            assert instance.application is not None
+            session_ids.add(instance.application.session_id)
+        assert len(session_ids) == 1 and min(session_ids) > 0
+    finally:
+        world.forget()
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:
