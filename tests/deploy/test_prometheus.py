@@ -273,6 +273,14 @@ def send_64k(nodes: LocalCluster) -> None:
             client.request(bytes(1024), timeout_s=30)
 
 
+def empty_panels(prometheus: ScrapingPrometheus) -> list[str]:
+    """What the dashboard asks for, and Prometheus cannot answer."""
+    (cluster,) = {row["metric"]["cluster"] for row in prometheus.query("ordo_build_info")}
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    return [one for one in asked if not prometheus.query(one.replace("$cluster", cluster))]
+
+
 def hand_over(nodes: LocalCluster) -> None:
     """Asks the leader to, or a member that has just led: then nothing happens."""
     run(["cluster", "transfer", "--config", str(nodes.config_path(nodes.await_leader()))])
@@ -294,6 +302,8 @@ def test_prometheus_scrapes_and_faults_fire(tmp_path: Path) -> None:
             await_that(lambda: len(prometheus.query("ordo:log_lag_bytes")) == 3, "the rules are evaluated")
             full = {("OrdoDiskFull", str(last)), ("OrdoDiskLow", str(last))}
             await_that(lambda: prometheus.firing() == full, "the full disk, and nothing else")
+            status, reason = get(ports[last], "/readyz")
+            assert status == 503 and "disk" in reason, (status, reason)
             check_faults(nodes, prometheus)
         finally:
             prometheus.close()
@@ -315,6 +325,7 @@ def check_faults(nodes: LocalCluster, prometheus: ScrapingPrometheus) -> None:
     os.kill(container, signal.SIGSTOP)
     send_64k(nodes)
     await_that(lambda: ("OrdoServiceBehind", str(follower)) in prometheus.firing(), "the service that stands still")
+    await_that(lambda: not empty_panels(prometheus), "an answer for every panel of the dashboard")
     os.kill(container, signal.SIGCONT)
     nodes.send_signal(follower, signal.SIGSTOP)
     awaited = {("OrdoMemberDown", str(follower)), ("OrdoMemberCutOff", str(follower))}
