@@ -46,14 +46,16 @@ def outputs(cluster: LocalCluster) -> Iterator[Outputs]:
 def await_active(
     cluster: LocalCluster, capsys: pytest.CaptureFixture[str], count: int = 3, other_than: str = ""
 ) -> str:
-    """Returns the one instance of `count` that says that it writes."""
+    """Returns the one instance of `count` that says that it writes. One that has stood still says so until it has read
+    what was written meanwhile."""
 
     def active(rows: list[dict[str, object]]) -> list[str]:
         return [str(row["instance"]) for row in rows if row["active"]]
 
-    rows = look_until(lambda rows: len(rows) == count and active(rows) not in ([], [other_than]), cluster, capsys)
-    assert len(active(rows)) == 1, rows
-    return active(rows)[0]
+    def is_settled(rows: list[dict[str, object]]) -> bool:
+        return len(rows) == count and len(active(rows)) == 1 and active(rows) != [other_than]
+
+    return active(look_until(is_settled, cluster, capsys))[0]
 
 
 def send(cluster: LocalCluster, outputs: Outputs, instances: Instances, lengths: list[int], written: int) -> None:

@@ -66,6 +66,10 @@ class Both(Composition):
     machines = (First, Second)
 
 
+class Mute(Composition):
+    machines = (QuoteCounter,)
+
+
 def test_the_example_prices_and_counts() -> None:
     inputs: list[Input] = [OpenSession(1, 1)]
     inputs += [Message(1, 2 + index, one) for index, one in enumerate((b"a 100", b"a 102", b"count", b"b 7", b"count"))]
@@ -88,8 +92,9 @@ def test_each_machine_has_timers_and_state_of_its_own() -> None:
     assert first == [["message", "later"], ["timer", 7, 15], ["message", "x"], ["timer", -7, 40]]
     assert second == [["message", "later"], ["timer", 7, 15], ["message", "x"]]
     assert not service.can_fork and service.on_query(b"a query") == b"a query answered"
+    assert Desk().on_query(b"") == b"{}", "the answer of the first machine that has one"
     with pytest.raises(NotImplementedError, match="no machine answers"):
-        Desk().on_query(b"")
+        Mute().on_query(b"")
 
 
 class HashedFirst(First):

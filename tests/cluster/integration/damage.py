@@ -8,6 +8,8 @@ from archive import tools as archive_tools
 from deploy.launcher import LocalCluster
 
 LOG_STREAM_ID = 100
+PAD_TYPE = 0
+FRAME_ALIGNMENT = 32
 
 
 def log_files(cluster: LocalCluster, member_id: int) -> list[Path]:
@@ -24,6 +26,19 @@ def flip(path: Path, offset: int) -> None:
         byte = file.read(1)[0]
         file.seek(offset)
         file.write(bytes([byte ^ 0x10]))
+
+
+def records_of(segment: bytes) -> list[bytes]:
+    """The frames of a segment but for paddings: these name the stream that they came in, which is a replay's at a
+    member that had to catch up."""
+    found, offset = [], 0
+    while offset < len(segment) and (
+        length_bytes := int.from_bytes(segment[offset : offset + 4], "little", signed=True)
+    ):
+        if int.from_bytes(segment[offset + 6 : offset + 8], "little") != PAD_TYPE:
+            found.append(segment[offset : offset + length_bytes])
+        offset += length_bytes + -length_bytes % FRAME_ALIGNMENT
+    return found
 
 
 def flip_first_segment(files: list[Path]) -> Path:
