@@ -8,8 +8,12 @@
     OPEN      how far is this partition?                                       no body
     CONFIRM   what I write begins with what is there: `sequence` messages      body: u64 rolling hash of them
     ASK       how far is it now?                                               no body
-    DATA, DATA_ASKING  one message, number `sequence` of its partition         body: the payload
+    DATA      one message, number `sequence` of its partition                  body: the payload
     STATE     answer: sequence = last applied, attempt = who may write         body: u64 hash, u32 waiting, u32 batch
+
+Each is a request, which a client sends until it is answered and the cluster executes once (docs/CLIENT.md); that does
+not outlive the client, and an attempt has a client for each task. DATA that was applied is answered by the service,
+everything else with STATE.
 
 A write is a frame, or one batch of a stream, in partitions; an attempt is one run of it. The service keeps, for each
 partition, how many messages it applied and the rolling hash of them. Nothing tells an attempt how many partitions an
@@ -33,7 +37,7 @@ from typing import NamedTuple
 
 HEADER = struct.Struct("<4sB3xQQIIQ")
 MAGIC = b"OSQ2"
-OPEN, CONFIRM, ASK, DATA, DATA_ASKING, STATE = 1, 2, 3, 4, 5, 6
+OPEN, CONFIRM, ASK, DATA, STATE = 1, 2, 3, 4, 6
 STATE_BODY = struct.Struct("<QII")
 HASH = struct.Struct("<Q")
 WRITES_MAX = 4096
@@ -83,7 +87,7 @@ def write_id(name: str) -> int:
 
 
 class Accepted(NamedTuple):
-    """`payload` to apply, None when there is nothing to apply; `answer` to send back, None for none."""
+    """`payload` to apply, None when there is nothing to apply: then `answer` is what to answer the request with."""
 
     payload: bytes | None
     answer: bytes | None
@@ -116,8 +120,9 @@ class SequenceFilter:
     """For a service: what was applied of each write. Part of its state: `dump` it into snapshots.
 
     accepted = self.filter.accept(payload)
-    if accepted.payload is not None: ...apply it...
-    if accepted.answer is not None: session.offer(accepted.answer)
+    if accepted.payload is None:
+        return accepted.answer
+    ...apply accepted.payload, and return your own answer to it, or none...
 
     It keeps the `writes_max` writes that began last; one that began before them is forgotten, and would be written
     again.
@@ -142,15 +147,14 @@ class SequenceFilter:
         if message is None:
             return Accepted(payload, None)
         write = self._write_of(message)
-        applied = None
         if write.batch == message.batch:
             if message.kind == CONFIRM:
                 self._confirm(write, message)
-            elif message.kind in (DATA, DATA_ASKING) and self._is_next(write, message):
+            elif message.kind == DATA and self._is_next(write, message):
                 entry = write.partitions[message.partition]
                 entry.last, entry.hash = message.sequence, roll(entry.hash, message.body)
-                applied = message.body
-        return Accepted(applied, None if message.kind in (DATA, STATE) else self._state(write, message))
+                return Accepted(message.body, None)
+        return Accepted(None, self._state(write, message))
 
     def _write_of(self, message: Envelope) -> Write:
         write = self._writes.get(message.write)

@@ -3,16 +3,16 @@
     frame.select("payload").write.format("ordo").mode("append")
         .option("endpoints", "0=host:9000,1=host:9010,2=host:9020").option("writer", "orders-2026-01-31").save()
 
-The service has to pass messages through `pipeline.envelope.SequenceFilter`. `writer` names the write. Who writes
+The service has to pass requests through `pipeline.envelope.SequenceFilter`. `writer` names the write. Who writes
 under a name again goes on where the earlier try ended, if the rows begin with what was written, partition by partition;
 otherwise it is refused, before anything is written. A stream also numbers its batches.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,18 +20,24 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StructType
 
+from cluster.client.settings import OUTSTANDING_REQUESTS_LIMIT, ClientSettings
 from pipeline.addresses import address_towards
 from pipeline.errors import PipelineError
-from pipeline.writer import Part, SequencedWriter, WriterSettings
+from pipeline.writer import Part, Sent, SequencedWriter, WriterSettings
+from runtime.credentials import credentials_from_file
 
 OPTIONS = {
     "endpoints": "ingress endpoints of the members, id=host:port with commas",
     "writer": "name of this write; the same name is written once",
     "window": "messages on the way at most, default 256",
-    "timeout": "seconds without any acknowledgement after which a task fails, default 60",
+    "timeout": "seconds without any answer after which a task fails, default 60",
     "egress": "channel for answers; default: the address of each executor by which it reaches the members, a free port",
+    "tokenfile": "file with a token of the role ingress, where the cluster authenticates",
+    "keyfile": "key file of the writer, where the cluster encrypts; default ORDO_KEY_FILE",
+    "trustedfile": "keys that the writer trusts; default ORDO_TRUSTED_FILE",
 }
 BATCH_PROPERTY = "streaming.sql.batchId"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,13 @@ class WriteOptions:
     endpoints: dict[int, str]
     writer: str
     window: int
-    timeout_ns: int
+    timeout_s: int
     egress: str | None
     attempt: int
     """Names this run of the write, for all its tasks and their tries."""
+    token_file: str = ""
+    key_file: str = ""
+    trusted_file: str = ""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> WriteOptions:
@@ -71,17 +80,31 @@ class WriteOptions:
             endpoints,
             values["writer"],
             window,
-            timeout * 10**9,
+            timeout,
             values.get("egress"),
             1 + int.from_bytes(os.urandom(7)),
+            values.get("tokenfile", ""),
+            values.get("keyfile", ""),
+            values.get("trustedfile", ""),
+        )
+
+    def client_settings(self) -> ClientSettings:
+        """Settings of the client that a task writes with. Raises PipelineError when it reaches no member."""
+        return ClientSettings(
+            egress_channel=self.egress or local_egress(self.endpoints),
+            connect_timeout_s=self.timeout_s,
+            outstanding_requests_max=min(self.window, OUTSTANDING_REQUESTS_LIMIT),
+            credentials=credentials_from_file(self.token_file) if self.token_file else b"",
+            key_file=self.key_file,
+            trusted_file=self.trusted_file,
         )
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """How many messages a task sent, not counting those an earlier try had sent."""
+    """What a task has sent."""
 
-    messages: int
+    sent: Sent
 
 
 def write_partition(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -91,19 +114,21 @@ def write_partition(options: WriteOptions, batches: Iterator[pa.RecordBatch]) ->
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
     batch = int((context.getLocalProperty(BATCH_PROPERTY) if context is not None else None) or 0)
-    writers: list[SequencedWriter] = []
-
-    def on_message(session_id: int, timestamp: int, payload: bytes) -> None:
-        for writer in writers:
-            writer.on_message(bytes(payload))
-
     part = Part(options.writer, options.attempt, partition, batch)
-    settings = WriterSettings(window=options.window, timeout_ns=options.timeout_ns)
-    egress = options.egress or local_egress(options.endpoints)
-    with ClusterClient(options.endpoints, egress, on_message=on_message) as client:
-        writers.append(SequencedWriter(client, part, time.monotonic_ns, settings))
-        payloads = (payload for found in batches for payload in found["payload"].to_pylist())
-        return Written(writers[0].write(payloads))
+    with ClusterClient(options.endpoints, settings=options.client_settings()) as client:
+        writer = SequencedWriter(client, part, WriterSettings(options.window, options.timeout_s))
+        return Written(writer.write(payload for found in batches for payload in found["payload"].to_pylist()))
+
+
+def tell_refusals(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Logs how many messages the service refused. They are in the log all the same, and are not sent again."""
+    sent = [message.sent for message in messages if isinstance(message, Written)]
+    if refused := sum(one.refused for one in sent):
+        first = next(one.first_refusal for one in sent if one.refused)
+        total = sum(one.messages for one in sent)
+        _log.warning(
+            "write %r: the service refused %d of %d messages; the first: %s", options.writer, refused, total, first
+        )
 
 
 def local_egress(endpoints: Mapping[int, str]) -> str:
@@ -126,6 +151,9 @@ class ClusterWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_partition(self._options, iterator)
 
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        tell_refusals(self._options, messages)
+
 
 class ClusterStreamWriter(DataSourceStreamArrowWriter):
     """Streaming writes; a batch that is tried again is recognised by its number."""
@@ -135,3 +163,6 @@ class ClusterStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_partition(self._options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        tell_refusals(self._options, messages)

@@ -1,28 +1,24 @@
-"""The sending side of a named write: one partition of one attempt (pipeline/envelope.py)."""
+"""The sending side of a named write: one partition of one attempt (pipeline/envelope.py), in requests.
+
+The client sends each request until it is answered, and the cluster executes it once and in order, so nothing here is
+sent again. The numbers and hashes in the envelopes are for the next attempt, which is another client.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from pipeline.envelope import (
-    ASK,
-    CONFIRM,
-    DATA,
-    DATA_ASKING,
-    HASH,
-    OPEN,
-    STATE,
-    STATE_BODY,
-    Envelope,
-    parse,
-    roll,
-    write_id,
-)
+from cluster.client.request_window import PendingRequest
+from pipeline.envelope import ASK, CONFIRM, DATA, HASH, OPEN, STATE, STATE_BODY, Envelope, parse, roll, write_id
 from pipeline.errors import PipelineError
+from runtime.errors import ClusterTimeoutError, RejectedError
+
+ASK_AGAIN_S_MIN, ASK_AGAIN_S_MAX = 0.01, 1.0
+"""While a partition waits for the others, it asks after so long, each time after twice as long as before."""
 
 
 class WriteRefusedError(PipelineError):
@@ -32,18 +28,16 @@ class WriteRefusedError(PipelineError):
 class Channel(Protocol):
     """What a writer needs of a cluster client."""
 
-    def send(self, payload: bytes) -> int: ...
-    def poll(self) -> int: ...
-    def park(self, timeout_ns: int) -> None: ...
+    def submit(self, payload: bytes) -> PendingRequest: ...
+    def park(self, timeout_s: float) -> None: ...
 
 
 @dataclass(frozen=True)
 class WriterSettings:
-    """At most `window` messages are on the way; when nothing is acknowledged for `resend_ns`, all are sent again."""
+    """At most `window` messages are on the way; it is an error when no answer comes for `timeout_s`."""
 
     window: int = 256
-    resend_ns: int = 1_000_000_000
-    timeout_ns: int = 60_000_000_000
+    timeout_s: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -57,8 +51,19 @@ class Part:
 
 
 @dataclass
-class _State:
-    """What the service has said last of a write."""
+class Sent:
+    """How many messages of a partition were applied now, not counting what an earlier attempt had written.
+
+    `refused`: how many of them the service answered with Reject; `first_refusal` says which the first was, and why.
+    """
+
+    messages: int = 0
+    refused: int = 0
+    first_refusal: str = ""
+
+
+class _State(NamedTuple):
+    """What the service says of a write."""
 
     attempt: int
     last: int
@@ -70,135 +75,120 @@ class _State:
 class SequencedWriter:
     """Sends the messages of one partition and does not return before they are applied.
 
-    `now_ns` is a monotonic clock. `on_message` has to be called with what the service sends.
+    `now_s` is a monotonic clock.
     """
 
     def __init__(
-        self, channel: Channel, part: Part, now_ns: Callable[[], int], settings: WriterSettings | None = None
+        self,
+        channel: Channel,
+        part: Part,
+        settings: WriterSettings | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._channel, self._part, self._now_ns = channel, part, now_ns
+        self._channel, self._part, self._now_s = channel, part, now_s
         self._settings = settings or WriterSettings()
         self._write = write_id(part.name)
-        self._unacknowledged: deque[tuple[int, bytes]] = deque()
-        self._state: _State | None = None
+        self._unanswered: deque[tuple[int, PendingRequest]] = deque()
+        self._sent = Sent()
 
-    def on_message(self, payload: bytes) -> None:
-        """Takes the state of this partition; passes over all else."""
-        found = parse(payload)
-        part = self._part
-        if found is None or found.kind != STATE or len(found.body) != STATE_BODY.size:
-            return
-        if (found.write, found.partition, found.batch) != (self._write, part.partition, part.batch):
-            return
-        self._state = _State(found.attempt, found.sequence, *STATE_BODY.unpack(found.body))
-        while self._unacknowledged and self._unacknowledged[0][0] <= found.sequence:
-            self._unacknowledged.popleft()
-
-    def write(self, payloads: Iterable[bytes]) -> int:
-        """How many messages were sent now, and not by an earlier try. Raises WriteRefusedError, TimeoutError."""
+    def write(self, payloads: Iterable[bytes]) -> Sent:
+        """What was sent now, and not by an earlier attempt. Raises WriteRefusedError, TimeoutError."""
         rows = iter(payloads)
-        count, sent = self._confirm(rows), 0
+        count = self._confirm(rows)
         for payload in rows:
-            if not sent:
+            if not self._sent.messages:
                 self._await_others()
-            count, sent = count + 1, sent + 1
-            self._send_data(count, payload)
-        self._ask()
-        self._await(lambda: not self._unacknowledged, self._send_again)
-        return sent
+            count, self._sent.messages = count + 1, self._sent.messages + 1
+            if len(self._unanswered) >= self._settings.window:
+                self._take_answer()
+            self._unanswered.append((count, self._submit(DATA, count, payload)))
+        while self._unanswered:
+            self._take_answer()
+        return self._sent
 
     def _confirm(self, rows: Iterator[bytes]) -> int:
         """Passes over the rows that are written, and says so to the service; how many they are."""
-        self._ask(OPEN)
-        self._await(lambda: self._state is not None, lambda: self._ask(OPEN))
+        state = self._ask(OPEN)
         count = rolled = 0
         while True:
-            state = self._current()
             while count < state.last:
                 payload = next(rows, None)
                 if payload is None:
-                    raise self._refused(f"{state.last} messages were written, and this try has only {count}")
+                    raise self._refusal(f"{state.last} messages were written, and this try has only {count}")
                 count, rolled = count + 1, roll(rolled, payload)
             if rolled != state.hash:
-                raise self._refused(f"its first {state.last} messages are not those that were written")
-            self._state = None
-            confirm = partial(self._ask, CONFIRM, count, HASH.pack(rolled))
-            confirm()
-            self._await(lambda: self._state is not None, confirm)
-            if self._current().attempt == self._part.attempt:
+                raise self._refusal(f"its first {state.last} messages are not those that were written")
+            state = self._ask(CONFIRM, count, HASH.pack(rolled))
+            if state.attempt == self._part.attempt:
                 return count
 
     def _await_others(self) -> None:
         """Until every partition that has something written is confirmed by this attempt."""
+        deadline_s, pause_s = self._now_s() + self._settings.timeout_s, ASK_AGAIN_S_MIN
+        while waiting := self._ask(ASK).waiting:
+            if self._now_s() > deadline_s:
+                raise self._refusal(
+                    f"{waiting} other partitions have messages of an earlier try that this one did not confirm in "
+                    f"{self._settings.timeout_s:g} s; were there other partitions then, or more tasks at a time?"
+                )
+            self._channel.park(pause_s)
+            pause_s = min(2 * pause_s, ASK_AGAIN_S_MAX)
+
+    def _take_answer(self) -> None:
+        """Waits for the oldest answer. A STATE instead of the service's own says that the message was not applied."""
+        sequence, pending = self._unanswered.popleft()
         try:
-            self._await(lambda: not self._current().waiting, self._ask)
-        except TimeoutError:
-            waiting = self._current().waiting
-            raise self._refused(
-                f"{waiting} other partitions have messages of an earlier try that this one did not confirm in "
-                f"{self._settings.timeout_ns // 10**9} s; were there other partitions then, or more tasks at a time?"
-            ) from None
+            state = self._state(self._answer(pending))
+        except RejectedError as refused:
+            self._sent.refused += 1
+            if not self._sent.first_refusal:
+                self._sent.first_refusal = f"row {sequence} of partition {self._part.partition}: {refused}"
+            return
+        if state is not None and (state.attempt != self._part.attempt or state.last < sequence):
+            raise self._refusal("another try of this write has begun meanwhile")
 
-    def _send_data(self, sequence: int, payload: bytes) -> None:
-        window = self._settings.window
-        if len(self._unacknowledged) >= window:
-            self._await(lambda: len(self._unacknowledged) <= window // 2, self._send_again)
-        asks = sequence % max(1, window // 4) == 0 or len(self._unacknowledged) + 1 == window
-        message = self._message(DATA_ASKING if asks else DATA, sequence, payload)
-        self._unacknowledged.append((sequence, message))
-        self._channel.send(message)
-
-    def _current(self) -> _State:
-        """What the service said last. Raises WriteRefusedError where that ends this attempt."""
-        state = self._state
-        assert state is not None
+    def _ask(self, kind: int, sequence: int = 0, body: bytes = b"") -> _State:
+        """Raises WriteRefusedError where the state ends this attempt."""
+        state = self._state(self._answer(self._submit(kind, sequence, body)))
+        if state is None:
+            raise PipelineError(
+                f"write {self._part.name!r}: the service does not answer as one that uses SequenceFilter; it has to "
+                f"return `accept(payload).answer` from on_session_message where nothing is to be applied"
+            )
         if state.batch > self._part.batch:
-            raise self._refused(
+            raise self._refusal(
                 f"this is batch {self._part.batch}, and batch {state.batch} was begun under the name; a stream with a "
                 f"new checkpoint is a new write"
             )
         return state
 
-    def _refused(self, why: str) -> WriteRefusedError:
+    def _submit(self, kind: int, sequence: int, body: bytes) -> PendingRequest:
+        part = self._part
+        message = Envelope(kind, self._write, part.attempt, part.partition, part.batch, sequence, body)
+        return self._channel.submit(message.encode())
+
+    def _answer(self, pending: PendingRequest) -> bytes:
+        try:
+            return pending.result(self._settings.timeout_s).payload
+        except ClusterTimeoutError as error:
+            raise TimeoutError(
+                f"write {self._part.name!r}, partition {self._part.partition}: no answer for "
+                f"{self._settings.timeout_s:g} s: {error}"
+            ) from None
+
+    def _state(self, answer: bytes) -> _State | None:
+        """The state of this partition; None: something else was answered."""
+        part = self._part
+        found = parse(answer)
+        if found is None or found.kind != STATE or len(found.body) != STATE_BODY.size:
+            return None
+        if (found.write, found.partition, found.batch) != (self._write, part.partition, part.batch):
+            return None
+        return _State(found.attempt, found.sequence, *STATE_BODY.unpack(found.body))
+
+    def _refusal(self, why: str) -> WriteRefusedError:
         part = self._part
         return WriteRefusedError(
             f"write {part.name!r}, partition {part.partition}: {why}. Write the same rows in the same partitions "
             f"again, or give what is another write another name (option writer)"
         )
-
-    def _await(self, done: Callable[[], bool], again: Callable[[], None]) -> None:
-        settings = self._settings
-        deadline_ns = self._now_ns() + settings.timeout_ns
-        resend_at_ns = self._now_ns() + settings.resend_ns
-        left = len(self._unacknowledged)
-        while not done():
-            now_ns = self._now_ns()
-            self._check_attempt()
-            if now_ns > deadline_ns:
-                seconds = settings.timeout_ns // 10**9
-                raise TimeoutError(f"the service acknowledged nothing for {seconds} s; it has to use SequenceFilter")
-            if len(self._unacknowledged) < left:
-                left = len(self._unacknowledged)
-                deadline_ns, resend_at_ns = now_ns + settings.timeout_ns, now_ns + settings.resend_ns
-            if now_ns >= resend_at_ns:
-                again()
-                resend_at_ns = now_ns + settings.resend_ns
-            if self._channel.poll() == 0:
-                self._channel.park(1_000_000)
-
-    def _check_attempt(self) -> None:
-        """Somebody else has begun to write this: what this one sends is no longer applied."""
-        if self._unacknowledged and self._state and self._state.attempt != self._part.attempt:
-            raise self._refused("another try of this write has begun meanwhile")
-
-    def _message(self, kind: int, sequence: int = 0, body: bytes = b"") -> bytes:
-        part = self._part
-        return Envelope(kind, self._write, part.attempt, part.partition, part.batch, sequence, body).encode()
-
-    def _ask(self, kind: int = ASK, sequence: int = 0, body: bytes = b"") -> None:
-        self._channel.send(self._message(kind, sequence, body))
-
-    def _send_again(self) -> None:
-        for _, message in list(self._unacknowledged):
-            self._channel.send(message)
-        self._ask()

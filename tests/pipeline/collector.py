@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pipeline.envelope import SequenceFilter
+from runtime.errors import Reject
 from service_api.service import ClusteredService
+
+REFUSED = b"refuse this"
 
 
 class Collector(ClusteredService):
@@ -18,13 +21,15 @@ class Collector(ClusteredService):
 
     def on_session_message(self, session, timestamp, payload, header):  # type: ignore[no-untyped-def]
         if session is None:
-            return
+            return None
         accepted = self.filter.accept(payload)
-        if accepted.payload is not None:
-            self.applied.append(accepted.payload)
-            self.cluster.offer(accepted.payload)  # comes back into the log, where the test finds what was applied
-        if accepted.answer is not None:
-            session.offer(accepted.answer)
+        if accepted.payload is None:
+            return accepted.answer
+        if accepted.payload == REFUSED:
+            raise Reject("refused on purpose")
+        self.applied.append(accepted.payload)
+        self.cluster.offer(accepted.payload)  # comes back into the log, where the test finds what was applied
+        return None
 
     def on_take_snapshot(self, writer):  # type: ignore[no-untyped-def]
         writer.write(self.filter.dump())
