@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, LongType, StructType
@@ -12,7 +14,21 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 from deploy.launcher import LocalCluster
 from pipeline.errors import PipelineError
 from pipeline.generate import RecordingBuilder, session_message
-from pipeline.sink import WriteOptions, local_egress
+from pipeline.sink import WriteOptions, local_egress, tell_refusals, write_partition
+from runtime.tokens import new_token
+from tests.attacks.test_authentication import token_table
+from tests.snippets import texts_of
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "PIPELINE.md"
+ANSWERS = """
+from ordo.errors import Reject
+
+class Answering(Orders):
+    def apply(self, order):
+        if order == b"7":
+            raise Reject("not this one")
+        return b"done"
+"""
 
 
 @pytest.mark.parametrize(
@@ -40,6 +56,40 @@ def test_answers_come_to_the_address_that_reaches_the_members() -> None:
     assert local_egress({0: "[::1]:9000"}) == "aeron:udp?endpoint=[::1]:0"
     with pytest.raises(PipelineError, match="no way to any member"):
         local_egress({0: "nowhere.invalid:1"})
+
+
+@pytest.mark.slow
+def test_the_service_of_the_page_in_a_cluster_with_keys_and_tokens(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task writes to the service that docs/PIPELINE.md shows; what that refuses is told, and not sent again."""
+    (page,) = (text for text in texts_of(PAGE.read_text(), "python") if "class Orders" in text)
+    (tmp_path / "orders.py").write_text(page + ANSWERS)
+    token = new_token()
+    (tmp_path / "token").write_text(token)
+    with LocalCluster(
+        "orders:Answering", member_count=1, encrypted=True, root=tmp_path / "node", sync="none",
+        tables={"tokens": [token_table("loader", token, "ingress")]},  # type: ignore[list-item]
+        environment={"PYTHONPATH": str(tmp_path)},
+    ) as cluster:  # fmt: skip
+        cluster.await_leader(60)
+        given = {
+            "endpoints": ",".join(f"{member}={endpoint}" for member, endpoint in cluster.ingress_endpoints.items()),
+            "writer": "w",
+            "tokenFile": str(tmp_path / "token"),
+            "keyFile": cluster.client_keys["key_file"],
+            "trustedFile": cluster.client_keys["trusted_file"],
+        }
+        written = []
+        for _ in range(2):
+            options = WriteOptions.parse(given, StructType().add("payload", BinaryType()), False)
+            batch = pa.record_batch({"payload": pa.array([b"%d" % number for number in range(600)], pa.binary())})
+            written.append(write_partition(options, iter([batch])))
+    assert [(one.sent.messages, one.sent.refused) for one in written] == [(600, 1), (0, 0)]
+    with caplog.at_level(logging.WARNING):
+        tell_refusals(options, [*written, None])
+    (told,) = (record.getMessage() for record in caplog.records)
+    assert told == "write 'w': the service refused 1 of 600 messages; the first: row 8 of partition 0: not this one"
 
 
 @pytest.mark.spark
