@@ -168,6 +168,62 @@ def test_an_earlier_try_that_still_sends_is_not_heard() -> None:
     assert service.filter.accept(on_time.encode()).payload == b"on time"
 
 
+class Rude:
+    """Sends to a filter what a writer never would: the filter alone keeps the log right."""
+
+    def __init__(self) -> None:
+        self.filter = SequenceFilter()
+
+    def confirm(self, attempt: int, partition: int, rows: Rows, hashed: int | None = None) -> int:
+        """The attempt that may write to the partition now."""
+        body = HASH.pack(roll_all(rows) if hashed is None else hashed)
+        answer = self.filter.accept(self._envelope(CONFIRM, attempt, partition, len(rows), body)).answer
+        return attempt_of(answer or b"")
+
+    def is_applied(self, attempt: int, partition: int, sequence: int, row: bytes) -> bool:
+        return self.filter.accept(self._envelope(DATA, attempt, partition, sequence, row)).payload is not None
+
+    @staticmethod
+    def _envelope(kind: int, attempt: int, partition: int, sequence: int, body: bytes) -> bytes:
+        return Envelope(kind, write_id("w"), attempt, partition, 0, sequence, body).encode()
+
+
+def test_the_filter_lets_nothing_through_before_all_partitions_are_confirmed() -> None:
+    rude = Rude()
+    for partition in (0, 1):
+        rude.confirm(1, partition, [])
+        assert rude.is_applied(1, partition, 1, b"a")
+    rude.confirm(2, 0, [b"a"])
+    assert not rude.is_applied(2, 0, 2, b"b"), "partition 1 is not confirmed"
+    rude.confirm(2, 1, [b"a"])
+    assert rude.is_applied(2, 0, 2, b"b")
+
+
+def test_the_filter_lets_through_what_is_next_and_nothing_else() -> None:
+    rude = Rude()
+    assert not rude.is_applied(1, 0, 1, b"a"), "not confirmed"
+    rude.confirm(1, 0, [])
+    assert [rude.is_applied(1, 0, sequence, b"a") for sequence in (2, 1, 1, 3, 2)] == [False, True, False, False, True]
+
+
+def test_the_filter_takes_no_confirmation_of_other_rows() -> None:
+    rude = Rude()
+    rude.confirm(1, 0, [])
+    assert rude.is_applied(1, 0, 1, b"a")
+    assert rude.confirm(2, 0, [b"other"]) == 1
+    assert rude.confirm(2, 0, []) == 1
+    assert rude.confirm(2, 0, [b"a", b"b"], roll_all([b"a"])) == 1
+    assert rude.confirm(2, 0, [b"a"]) == 2
+
+
+def test_the_filter_hears_no_earlier_attempt_even_where_nothing_is_written() -> None:
+    rude = Rude()
+    rude.confirm(1, 0, [])
+    rude.confirm(2, 0, [])
+    assert not rude.is_applied(1, 0, 1, b"late")
+    assert rude.is_applied(2, 0, 1, b"a")
+
+
 def test_a_writer_whose_place_was_taken_says_so() -> None:
     service = Service()
 
