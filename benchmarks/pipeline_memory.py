@@ -1,6 +1,6 @@
 """What the jobs of the pipeline hold in memory over logs of several lengths, and what planning reads of them.
 
-    python -m benchmarks.pipeline_memory [--messages 2000000,20000000] [--jobs audit,export] [--json out.json]
+    python -m benchmarks.pipeline_memory [--messages 2000000,20000000] [--payload-max 288] [--jobs audit,export]
 
 Each job runs as its command, in a process of its own. Twice a second the memory of that process and of all below it,
 without the files that they have mapped, is read from /proc, and the peaks are kept: of the driver (the command itself),
@@ -127,15 +127,15 @@ def describe(result: dict[str, Any]) -> str:
     return f"{begin} {result['driver_mb']} | {result['jvm_mb']} | {result['workers_mb']} | {result['seconds']} |"
 
 
-def run(sizes: list[int], jobs: list[str], folder: Path) -> list[dict[str, Any]]:
+def run(shapes: list[LogShape], jobs: list[str], folder: Path) -> list[dict[str, Any]]:
     """All jobs over one log after the other; a log is deleted before the next one is written."""
     results = []
-    for messages in sizes:
+    for shape in shapes:
         archive = str(folder / "node0" / "archive")
-        log_bytes = generate_log(archive, LogShape(messages=messages)).stop_position
+        log_bytes = generate_log(archive, shape).stop_position
         for job in jobs:
             found = measure_planning(archive, folder) if job == PLANNING else measure(job, archive, folder)
-            results.append({"messages": messages, "log_bytes": log_bytes, **found})
+            results.append({"messages": shape.messages, "log_bytes": log_bytes, **found})
             print(describe(results[-1]), flush=True)
         shutil.rmtree(folder / "node0")
         shutil.rmtree(folder / "index", ignore_errors=True)
@@ -144,7 +144,8 @@ def run(sizes: list[int], jobs: list[str], folder: Path) -> list[dict[str, Any]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--messages", default="2000000,20000000", help="lengths of the logs, 240 bytes each")
+    parser.add_argument("--messages", default="2000000,20000000", help="messages in each of the logs")
+    parser.add_argument("--payload-max", type=int, default=288, help="longest payload in bytes; the shortest has 32")
     parser.add_argument("--jobs", default=",".join([PLANNING, *JOBS]), help="which of: " + ", ".join([PLANNING, *JOBS]))
     parser.add_argument("--folder", help="where the logs go; default: a temporary folder")
     parser.add_argument("--json", help="also write the figures to this file")
@@ -155,7 +156,8 @@ def main() -> None:
         parser.error(f"no such job: {', '.join(unknown)}; choose from {', '.join([PLANNING, *JOBS])}")
     with tempfile.TemporaryDirectory(prefix="ordo-memory-", dir=options.folder) as folder:
         print("| job | messages | log, GB | driver, MB | JVM, MB | Python workers, MB | seconds |")
-        results = run([int(size) for size in options.messages.split(",")], jobs, Path(folder))
+        shapes = [LogShape(int(size), payload_max=options.payload_max) for size in options.messages.split(",")]
+        results = run(shapes, jobs, Path(folder))
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=2) + "\n")
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pipeline_memory import main, run, sample
+from pipeline.generate import LogShape
 
 
 def test_planning_and_a_job_are_measured(tmp_path: Path) -> None:
-    planning, audit = run([20_000], ["planning", "audit --engine local"], tmp_path)
+    planning, audit = run([LogShape(20_000)], ["planning", "audit --engine local"], tmp_path)
     assert planning["tasks"] == 1 and 0 < planning["read_bytes"] < 50e6
     assert audit["driver_mb"] > 20 and audit["jvm_mb"] == audit["workers_mb"] == 0
     assert not (tmp_path / "node0").exists()
