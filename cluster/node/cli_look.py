@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,15 +51,25 @@ def stat(
 
 def doctor(
     config: Annotated[Path, typer.Option(help="node.toml of the member that is to run on this machine")],
+    reach: Annotated[
+        float,
+        typer.Option(min=0.0, max=3600.0, help="seconds to wait for the other members' doctors and try all ports"),
+    ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Check this machine for a node: shared memory, disk and its sync time, sockets, limits, names, ports, clock.
+    """Check this machine for a node: shared memory, disk and its sync time, sockets, limits, names, ports, clock, and
+    the ways to the other members.
+
+    With --reach, given on all members' machines at the same time, every port is tried both ways before the first start.
 
     Exit status: 0 a node works here, with warnings or without; 1 it will not.
     """
     from cluster.node.doctor import Verdict, examine
 
-    findings = examine(load_config(config))
+    if reach:
+        others = "`ordo doctor --reach` on the machines of the other members"
+        print(f"waiting up to {reach:g} s for {others}", file=sys.stderr, flush=True)
+    findings = examine(load_config(config), reach)
     if as_json:
         print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:

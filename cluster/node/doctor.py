@@ -17,10 +17,12 @@ from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive
 from cluster.node.needs import clients_that_fit, file_count, files_wanted, memory_needed_bytes, memory_used_bytes
 from cluster.node.observation import free_bytes
-from cluster.wire.members import ENDPOINT_NAMES
+from cluster.node.reach import SMALL_BYTES, Doctors, MemberPath, running_nodes
+from cluster.wire.members import ENDPOINT_NAMES, Member
 from runtime.clock import SystemClock
 from runtime.errors import ConfigurationError, TransportError
 from transport.resolver import resolve
+from transport.secure.settings import Encryption
 
 MEBIBYTE = 1024 * 1024
 SYNC_COUNT = 20
@@ -28,6 +30,8 @@ SYNC_SLOW_MS = 10.0
 ALIVE_MS = 2_000
 TIME_ERROR = 5
 TIMEX_BYTES = 512
+CLOCKS_APART_MS = 100
+"""More than clocks that are kept in step over a network differ by."""
 PROC_NET = Path("/proc/sys/net/core")
 
 
@@ -48,8 +52,12 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def examine(config: NodeConfig) -> list[Finding]:
-    """All checks. Writes a small file into data_dir, or its first parent that is there, and removes it again."""
+def examine(config: NodeConfig, reach_s: float = 0.0) -> list[Finding]:
+    """All checks. Writes a small file into data_dir, or its first parent that is there, and removes it again.
+
+    `reach_s` are the seconds in which the other members' doctors are waited for, to try every port both ways; with 0
+    only nodes that run are tried.
+    """
     checks: tuple[Callable[[NodeConfig], Iterator[Finding]], ...] = (
         _shared_memory,
         _disk,
@@ -59,7 +67,8 @@ def examine(config: NodeConfig) -> list[Finding]:
         _ports,
         _clock,
     )
-    return [finding for check in checks for finding in check(config)]
+    findings = [finding for check in checks for finding in check(config)]
+    return [*findings, *_members(config, reach_s)]
 
 
 def _shared_memory(config: NodeConfig) -> Iterator[Finding]:
@@ -179,6 +188,92 @@ def _clock(_config: NodeConfig) -> Iterator[Finding]:
     else:
         text = "the kernel does not say that it is synchronised; timestamps of the log are the leader's clock"
         yield Finding("clock", Verdict.WARN, text, "run chrony or systemd-timesyncd, here or on the machine below")
+
+
+def _members(config: NodeConfig, reach_s: float) -> Iterator[Finding]:
+    """The ways to the other members, whose names have addresses."""
+    if any(finding.verdict is Verdict.FAIL for finding in _names(config)):
+        return
+    others = [one for one in config.member_list if one.id != config.node.member_id]
+    paths: dict[int, MemberPath] = {}
+    if reach_s and others:
+        if _is_running(config):
+            text = "the ports were not tried, since this machine's node runs and holds its own"
+            yield Finding("members", Verdict.WARN, text, "`ordo cluster status` says whom it hears; or stop it first")
+            return
+        try:
+            with Doctors(config.bound_member, others, config.cluster.mtu_bytes) as doctors:
+                doctors.run(reach_s)
+                paths = doctors.paths
+        except ConfigurationError as error:
+            yield Finding("members", Verdict.FAIL, f"not tried: {error.message}", "free the port first")
+            return
+    silent = [one for one in others if one.id not in paths or not (paths[one.id].answered or paths[one.id].heard)]
+    running = _running(config, silent)
+    for one in others:
+        if one in silent:
+            yield _silent(one, one in running, bool(reach_s))
+        else:
+            yield _judge(paths[one.id])
+            yield from _clocks(paths[one.id])
+
+
+def _running(config: NodeConfig, members: list[Member]) -> list[Member]:
+    """Those of them whose nodes run and answer. At a group's address it is not seen who answers."""
+    if not members or config.cluster.ingress_channel is not None:
+        return []
+    keys = config.encryption
+    return list(running_nodes(members, Encryption(str(keys.key_file or ""), str(keys.trusted_file or ""))))
+
+
+def _silent(member: Member, is_running: bool, is_reach: bool) -> Finding:
+    """Of a member whose machine no doctor answers from."""
+    name = f"member {member.id}"
+    if is_running:
+        text = f"{name}: its node runs and answers at {member.ingress}; its other ports cannot be tried"
+        return Finding("members", Verdict.OK, text)
+    if not is_reach:
+        text = f"{name}: no node answers at {member.ingress}"
+        remedy = "before the first start, `ordo doctor --reach 60` on all members' machines at the same time"
+        return Finding("members", Verdict.WARN, text, remedy)
+    low, high = min(member.ports), max(member.ports)
+    text = f"{name}: neither a doctor nor a node answers at {member.ingress.rpartition(':')[0]}"
+    remedy = f"run `ordo doctor --reach` there as well, or open its UDP ports {low} to {high}"
+    return Finding("members", Verdict.FAIL, text, remedy)
+
+
+def _judge(path: MemberPath) -> Finding:
+    """What the questions and answers say of the way to a member and back."""
+    name, long_bytes = f"member {path.member.id}", max(path.lengths_bytes)
+    silent = path.silent(SMALL_BYTES)
+    unheard = [name for index, name in enumerate(ENDPOINT_NAMES) if index not in path.heard]
+    if path.is_content and path.is_other_content:
+        text = f"{name}: all ports answer, the quickest in {path.round_trip_ns / 1e6:.2f} ms, and it hears this machine"
+        return Finding("members", Verdict.OK, text)
+    remedy = "open these UDP ports in the firewalls between both machines"
+    if not path.answered:
+        text = f"{name}: what it sends arrives here, but nothing that this machine sends is answered"
+    elif silent:
+        text = f"{name}: no answer from {', '.join(silent)}"
+    elif not path.is_content:
+        text = f"{name}: datagrams of {long_bytes} bytes are not all answered, those of {SMALL_BYTES} are"
+        remedy = "lower [cluster] mtu on all members to what the way carries, less 28 bytes (IPv6: 48) for its headers"
+    elif unheard:
+        text = f"{name}: it answers, but what it sends does not arrive here at {', '.join(unheard)}"
+    else:
+        text = f"{name}: it has not got all of this machine's answers"
+        remedy = "see what its own doctor says"
+    return Finding("members", Verdict.FAIL, text, remedy)
+
+
+def _clocks(path: MemberPath) -> Iterator[Finding]:
+    if path.round_trip_ns < 0:
+        return
+    ahead_ms = path.clock_ahead_ms
+    text = f"member {path.member.id}'s clock is {abs(ahead_ms)} ms {'ahead of' if ahead_ms >= 0 else 'behind'} this one"
+    is_near = abs(ahead_ms) <= CLOCKS_APART_MS + path.round_trip_ns // 1_000_000
+    remedy = "" if is_near else "run chrony or systemd-timesyncd on both machines"
+    yield Finding("clocks", Verdict.OK if is_near else Verdict.WARN, text, remedy)
 
 
 def _is_running(config: NodeConfig) -> bool:
