@@ -35,6 +35,7 @@ from cluster.wire.streams import INGRESS_STREAM_ID
 from deploy.launcher import ROOT, LocalCluster, SyncMode
 from ordo.cli import run
 from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.damage import flip, log_files
 from tests.deploy.alerts import FAULTS, rules_test
 
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
@@ -123,10 +124,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def make_cluster(sync: SyncMode) -> tuple[LocalCluster, list[int]]:
+def make_cluster(sync: SyncMode, **options: Any) -> tuple[LocalCluster, list[int]]:
     """Three members with metrics, each on a port of its own; not started yet."""
     ports = [free_port() for _ in range(3)]
-    cluster = LocalCluster("ordo.bench.echo:Echo", sync=sync)
+    cluster = LocalCluster("ordo.bench.echo:Echo", sync=sync, **options)
     for member_id, port in enumerate(ports):
         path = cluster.config_path(member_id)
         path.write_text(path.read_text() + f'\n[metrics]\nport = {port}\ndisk_free_min = "1m"\n')
@@ -257,6 +258,10 @@ class ScrapingPrometheus:
         self._process.wait(30)
 
 
+def names_of(firing: set[tuple[str, str]]) -> set[str]:
+    return {name for name, _ in firing}
+
+
 def flood(nodes: LocalCluster, member_id: int) -> None:
     """Opens streams that no member would have memory for, from one socket."""
     host, _, port = nodes.ingress_endpoints[member_id].rpartition(":")
@@ -316,7 +321,7 @@ def check_faults(nodes: LocalCluster, prometheus: ScrapingPrometheus) -> None:
 
     def is_seen_after_hand_over() -> bool:
         hand_over(nodes)
-        return "OrdoElections" in {name for name, _ in prometheus.firing()}
+        return "OrdoElections" in names_of(prometheus.firing())
 
     await_that(is_seen_after_hand_over, "the elections are seen")
     follower = next(one for one in nodes.member_ids if one != nodes.await_leader())
@@ -334,3 +339,52 @@ def check_faults(nodes: LocalCluster, prometheus: ScrapingPrometheus) -> None:
     for member_id in (follower, *others):
         nodes.kill(member_id)
     await_that(lambda: ("OrdoNoQuorum", "") in prometheus.firing(), f"member {survivor} is alone")
+
+
+@has_prometheus
+@pytest.mark.slow
+def test_faults_of_logs_and_disks_fire(tmp_path: Path) -> None:
+    """A member takes nothing since its disk has no room; a byte of its log is mended; one that all have wrong is not,
+    and once all were stopped no member trusts its log."""
+    small = {"log_term_length": "64k", "segment_length": "64k"}
+    nodes, ports = make_cluster("none", cluster=small, tables={"archive": {"scrub": "1s"}})
+    with nodes:
+        follower = next(one for one in nodes.member_ids if one != nodes.await_leader())
+        for _ in range(3):
+            send_64k(nodes)
+        prometheus = ScrapingPrometheus(tmp_path, ports)
+        try:
+            await_that(lambda: len(prometheus.query("ordo_log_position_bytes > 192 * 1024")) == 3, "three members")
+            assert not prometheus.firing()
+            flip(log_files(nodes, follower)[1], 40)
+            await_that(lambda: ("OrdoErrors", str(follower)) in prometheus.firing(), "what the scrubber found")
+            await_that(lambda: "OrdoDamaged" not in names_of(prometheus.firing()), "it is mended")
+            check_follower_behind(nodes, prometheus, follower)
+            for member_id in nodes.member_ids:
+                flip(log_files(nodes, member_id)[0], 40)
+            await_that(lambda: ("OrdoDamaged", str(follower)) in prometheus.firing(), "what nobody can mend")
+            for member_id in nodes.member_ids:
+                nodes.stop(member_id)
+            nodes.start()
+            distrusted = {("OrdoDistrusted", str(member_id)) for member_id in nodes.member_ids}
+            await_that(lambda: distrusted <= prometheus.firing(), "that nobody trusts its log")
+        finally:
+            prometheus.close()
+
+
+def check_follower_behind(nodes: LocalCluster, prometheus: ScrapingPrometheus, follower: int) -> None:
+    """It wants more room than any disk has, and takes nothing; then as before."""
+    path = nodes.config_path(follower)
+    before = path.read_text()
+    full = 'scrub = "1s"\ndisk_low = "1000000g"\ndisk_high = "1000000g"'
+    path.write_text(before.replace('scrub = "1s"', full))
+    nodes.restart(follower)
+    send_64k(nodes)
+    await_that(lambda: ("OrdoFollowerBehind", str(follower)) in prometheus.firing(), "the log that stays behind")
+    path.write_text(before)
+    nodes.restart(follower)
+    caught_up = (
+        "ordo:log_lag_bytes == 0 and on (member) ordo_service_lag_bytes == 0 and on (member) ordo_has_quorum == 1"
+    )
+    await_that(lambda: len(prometheus.query(caught_up)) == 3, "it has caught up")
+    assert "OrdoFollowerBehind" not in names_of(prometheus.firing())
