@@ -21,6 +21,7 @@ cdef class Recording:
     cdef readonly int64_t durable_position
     cdef readonly Image image
     cdef readonly Counter counter                  # rec-pos, None without a client
+    cdef public int64_t limit_position             # nothing is recorded beyond it; INT64_MAX: no bound
     cdef public object on_stop                     # called once: on_stop(recording, error or None)
     cdef readonly object error                     # why it stopped, None when in order
     cdef readonly bint is_active

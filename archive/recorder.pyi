@@ -5,6 +5,7 @@ from runtime.counters import Counter
 from transport.image import Image
 
 class Recording:
+    limit_position: int
     on_stop: Callable[[Recording, Exception | None], object] | None
     @property
     def recording_id(self) -> int: ...

@@ -6,7 +6,7 @@ goes with the next.
 """
 
 from libc.errno cimport EILSEQ
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from archive.tail cimport TAIL_OVERHANG, RecordedTail
@@ -48,6 +48,7 @@ cdef class Recording:
         self.start_position = position
         self.written_position = position
         self.durable_position = position
+        self.limit_position = INT64_MAX
         self.image = image
         self.counter = counter
         self.on_stop = on_stop
@@ -106,14 +107,19 @@ cdef class Recording:
     cdef bint _peek(self, Block* block) noexcept nogil:
         """The next block; a frame that crosses the end of the tail's ring comes alone."""
         cdef int32_t longest = align_frame(self._layout.mtu)
+        cdef int64_t allowed = min(self.limit_position - self.image.position, <int64_t> _BLOCK_LENGTH_MAX)
         cdef int64_t rest
         cdef int32_t length
+        if allowed <= 0:
+            return False
         if self._tail is None:
-            return self.image.peek_block(block, _BLOCK_LENGTH_MAX)
+            return self.image.peek_block(block, <int32_t> allowed)
         rest = self._tail.rest(self.image.position)
-        if self.image.peek_block(block, <int32_t> min(rest, <int64_t> _BLOCK_LENGTH_MAX)):
+        if self.image.peek_block(block, <int32_t> min(rest, allowed)):
             return True
-        if rest >= longest or longest > TAIL_OVERHANG or not self.image.peek_block(block, longest):
+        if rest >= longest or longest > TAIL_OVERHANG:
+            return False
+        if not self.image.peek_block(block, <int32_t> min(<int64_t> longest, allowed)):
             return False
         length = ordo_get_i32(block.frames)
         if HEADER_LENGTH <= length <= block.length_bytes:

@@ -139,7 +139,7 @@ class ConsensusModule:
         self.trust = TrustWatch(core, self.record_error)
         self.clock_watch = ClockWatch(self, core, sequencer, seams.clock, counters.clock_ahead, self._recovery)
         self.room = RoomWatch(
-            self, config.archive, seams.archive, core, sequencer, self.sessions, counters, self.upkeep
+            self, config.archive, seams.archive, self.log, core, sequencer, self.sessions, counters, self.upkeep
         )
         self.service_watch = ServiceWatch(self, config, core, sequencer, counters.service_position)
         self.on_consensus = self._make_intake().on_consensus

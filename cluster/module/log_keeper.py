@@ -75,6 +75,7 @@ class LogKeeper:
         self._loss: tuple[str, bool] | None = None
         self._next_catchup_request_ns = 0
         self._standstill = (NULL_VALUE, 0)
+        self._room_bytes: int | None = None
         self.recording_id = NULL_VALUE
 
     @property
@@ -311,7 +312,22 @@ class LogKeeper:
     def is_joining(self) -> bool:
         return self._join is not None
 
+    def bound(self, room_bytes: int | None) -> None:
+        """The log takes no more than `room_bytes` of the disk until this is called again; None: as much as there is.
+
+        A member that catches up records more between two looks at the disk than its marks keep free.
+        """
+        self._room_bytes = room_bytes
+        log = self._leader_log or self._follower_log
+        if log is not None and log.recording is not None:
+            self._bound(log.recording)
+
+    def _bound(self, recording: Recording) -> None:
+        if self._room_bytes is not None:
+            recording.limit_position = recording.written_position + self._room_bytes
+
     def _attach(self, recording: Recording) -> None:
+        self._bound(recording)
         if self.recording_id == NULL_VALUE:
             self.recording_id = recording.recording_id
             self._store.put_log_recording(self.recording_id)

@@ -219,14 +219,20 @@ class Recovery:
     def _add_unstored_terms(self) -> None:
         """A crash between recording a term's first record and storing its row leaves the row to be found again.
 
-        Below a snapshot all rows are stored, for what it is of was committed.
+        Below the snapshot as well: a member that had lost its log, and with it the rows, may have got it again up to
+        there and crashed before it had read any of it.
         """
+        for row in () if self.contents is None else self.contents.terms:
+            self._add_term(*row)
         base = max(self.terms[-1][1] if self.terms else 0, self.log_position)
         reader = self._archive.reader(self.log_recording_id, base)
-        for leadership_term_id, base_position in find_terms(reader, self.append_position):
-            if not self.terms or leadership_term_id > self.terms[-1][0]:
-                self._store.put_term(leadership_term_id, base_position)
-                self.terms.append((leadership_term_id, base_position))
+        for row in find_terms(reader, self.append_position):
+            self._add_term(*row)
+
+    def _add_term(self, leadership_term_id: int, base_position: int) -> None:
+        if not self.terms or leadership_term_id > self.terms[-1][0]:
+            self._store.put_term(leadership_term_id, base_position)
+            self.terms.append((leadership_term_id, base_position))
 
     # -- what follows --------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@
     half of it   what clients have sent before they heard of it stays in their ingress, too
     a quarter    OUT until there is more than the low mark: it appends nothing as a leader, and as a follower it leaves
                  the log, so that the others go on without it; it votes, answers queries, and is heard as before
+    3/16         no more of the log is recorded until the next look at the disk; what is left is for snapshots, which
+                 let go of log
 
 A follower tells its leader with every position that it is SHORT: where no quorum of voters has room, what is taken
 could not be committed, and the leader takes no messages either. What a member has acknowledged is on its disk already,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from archive.archive import Archive
     from cluster.module.config import ArchiveSettings
     from cluster.module.counters import ModuleCounters
+    from cluster.module.log_keeper import LogKeeper
     from cluster.module.sequencer import Sequencer
     from cluster.module.sessions import ClusterSession, OpenSessions
     from cluster.module.upkeep import Upkeep
@@ -64,6 +67,7 @@ class RoomWatch:
         host: RoomHost,
         settings: ArchiveSettings,
         archive: Archive,
+        log: LogKeeper,
         core: ConsensusCore,
         sequencer: Sequencer,
         sessions: OpenSessions,
@@ -73,6 +77,7 @@ class RoomWatch:
         self._host = host
         self._low_bytes, self._high_bytes = settings.disk_low_bytes, settings.disk_high_bytes
         self._archive = archive
+        self._log = log
         self._core = core
         self._sequencer = sequencer
         self._sessions = sessions
@@ -135,6 +140,7 @@ class RoomWatch:
         was_short = Room.SHORT in self.state
         self._change(Room.SHORT, free < self._high_bytes if was_short else free < low)
         self._change(Room.OUT, free < low if self.is_out else free < low // 4)
+        self._log.bound(max(0, free - low * 3 // 16) if low else None)
         self._sequencer.room_flags = FLAG_NO_ROOM if Room.SHORT in self.state else 0
         if was_short is not (Room.SHORT in self.state):
             self._announce()

@@ -174,3 +174,22 @@ def test_the_position_counter_is_named_as_archives_name_it(open_archive: Callabl
     assert sink.counters.get_value(counter.counter_id) == 64
     archive.close()
     assert list(sink.counters) == []
+
+
+def test_nothing_is_recorded_beyond_the_limit_until_it_is_raised(open_archive: Callable[..., Archive]) -> None:
+    archive = open_archive()
+    stream = Stream()
+    recording = archive.record(stream.image)
+    recording.limit_position = 1000
+    for _ in range(10):
+        assert stream.offer(bytes(224)) > 0
+    while archive.do_work(0):
+        pass
+    assert recording.written_position == 768, "whole frames of 256 bytes"
+    recording.limit_position = 1024
+    archive.do_work(0)
+    assert recording.written_position == 1024
+    recording.limit_position = 1 << 40
+    while archive.do_work(0):
+        pass
+    assert recording.written_position == 2560

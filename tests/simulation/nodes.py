@@ -321,11 +321,13 @@ class SimulatedNode(NodeActor):
         return leader is not None and self.member_id not in leader.module.core.configuration.member_ids
 
     def _wait_for_room(self, error: OrdoError) -> None:
-        """The process goes on without the member. Its marks let no disk become full that only it writes to."""
+        """The process goes on without the member. Its marks let no disk become full that only it writes to; the last of
+        them refuses recordings that would begin."""
         self._gone(f"waits for room: {error}")
         self.disk.kill()
         self.waits_for_room = True
-        if not (self.was_filled or self.has_disk_faults):
+        is_refused = "needs more than" in error.message
+        if not (self.was_filled or self.has_disk_faults or is_refused):
             self.world.fail(f"{self.name} has filled its disk in spite of its marks: {error}")
 
     def notes_closed_ingress(self) -> bool:

@@ -92,6 +92,8 @@ FOUND_AS_DRAWN: dict[int, str] = {
     1241: "the same a moment later, of a consumer",
     332: "copies of services went on dying after all faults had ended",
     540: "a member kept a rotten stretch of log that all others had let go of, as it took no more snapshots",
+    801026: "the terms of a log that was lost, and came again up to behind a snapshot, were not stored before a crash",
+    500230: "a member that caught up filled its disk between two looks at it",
     288: "a leader stood still at an error of its own for ever, since the member that could confirm it was dead",
 }
 """The same, with everything that is drawn today."""

@@ -136,6 +136,17 @@ def test_a_log_that_ends_below_its_snapshot_is_short() -> None:
     assert "a piece of it is missing" in module._recovery.findings[0]
 
 
+def test_terms_below_the_snapshot_that_were_never_stored_are_found_in_the_snapshot() -> None:
+    """Its log was lost and came again up to behind the snapshot; then it crashed before any row of it was stored."""
+    world, node = cluster(snapshots=1)
+    terms = stored(node).terms
+    assert min(terms)[1] < max(stored(node).snapshots).log_position
+    StateStore(SimulatedStorage(node.disk, VirtualClock()).open_metadata(node.state_path)).truncate_terms(0)
+    module = boot(node)
+    assert module.core.terms == terms == stored(node).terms
+    demand_recovery(world, node)
+
+
 @pytest.mark.parametrize("part", ["module_recording_id", "service_recording_id"])
 def test_a_damaged_snapshot_is_left_for_an_older_one_and_made_anew(part: str) -> None:
     world, node = cluster(snapshots=2)

@@ -71,8 +71,10 @@ class Watched:
         counters: Any = SimpleNamespace(no_room=SimpleNamespace(set=lambda value: None))
         settings = ArchiveSettings(disk_low=LOW, disk_high=HIGH)
         watch: Any = RoomWatch
+        self.bounds: list[int | None] = []
+        log: Any = SimpleNamespace(bound=self.bounds.append)
         self.watch: RoomWatch = watch(
-            self.host, settings, self.disk, parts, self.sequencer, Sessions(self.notices), counters, upkeep
+            self.host, settings, self.disk, log, parts, self.sequencer, Sessions(self.notices), counters, upkeep
         )
 
     def work(self, free: int, now_ns: int = 0) -> Room:
@@ -120,6 +122,16 @@ def test_what_is_on_its_way_is_taken_for_a_while_or_until_half_of_the_mark() -> 
     assert not watched.sequencer.holds_for_room
     watched.work(LOW // 2 - 1, DRAIN_NS + 2)
     assert watched.sequencer.holds_for_room
+
+
+def test_between_two_looks_the_log_takes_no_more_than_leaves_room_for_snapshots() -> None:
+    """A member that catches up records more in 25 ms than its marks keep free."""
+    watched = Watched()
+    for free in (5000, LOW // 4, LOW * 3 // 16, 0):
+        watched.work(free)
+    reserve = LOW * 3 // 16
+    assert watched.bounds == [5000 - reserve, LOW // 4 - reserve, 0, 0]
+    assert watched.watch.is_out, "what is left below the quarter is not recorded any more"
 
 
 def test_below_a_quarter_nothing_is_appended_until_the_low_mark() -> None:
