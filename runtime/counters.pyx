@@ -169,19 +169,26 @@ cdef class CountersReader:
             if descriptor is not None:
                 yield descriptor
 
+    def find_all(self, int32_t type_id):
+        """The ids of the allocated counters of a type, ascending."""
+        cdef int32_t counter_id, state
+        cdef uint8_t* record
+        found = []
+        for counter_id in range(self.max_counter_id + 1):
+            state = self.state(counter_id)
+            if state == COUNTER_UNUSED:
+                break
+            record = self.metadata + <int64_t> counter_id * COUNTER_METADATA_LENGTH
+            if state == COUNTER_ALLOCATED and (<int32_t*> (record + TYPE_OFFSET))[0] == type_id:
+                found.append(counter_id)
+        return found
+
     def find(self, int32_t type_id, bytes key=b"", registration_id=None, owner_id=None):
         """The id of the first allocated counter of a type, NULL_COUNTER_ID if none.
 
         `key` is compared with the beginning of the counter's key; `registration_id` and `owner_id` when given.
         """
-        cdef int32_t counter_id
-        cdef uint8_t* record
-        for counter_id in range(self.max_counter_id + 1):
-            if self.state(counter_id) == COUNTER_UNUSED:
-                break
-            record = self.metadata + <int64_t> counter_id * COUNTER_METADATA_LENGTH
-            if (<int32_t*> (record + TYPE_OFFSET))[0] != type_id or self.state(counter_id) != COUNTER_ALLOCATED:
-                continue
+        for counter_id in self.find_all(type_id):
             found = self.describe(counter_id)
             if found is None or not found.key.startswith(key):
                 continue

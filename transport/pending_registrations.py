@@ -41,6 +41,8 @@ class PendingRegistrations(Generic[Purpose]):
 
     def take(self) -> list[Answer[Purpose]]:
         """Returns outcomes since the last call, of the next few when there are many, else in the order asked for."""
+        if not self._purposes:  # nearly always
+            return []
         answers: list[Answer[Purpose]] = []
         for registration_id, purpose in list(islice(self._purposes.items(), LOOKS_MAX)):
             del self._purposes[registration_id]

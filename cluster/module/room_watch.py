@@ -45,6 +45,7 @@ DRAIN_NS = 1_000_000_000
 HANDOVER_INTERVAL_NS = 10_000_000_000
 SNAPSHOT_INTERVAL_NS = 10_000_000_000
 TOUCH_INTERVAL_NS = 500_000_000
+SHORT, OUT, CLOSED = (int(one) for one in (Room.SHORT, Room.OUT, Room.CLOSED))
 
 
 class RoomHost(MemberHost, Leadership, Protocol):
@@ -83,7 +84,11 @@ class RoomWatch:
         self._sessions = sessions
         self._counters = counters
         self._upkeep = upkeep
-        self.state = Room.NONE
+        self.is_out = False
+        """No room for anything: nothing is to be appended or recorded."""
+        self.is_closed = False
+        """This leader takes no messages."""
+        self._is_short = False
         self._free_bytes = self._high_bytes
         self._short_members: dict[int, int] = {}
         """When each of those voters said last that it is short of room."""
@@ -91,14 +96,9 @@ class RoomWatch:
         self._closed_ns = self._handover_ns = self._snapshot_ns = self._touch_ns = 0
 
     @property
-    def is_out(self) -> bool:
-        """No room for anything: nothing is to be appended or recorded."""
-        return Room.OUT in self.state
-
-    @property
-    def is_closed(self) -> bool:
-        """This leader takes no messages."""
-        return Room.CLOSED in self.state
+    def state(self) -> int:
+        """Bits of `Room`."""
+        return self._is_short * SHORT | self.is_out * OUT | self.is_closed * CLOSED
 
     def on_append_position(self, message: AppendPosition, now_ns: int) -> None:
         """Leader: a follower's position, with its flags."""
@@ -112,7 +112,7 @@ class RoomWatch:
     def lead(self) -> None:
         """This member serves from now on. What other members said was for the leader before."""
         self._short_members.clear()
-        self.state &= ~Room.CLOSED
+        self.is_closed = False
 
     def tell(self, session: ClusterSession) -> None:
         """Tells a session that was opened just now."""
@@ -127,9 +127,9 @@ class RoomWatch:
         if self._host.is_leader:
             self._lead(now_ns)
         else:
-            self._change(Room.CLOSED, False)
+            self.is_closed = False
             self._follow(now_ns)
-        self._counters.no_room.set(int(self.state))
+        self._counters.no_room.set(self.state)
 
     def _look(self) -> None:
         try:
@@ -137,20 +137,17 @@ class RoomWatch:
         except StorageError:
             return  # whoever writes there says what is wrong
         free, low = self._free_bytes, self._low_bytes
-        was_short = Room.SHORT in self.state
-        self._change(Room.SHORT, free < self._high_bytes if was_short else free < low)
-        self._change(Room.OUT, free < low if self.is_out else free < low // 4)
+        was_short = self._is_short
+        self._is_short = free < (self._high_bytes if was_short else low)
+        self.is_out = free < (low if self.is_out else low // 4)
         self._log.bound(max(0, free - low * 3 // 16) if low else None)
-        self._sequencer.room_flags = FLAG_NO_ROOM if Room.SHORT in self.state else 0
-        if was_short is not (Room.SHORT in self.state):
+        self._sequencer.room_flags = FLAG_NO_ROOM if self._is_short else 0
+        if was_short is not self._is_short:
             self._announce()
-
-    def _change(self, bit: Room, is_set: bool) -> None:
-        self.state = self.state | bit if is_set else self.state & ~bit
 
     def _announce(self) -> None:
         where, free_mib = self._archive.directory, self._free_bytes >> 20
-        if Room.SHORT in self.state:
+        if self._is_short:
             self._host.record_error(
                 f"{free_mib} MiB are free for {where}, less than disk_low: a leader takes no messages until there is"
                 " more than disk_high; set or lower [retention], or enlarge the disk"
@@ -171,7 +168,7 @@ class RoomWatch:
 
     def _find_reason(self, now_ns: int) -> str:
         """Why no messages are taken; empty: they are."""
-        if Room.SHORT in self.state:
+        if self._is_short:
             return f"the disk of member {self._host.member_id}, which leads, is full"
         short = self._find_short(now_ns)
         configuration = self._core.configuration
@@ -187,14 +184,14 @@ class RoomWatch:
         return sorted(one for one in self._short_members if one in voters)
 
     def _close(self, reason: str, now_ns: int) -> None:
-        self.state |= Room.CLOSED
+        self.is_closed = True
         self._reason = reason
         self._closed_ns = now_ns
         self._host.announce("cluster.ingress", f"no messages are taken from clients: {reason}")
         self._tell_all(encode_closed(reason))
 
     def _open(self) -> None:
-        self.state &= ~Room.CLOSED
+        self.is_closed = False
         self._sequencer.holds_for_room = False
         self._host.touch_sessions()
         self._host.announce("cluster.ingress", "messages are taken from clients again")
@@ -209,7 +206,7 @@ class RoomWatch:
         if now_ns >= self._touch_ns:
             self._touch_ns = now_ns + TOUCH_INTERVAL_NS
             self._host.touch_sessions()
-        if Room.SHORT not in self.state:
+        if not self._is_short:
             return
         if now_ns >= self._handover_ns:
             self._handover_ns = now_ns + HANDOVER_INTERVAL_NS

@@ -24,7 +24,8 @@ class RecordingCounter(NamedTuple):
 
 def recording_counters(counters: CountersReader) -> Iterator[RecordingCounter]:
     """Returns those of all recordings that are written now."""
-    for one in counters:
-        if one.type_id == CounterType.RECORDING_POSITION:
-            recording_id, session_id = _KEY.unpack_from(one.key)
-            yield RecordingCounter(recording_id, session_id, one.counter_id)
+    for counter_id in counters.find_all(CounterType.RECORDING_POSITION):
+        counter = counters.describe(counter_id)
+        if counter is not None:
+            recording_id, session_id = _KEY.unpack_from(counter.key)
+            yield RecordingCounter(recording_id, session_id, counter_id)

@@ -71,6 +71,7 @@ def test_reader_finds_and_iterates_over_allocated_counters_only() -> None:
     assert reader.find(3, registration_id=103) == 3
     assert reader.find(3, registration_id=104) == NULL_COUNTER_ID
     assert reader.find(2) == NULL_COUNTER_ID
+    assert (reader.find_all(3), reader.find_all(2)) == ([3], [])
     assert reader.describe(2) is None
     assert label_of(reader, 4) == "counter 4"
     assert not reader.is_active(2)

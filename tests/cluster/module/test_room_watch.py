@@ -77,7 +77,7 @@ class Watched:
             self.host, settings, self.disk, log, parts, self.sequencer, Sessions(self.notices), counters, upkeep
         )
 
-    def work(self, free: int, now_ns: int = 0) -> Room:
+    def work(self, free: int, now_ns: int = 0) -> int:
         self.disk.free = free
         self.watch.work(now_ns)
         return self.watch.state
