@@ -17,6 +17,7 @@ from cluster.wire import codecs
 from cluster.wire.members import host_of
 from runtime.authentication import Authenticator, Right, key_name_of
 from runtime.errors import DecodeError, OrdoError
+from runtime.host_rates import HostRates
 from transport.pending_registrations import PendingRegistrations
 from transport.uri import ChannelUri
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 NULL_VALUE = -1
 NULL_POSITION = -(2**63)
 QUERIES_MAX = 8
+QUERIES_PER_HOST_MAX = 4
+QUERY_INTERVAL_MS = 20
+QUERY_BURST = 64
+"""Each query costs a publication, so a host gets only so many a second."""
 QUERY_TIMEOUT_MS = 5_000
 TERM_LENGTH_BYTES = 64 * 1024
 NO_ROLE = "these credentials do not have the role log (see roles of [[tokens]])"
@@ -104,6 +109,7 @@ class BackupQueries:
         self._client = client
         self._authenticator = authenticator
         self._draw_id = draw_id
+        self._rates = HostRates(QUERY_INTERVAL_MS, QUERY_BURST)
         self._queries: list[BackupQuery] = []
         self._asked: PendingRegistrations[BackupQuery] = PendingRegistrations(client)
 
@@ -134,11 +140,13 @@ class BackupQueries:
         host = host_of(source_identity)
         if any((one.host, one.correlation_id) == (host, values.correlation_id) for one in self._queries):
             return  # asked again: the response is on its way
-        if len(self._queries) >= QUERIES_MAX:
-            self._drop(self._queries[0])
         port = _port_of(values.response_channel)
         if not host or port is None:
             raise DecodeError(f"BackupQuery: no response can be sent to {values.response_channel[:200]!r}")
+        if not self._rates.take(host, now_ms):
+            self._host.on_invalid_request(f"backup: {host} asks too often")
+            return
+        self._make_room(host)
         log_position = values.log_position if values.log_position != NULL_POSITION else NULL_VALUE
         query = BackupQuery(
             self._draw_id(),
@@ -162,6 +170,14 @@ class BackupQueries:
             query.state = QueryState.ACCEPTED
         else:
             self._authenticator.on_connect_request(query.session_id, values.encoded_credentials, now_ms)
+
+    def _make_room(self, host: str) -> None:
+        """A host that has its share loses its own oldest query; only several hosts together cost another one's."""
+        own = [one for one in self._queries if one.host == host]
+        if len(own) >= QUERIES_PER_HOST_MAX:
+            self._drop(own[0])
+        elif len(self._queries) >= QUERIES_MAX:
+            self._drop(self._queries[0])
 
     def work(self, now_ms: int) -> None:
         """One slow tick."""

@@ -205,13 +205,14 @@ class ConsensusModule:
 
     def _make_queries(self) -> Queries:
         seams, config = self._seams, self.config
+        gate = QueryGate(self, self.sessions, self._lets_everybody_in, self.sequencer.prove_ingress)
         return Queries(
             self.core,
             QueryLink(seams.client, self.counters.container_park_flag, config.cluster_id),
-            GroupQueries(self, self.sessions),
+            GroupQueries(self, self.sessions, self.counters.commit_position),
             send=self.send,
             broadcast=self.broadcast,
-            find_refusal=QueryGate(self, self.sessions, self._lets_everybody_in).find_refusal,
+            find_refusal=gate.find_refusal,
             first_round_id=seams.random.stream("queries").getrandbits(FIRST_ROUND_ID_BITS),
             interval_ns=config.leader_heartbeat_interval_ns,
             queries_max=config.queries_max,
@@ -223,8 +224,9 @@ class ConsensusModule:
         session_timeout = config.session_timeout_ns // 1_000_000
         session_ids = self._seams.random.secret("session ids")
         speaks_for = getattr(authenticator, "speaks_for", lambda principal, key_name: True)
+        sequencer, rights_of = self.sequencer, authenticator.rights_of
         self.sessions = OpenSessions(
-            client, self.sequencer.sessions, session_timeout, authenticator.rights_of, speaks_for
+            client, sequencer.sessions, session_timeout, rights_of, speaks_for, sequencer.prove_ingress
         )
         self.requests = SessionRequests(
             client,
@@ -379,7 +381,7 @@ class ConsensusModule:
 
     def _on_session_control(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
         if table is codecs.CHALLENGE_RESPONSE:
-            self.requests.on_challenge_response(values, cluster_time)
+            self.requests.on_challenge_response(values, image, cluster_time)
         elif table in SESSION_REQUESTS and values.leadership_term_id == self.leadership_term_id:
             self._on_session_request(table, values, image, cluster_time)
 

@@ -19,6 +19,7 @@ from runtime.authentication import Right
 
 if TYPE_CHECKING:
     from cluster.module.sessions import ClusterSession, OpenSessions
+    from runtime.counters import Counter
     from transport.image import Image
 
 NULL_TERM = -1
@@ -73,8 +74,9 @@ class _Asked:
 class GroupQueries:
     """The instances that answer queries, as this term's leader has heard of them, and what they were asked."""
 
-    def __init__(self, host: GroupHost, sessions: OpenSessions) -> None:
+    def __init__(self, host: GroupHost, sessions: OpenSessions, commit_position: Counter) -> None:
         self._host = host
+        self._commit_position = commit_position
         self._sessions = sessions
         self._term_id = NULL_TERM
         self._instances: dict[bytes, dict[int, int]] = {}
@@ -126,13 +128,15 @@ class GroupQueries:
         self._instances.setdefault(group, {})[instance.id] = now_ns
 
     def on_answer(self, values: Any, image: Image) -> None:
-        """An instance answers; who was not asked, or has not executed enough, is not listened to."""
+        """An instance answers; who was not asked, or has not executed enough, is not listened to. Nor is one that says
+        that it has executed more than there is: its client would wait for that position ever after."""
         instance = self._find_instance(values.cluster_session_id, image)
         key = values.asker_session_id, values.correlation_id
         asked = self._asked.get(key)
         if instance is None or asked is None or instance.id not in asked.session_ids:
             return
-        if values.status not in set(QueryStatus) or values.log_position < asked.read_position:
+        is_possible = asked.read_position <= values.log_position <= self._commit_position.value
+        if values.status not in set(QueryStatus) or not is_possible:
             self._host.on_invalid_request("ingress: an answer to a query that cannot be one")
             return
         del self._asked[key]

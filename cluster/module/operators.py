@@ -26,6 +26,7 @@ from cluster.wire.ordo_codecs import MembershipChange, OperatorOrder, OperatorSt
 from cluster.wire.streams import OPERATOR_STREAM_ID
 from runtime.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator, Right, key_name_of
 from runtime.errors import ClusterError, DecodeError, OrdoError
+from runtime.host_rates import HostRates
 from transport.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 CONNECTIONS_MAX = 64
 CONNECTIONS_PER_HOST_MAX = 8
+CONNECT_INTERVAL_MS = 20
+CONNECT_BURST = 64
+"""Each connection costs a publication, so a host gets only so many a second, however soon it drops them again."""
 REQUESTS_WAITING_MAX = 4
 CONNECT_TIMEOUT_MS = 5_000
 ENDING_MS = 1_000
@@ -161,6 +165,7 @@ class Operators:
         self._toggle = toggle
         self._authenticator = authenticator
         self._draw_id = draw_id
+        self._rates = HostRates(CONNECT_INTERVAL_MS, CONNECT_BURST)
         self._connections: dict[int, Connection] = {}
         self._asked: PendingRegistrations[Connection] = PendingRegistrations(client)
         self._questions: dict[int, tuple[Connection, int]] = {}
@@ -191,6 +196,9 @@ class Operators:
         host = host_of(image.source_identity)
         if not host or not 0 < values.response_port < 65_536:
             self._host.on_invalid_request(f"operators: a connection to port {values.response_port} of {host or '?'}")
+            return
+        if not self._rates.take(host, now_ms):
+            self._host.on_invalid_request(f"operators: {host} connects too often")
             return
         self._make_room(host)
         connection = Connection(self._draw_id(), values.correlation_id, image, now_ms + CONNECT_TIMEOUT_MS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from runtime.authentication import Right
@@ -23,7 +24,15 @@ class QueryHost(Protocol):
 class QueryGate:
     """Checks each query before it is accepted."""
 
-    def __init__(self, host: QueryHost, sessions: OpenSessions, lets_everybody_in: bool) -> None:
+    def __init__(
+        self,
+        host: QueryHost,
+        sessions: OpenSessions,
+        lets_everybody_in: bool,
+        on_proven: Callable[[Image], object] = lambda image: None,
+    ) -> None:
+        """`on_proven` takes each image that turned out to be that of an open session's client."""
+        self._on_proven = on_proven
         self._host = host
         self._sessions = sessions
         self._lets_everybody_in = lets_everybody_in
@@ -40,6 +49,7 @@ class QueryGate:
         if not is_its_own(session_id, image):
             host.on_invalid_request("ingress: a query for the session of another client")
             return ""
+        self._on_proven(image)
         if sessions.may(session_id, Right.QUERIES):
             return None
         host.on_invalid_request("ingress: a query of a client that has no right to ask")

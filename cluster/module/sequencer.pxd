@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from archive.reader cimport RecordingReader
 from consensus.progress cimport Progress
-from cluster.module.sources cimport ConsensusSource, IngressSource, Sources
+from cluster.module.sources cimport Allowance, ConsensusSource, IngressSource, Sources
 from cluster.wire.traces cimport LogTraces
 from runtime.counters cimport Counter
 from runtime.wake cimport ParkFlag
@@ -37,6 +37,9 @@ cdef class Sequencer:
     cdef Progress progress
     cdef Sources _ingress                 # of IngressSource
     cdef Sources _consensus               # of ConsensusSource
+    cdef IngressSource _polled            # that messages are taken from now, or None
+    cdef Allowance _ingress_allowance
+    cdef Allowance _consensus_allowance
     cdef list _service                    # [(Image, Assembler)]
     cdef dict _member_publications        # member id -> ExclusivePublication
     cdef int _ingress_start
@@ -67,7 +70,6 @@ cdef class Sequencer:
     cdef public uint8_t append_flags
     cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
     cdef public LogTraces traces          # of sampled requests; None: nobody traces
-    cdef bint _has_sequenced              # a message of the source that is polled went into the log
     cdef int64_t appended_position       # leader: of the last message that was taken, or 0
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 
@@ -77,7 +79,7 @@ cdef class Sequencer:
     cdef int poll_service(self) except -1
     cdef int update_positions(self, int64_t now_ns) except -1
     cdef int _poll_member(self, ConsensusSource source, int64_t now_ns) except -1
-    cdef int _poll_ingress_source(self, IngressSource source, int64_t cluster_time) except -1
+    cdef int _poll_ingress_source(self, IngressSource source, int64_t now_ns, int64_t cluster_time) except -1
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time,

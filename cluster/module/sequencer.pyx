@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from archive.reader cimport RecordingReader
-from cluster.module.sources cimport UNPROVEN, ConsensusSource, IngressSource, Sources
+from cluster.module.sources cimport UNPROVEN, Allowance, ConsensusSource, IngressSource, Sources
 from cluster.wire.commit_hint cimport commit_hint, hinted_commit
 from cluster.wire.layout cimport (
     APPEND_POSITION_BLOCK,
@@ -43,6 +43,7 @@ from cluster.wire.layout cimport (
     is_for_container,
     is_of_operator,
     is_of_queries,
+    is_request,
     ordo_template_id,
     put_sbe_header,
     put_stamp,
@@ -71,6 +72,9 @@ cdef enum:
     CONSENSUS_FRAGMENT_LIMIT = 64
     SERVICE_FRAGMENT_LIMIT = 25
     SCAN_LIMIT = 4096                     # records a duty cycle
+    STRANGERS_RATE = 2000                 # messages of strangers a second that take the interpreter
+    STRANGERS_BURST = 256
+    STRANGER_LIMIT = 2                    # of these, of one stream in one turn: each stream has its share
     RARE_FLAGS = 0x07                     # of an AppendPosition: live, catch-up, no room
     COMMIT_DELAY_NS_MAX = 500000          # so long a commit position waits for a record that takes it along
     EMPTY_SLOT = -1
@@ -209,6 +213,8 @@ cdef class Sequencer:
         self.ingress_limit = ingress_limit
         self._ingress = Sources()
         self._consensus = Sources()
+        self._ingress_allowance = Allowance(STRANGERS_RATE, STRANGERS_BURST)
+        self._consensus_allowance = Allowance(STRANGERS_RATE, STRANGERS_BURST)
         self._service = []
         self._member_publications = {}
         self._mode = STAND_BY
@@ -222,6 +228,14 @@ cdef class Sequencer:
 
     def remove_ingress_image(self, Image image):
         self._ingress.remove(image)
+
+    def prove_ingress(self, Image image not None):
+        """Messages on this image are a client's, whose session is open: from now on it is no stranger's."""
+        cdef IngressSource source = self._polled
+        if source is None or source.image is not image:
+            source = <IngressSource> self._ingress.stranger_of(image)
+        if source is not None:
+            source.is_proven = True
 
     def add_consensus_image(self, Image image):
         self._consensus.add(ConsensusSource(image))
@@ -352,6 +366,9 @@ cdef class Sequencer:
         cdef Image image = source.image
         cdef int count = 0
         while count < CONSENSUS_FRAGMENT_LIMIT and image.peek(&fragment):
+            if source.member_id == UNPROVEN and (
+                    count == STRANGER_LIMIT or not self._consensus_allowance.take(now_ns)):
+                break
             image.consume(&fragment)
             count += 1
             if not self._take_positions(&fragment, source.member_id, now_ns):
@@ -397,30 +414,37 @@ cdef class Sequencer:
             self._ingress_start = (self._ingress_start + 1) % <int> count
         for index in range(count):
             work += self._poll_ingress_source(<IngressSource> clients[(index + self._ingress_start) % count],
-                                              cluster_time)
+                                              now_ns, cluster_time)
         for i in range(self._ingress.stranger_count()):
             source = self._ingress.next_stranger()
             if source is None:
                 break
-            work += self._poll_ingress_source(source, cluster_time)
+            work += self._poll_ingress_source(source, now_ns, cluster_time)
             if source.is_proven:
                 self._ingress.promote(source)
         return work
 
-    cdef int _poll_ingress_source(self, IngressSource source, int64_t cluster_time) except -1:
+    cdef int _poll_ingress_source(self, IngressSource source, int64_t now_ns, int64_t cluster_time) except -1:
         cdef Fragment fragment
         cdef Image image = source.image
-        cdef int count = 0
+        cdef int count = 0, rare = 0
+        cdef bint is_rare
         cdef int64_t before = image.position
-        self._has_sequenced = False
+        self._polled = source
         while count < self.ingress_limit and source.assembler.peek(image, &fragment):
+            is_rare = not source.is_proven and takes_interpreter(fragment.payload, fragment.length_bytes)
+            if is_rare and (rare == STRANGER_LIMIT or not self._ingress_allowance.take(now_ns)):
+                break
             if not self._take(image, &fragment, cluster_time):
+                if is_rare:
+                    self._ingress_allowance.give_back()
                 break
             source.assembler.consume(image, &fragment)
             count += 1
+            rare += is_rare
+        self._polled = None
         if image.position != before:
             image.publish_position()
-        source.is_proven = source.is_proven or self._has_sequenced
         return count
 
     cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1:
@@ -518,7 +542,7 @@ cdef class Sequencer:
                                         length_bytes - SESSION_HEADER_LENGTH)
             if position > 0:
                 self.appended_position = position
-                self._has_sequenced = True
+                self._polled.is_proven = True
                 self.sessions.activity[slot] = cluster_time
                 self._unsent_since_ns = 0              # the record tells the followers
                 return 1
@@ -660,6 +684,13 @@ cdef class Sequencer:
             if publication is not None:
                 (<ExclusivePublication> publication).append(message, APPEND_POSITION_LENGTH, NULL, 0)
         return 0
+
+
+cdef bint takes_interpreter(const uint8_t* message, int64_t length_bytes) noexcept nogil:
+    """Whether a message is dealt with in Python, whatever becomes of it: any but those of the steady state."""
+    if template_id(message, length_bytes) == SESSION_MESSAGE_HEADER_ID:
+        return False
+    return not is_request(message, length_bytes) or ordo_get_u16(message) >= OUTPUT_BLOCK
 
 
 def find_terms(RecordingReader reader not None, int64_t limit_position):

@@ -146,6 +146,7 @@ class SessionRequests:
         except OrdoError:
             return
         self._asked.add(registration_id, (request, kept_channel, image))
+        self._waiting_of_host[host_of(image.source_identity)] += 1
         if len(self._asked) == 1:  # alone it need not wait for the next tick; many must not drive the driver for each
             self._client.invoke_driver()
             self._take_asked(leadership, leader_id, cluster_time)
@@ -153,8 +154,9 @@ class SessionRequests:
     def _take_asked(self, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
         for (request, channel, image), publication, error in self._asked.take():
             if error is not None:
-                continue
-            if image.is_closed:
+                self._waits_no_more(image)
+            elif image.is_closed:
+                self._waits_no_more(image)
                 publication.close()
             else:
                 self._begin(request, channel, image, publication, leadership, leader_id, cluster_time)
@@ -182,7 +184,6 @@ class SessionRequests:
         self._requests[publication.registration_id] = session
         if leading:
             self._by_session[session.session_id] = session
-        self._waiting_of_host[host_of(image.source_identity)] += 1
         major = request.version >> 16 & 0xFF
         if not leading:
             session.refuse(EventCode.REDIRECT, leadership.ingress_endpoints)
@@ -198,9 +199,10 @@ class SessionRequests:
             pass
         return session_id
 
-    def on_challenge_response(self, response: Any, cluster_time: int) -> None:
+    def on_challenge_response(self, response: Any, image: Image, cluster_time: int) -> None:
+        """Only the stream that asked for the session may answer its challenge."""
         request = self._by_session.get(response.cluster_session_id)
-        if request is not None and request.state is RequestState.CHALLENGED:
+        if request is not None and request.state is RequestState.CHALLENGED and request.image is image:
             request.correlation_id = response.correlation_id
             request.deadline = cluster_time + self._session_timeout
             self._authenticator.on_challenge_response(request.session_id, response.encoded_credentials, cluster_time)
@@ -296,7 +298,10 @@ class SessionRequests:
     def _forget(self, request: SessionRequest) -> None:
         del self._requests[request.publication.registration_id]
         self._by_session.pop(request.session_id, None)
-        host = host_of(request.image.source_identity)
+        self._waits_no_more(request.image)
+
+    def _waits_no_more(self, image: Image) -> None:
+        host = host_of(image.source_identity)
         self._waiting_of_host[host] -= 1
         if not self._waiting_of_host[host]:
             del self._waiting_of_host[host]

@@ -117,11 +117,16 @@ class OpenSessions:
         session_timeout: int,
         rights_of: Callable[[bytes], Right] = lambda principal: EVERYTHING,
         speaks_for: Callable[[bytes, str], bool] = lambda principal, key_name: True,
+        on_bound: Callable[[Image], object] = lambda image: None,
     ) -> None:
-        """`session_timeout` in cluster time units; `rights_of` a principal."""
+        """`session_timeout` in cluster time units; `rights_of` a principal.
+
+        `on_bound` takes each image that a session's client speaks through.
+        """
         self._client = client
         self._rights_of = rights_of
         self._speaks_for = speaks_for
+        self._on_bound = on_bound
         self._table = table
         self._session_timeout = session_timeout
         self._sessions: dict[int, ClusterSession] = {}
@@ -266,6 +271,7 @@ class OpenSessions:
         session.ingress_image = image
         if image is not None:
             self._by_image.setdefault(image, {})[session.id] = session
+            self._on_bound(image)
 
     def _take_messages(self, session: ClusterSession, cluster_time: int) -> None:
         self._table.put(session.id, cluster_time)

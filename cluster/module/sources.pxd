@@ -1,6 +1,6 @@
 """Streams that messages come from: of members and clients that have proven who they are, and of strangers."""
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from transport.image cimport Assembler, Image
 
@@ -31,5 +31,18 @@ cdef class Sources:
     cpdef void add(self, Source source) noexcept
     cpdef void remove(self, Image image) noexcept
     cpdef void promote(self, Source source) noexcept
+    cdef Source stranger_of(self, Image image)      # None where the image is not one of a stranger
     cdef int stranger_count(self) noexcept          # to be looked at this turn
     cdef Source next_stranger(self)                 # None where there is none
+
+cdef class Allowance:
+    """So many messages of strangers a second may take the interpreter, of all strangers together; the others wait.
+
+    Somebody without a session, in one stream, could otherwise have a member look at messages all the time.
+    """
+    cdef int64_t _interval_ns
+    cdef int64_t _burst_ns
+    cdef int64_t _paid_until_ns
+
+    cdef bint take(self, int64_t now_ns) noexcept nogil
+    cdef void give_back(self) noexcept nogil        # what was taken is not needed

@@ -4,6 +4,7 @@ cdef enum:
     STRANGERS_PER_TURN = 8
 
 cdef int32_t UNPROVEN = -1
+cdef int64_t SECOND_NS = 1000000000
 
 
 cdef class Source:
@@ -39,6 +40,12 @@ cdef class Sources:
         self.remove(source.image)
         self.proven = [*self.proven, source]
 
+    cdef Source stranger_of(self, Image image):
+        for source in self._strangers:
+            if (<Source> source).image is image:
+                return source
+        return None
+
     cdef int stranger_count(self) noexcept:
         return <int> min(<Py_ssize_t> len(self._strangers), <Py_ssize_t> STRANGERS_PER_TURN)
 
@@ -55,3 +62,26 @@ cdef class Sources:
     def turn(self):
         """The sources that one turn looks at."""
         return [*self.proven, *[self.next_stranger() for _ in range(self.stranger_count())]]
+
+
+cdef class Allowance:
+    def __init__(self, int per_second, int burst):
+        self._interval_ns = SECOND_NS // per_second
+        self._burst_ns = self._interval_ns * burst
+
+    cdef bint take(self, int64_t now_ns) noexcept nogil:
+        if self._paid_until_ns < now_ns:
+            self._paid_until_ns = now_ns
+        if self._paid_until_ns + self._interval_ns > now_ns + self._burst_ns:
+            return False
+        self._paid_until_ns += self._interval_ns
+        return True
+
+    cdef void give_back(self) noexcept nogil:
+        self._paid_until_ns -= self._interval_ns
+
+    # --- for tests ------------------------------------------------------------------------------------------------
+
+    def ask(self, int64_t now_ns):
+        """Like `take`, callable from Python."""
+        return self.take(now_ns)

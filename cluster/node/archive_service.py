@@ -9,7 +9,7 @@ from archive.control.access import ReadOnlyAccess, check_log_right
 from archive.control.codes import ErrorCode
 from archive.control.conductor import ControlConductor
 from archive.control.config import ControlConfig
-from cluster.wire.streams import LOG_STREAM_ID, is_feed, topic_of
+from cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID, is_feed, topic_of
 from runtime.errors import ArchiveError
 
 if TYPE_CHECKING:
@@ -73,7 +73,13 @@ class CommittedLogAccess(ReadOnlyAccess):
         return self._commit_position if is_log else None
 
     def check_destination(self, channel: str, port: int, stream_id: int) -> None:
-        """Whoever had a member's archive send a stream of the cluster to another member could pass for the first."""
+        """Whoever had a member's archive send a stream of the cluster to another member could pass for the first. And
+        the messages of a session in the log look like those to its client."""
+        if stream_id == EGRESS_STREAM_ID:
+            raise ArchiveError(
+                f"stream {stream_id} to {channel[:200]!r} is refused: clients listen to it for their answers",
+                code=ErrorCode.UNAUTHORISED_ACTION,
+            )
         if LOG_STREAM_ID <= stream_id < STREAM_IDS_END and port in self._member_ports():
             raise ArchiveError(
                 f"stream {stream_id} to {channel[:200]!r} is refused: a member listens to it there",

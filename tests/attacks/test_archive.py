@@ -13,7 +13,7 @@ from archive.control import codecs
 from archive.control.codes import CONTROL_STREAM_ID_DEFAULT, PROTOCOL_VERSION, ErrorCode
 from cluster.client.endpoints import archive_endpoint
 from cluster.wire.counter_types import CounterType
-from cluster.wire.streams import LOG_STREAM_ID
+from cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID
 from deploy.launcher import LocalCluster
 from ordo.cli import run
 from runtime.errors import ArchiveError
@@ -128,7 +128,9 @@ def test_an_archive_sends_nothing_in_a_members_name(cluster: LocalCluster) -> No
         ):
             with pytest.raises(ArchiveError, match="is refused"):
                 archive.start_replay(log.recording_id, other, 5)
-        assert refused(cluster) == before + 8
+        with pytest.raises(ArchiveError, match="clients listen to it for their answers"):
+            archive.start_replay(log.recording_id, f"aeron:udp?endpoint={host}:4000", EGRESS_STREAM_ID)
+        assert refused(cluster) == before + 9
     before = refused(cluster)
     connect_request = codecs.AUTH_CONNECT_REQUEST.encode(
         correlation_id=1,

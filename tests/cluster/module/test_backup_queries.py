@@ -7,7 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.module.backup_queries import QUERIES_MAX, QUERY_TIMEOUT_MS, BackupQueries
+from cluster.module.backup_queries import (
+    QUERIES_MAX,
+    QUERIES_PER_HOST_MAX,
+    QUERY_BURST,
+    QUERY_TIMEOUT_MS,
+    BackupQueries,
+)
 from cluster.wire import codecs
 from runtime.authentication import Right
 from runtime.errors import DecodeError
@@ -40,10 +46,16 @@ class Member:
         self.answered.append(correlation_id)
         return self.response
 
-    def ask(self, correlation_id: int = 7, channel: str = "aeron:udp?endpoint=1.2.3.4:4040", **fields: Any) -> None:
+    def ask(
+        self,
+        correlation_id: int = 7,
+        channel: str = "aeron:udp?endpoint=1.2.3.4:4040",
+        source: str = SOURCE,
+        **fields: Any,
+    ) -> None:
         fields = {"response_stream_id": 108, "encoded_credentials": SECRET, **fields}
         query = codecs.BACKUP_QUERY.encode(correlation_id=correlation_id, response_channel=channel, **fields)
-        self.queries.on_message(query, SOURCE, self.now_ms)
+        self.queries.on_message(query, source, self.now_ms)
 
     def work(self) -> None:
         self.queries.work(self.now_ms)
@@ -124,9 +136,22 @@ def test_strangers_cannot_pile_up_queries() -> None:
     member = Member()
     member.response = None
     for number in range(QUERIES_MAX + 5):
-        member.ask(number)
+        member.ask(number, source=f"10.0.0.{number}:5000")
         member.work()
     assert sum(not one.is_closed for one in member.driver.made.values()) == QUERIES_MAX
+
+
+def test_a_host_uses_up_its_own_share_only_and_no_more_of_it_than_its_rate() -> None:
+    member = Member()
+    member.ask(1, source="10.0.0.1:5000")
+    for number in range(2 * QUERY_BURST):
+        member.ask(number, source=f"10.0.0.66:{number}")
+        member.queries.work(member.now_ms - 1)  # takes up the publications
+    assert len(member.driver.made) == 1 + QUERY_BURST
+    assert member.invalid == ["backup: 10.0.0.66 asks too often"] * QUERY_BURST
+    member.response = None
+    assert sum(not one.is_closed for one in member.driver.made.values()) <= 1 + QUERIES_PER_HOST_MAX
+    assert member.answered.count(1) >= 1
 
 
 def test_other_messages_are_ignored_and_cut_ones_refused() -> None:

@@ -15,9 +15,11 @@ from cluster.wire import ordo_codecs
 from cluster.wire.instance_codec import GROUP_BYTES_MAX
 from cluster.wire.ordo_codecs import QueryStatus
 from runtime.authentication import EVERYTHING, Right
+from runtime.counters import local_counter
 from tests.cluster.module.test_sessions import CountingClient
 
 GROUP = b"pricing"
+COMMIT_POSITION = 4096
 ASKER, FIRST, SECOND, POWERLESS = 1, 2, 3, 4
 
 
@@ -82,7 +84,7 @@ class Desk:
             self.sessions.restore(session)
             self.sessions._bind(session, image)
             self.images[session_id], self.publications[session_id] = image, publication
-        self.groups = GroupQueries(self.member, self.sessions)
+        self.groups = GroupQueries(self.member, self.sessions, local_counter(COMMIT_POSITION))
 
     def serve(self, session_id: int, now_ns: int = 0, group: bytes = GROUP, image_of: int | None = None) -> Desk:
         values = SimpleNamespace(cluster_session_id=session_id, group=group)
@@ -150,7 +152,8 @@ def test_who_was_not_asked_or_speaks_for_another_or_has_no_right_is_not_listened
     desk.answer(SECOND).answer(FIRST, correlation_id=6).answer(FIRST, asker_session_id=SECOND)
     assert desk.told(ASKER) == []
     desk.answer(FIRST, log_position=639).answer(FIRST, status=99)
-    assert (desk.told(ASKER), len(desk.member.invalid)) == ([], 2)
+    desk.answer(FIRST, log_position=COMMIT_POSITION + 32).answer(FIRST, log_position=2**63 - 1)
+    assert (desk.told(ASKER), len(desk.member.invalid)) == ([], 4)
     assert len(desk.answer(FIRST).told(ASKER)) == 1
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from cluster.module import operators
 from cluster.module.operators import (
+    CONNECT_BURST,
     CONNECT_TIMEOUT_MS,
     CONNECTIONS_MAX,
     CONNECTIONS_PER_HOST_MAX,
@@ -386,6 +387,16 @@ def test_a_host_uses_up_its_own_share_only(member: Member) -> None:
     assert len(member.operators) == 1 + CONNECTIONS_PER_HOST_MAX
     assert friend.ask(OperatorOrder.LOOK).status == OperatorStatus.OK
     assert [one.publication.is_closed for one in crowd if one.publication] == [True] * 16 + [False] * 8
+
+
+def test_a_host_that_connects_again_and_again_is_refused(member: Member) -> None:
+    """Each connection costs a publication: one stream of connects kept a cluster from answering anybody."""
+    crowd = [Image(f"10.0.0.66:{port}") for port in range(10)]
+    for image in crowd * 100:
+        member.hear(ordo_codecs.OPERATOR_CONNECT.encode(correlation_id=1, response_port=PORT, credentials=b""), image)
+    assert len(member.client.made) == CONNECT_BURST
+    assert member.invalid == ["operators: 10.0.0.66 connects too often"] * (1000 - CONNECT_BURST)
+    assert Operator(member, image=Image("10.0.0.1:1")).ask(OperatorOrder.LOOK).status == OperatorStatus.OK
 
 
 def test_many_hosts_stay_within_the_bound_of_all(member: Member) -> None:

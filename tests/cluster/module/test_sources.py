@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.module.sources import Source, Sources
+from cluster.module.sources import Allowance, Source, Sources
 from tests.archive.streams import Stream
 
 STRANGERS = 100
@@ -27,3 +27,10 @@ def test_who_is_proven_is_looked_at_each_turn_and_strangers_in_turns() -> None:
     for one in known:
         sources.remove(one.image)
     assert sources.turn() == []
+
+
+def test_strangers_have_an_allowance_that_fills_up_again() -> None:
+    allowance = Allowance(1000, 4)
+    assert [allowance.ask(10_000_000) for _ in range(6)] == [True] * 4 + [False] * 2
+    assert [allowance.ask(at) for at in (10_999_999, 11_000_000, 11_000_000)] == [False, True, False]
+    assert [allowance.ask(60_000_000) for _ in range(5)] == [True] * 4 + [False], "no more is saved than a burst"
