@@ -196,6 +196,7 @@ class Recovery:
             service = container_snapshot.decode(container_snapshot.payloads(reader.messages()))
             reader.skip_messages()
             check_parts(contents, service)
+            name_principals(contents, service)
             _check_skips(contents, self.state.skips)
         except SNAPSHOT_FAULTS as error:
             self.findings.append(
@@ -292,6 +293,13 @@ def check_parts(module: snapshots.ModuleSnapshot, service: container_snapshot.Se
         )
     if list(service.timers) != module.timers:
         raise SnapshotError(f"the service's part has timers={list(service.timers)}, the module's {module.timers}")
+
+
+def name_principals(module: snapshots.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:
+    """Whose each session is, only the service's part says; without it a client would lose its rights at a restart."""
+    principals = {one.cluster_session_id: one.encoded_principal for one in service.sessions}
+    for session in module.sessions:
+        session.encoded_principal = principals.get(session.id, b"")
 
 
 def _check_skips(module: snapshots.ModuleSnapshot, skips: dict[int, Skip]) -> None:

@@ -12,6 +12,7 @@ from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
+from ordo.cli import run
 from runtime.credentials import credentials_from_environment, credentials_from_file
 from runtime.errors import ClusterTimeoutError, ConfigurationError, QueryFailedError, SessionRejectedError
 from runtime.tokens import hash_token, new_token
@@ -87,6 +88,26 @@ def test_tokens_and_roles(
         two.send(b"not allowed by the new one either")
         assert two.query(b"who", timeout_s=30.0).payload == b"3"
         cluster.start_member(leader)
+
+
+def test_a_session_keeps_its_rights_when_its_leader_starts_from_a_snapshot(start_cluster: StartCluster) -> None:
+    """It was nobody's then: its messages were refused, and its client heard nothing of that."""
+    trader, viewer = new_token(), new_token()
+    tables = [token_table("trader", trader, "ingress", "queries"), token_table("viewer", viewer, "queries")]
+    cluster = start_cluster(SERVICE, member_count=1, tables={"tokens": tables})
+    with connect(cluster, trader.encode()) as one, connect(cluster, viewer.encode()) as two:
+        assert one.request(b"who").payload == b"trader"
+        assert run(["cluster", "snapshot", "--config", str(cluster.config_path(0))]) == 0
+        session_ids = one.session_id, two.session_id
+        cluster.kill(0)
+        cluster.start_member(0)
+        assert one.request(b"who", timeout_s=60.0).payload == b"trader"
+        assert two.query(b"who", timeout_s=60.0).payload == b"2"
+        before = refused(cluster)
+        with pytest.raises(ClusterTimeoutError):
+            two.request(b"not allowed", timeout_s=1.0)
+        assert refused(cluster) > before
+        assert (one.session_id, two.session_id) == session_ids
 
 
 def test_a_class_of_ones_own_challenges(start_cluster: StartCluster) -> None:
