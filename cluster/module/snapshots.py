@@ -158,7 +158,7 @@ def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
                     values.log_position,
                     values.leadership_term_id,
                     values.app_version,
-                    ClusterTimeUnit(values.time_unit),
+                    _time_unit(values.time_unit),
                 )
             )
         elif snapshot is None:
@@ -166,6 +166,13 @@ def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
         else:
             _decode_into(snapshot, table, values, message)
     raise ClusterError("snapshot: it ends before its END marker; the recording is not whole")
+
+
+def _time_unit(value: int) -> ClusterTimeUnit:
+    try:
+        return ClusterTimeUnit(value)
+    except ValueError:
+        raise ClusterError(f"snapshot: time_unit={value} is none") from None
 
 
 def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: bytes) -> None:

@@ -171,7 +171,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
             return ServiceSnapshot(
                 begin.log_position,
                 begin.leadership_term_id,
-                TimeUnit(begin.time_unit),
+                _time_unit(begin.time_unit),
                 begin.app_version,
                 tuple(sessions),
                 tuple(timers),
@@ -182,6 +182,13 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 *map(tuple, reports.values()),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
+
+
+def _time_unit(value: int) -> TimeUnit:
+    try:
+        return TimeUnit(value)
+    except ValueError:
+        raise SnapshotError(f"snapshot: time_unit={value} is none") from None
 
 
 def payloads(messages: Iterable[Any]) -> Iterator[bytes]:
