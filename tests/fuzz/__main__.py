@@ -16,14 +16,27 @@ from pathlib import Path
 from typing import Any
 
 from runtime.logging import configure_logging
+from tests.fuzz.cluster_doors import ArchiveDoor, RecordDoor, SnapshotDoor, StoreDoor
 from tests.fuzz.decoder_doors import MessageDoor, SegmentDoor
 from tests.fuzz.driver_doors import CommandDoor, DatagramDoor, LogBufferDoor
 from tests.fuzz.engine import Fuzzer, name_of, read_corpus
+from tests.fuzz.gateway_doors import GatewayDoor
 from tests.fuzz.secure_doors import HandshakeDoor
 
-DOORS: dict[str, Callable[[], Any]] = {
-    door.name: door for door in (DatagramDoor, LogBufferDoor, CommandDoor, HandshakeDoor, MessageDoor, SegmentDoor)
-}
+ALL_DOORS: tuple[Callable[[], Any], ...] = (
+    DatagramDoor,
+    LogBufferDoor,
+    CommandDoor,
+    HandshakeDoor,
+    MessageDoor,
+    RecordDoor,
+    ArchiveDoor,
+    GatewayDoor,
+    SegmentDoor,
+    SnapshotDoor,
+    StoreDoor,
+)
+DOORS: dict[str, Callable[[], Any]] = {door.name: door for door in ALL_DOORS}  # type: ignore[attr-defined]
 CORPUS = Path(__file__).parent / "corpus"
 KEPT_MAX = 40
 

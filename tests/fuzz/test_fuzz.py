@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -31,6 +33,10 @@ class Planted:
         if depth == 2 and length > len(data):
             raise IndexError(f"length={length}")
         return depth
+
+
+SHORT_RUN_S = 5.0
+"""For each door: a minute in continuous integration; `make fuzz` takes ten for each."""
 
 
 def fuzz_planted(seed: int) -> tuple[int, bytes]:
@@ -72,6 +78,24 @@ def test_every_kept_input_goes_through_its_door(door: str) -> None:
         for data in inputs:
             made.run(data)
         assert made.run(inputs[0]) == made.run(inputs[0]), "a finding can be repeated"
+    finally:
+        if hasattr(made, "close"):
+            made.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", DOORS)
+def test_a_short_run_of_each_door_finds_nothing(door: str, tmp_path: Path) -> None:
+    """What ended it is in the file that is named with the failure."""
+    made, trace = DOORS[door](), tmp_path / door
+    try:
+        fuzzer = Fuzzer(made, 1, read_corpus(CORPUS / door), trace.write_bytes)
+        ends_s = time.monotonic() + SHORT_RUN_S
+        while time.monotonic() < ends_s:
+            fuzzer.step()
+    except Exception as error:
+        error.add_note(f"again: python -m tests.fuzz {door} --replay {trace}")
+        raise
     finally:
         if hasattr(made, "close"):
             made.close()
