@@ -7,13 +7,18 @@ ports of the leader: set-ups of ever new streams, NAKs, status messages, connect
 of messages in streams of its own, or a mix of all. It takes processor time from the cluster, which no attacker
 elsewhere would; so the same flood also goes to a socket that nobody reads, and what an attack costs is told against
 that, both in turns, and the medians count. What the leader itself spends, beside and under it, is told in cores: that
-varies less than the echoes.
+varies less than the echoes. Least of all varies what a datagram of the flood costs the leader while nobody else asks
+anything of it, in processor time of its own and of the kernel that hands it the datagram.
+
+One more attacker has a single stream, in which it sends connect requests of operators, each of which costs a member a
+publication, as fast as flow control lets it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import socket
 import struct
 import subprocess
@@ -35,6 +40,7 @@ from ordo.bench.machine import describe_machine
 from ordo.bench.native_load import NativeLoad
 from ordo.bench.node_cost import running_ns
 from runtime.console import output_console
+from transport.client_transport import ClientTransport
 
 SERVICE = "ordo.bench.echo:Echo"
 PORTS = 5
@@ -98,6 +104,7 @@ def mixed(number: int) -> bytes:
     return (set_up, nak, status_message, connect_request, query, fragment)[number % 6](number // 6)
 
 
+ONE_STREAM = "one stream"
 KINDS: dict[str, Callable[[int], bytes]] = {
     "set-ups": set_up,
     "NAKs": nak,
@@ -109,8 +116,26 @@ KINDS: dict[str, Callable[[int], bytes]] = {
 }
 
 
+def flood_one_stream(port: int) -> None:
+    """Sends connect requests of operators in one stream until it is ended; says every second how many went out."""
+    transport = ClientTransport.embedded("attacker")
+    channel = f"aeron:udp?endpoint=127.0.0.1:{port}|term-length=256k|interface={ATTACKER}"
+    publication = transport.client.add_exclusive_publication(channel, INGRESS_STREAM_ID)
+    message = ordo_codecs.OPERATOR_CONNECT.encode(correlation_id=1, response_port=9, credentials=b"")
+    sent, told_s = 0, time.monotonic()
+    while True:
+        for _ in range(BATCH):
+            sent += publication.offer(message) > 0
+        transport.drive()
+        if time.monotonic() - told_s >= 1.0:
+            print(sent, flush=True)
+            sent, told_s = 0, time.monotonic()
+
+
 def flood(kind: str, ports: list[int], rate: int) -> None:
     """Sends until it is ended; says every second how many went out."""
+    if kind == ONE_STREAM:
+        flood_one_stream(ports[0])
     make, numbers = KINDS[kind], count()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         own.bind((ATTACKER, 0))
@@ -152,6 +177,39 @@ def sustained(load: NativeLoad, leader_pid: int, seconds: float) -> tuple[float,
     return echoes_per_s, (running_ns(leader_pid) - before_ns) / (time.monotonic_ns() - began_ns)
 
 
+def split_times_s(pid: int) -> tuple[float, float]:
+    """Processor time of a process, in seconds: its own, and the kernel's for it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = os.sysconf("SC_CLK_TCK")
+    return int(fields[11]) / ticks, int(fields[12]) / ticks
+
+
+def rest(load: NativeLoad, seconds: float) -> None:
+    """Sends nothing for a while; sessions are kept alive."""
+    ends_s = time.monotonic() + seconds
+    while time.monotonic() < ends_s:
+        load.keep()
+        time.sleep(0.05)
+
+
+def spent_on_each(
+    load: NativeLoad, kind: str, ports: list[int], rate: int, pid: int, seconds: float
+) -> tuple[float, float]:
+    """What a datagram of a flood costs a leader that has nothing else to do, in us: its own time, and the kernel's."""
+    before = split_times_s(pid)
+    rest(load, seconds)
+    idle = [(now - then) / seconds for now, then in zip(split_times_s(pid), before, strict=True)]
+    with flooded(kind, ports, rate) as rates:
+        before, began_s = split_times_s(pid), time.monotonic()
+        rest(load, seconds)
+        after, passed_s = split_times_s(pid), time.monotonic() - began_s
+    count = max(median(rates or [rate]), 1)
+    own_us, kernel_us = (
+        1e6 * ((now - then) / passed_s - quiet) / count for now, then, quiet in zip(after, before, idle, strict=True)
+    )
+    return round(own_us, 2), round(kernel_us, 2)
+
+
 def measure(rate: int, seconds: float, rounds: int) -> dict[str, Any]:
     """Runs all kinds, each in turns with the same flood beside the cluster."""
     figures: dict[str, Any] = {"machine": describe_machine(), "datagrams_per_s_wanted": rate}
@@ -166,17 +224,35 @@ def measure(rate: int, seconds: float, rounds: int) -> dict[str, Any]:
         load.sustained(1.0, CHUNK, WINDOW)
         figures["echoes_per_s"] = round(load.sustained(seconds, CHUNK, WINDOW))
         pid = cluster.pid(leader)
+        ports = list(range(first, first + PORTS))
+        figures[ONE_STREAM] = _one_stream(load, ports, rate, pid, seconds, rounds)
         for kind in KINDS:
             beside, under, reached = [], [], []
             for _ in range(rounds):
                 with flooded(kind, [sink.getsockname()[1]], rate):
                     beside.append(sustained(load, pid, seconds))
-                with flooded(kind, list(range(first, first + PORTS)), rate) as rates:
+                with flooded(kind, ports, rate) as rates:
                     under.append(sustained(load, pid, seconds))
                 reached += rates
-            figures[kind] = _row(beside, under) | {"datagrams_per_s": round(median(reached or [0]))}
+            own_us, kernel_us = spent_on_each(load, kind, ports, rate, pid, seconds)
+            figures[kind] = _row(beside, under) | {
+                "datagrams_per_s": round(median(reached or [0])),
+                "leader_us_per_datagram": own_us,
+                "kernel_us_per_datagram": kernel_us,
+            }
         figures["leader_stayed"] = cluster.await_leader() == leader
     return figures
+
+
+def _one_stream(load: NativeLoad, ports: list[int], rate: int, pid: int, seconds: float, rounds: int) -> dict[str, Any]:
+    """Beside nothing, for nowhere else would take its stream."""
+    beside, under, reached = [], [], []
+    for _ in range(rounds):
+        beside.append(sustained(load, pid, seconds))
+        with flooded(ONE_STREAM, ports, rate) as rates:
+            under.append(sustained(load, pid, seconds))
+        reached += rates
+    return _row(beside, under) | {"messages_per_s": round(median(reached or [0]))}
 
 
 def _row(beside: list[tuple[float, float]], under: list[tuple[float, float]]) -> dict[str, Any]:
@@ -194,7 +270,8 @@ def _row(beside: list[tuple[float, float]], under: list[tuple[float, float]]) ->
 
 def show(figures: dict[str, Any]) -> None:
     """Prints a table, a line for each kind."""
-    table = Table("flood", "datagrams/s", "echoes/s beside", "echoes/s under", "cost", "leader's cores", box=None)
+    columns = ("flood", "datagrams/s", "echoes/s beside", "echoes/s under", "cost", "leader's cores", "us a datagram")
+    table = Table(*columns, box=None)
     for kind in KINDS:
         found = figures[kind]
         table.add_row(
@@ -202,8 +279,14 @@ def show(figures: dict[str, Any]) -> None:
             *(f"{found[name]:,}" for name in ("datagrams_per_s", "echoes_per_s_beside", "echoes_per_s_under")),
             f"{found['cost_percent']} % ({min(rounds := found['cost_percent_of_rounds'])} to {max(rounds)})",
             f"{found['leader_cores_beside']} / {found['leader_cores_under']}",
+            f"{found['leader_us_per_datagram']} + {found['kernel_us_per_datagram']} of the kernel",
         )
     output_console().print(table)
+    found = figures[ONE_STREAM]
+    print(
+        f"one stream of operators' connects, {found['messages_per_s']:,}/s taken: "
+        f"{found['echoes_per_s_under']:,} echoes/s, {found['echoes_per_s_beside']:,} without it"
+    )
     print(f"without a flood: {figures['echoes_per_s']:,} echoes/s; leader stayed: {figures['leader_stayed']}")
 
 
@@ -213,7 +296,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--flood", choices=list(KINDS))
+    parser.add_argument("--flood", choices=[*KINDS, ONE_STREAM])
     parser.add_argument("--ports")
     options = parser.parse_args()
     if options.flood:

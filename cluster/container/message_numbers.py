@@ -51,13 +51,17 @@ class _Numbers:
         elif number < next_number:  # no client of ours: nothing can be said of what it sent before
             self.gaps.clear()
             self.known = number
-        while len(self.gaps) > GAPS_MAX:
-            self.known = self.gaps.pop(0)[1]
+        self._forget_oldest()
 
     def take_over(self, closed: _Numbers) -> None:
         """This session goes on where a closed one of the same client has ended."""
         self.gaps[:0] = [*closed.gaps, (closed.next, self.first)] if closed.next < self.first else closed.gaps
         self.first, self.known = closed.first, closed.known
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        while len(self.gaps) > GAPS_MAX:
+            self.known = self.gaps.pop(0)[1]
 
 
 class MessageNumbers:

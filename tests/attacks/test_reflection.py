@@ -153,11 +153,15 @@ def test_a_stream_in_the_name_of_somebody_else(start_cluster: StartCluster, gap:
     "channel",
     ["aeron:ipc", "aeron:udp?control=127.0.0.1:9|control-mode=dynamic", "aeron:udp?endpoint=224.20.30.39:40456"],
 )
-def test_a_response_channel_that_no_client_may_ask_for(start_cluster: StartCluster, channel: str) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_a_response_channel_that_no_client_may_ask_for(
+    start_cluster: StartCluster, channel: str, is_encrypted: bool
+) -> None:
     """Over IPC the answers of the service were taken for its own messages."""
-    cluster = start_cluster(member_count=1)
+    cluster = start_cluster(member_count=1, encrypted=is_encrypted)
     leader, endpoint = leader_endpoint(cluster)
-    with Writer(cluster.ingress_endpoints) as writer, stranger(endpoint) as send:
+    keys = cluster.client_keys
+    with Writer(cluster.ingress_endpoints, **keys) as writer, stranger(endpoint, **keys) as send:
         writer.write(20)
         refused = counter_of(cluster, leader, CounterType.INVALID_REQUESTS)
         send(connect_request(channel))

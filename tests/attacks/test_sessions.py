@@ -55,12 +55,15 @@ def leader_endpoint(cluster: LocalCluster) -> tuple[int, str]:
     return leader, cluster.ingress_endpoints[leader]
 
 
-@pytest.mark.parametrize("mode", ["process", "inline"])
-def test_messages_and_requests_for_guessed_sessions_do_nothing(start_cluster: StartCluster, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "is_encrypted"), [("process", False), ("inline", False), ("inline", True)])
+def test_messages_and_requests_for_guessed_sessions_do_nothing(
+    start_cluster: StartCluster, mode: str, is_encrypted: bool
+) -> None:
     """One message for session -1 was once executed on every member as a service's, and deafened it to its own."""
-    cluster = start_cluster(service_mode=mode)
+    cluster = start_cluster(service_mode=mode, encrypted=is_encrypted)
     _, endpoint = leader_endpoint(cluster)
-    with Writer(cluster.ingress_endpoints) as writer, stranger(endpoint) as send:
+    keys = cluster.client_keys
+    with Writer(cluster.ingress_endpoints, **keys) as writer, stranger(endpoint, **keys) as send:
         writer.write(50)
         term_id = writer.client.leadership_term_id
         for session_id in GUESSES:

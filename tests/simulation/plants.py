@@ -13,13 +13,23 @@ from tests.simulation import (
     planted_copies,
     planted_feeds,
     planted_hashes,
+    planted_raft,
 )
 
 Plant = Callable[[Callable[[Any, str, Any], None]], None]
 
+MODULES = (
+    planted,
+    planted_raft,
+    planted_applications,
+    planted_consumers,
+    planted_copies,
+    planted_feeds,
+    planted_hashes,
+)
 BY_NAME: dict[str, Plant] = {
     name: found
-    for module in (planted, planted_applications, planted_consumers, planted_copies, planted_feeds, planted_hashes)
+    for module in MODULES
     for name, found in vars(module).items()
     if isfunction(found) and found.__module__ == module.__name__ and list(signature(found).parameters) == ["patch"]
 }

@@ -18,6 +18,7 @@ SEEDS = 60
 FIRST_SEEDS: dict[str, int] = {
     "instances_do_not_know_what_the_others_wrote": 4,
     "lower_terms_are_followed": 22,
+    "votes_of_earlier_ballots_count": 4,
     "old_terms_are_committed_by_count": 2,
     "truncation_is_forgotten": 10,
     "records_tell_of_more_than_is_committed": 2,
@@ -179,6 +180,16 @@ OPTIONS = {
     ),
     "positions_before_terms": Options(
         duration_ns=4 * S, strand_mean_ns=S // 2, operation_mean_ns=5 * MS, outage_mean_ns=2 * S
+    ),
+    "votes_of_earlier_ballots_count": Options(
+        nodes=5, clients=1, duration_ns=6 * S, operation_mean_ns=50 * MS, kill_mean_ns=S // 2, tangle_mean_ns=S // 3,
+        slow_link_mean_ns=S // 3, outage_mean_ns=300 * MS, delay_max_ns=20 * MS, loss=0.1,
+        heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, election_timeout_ns=100 * MS,
+    ),
+    "leaders_answer_before_their_term_has_begun": Options(
+        clients=2, duration_ns=4 * S, operation_mean_ns=5 * MS, query_mean_ns=2 * MS, registers=1, kill_mean_ns=S // 3,
+        transfer_mean_ns=S // 3, outage_mean_ns=200 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+        election_timeout_ns=100 * MS,
     ),
     "any_round_confirms_a_read": Options(
         clients=3, duration_ns=6 * S, echo_mean_ns=S // 2, query_mean_ns=5 * MS, registers=1, operation_mean_ns=5 * MS,

@@ -59,6 +59,18 @@ def test_a_session_goes_on_where_the_clients_last_one_was_closed() -> None:
     assert numbers.mark(Session(7), Mark(1, 0, 99))["previous"] == PreviousSession.UNKNOWN
 
 
+def test_a_chain_of_sessions_keeps_no_more_gaps_than_one() -> None:
+    """Each took over those of the one before: a client that left again and again made the next snapshot too long."""
+    numbers, previous = MessageNumbers(), -1
+    for session_id in range(1, 3 * GAPS_MAX):
+        one = Session(session_id)
+        answer = numbers.mark(one, Mark(10 * session_id, 0, previous))
+        numbers.close(one)
+        previous = session_id
+    assert len(gaps_of(answer)) == GAPS_MAX
+    assert answer["known_number"] == gaps_of(answer)[0][0]
+
+
 def test_what_is_kept_is_bounded_and_says_what_it_has_forgotten() -> None:
     numbers, session = MessageNumbers(), Session(5)
     for number in range(1, 2 * GAPS_MAX + 2):

@@ -1,0 +1,53 @@
+"""Bugs that break rules of the Raft paper, beside those of `planted`. docs/SIMULATION.md has the table of all rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from consensus import dispatch, election, transitions
+from consensus.context import Context
+from consensus.messages import Vote
+from consensus.read_index import ReadIndex
+from tests.simulation.planted import Patch
+
+
+def _handle(patch: Patch, kind: type[Any], handler: Callable[[Context, Any], None]) -> None:
+    patch(dispatch, "HANDLERS", {**dispatch.HANDLERS, kind: (handler, dispatch.HANDLERS[kind][1])})
+
+
+def refusals_count_as_votes(patch: Patch) -> None:
+    """Raft §5.2: whoever answers a candidate has voted for it."""
+    original = election.on_vote
+    _handle(patch, Vote, lambda ctx, message: original(ctx, message._replace(vote=True)))
+
+
+def votes_of_earlier_ballots_count(patch: Patch) -> None:
+    """Raft §5.2: a vote counts in the term in which the candidate stands when it arrives."""
+    original = election.on_vote
+    _handle(patch, Vote, lambda ctx, message: original(ctx, message._replace(candidate_term_id=ctx.candidate_term_id)))
+
+
+def what_is_not_known_to_be_committed_is_thrown_away(patch: Patch) -> None:
+    """Raft §5.3, §5.4.3: a member that has lost its leader keeps of its log only what it knows to be committed."""
+    original = transitions.canvass
+
+    def canvass(ctx: Context, reason: str) -> None:
+        original(ctx, reason)
+        if ctx.append_position > ctx.progress.commit_position:
+            transitions.begin_truncation(ctx, ctx.progress.commit_position, "not known to be committed")
+
+    patch(transitions, "canvass", canvass)
+
+
+def leaders_answer_before_their_term_has_begun(patch: Patch) -> None:
+    """Raft §8, dissertation §6.4: a leader answers reads before it knows what was committed before it."""
+
+    def look_for_office(self: ReadIndex[Any]) -> None:
+        core = self._core
+        office = core.leadership_term_id, core.leader_member_id, core.leader_member_id == core.member_id
+        if office != self._office:
+            self._office = office
+            self._drop()
+
+    patch(ReadIndex, "_look_for_office", look_for_office)
