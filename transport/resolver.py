@@ -14,6 +14,8 @@ from runtime.errors import TransportError
 
 FRESH_NS: Final = 2_000_000_000
 _WAITING_MAX: Final = 256
+_ANSWERS_MAX: Final = 1024
+"""Strangers may name hosts, too: of more names than these, answers that are not fresh are forgotten."""
 _THREADS_MAX: Final = 8
 """So many names are looked up at a time; one whose server is silent takes ten seconds."""
 
@@ -51,10 +53,19 @@ class NameResolver:
                 raise TransportError(f"cannot resolve host={host!r}: {answer.reason}; check the name in the channel")
             return answer.address
         if host not in self._asked and not self._questions.full():
+            self._forget_old_answers()
             self._asked.add(host)
             self._start()
             self._questions.put_nowait(host)
         return None
+
+    def _forget_old_answers(self) -> None:
+        if len(self._answers) < _ANSWERS_MAX:
+            return
+        limit_ns = self._clock.now() - FRESH_NS
+        for host, answer in list(self._answers.items()):
+            if answer.answered_ns < limit_ns:
+                self._answers.pop(host, None)
 
     def close(self) -> None:
         """Ends the thread; a question that is being asked is not waited for."""

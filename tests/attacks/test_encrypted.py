@@ -64,7 +64,6 @@ def captured(ports: set[int]) -> Iterator[list[bytes]]:
             thread.join()
 
 
-@pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="capturing needs root")
 def test_what_the_network_sees(start_cluster: StartCluster) -> None:
     """A request round trip, a failover and a catch-up: no datagram has a frame or a word of what was sent."""

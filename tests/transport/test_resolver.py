@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from runtime.clock import SystemClock
-from transport.resolver import NameResolver
+from runtime.clock import SystemClock, VirtualClock
+from transport import resolver as resolvers
+from transport.resolver import FRESH_NS, NameResolver
 
 
 def test_a_name_that_has_no_answer_for_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +36,21 @@ def test_a_name_that_has_no_answer_for_long_holds_up_no_other(monkeypatch: pytes
     finally:
         resolver.close()
         released.set()
+
+
+def test_names_that_strangers_have_made_up_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were kept for as long as the driver ran."""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, None, None, "", ("10.0.0.7", 0))])
+    monkeypatch.setattr(resolvers, "_ANSWERS_MAX", 64)
+    answered: queue.Queue[None] = queue.Queue()
+    clock = VirtualClock()
+    resolver = NameResolver(clock, lambda: answered.put(None))
+    try:
+        for number in range(500):
+            assert resolver.lookup(f"made-up-{number}") is None
+            answered.get(timeout=30)
+            clock.advance(FRESH_NS // 100)
+        assert len(resolver._answers) <= 64 + 100, "those of two seconds more"
+        assert resolver.lookup("made-up-499") == "10.0.0.7", "what is fresh is kept"
+    finally:
+        resolver.close()
