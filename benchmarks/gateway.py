@@ -29,20 +29,23 @@ ROUNDS = 3
 UNARY_CALLERS = 64
 WINDOW = 2_048
 PAYLOAD = bytes(32)
+POSITION = 1 << 40
 
 
 class BareEcho(ordo_pb2_grpc.SequencerServicer):
     """Answers with the payload, and does nothing else."""
 
     async def Submit(self, request: Any, context: Any) -> Any:
-        return pb.SubmitResponse(payload=request.payload, log_position=1, identity_position=1)
+        return pb.SubmitResponse(payload=request.payload, log_position=POSITION, identity_position=POSITION)
 
     async def SubmitStream(self, batches: Any, context: Any) -> None:
         async for batch in batches:
-            answers = [
-                pb.Answer(number=n, payload=one, log_position=1) for n, one in enumerate(batch.payloads, batch.number)
-            ]
-            await context.write(pb.AnswerBatch(answers=answers, identity_position=1))
+            positions = [POSITION] * len(batch.payloads)
+            await context.write(
+                pb.AnswerBatch(
+                    number=batch.number, payloads=batch.payloads, log_positions=positions, identity_position=POSITION
+                )
+            )
 
 
 async def serve_bare() -> None:
@@ -94,7 +97,7 @@ async def measure_stream(stub: Any, batch_length: int) -> float:
 
     began_s = time.perf_counter()
     async for batch in stub.SubmitStream(batches(), timeout=60):
-        answered = batch.answers[-1].number
+        answered = batch.number + len(batch.payloads) - 1
         moved.set()
     return answered / (time.perf_counter() - began_s)
 

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import grpc
 
 from cluster.client.query import PendingQuery
-from cluster.client.relay import Outcome, RelayedRequest
+from cluster.client.relay_outcome import Outcome
+from cluster.client.relay_window import RelayedRequest
 from gateway.bounds import Bounds
 from gateway.calls import Deadline, check_identity, check_numbers, refuse, refuse_with, session_of
 from gateway.round_trips import RoundTrips

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from typing import TYPE_CHECKING, Self
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from gateway.console.server import Console
 
 HEALTH_INTERVAL_S = 0.2
+GC_THRESHOLD = 100_000
+"""Thousands of requests are under way and none of them is garbage: a collection every 700 objects, Python's default,
+walks over them again and again, which took a seventh of a gateway's time."""
 SERVICES = tuple(service.full_name for service in ordo_pb2.DESCRIPTOR.services_by_name.values())
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -140,6 +144,8 @@ async def run(settings: GatewaySettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     async with Gateway(settings) as gateway:
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
         get_logger().info("gateway.started", address=gateway.address, endpoints=list(settings.endpoints))
         await stopped.wait()
         get_logger().info("gateway.stopping")

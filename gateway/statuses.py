@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grpc import StatusCode
 
-from cluster.client.relay import Outcome
+from cluster.client.relay_outcome import Outcome
 from runtime import errors
 from runtime.errors import OrdoError
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import grpc
 
-from cluster.client.relay import Outcome, RelayedRequest
+from cluster.client.relay_outcome import Outcome
+from cluster.client.relay_window import AnswerRun, RelayedStream
 from gateway.bounds import Bounds
 from gateway.calls import Deadline, check_identity, check_numbers, refuse, session_of
 from gateway.round_trips import RoundTrips
@@ -22,9 +23,9 @@ from gateway.statuses import OUTCOMES
 from service_api import ordo_pb2 as pb
 
 ANSWERS = {
-    Outcome.EXECUTED: pb.Answer.EXECUTED,
-    Outcome.REJECTED: pb.Answer.REJECTED,
-    Outcome.ANSWER_TOO_LONG: pb.Answer.ANSWER_TOO_LONG,
+    Outcome.EXECUTED: pb.AnswerBatch.EXECUTED,
+    Outcome.REJECTED: pb.AnswerBatch.REJECTED,
+    Outcome.ANSWER_TOO_LONG: pb.AnswerBatch.ANSWER_TOO_LONG,
 }
 """What does not end a stream: the request was executed."""
 BATCH_BYTES_MAX = 1 << 20
@@ -94,12 +95,13 @@ class _Stream:
         self._bounds = bounds
         self._round_trips = round_trips
         self._session = session
-        self._pending: deque[tuple[RelayedRequest, int]] = deque()
+        self.changed = asyncio.Event()
+        self._pending = RelayedStream(self.changed.set)
+        self._timed: deque[tuple[int, float]] = deque()  # requests under way, and when they were sent
         self._room = asyncio.Event()
         self._identity = b""
         self._problem: tuple[grpc.StatusCode, str] | None = None
         self._is_read = False
-        self.changed = asyncio.Event()
         self.is_stopped = False
 
     # Requests
@@ -132,42 +134,48 @@ class _Stream:
         return problem or check_numbers(batch.number, len(batch.payloads), batch.confirmed, batch.identity_position)
 
     def _submit(self, batch: Any) -> None:
-        relay, identity, pending = self._session.relay, self._identity, self._pending
-        confirmed, open_position = batch.confirmed, batch.identity_position
-        count, sent_s = len(batch.payloads), self._round_trips.start()
-
-        def on_last(relayed: RelayedRequest) -> None:
-            """The batch counts when its last request is answered."""
-            if relayed.outcome in ANSWERS:
-                self._round_trips.end(count, sent_s)
-            self._on_done(relayed)
-
-        for number, payload in enumerate(batch.payloads, batch.number):
-            on_done = on_last if number == batch.number + count - 1 else self._on_done
-            relayed = relay.submit(identity, number, payload, on_done, confirmed=confirmed, open_position=open_position)
-            pending.append((relayed, len(payload)))
+        if batch.payloads:
+            self._timed.append((len(batch.payloads), self._round_trips.start()))
+        self._session.relay.submit_many(
+            self._pending,
+            self._identity,
+            batch.number,
+            batch.payloads,
+            confirmed=batch.confirmed,
+            open_position=batch.identity_position,
+        )
         self._sessions.flush()
-
-    def _on_done(self, relayed: RelayedRequest) -> None:
-        self.changed.set()
 
     # Answers
 
     async def write(self, context: Any) -> tuple[grpc.StatusCode, str]:
         """Sends answers as they come, until there are no more: how the stream ends."""
         while True:
-            answers, problem = self._take_answers()
-            if answers:
-                position = answers[1]
-                await context.write(pb.AnswerBatch(answers=answers[0], identity_position=position))
+            run = self._pending.take(BATCH_ANSWERS_MAX, BATCH_BYTES_MAX)
+            if run is not None:
+                self._note_answered(run)
+                await context.write(_encode(run))
+                continue
+            first = self._pending.first
+            if first is not None and first.outcome is not None:
+                return OUTCOMES[first.outcome], f"number {first.number}: {first.payload.decode(errors='replace')}"
+            if first is None and self._is_read:
+                return self._end()
+            problem = await self._wait()
             if problem is not None:
                 return problem
-            if not answers and self._is_read and not self._pending:
-                return self._end()
-            if not answers:
-                problem = await self._wait()
-                if problem is not None:
-                    return problem
+
+    def _note_answered(self, run: AnswerRun) -> None:
+        count = len(run.payloads)
+        self._bounds.give(count, run.request_bytes)
+        self._room.set()
+        while count:
+            waiting, sent_s = self._timed.popleft()
+            answered = min(waiting, count)
+            self._round_trips.end(answered, sent_s)
+            count -= answered
+            if answered < waiting:
+                self._timed.appendleft((waiting - answered, sent_s))
 
     def _end(self) -> tuple[grpc.StatusCode, str]:
         if self.is_stopped:
@@ -177,59 +185,38 @@ class _Stream:
     async def _wait(self) -> tuple[grpc.StatusCode, str] | None:
         """Waits for something to do; says how the stream ends when the cluster is silent for too long."""
         self.changed.clear()
-        if self._pending and self._pending[0][0].outcome is not None:
-            return None
+        first = self._pending.first
         try:
-            async with asyncio.timeout(self._timeout_s if self._pending else None):
+            async with asyncio.timeout(None if first is None else self._timeout_s):
                 await self.changed.wait()
         except TimeoutError:
-            outcome, text = self._session.relay.abandon(self._pending[0][0])
+            assert first is not None
+            outcome, text = self._session.relay.abandon(first)
             code = grpc.StatusCode.UNAVAILABLE if outcome is Outcome.UNKNOWN else OUTCOMES[outcome]
-            return code, f"number {self._pending[0][0].number}: {text}"
+            return code, f"number {first.number}: {text}"
         return None
-
-    def _take_answers(self) -> tuple[tuple[list[Any], int] | None, tuple[grpc.StatusCode, str] | None]:
-        """What is answered at the head of the stream, and how the stream ends if its next request cannot be."""
-        pending, answers, length_bytes, requests, given = self._pending, [], 0, 0, 0
-        position, problem = 0, None
-        while pending and requests < BATCH_ANSWERS_MAX and length_bytes < BATCH_BYTES_MAX:
-            relayed, payload_bytes = pending[0]
-            outcome = relayed.outcome
-            if outcome is None:
-                break
-            if outcome not in ANSWERS:
-                problem = OUTCOMES[outcome], f"number {relayed.number}: {relayed.payload.decode(errors='replace')}"
-                break
-            pending.popleft()
-            position = relayed.line.open_position
-            requests += 1
-            given += payload_bytes
-            length_bytes += len(relayed.payload)
-            answers.append(
-                pb.Answer(
-                    number=relayed.number,
-                    outcome=ANSWERS[outcome],
-                    payload=relayed.payload,
-                    log_position=relayed.log_position,
-                )
-            )
-        if requests:
-            self._bounds.give(requests, given)
-            self._room.set()
-        return ((answers, position) if answers else None), problem
 
     def describe_rest(self) -> str:
         """What became of the requests without an answer, for the caller whose deadline passes."""
-        if not self._pending:
+        first, last = self._pending.first, self._pending.last
+        if first is None or last is None:
             return "everything that was sent is answered"
-        first = self._pending[0][0]
         _, text = self._session.relay.abandon(first)
-        return f"numbers {first.number} to {self._pending[-1][0].number} have no answer: {text}"
+        return f"numbers {first.number} to {last.number} have no answer: {text}"
 
     def give_up(self) -> None:
         """Forgets what has no answer."""
-        for relayed, length_bytes in self._pending:
-            if relayed.outcome is None:
-                self._session.relay.abandon(relayed)
-            self._bounds.give(1, length_bytes)
-        self._pending.clear()
+        for request in self._pending.take_all():
+            if request.outcome is None:
+                self._session.relay.abandon(request)
+            self._bounds.give(1, request.length_bytes)
+
+
+def _encode(run: AnswerRun) -> Any:
+    return pb.AnswerBatch(
+        number=run.number,
+        payloads=run.payloads,
+        log_positions=run.log_positions,
+        outcomes=[ANSWERS[one] for one in run.outcomes],
+        identity_position=run.identity_position,
+    )

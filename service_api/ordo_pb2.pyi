@@ -64,32 +64,26 @@ class SubmitBatch(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., number: _Optional[int] = ..., payloads: _Optional[_Iterable[bytes]] = ..., confirmed: _Optional[int] = ..., identity_position: _Optional[int] = ...) -> None: ...
 
 class AnswerBatch(_message.Message):
-    __slots__ = ("answers", "identity_position")
-    ANSWERS_FIELD_NUMBER: _ClassVar[int]
-    IDENTITY_POSITION_FIELD_NUMBER: _ClassVar[int]
-    answers: _containers.RepeatedCompositeFieldContainer[Answer]
-    identity_position: int
-    def __init__(self, answers: _Optional[_Iterable[_Union[Answer, _Mapping]]] = ..., identity_position: _Optional[int] = ...) -> None: ...
-
-class Answer(_message.Message):
-    __slots__ = ("number", "outcome", "payload", "log_position")
+    __slots__ = ("number", "payloads", "log_positions", "outcomes", "identity_position")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
-        EXECUTED: _ClassVar[Answer.Outcome]
-        REJECTED: _ClassVar[Answer.Outcome]
-        ANSWER_TOO_LONG: _ClassVar[Answer.Outcome]
-    EXECUTED: Answer.Outcome
-    REJECTED: Answer.Outcome
-    ANSWER_TOO_LONG: Answer.Outcome
+        EXECUTED: _ClassVar[AnswerBatch.Outcome]
+        REJECTED: _ClassVar[AnswerBatch.Outcome]
+        ANSWER_TOO_LONG: _ClassVar[AnswerBatch.Outcome]
+    EXECUTED: AnswerBatch.Outcome
+    REJECTED: AnswerBatch.Outcome
+    ANSWER_TOO_LONG: AnswerBatch.Outcome
     NUMBER_FIELD_NUMBER: _ClassVar[int]
-    OUTCOME_FIELD_NUMBER: _ClassVar[int]
-    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
-    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    LOG_POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_POSITION_FIELD_NUMBER: _ClassVar[int]
     number: int
-    outcome: Answer.Outcome
-    payload: bytes
-    log_position: int
-    def __init__(self, number: _Optional[int] = ..., outcome: _Optional[_Union[Answer.Outcome, str]] = ..., payload: _Optional[bytes] = ..., log_position: _Optional[int] = ...) -> None: ...
+    payloads: _containers.RepeatedScalarFieldContainer[bytes]
+    log_positions: _containers.RepeatedScalarFieldContainer[int]
+    outcomes: _containers.RepeatedScalarFieldContainer[AnswerBatch.Outcome]
+    identity_position: int
+    def __init__(self, number: _Optional[int] = ..., payloads: _Optional[_Iterable[bytes]] = ..., log_positions: _Optional[_Iterable[int]] = ..., outcomes: _Optional[_Iterable[_Union[AnswerBatch.Outcome, str]]] = ..., identity_position: _Optional[int] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
     __slots__ = ("payload", "consistency", "member_id", "min_position", "group")

@@ -10,16 +10,15 @@ executed waits, and the cluster is asked how far it is: the predecessor may have
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
-from enum import Enum, auto
 from hashlib import blake2b
 from typing import Any
 
+from cluster.client.relay_outcome import Outcome
+from cluster.client.relay_window import EXPIRED, IdentityLine, RelayedRequest, RelayWindow
 from cluster.client.request_sending import RequestSession, encode_open, offer_to_leader
-from cluster.client.request_window import REQUEST_LENGTH_BYTES, offer_request
+from cluster.client.request_window import REQUEST_LENGTH_BYTES
 from cluster.client.requests import NO_EPOCH, NULL_POSITION, OPEN_RETRY_NS, RETRY_DOUBLINGS_MAX
-from cluster.wire.ordo_codecs import AnswerStatus
 from service_api.requests import OpenStatus
 
 CHECK_INTERVAL_NS = 10_000_000
@@ -32,116 +31,7 @@ NUMBER_MAX = (1 << 62) - 1
 _INCARNATION_KEY = b"ordo relay"
 
 
-class Outcome(Enum):
-    """What became of a relayed request, or of an identity that was to be opened."""
-
-    EXECUTED = auto()
-    """The payload is the service's answer."""
-    REJECTED = auto()
-    """Executed: the service refused it and changed nothing. The payload says why, as it does for all that follow."""
-    ANSWER_TOO_LONG = auto()
-    """Executed; its answer is longer than may be kept, or than the egress takes."""
-    CONFIRMED_BEFORE = auto()
-    """Executed before, and its answer is kept no more, for the caller has said that it has it."""
-    OUT_OF_ORDER = auto()
-    """Not executed: one before it is missing."""
-    PAYLOAD_TOO_LONG = auto()
-    """Not executed."""
-    KEPT_TOO_MUCH = auto()
-    """Not executed: the cluster keeps as many answers as it may, until callers confirm some."""
-    IDENTITIES_FULL = auto()
-    """Not executed: the cluster keeps as many identities as it may."""
-    IDENTITY_EXPIRED = auto()
-    """The cluster knows the identity no more: nobody can tell whether the request was executed."""
-    IDENTITY_SUPERSEDED = auto()
-    """A client that is no gateway has opened the identity since: nobody can tell."""
-    IDENTITY_FORBIDDEN = auto()
-    """Not executed: the identity belongs to another principal."""
-    UNKNOWN = auto()
-    """Sent, and not answered yet: it is executed once, or not at all."""
-    NOT_SENT = auto()
-    """There is no leader to send it to."""
-
-
-_ANSWERED = {
-    AnswerStatus.OK: Outcome.EXECUTED,
-    AnswerStatus.REJECTED: Outcome.REJECTED,
-    AnswerStatus.TOO_LONG: Outcome.ANSWER_TOO_LONG,
-}
-
-
-class RelayedRequest:
-    """A request on its way, or with number 0 the question how far an identity is. `on_done(self)` is called once."""
-
-    __slots__ = ("is_sent", "line", "log_position", "number", "on_done", "open_position", "outcome", "payload")
-
-    def __init__(
-        self,
-        line: IdentityLine,
-        number: int,
-        payload: bytes,
-        on_done: Callable[[RelayedRequest], object],
-        open_position: int = 0,
-    ) -> None:
-        self.line = line
-        self.open_position = open_position
-        self.number = number
-        self.payload = payload
-        self.on_done = on_done
-        self.outcome: Outcome | None = None
-        self.log_position = NULL_POSITION
-        self.is_sent = False
-
-    def finish(self, outcome: Outcome, payload: bytes, log_position: int = NULL_POSITION) -> None:
-        """Sets the outcome and calls `on_done`."""
-        self.outcome, self.payload, self.log_position = outcome, payload, log_position
-        self.on_done(self)
-
-
-class IdentityLine:
-    """One identity: how far the cluster is known to be with it, and its requests under way, by number."""
-
-    __slots__ = (
-        *("confirmed", "doublings", "executed", "identity", "incarnation", "is_asking", "known_position"),
-        *("length_bytes_max", "open_position", "openers", "pending", "retry_ns", "sent", "trouble", "unsent"),
-    )
-
-    def __init__(self, identity: bytes) -> None:
-        self.identity = identity
-        digest = blake2b(identity, digest_size=8, key=_INCARNATION_KEY).digest()
-        self.incarnation = int.from_bytes(digest, "little") >> 1
-        self.open_position = NULL_POSITION
-        self.known_position = 0
-        self.length_bytes_max = 0
-        self.executed = self.confirmed = self.sent = 0
-        self.pending: dict[int, list[RelayedRequest]] = {}
-        self.unsent: list[int] = []
-        self.openers: list[RelayedRequest] = []
-        self.is_asking = True
-        self.retry_ns = 0
-        self.doublings = 0
-        self.trouble = Outcome.UNKNOWN
-
-    @property
-    def is_idle(self) -> bool:
-        return not self.pending and not self.openers
-
-    def rewind(self) -> None:
-        """Marks everything without an answer to be sent again."""
-        self.unsent = sorted(self.pending)
-        self.sent = self.executed
-        self.retry_ns = 0
-
-    def take_all(self) -> list[RelayedRequest]:
-        """Returns what is under way, which is then under way no more."""
-        found = [*self.openers, *(request for number in sorted(self.pending) for request in self.pending[number])]
-        self.pending.clear()
-        self.openers.clear()
-        self.unsent.clear()
-        return found
-
-
-class RelayedRequests:
+class RelayedRequests(RelayWindow):
     """The requests of a session. `work` once a duty cycle sends, and sends again."""
 
     def __init__(
@@ -179,52 +69,6 @@ class RelayedRequests:
         self._count += 1
         return request
 
-    def submit(
-        self,
-        identity: bytes,
-        number: int,
-        payload: bytes,
-        on_done: Callable[[RelayedRequest], object],
-        *,
-        confirmed: int = 0,
-        open_position: int = 0,
-    ) -> RelayedRequest:
-        """Takes a request. `confirmed`: the caller has all answers up to this number. `open_position` is where the
-        caller knows its identity to be opened, 0 where it does not know."""
-        line = self._line_of(identity)
-        request = RelayedRequest(line, number, payload, on_done, open_position)
-        self._count += 1
-        if line.open_position == NULL_POSITION and open_position > 0:
-            line.known_position = open_position  # believed only once the cluster says the same
-        if confirmed > line.confirmed:
-            self._confirm(line, confirmed)
-        if self._refuse_early(line, request):
-            return request
-        same = line.pending.setdefault(number, [])
-        same.append(request)
-        if len(same) == 1:
-            heapq.heappush(line.unsent, number)
-        else:
-            request.is_sent = same[0].is_sent
-        self._activate(line)
-        return request
-
-    def _refuse_early(self, line: IdentityLine, request: RelayedRequest) -> bool:
-        if request.open_position > 0 and line.open_position not in (NULL_POSITION, request.open_position):
-            self._end(request, Outcome.IDENTITY_EXPIRED, _EXPIRED)
-        elif request.number <= line.confirmed:
-            self._end(request, Outcome.CONFIRMED_BEFORE, _describe_confirmed(line, request.number))
-        elif line.length_bytes_max and len(request.payload) > self._payload_bytes_max(line):
-            text = f"payload of {len(request.payload)} bytes: the cluster takes at most {self._payload_bytes_max(line)}"
-            self._end(request, Outcome.PAYLOAD_TOO_LONG, text)
-        return request.outcome is not None
-
-    def _confirm(self, line: IdentityLine, confirmed: int) -> None:
-        lowest = min(line.pending, default=confirmed + 1)
-        line.confirmed = max(line.confirmed, min(confirmed, lowest - 1))
-        if line.trouble is Outcome.KEPT_TOO_MUCH:
-            line.rewind()
-
     def abandon(self, request: RelayedRequest) -> tuple[Outcome, str]:
         """Forgets a request that nobody waits for any more, and returns what is known of it."""
         line = request.line
@@ -257,16 +101,13 @@ class RelayedRequests:
             return Outcome.NOT_SENT, "it could not be sent in time: nothing was executed"
         return Outcome.UNKNOWN, "sent and not answered in time: it is executed once or not at all; send it again"
 
-    def _line_of(self, identity: bytes) -> IdentityLine:
-        line = self._lines.get(identity)
-        if line is None:
-            line = IdentityLine(identity)
-            if line.incarnation in self._by_incarnation:
-                line.incarnation ^= int.from_bytes(identity[:7], "little") | 1
-            self._lines[identity] = line
-            self._by_incarnation[line.incarnation] = line
-        elif line.is_idle:
-            self._lines[identity] = self._lines.pop(identity)  # used last
+    def _make_line(self, identity: bytes) -> IdentityLine:
+        digest = blake2b(identity, digest_size=8, key=_INCARNATION_KEY).digest()
+        line = IdentityLine(identity, int.from_bytes(digest, "little") >> 1)
+        if line.incarnation in self._by_incarnation:
+            line.incarnation ^= int.from_bytes(identity[:7], "little") | 1
+        self._lines[identity] = line
+        self._by_incarnation[line.incarnation] = line
         return line
 
     def _activate(self, line: IdentityLine) -> None:
@@ -287,16 +128,6 @@ class RelayedRequests:
         self._by_incarnation.pop(line.incarnation, None)
         self._by_position.pop(line.open_position, None)
 
-    def _end(self, request: RelayedRequest, outcome: Outcome, text: str) -> None:
-        self._count -= 1
-        request.finish(outcome, text.encode())
-
-    def _payload_bytes_max(self, line: IdentityLine) -> int:
-        ingress = self._session.leader_ingress
-        if ingress is None:
-            return line.length_bytes_max
-        return min(line.length_bytes_max, int(ingress.max_message_length) - REQUEST_LENGTH_BYTES)
-
     def payload_bytes_max(self, request: RelayedRequest) -> int:
         """The longest payload that the cluster takes of an identity that is open."""
         return self._payload_bytes_max(request.line)
@@ -315,7 +146,7 @@ class RelayedRequests:
                 line.is_asking = line.is_asking or line.open_position == NULL_POSITION
             self._dirty.update(self._active)
         for line in list(self._dirty.values()):
-            if not self._send_line(line, now_ns):
+            if not self._send_line(line):
                 break
             del self._dirty[line.identity]
         if now_ns >= self._check_ns:
@@ -341,31 +172,14 @@ class RelayedRequests:
             wait_ns = GAP_PATIENCE_NS
         line.retry_ns = now_ns + (wait_ns << line.doublings)
 
-    def _send_line(self, line: IdentityLine, now_ns: int) -> bool:
+    def _send_line(self, line: IdentityLine) -> bool:
         """Sends what may be sent. False: the ingress takes no more."""
         if line.is_asking:
             if not self._send_open(line):
                 return False
             line.is_asking = False
             line.retry_ns = 0
-        if line.open_position == NULL_POSITION:
-            return True
-        session, unsent, pending = self._session, line.unsent, line.pending
-        ingress = session.leader_ingress if session.takes_messages else None
-        while unsent and unsent[0] <= line.sent + 1:
-            number = unsent[0]
-            same = pending.get(number)
-            if same is not None:
-                confirmed = min(line.confirmed, number - 1)
-                if ingress is None or not offer_request(
-                    session, ingress, line.open_position, number, confirmed, same[0].payload
-                ):
-                    return False
-                for request in same:
-                    request.is_sent = True
-                line.sent = max(line.sent, number)
-            heapq.heappop(unsent)
-        return True
+        return line.open_position == NULL_POSITION or self._send_requests(line)
 
     def _send_open(self, line: IdentityLine) -> bool:
         known_position = max(line.open_position, line.known_position)
@@ -384,7 +198,7 @@ class RelayedRequests:
         if values.status == OpenStatus.OK:
             self._become_open(line, values)
         elif values.status == OpenStatus.EXPIRED:
-            self._lose(line, Outcome.IDENTITY_EXPIRED, _EXPIRED)
+            self._lose(line, Outcome.IDENTITY_EXPIRED, EXPIRED)
         elif values.status == OpenStatus.FULL:
             line.trouble = Outcome.IDENTITIES_FULL
             line.retry_ns = 0
@@ -398,7 +212,7 @@ class RelayedRequests:
 
     def _become_open(self, line: IdentityLine, values: Any) -> None:
         if line.open_position not in (NULL_POSITION, values.open_position):
-            self._lose(line, Outcome.IDENTITY_EXPIRED, _EXPIRED)
+            self._lose(line, Outcome.IDENTITY_EXPIRED, EXPIRED)
             return
         self._place(line, values.open_position)
         line.length_bytes_max = values.length_bytes_max - REQUEST_LENGTH_BYTES
@@ -410,9 +224,10 @@ class RelayedRequests:
         openers, line.openers = line.openers, []
         for opener in openers:
             self._end(opener, Outcome.EXECUTED, "")
+        length_bytes_max = self._payload_bytes_max(line)
         for number in sorted(line.pending):
             for request in list(line.pending[number]):
-                if self._refuse_early(line, request):
+                if self._refuse_early(line, request, length_bytes_max):
                     line.pending[number].remove(request)
             if not line.pending[number]:
                 del line.pending[number]
@@ -434,32 +249,6 @@ class RelayedRequests:
         for request in lost:
             self._end(request, outcome, text)
 
-    def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None:
-        """An Answer of this session."""
-        line = self._by_position.get(open_position)
-        if line is None:
-            return
-        if status == AnswerStatus.WAIT:
-            line.trouble = Outcome.KEPT_TOO_MUCH
-            return
-        if status == AnswerStatus.UNKNOWN:
-            line.is_asking = True
-            line.rewind()
-            self._dirty[line.identity] = self._active[line.identity] = line
-            return
-        if number > line.executed:
-            line.executed = number
-            line.sent = max(line.sent, number)
-        line.doublings = line.retry_ns = 0
-        line.trouble = Outcome.UNKNOWN
-        outcome = _ANSWERED.get(AnswerStatus(status), Outcome.ANSWER_TOO_LONG)
-        same = line.pending.pop(number, None)
-        if same is not None:
-            self._count -= len(same)
-            for request in same:
-                request.finish(outcome, payload, log_position)
-            self._retire(line)
-
     def close(self, text: str) -> None:
         """Ends all requests: those that were sent may be executed."""
         for line in list(self._active.values()):
@@ -467,10 +256,3 @@ class RelayedRequests:
                 self._end(request, Outcome.UNKNOWN if request.is_sent else Outcome.NOT_SENT, text)
         self._active.clear()
         self._dirty.clear()
-
-
-_EXPIRED = "the cluster does not know this identity any more, or not of that position: begin with a new one"
-
-
-def _describe_confirmed(line: IdentityLine, number: int) -> str:
-    return f"number {number} was executed, and its answer confirmed: answers are kept from {line.confirmed + 1} on"

@@ -13,10 +13,6 @@ class Answer(NamedTuple):
     payload: bytes
     log_position: int
 
-def offer_request(
-    session: RequestSession, ingress: Any, open_position: int, number: int, confirmed: int, payload: bytes
-) -> bool: ...
-
 class PendingRequest:
     number: int
     payload: bytes

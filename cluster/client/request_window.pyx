@@ -39,26 +39,12 @@ class Answer(NamedTuple):
 cdef object new_tuple = tuple.__new__
 
 
-def offer_request(session, ingress, int64_t open_position, int64_t number, int64_t confirmed, bytes payload not None):
-    """Whether the leader's ingress has taken a request. `confirmed`: the client has the answers up to this number."""
-    cdef uint8_t header[REQUEST_LENGTH]
-    put_ordo_header(header, REQUEST_BLOCK, REQUEST_ID)
-    put_stamp(header, session.leadership_term_id, session.session_id, 0)
-    ordo_put_i64(header + REQUEST_OPEN_POSITION, open_position)
-    ordo_put_i64(header + REQUEST_NUMBER, number)
-    ordo_put_i64(header + REQUEST_CONFIRMED, confirmed)
-    if _append(session, ingress, header, payload):
-        session.note_sent(1)
-        return True
-    return False
-
-
 cdef object _too_long(bytes payload, int64_t length_bytes_max):
     return ClusterError(
         f"request of {len(payload)} bytes, at most {length_bytes_max}: see ingress_channel and the log's terms")
 
 
-cdef bint _append(session, ingress, const uint8_t* header, bytes payload) except -1:
+cdef bint append_request(session, ingress, const uint8_t* header, bytes payload) except -1:
     cdef ExclusivePublication publication
     cdef int64_t result = ADMIN_ACTION
     cdef int attempt = 0
@@ -219,7 +205,7 @@ cdef class RequestWindow:
                 if self._encode is not None:
                     if not offer_to_leader(session, self._encode(request, stamp)):
                         break
-                elif not _append(session, ingress, header, request.payload):
+                elif not append_request(session, ingress, header, request.payload):
                     break
                 else:
                     count += 1

@@ -135,6 +135,12 @@ def test_an_identity_says_how_far_it_is(channel: grpc.Channel) -> None:
     assert refused.value.code() is grpc.StatusCode.ABORTED
 
 
+def unpack(batch: Any) -> Iterator[tuple[int, int, bytes]]:
+    """Number, outcome and payload of each answer."""
+    outcomes = batch.outcomes or [pb.AnswerBatch.EXECUTED] * len(batch.payloads)
+    return zip(range(batch.number, batch.number + len(outcomes)), outcomes, batch.payloads, strict=True)
+
+
 def test_a_stream_answers_in_order_and_goes_on_after_a_refusal(channel: grpc.Channel) -> None:
     identity = os.urandom(16)
     batches = [
@@ -143,11 +149,11 @@ def test_a_stream_answers_in_order_and_goes_on_after_a_refusal(channel: grpc.Cha
         *(pb.SubmitBatch(number=number, payloads=[ADD], confirmed=2) for number in range(11, 60)),
     ]
     answers = [
-        one for batch in sequencer_of(channel).SubmitStream(iter(batches), **shown(TRADER)) for one in batch.answers
+        answer for batch in sequencer_of(channel).SubmitStream(iter(batches), **shown(TRADER)) for answer in unpack(batch)
     ]
-    assert [one.number for one in answers] == list(range(1, 60))
-    assert (answers[1].outcome, answers[1].payload) == (pb.Answer.REJECTED, b"the account has 1")
-    assert json.loads(answers[-1].payload)["balance"] == 58
+    assert [number for number, _, _ in answers] == list(range(1, 60))
+    assert answers[1] == (2, pb.AnswerBatch.REJECTED, b"the account has 1")
+    assert json.loads(answers[-1][2])["balance"] == 58
 
 
 def test_a_stream_has_one_identity_and_batches_of_a_bounded_length(channel: grpc.Channel) -> None:

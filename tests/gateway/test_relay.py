@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from cluster.client.relay import Outcome, RelayedRequest, RelayedRequests
+from cluster.client.relay import RelayedRequests
+from cluster.client.relay_outcome import Outcome
+from cluster.client.relay_window import RelayedRequest
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import AnswerStatus
 from service_api.requests import RequestLimits, RequestTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from grpc import StatusCode
 
-from cluster.client.relay import Outcome
+from cluster.client.relay_outcome import Outcome
 from deploy.launcher import ROOT
 from gateway.statuses import ERRORS, OUTCOMES, status_of
 from runtime import errors

@@ -94,9 +94,11 @@ public final class GatewayClient
         {
             public void onNext(final Ordo.AnswerBatch batch)
             {
-                for (final Ordo.Answer answer : batch.getAnswersList())
+                for (int i = 0; i < batch.getPayloadsCount(); i++)
                 {
-                    say("answer", answer.getNumber(), answer.getOutcome(), answer.getPayload().toStringUtf8());
+                    final Ordo.AnswerBatch.Outcome outcome =
+                        batch.getOutcomesCount() == 0 ? Ordo.AnswerBatch.Outcome.EXECUTED : batch.getOutcomes(i);
+                    say("answer", batch.getNumber() + i, outcome, batch.getPayloads(i).toStringUtf8());
                 }
             }
 
