@@ -1,7 +1,8 @@
 """Requests a second through a gateway, beside bare grpcio with the same messages: `python -m benchmarks.gateway`.
 
 Three processes: the cluster's one node with an echo, the server (the gateway, or a grpc.aio server that answers by
-itself), and this one, the caller. The two servers take turns.
+itself), and this one, the caller. The two servers take turns, kind by kind. Processor time of the server tells more
+than the rate where others load the machine.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -24,9 +26,10 @@ from deploy.launcher import ROOT, LocalCluster
 from service_api import ordo_pb2 as pb
 from service_api import ordo_pb2_grpc
 
-SECONDS = 3.0
-ROUNDS = 3
+SECONDS = 2.0
+ROUNDS = 5
 UNARY_CALLERS = 64
+STREAMS = 4
 WINDOW = 2_048
 PAYLOAD = bytes(32)
 POSITION = 1 << 40
@@ -58,8 +61,8 @@ async def serve_bare() -> None:
     await server.wait_for_termination()
 
 
-async def measure_unary(stub: Any) -> float:
-    """Requests a second of UNARY_CALLERS identities, each with one request under way."""
+async def measure_unary(stub: Any) -> int:
+    """Requests of UNARY_CALLERS identities, each with one request under way."""
     end_s = time.perf_counter() + SECONDS
     counts = [0] * UNARY_CALLERS
 
@@ -72,13 +75,12 @@ async def measure_unary(stub: Any) -> float:
             )
             counts[index] = number
 
-    began_s = time.perf_counter()
     await asyncio.gather(*(call(index) for index in range(UNARY_CALLERS)))
-    return sum(counts) / (time.perf_counter() - began_s)
+    return sum(counts)
 
 
-async def measure_stream(stub: Any, batch_length: int) -> float:
-    """Requests a second of one stream, with `batch_length` payloads in a message and up to WINDOW under way."""
+async def measure_stream(stub: Any, batch_length: int) -> int:
+    """Requests of one stream, with `batch_length` payloads in a message and up to WINDOW under way."""
     end_s = time.perf_counter() + SECONDS
     answered = 0
     moved = asyncio.Event()
@@ -95,15 +97,48 @@ async def measure_stream(stub: Any, batch_length: int) -> float:
             )
             number += batch_length
 
-    began_s = time.perf_counter()
     async for batch in stub.SubmitStream(batches(), timeout=60):
         answered = batch.number + len(batch.payloads) - 1
         moved.set()
-    return answered / (time.perf_counter() - began_s)
+    return answered
 
 
-def start(stack: ExitStack, *words: str) -> str:
-    """Starts a server; its address."""
+async def measure_streams(stub: Any, batch_length: int) -> int:
+    """Requests of STREAMS streams at a time, each of an identity of its own."""
+    return sum(await asyncio.gather(*(measure_stream(stub, batch_length) for _ in range(STREAMS))))
+
+
+KINDS: dict[str, Callable[[Any], Awaitable[int]]] = {
+    f"unary, {UNARY_CALLERS} callers": measure_unary,
+    "a stream, 1 payload in a message": lambda stub: measure_stream(stub, 1),
+    f"{STREAMS} streams, 1 payload in a message": lambda stub: measure_streams(stub, 1),
+    "a stream, 100 payloads in a message": lambda stub: measure_stream(stub, 100),
+    f"{STREAMS} streams, 100 payloads in a message": lambda stub: measure_streams(stub, 100),
+}
+
+
+class Server(NamedTuple):
+    """A process that serves gRPC."""
+
+    address: str
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Processor time that it has taken."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Figure(NamedTuple):
+    """Of one kind of call, in one round."""
+
+    rate: float
+    server_us: float
+    """Processor time of the server, for each request."""
+
+
+def start(stack: ExitStack, *words: str) -> Server:
+    """Starts a server, which ends with the stack."""
     process = stack.enter_context(
         subprocess.Popen(
             [sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -113,19 +148,17 @@ def start(stack: ExitStack, *words: str) -> str:
     assert process.stdout is not None
     for line in process.stdout:
         if '"gateway.started"' in line:
-            return str(json.loads(line)["address"])
+            return Server(str(json.loads(line)["address"]), process.pid)
     raise SystemExit(f"{' '.join(words)} did not start")
 
 
-async def measure(address: str) -> dict[str, float]:
-    """Requests a second, by kind of call."""
-    async with grpc.aio.insecure_channel(address) as channel:
+async def measure(server: Server, kind: str) -> Figure:
+    """One round of one kind of call."""
+    async with grpc.aio.insecure_channel(server.address) as channel:
         stub = ordo_pb2_grpc.SequencerStub(channel)  # type: ignore[no-untyped-call]
-        return {
-            "unary": await measure_unary(stub),
-            "stream, 1 in a message": await measure_stream(stub, 1),
-            "stream, 100 in a message": await measure_stream(stub, 100),
-        }
+        cpu_s, began_s = server.cpu_s(), time.perf_counter()
+        count = await KINDS[kind](stub)
+        return Figure(count / (time.perf_counter() - began_s), (server.cpu_s() - cpu_s) / count * 1e6)
 
 
 def main() -> None:
@@ -136,22 +169,31 @@ def main() -> None:
     if chosen.bare:
         asyncio.run(serve_bare())
         return
-    found: dict[str, list[dict[str, float]]] = {"bare": [], "gateway": []}
+    found: dict[tuple[str, str], list[Figure]] = {}
     with (
         LocalCluster("ordo.bench.answering:Answering", member_count=chosen.members, sync="none") as cluster,
         ExitStack() as stack,
     ):
         cluster.await_leader(60)
         endpoints = ",".join(cluster.ingress_endpoints.values())
-        gateway = start(stack, "-m", "ordo.cli", "gateway", "--endpoints", endpoints, "--listen", "127.0.0.1:0")
-        bare = start(stack, "-m", "benchmarks.gateway", "--bare")
+        servers = {
+            "bare": start(stack, "-m", "benchmarks.gateway", "--bare"),
+            "gateway": start(stack, "-m", "ordo.cli", "gateway", "--endpoints", endpoints, "--listen", "127.0.0.1:0"),
+        }
         for _ in range(ROUNDS):
-            for name, address in (("bare", bare), ("gateway", gateway)):
-                found[name].append(asyncio.run(measure(address)))
+            for kind in KINDS:
+                for name, server in servers.items():
+                    found.setdefault((kind, name), []).append(asyncio.run(measure(server, kind)))
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, medians of {ROUNDS}, {len(PAYLOAD)} bytes")
-    for kind in found["bare"][0]:
-        rates = {name: statistics.median(one[kind] for one in rounds) for name, rounds in found.items()}
-        print(f"{kind:26} bare grpcio {rates['bare']:9,.0f}/s   gateway {rates['gateway']:9,.0f}/s")
+    print(f"{'':38}  {'bare grpcio':>22}  {'gateway':>22}")
+    for kind in KINDS:
+        print(f"{kind:38}  {describe(found[kind, 'bare'])}  {describe(found[kind, 'gateway'])}")
+
+
+def describe(figures: list[Figure]) -> str:
+    """The medians."""
+    rate, server_us = (statistics.median(column) for column in zip(*figures, strict=True))
+    return f"{rate:10,.0f}/s {server_us:7.1f} us"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from cluster.client.journal import Journal
 from cluster.client.request_sending import RequestSession, RequestStamp

@@ -149,7 +149,9 @@ def test_a_stream_answers_in_order_and_goes_on_after_a_refusal(channel: grpc.Cha
         *(pb.SubmitBatch(number=number, payloads=[ADD], confirmed=2) for number in range(11, 60)),
     ]
     answers = [
-        answer for batch in sequencer_of(channel).SubmitStream(iter(batches), **shown(TRADER)) for answer in unpack(batch)
+        answer
+        for batch in sequencer_of(channel).SubmitStream(iter(batches), **shown(TRADER))
+        for answer in unpack(batch)
     ]
     assert [number for number, _, _ in answers] == list(range(1, 60))
     assert answers[1] == (2, pb.AnswerBatch.REJECTED, b"the account has 1")

@@ -11,7 +11,7 @@ import pytest
 
 from cluster.client.relay import RelayedRequests
 from cluster.client.relay_outcome import Outcome
-from cluster.client.relay_window import RelayedRequest
+from cluster.client.relay_window import AnswerRun, RelayedRequest, RelayedStream
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import AnswerStatus
 from service_api.requests import RequestLimits, RequestTable
@@ -316,6 +316,55 @@ def test_silent_identities_are_forgotten_beyond_the_bound(link: Link) -> None:
         link.exchange(turns=2)
     assert len(link.relay._lines) == 4
     assert len(link.relay._by_position) == 4
+
+
+def take(stream: RelayedStream) -> AnswerRun:
+    run = stream.take(100, 1 << 20)
+    assert run is not None
+    return run
+
+
+def test_a_stream_is_answered_in_its_order_and_says_once_that_it_is(link: Link) -> None:
+    told: list[int] = []
+    stream = RelayedStream(lambda: told.append(len(stream)))
+    link.relay.submit_many(stream, A, 1, [b"x", b"refuse", b"y"])
+    assert stream.take(100, 1 << 20) is None and not told
+    link.exchange(turns=2)
+    run = take(stream)
+    assert told == [3] and (run.number, run.payloads, run.request_bytes) == (
+        1,
+        [b"x done", b"refuse done", b"y done"],
+        8,
+    )
+    assert run.outcomes == [Outcome.EXECUTED, Outcome.REJECTED, Outcome.EXECUTED]
+    assert run.log_positions == sorted(run.log_positions) and len(stream) == 0
+    link.relay.submit_many(stream, A, 4, [b"z"], confirmed=3)
+    link.exchange(turns=2)
+    assert len(told) == 2 and take(stream).outcomes == []
+
+
+def test_a_run_of_answers_ends_where_a_number_does_not_follow_and_at_its_bounds(link: Link) -> None:
+    stream = RelayedStream(lambda: None)
+    link.relay.submit_many(stream, A, 1, [b"a", b"b", b"c", b"d"])
+    link.relay.submit_many(stream, A, 2, [b"b"])
+    link.exchange(turns=3)
+    run = stream.take(3, 1 << 20)
+    assert run is not None and len(run.payloads) == 3
+    run = stream.take(100, 1)
+    assert run is not None and (run.number, len(run.payloads)) == (4, 1)
+    assert take(stream).number == 2 and len(link.cluster.executed) == 4
+
+
+def test_what_was_not_executed_stays_at_the_head_of_a_stream(link: Link) -> None:
+    stream = RelayedStream(lambda: None)
+    link.relay.submit_many(stream, A, 1, [b"x", bytes(LENGTH_BYTES_MAX), b"y"])
+    link.exchange(turns=30)
+    assert take(stream).payloads == [b"x done"]
+    assert stream.take(100, 1 << 20) is None
+    assert stream.first is not None and stream.first.outcome is Outcome.PAYLOAD_TOO_LONG
+    for request in stream.take_all():
+        link.relay.abandon(request)
+    assert len(link.relay) == 0 and stream.first is None
 
 
 @pytest.mark.parametrize("seed", range(20))
