@@ -45,8 +45,10 @@ class GatewayProcess:
     def await_event(self, event: str) -> dict[str, Any]:
         """The first line of its log with this event, as soon as it is there."""
         deadline_s = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline_s and self.process.poll() is None:
-            found = self.events(event)
+        may_come = True
+        while may_come:
+            may_come = self.process.poll() is None and time.monotonic() < deadline_s
+            found = self.events(event)  # after the look at the process, which may have said it as its last word
             if found:
                 return found[0]
             time.sleep(0.05)
