@@ -10,6 +10,8 @@ from typing import Any
 
 import structlog
 
+from ordo.bench.echo import Echo
+from service_api.cluster import CloseReason
 from service_api.native import Header
 from service_api.service import ClientSession, Cluster, ClusteredService, Role
 from service_api.snapshot import SnapshotReader, SnapshotWriter
@@ -127,6 +129,23 @@ class Ledger(ClusteredService):
 
     def _load(self, state: Any) -> None:
         self.count, self.total_hash, self.writer_hashes, self.sequences, self.counts = state
+
+
+class CountingEcho(Echo):
+    """Says how many messages it has executed, and how many sessions were closed."""
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        self._counts = {b"executed": 0, b"closed": 0}
+
+    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
+        super().on_session_message(session, timestamp, payload, header)
+        self._counts[b"executed"] += 1
+
+    def on_session_close(self, session: ClientSession, timestamp: int, close_reason: CloseReason) -> None:
+        self._counts[b"closed"] += 1
+
+    def on_query(self, payload: bytes) -> bytes:
+        return b"%d" % self._counts[payload]
 
 
 class Different(Ledger):
