@@ -45,8 +45,8 @@ class Engine(StrEnum):
 EXIT_FOUND = 1
 EXIT_NOT_CHECKED = 3
 
-Folders = Annotated[list[str], typer.Argument(help="archive folders, such as data/0/archive, or copies of them")]
-Folder = Annotated[str, typer.Argument(help="archive folder of one node, such as data/0/archive, or a copy of it")]
+Folders = Annotated[list[str], typer.Argument(help="archive folders, such as data/node0/archive, or copies of them")]
+Folder = Annotated[str, typer.Argument(help="archive folder of one node, such as data/node0/archive, or a copy of it")]
 ReportTo = Annotated[str, typer.Option("--report", help="folder for the report")]
 Master = Annotated[str | None, typer.Option(help="Spark master, such as spark://host:7077; default this machine")]
 Cores = Annotated[int | None, typer.Option(help="cores of this machine to use; default all")]
@@ -306,7 +306,8 @@ def latency(
     if sent is not None:
         latency_job.SentField.parse(sent)
     with running("latency", master, cores) as job:
-        page = latency_job.write_report(_load(job, folders, "log", commit, storage), sent, report)
+        columns = ",".join(latency_job.columns_for(sent))
+        page = latency_job.write_report(_load(job, folders, "log", commit, storage, columns=columns), sent, report)
     typer.echo(f"report: {page}")
 
 
@@ -324,11 +325,11 @@ def decode(
     with needing("pipeline"):
         from pipeline.first_look import look_at_frame
         from pipeline.jobs.decode import decode as run
-        from pipeline.payloads import parse_decoder
+        from pipeline.payloads import MESSAGE_KINDS, parse_decoder
     look_at_frame(folders, "log", commit, storage)
     payloads = parse_decoder(decoder)
     with running("decode", master, cores) as job:
-        log = _load(job, folders, "log", commit, storage, kinds="message,request")
+        log = _load(job, folders, "log", commit, storage, kinds=",".join(MESSAGE_KINDS))
         run(log, payloads).write.mode("overwrite").parquet(to)
         counts = job.spark.read.parquet(to).groupBy("message").count().orderBy("message").collect()
     for row in counts:

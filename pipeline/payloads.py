@@ -19,8 +19,23 @@ import pyarrow as pa
 from pipeline.errors import PipelineError
 from pipeline.sbe_schema import SbeSchema
 
-APPLICATION_BYTES: dict[str | None, int] = {None: 0, "message": 0, "data": 0, "request": 56}
-"""Kinds of record with bytes of an application, and where these begin; None: a frame that does not say."""
+MESSAGE_KINDS = ("message", "request")
+"""Kinds of record by which clients, services and applications send."""
+_BLOCK_LENGTH = struct.Struct("<H")
+SBE_HEADER_BYTES = 8
+
+
+def application_bytes(kind: str | None, payload: bytes) -> bytes | None:
+    """What an application sent; None: a record of this kind has nothing of it. `kind` None: a frame without kinds.
+
+    A request is kept whole, and the application's bytes come after its block, whose length its first two bytes say:
+    48 for a client's request, 72 for an application's output.
+    """
+    if kind in (None, "message", "data"):
+        return payload
+    if kind != "request" or len(payload) < SBE_HEADER_BYTES:
+        return None
+    return payload[SBE_HEADER_BYTES + _BLOCK_LENGTH.unpack_from(payload)[0] :]
 
 
 class PayloadDecoder(Protocol):
@@ -211,9 +226,8 @@ def decode_batches(
 def _decode_kind(
     decoder: PayloadDecoder, kind: str | None, payload: bytes | None
 ) -> tuple[str | None, int | None, str | None, Any]:
-    if kind in APPLICATION_BYTES:
-        return _decode_one(decoder, (payload or b"")[APPLICATION_BYTES[kind] :])
-    return None, None, None, None
+    data = application_bytes(kind, payload or b"")
+    return (None, None, None, None) if data is None else _decode_one(decoder, data)
 
 
 def _decode_one(decoder: PayloadDecoder, payload: bytes | None) -> tuple[str | None, int | None, str | None, Any]:

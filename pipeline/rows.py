@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -32,18 +32,24 @@ class KeptRows:
         return {name: self.first, f"{name}_count": self.count, f"{name}_file": self.file_name}
 
 
-def keep_rows(frame: DataFrame, folder: str, name: str, on_row: Callable[[Row], None] = lambda row: None) -> KeptRows:
-    """Brings the rows here a partition at a time; beyond KEPT_MAX all go to `<name>.jsonl`, a row a line."""
+def rows_of(frame: DataFrame) -> Iterator[Row]:
+    """Brings the rows here a partition at a time."""
+    return (row.asDict() for row in frame.toLocalIterator())
+
+
+def keep_rows(
+    found: Iterable[Row], folder: str, name: str, on_row: Callable[[Row], None] = lambda row: None
+) -> KeptRows:
+    """Keeps the first rows; beyond KEPT_MAX all go to `<name>.jsonl`, a row a line."""
     kept = KeptRows()
     target = Path(folder) / f"{name}.jsonl"
     target.unlink(missing_ok=True)
 
     def counted() -> Iterator[Row]:
-        for row in frame.toLocalIterator():
+        for row in found:
             kept.count += 1
-            found = row.asDict()
-            on_row(found)
-            yield found
+            on_row(row)
+            yield row
 
     rows = counted()
     kept.first = list(islice(rows, KEPT_MAX))

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import PipelineError
+from pipeline.payloads import MESSAGE_KINDS
 
 COLUMNS = ("node", "recording", "position", "timestamp", "kind", "leadership_term")
 LOW, HIGH, FINE = "low", "high", ""
 FOUND_MAX = 1000
-_COUNTED = pa.array(["message", "request"])
+_COUNTED = pa.array(MESSAGE_KINDS)
 Alert = dict[str, Any]
 
 

@@ -2,7 +2,8 @@
 
 A log holds the time the leader gave each record. Where payloads carry the time they were sent, an integer at a fixed
 offset, `sent` says so and latency is the difference, in microseconds; both clocks must be one clock, or synchronised.
-Without it the value is the gap between neighbouring messages of a session.
+Without it the value is the gap between neighbouring messages of a session. Requests are messages; the time in them is
+looked for in the application's bytes.
 """
 
 from __future__ import annotations
@@ -11,17 +12,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, GroupedData, Window
 from pyspark.sql import functions as F
 
 from pipeline.errors import PipelineError
+from pipeline.payloads import MESSAGE_KINDS, SBE_HEADER_BYTES
 from pipeline.report import Report, new_figure, time_axis, utc
-from pipeline.rows import KeptRows, keep_rows
+from pipeline.rows import KeptRows, keep_rows, rows_of
 
+STATISTICS = ("count", "p50", "p90", "p99", "p999", "max", "mean")
+KEYS = ("node", "recording", "session_id", "kind", "timestamp")
 VIEWS = {"minute": "By minute", "session_id": "By session", "kind": "By kind"}
 PERCENTILES = (0.5, 0.9, 0.99, 0.999)
 _FIELD = re.compile(r"(i64|u64|i64be|u64be)@(\d+):(ns|us|ms)")
@@ -45,42 +52,57 @@ class SentField:
         return cls(int(match[2]), match[1].endswith("be"), match[3])
 
 
+def columns_for(sent: str | None) -> tuple[str, ...]:
+    """The columns of the log that are needed, for its option `columns`."""
+    return (*KEYS, "position" if sent is None else "payload")
+
+
 def with_latency(log: DataFrame, sent: str | None = None) -> DataFrame:
-    """Messages with `value_us`: (node, recording, session_id, kind, timestamp, value_us); null values are left out."""
-    keys = ("node", "recording", "session_id", "kind", "timestamp")
-    messages = log.where("kind = 'message'")
+    """Messages and requests with (*KEYS, value_us); where there is no value they are left out."""
+    messages = log.where(F.col("kind").isin(*MESSAGE_KINDS))
     if sent is not None:
         field = SentField.parse(sent)
         schema = "node string, recording long, session_id long, kind string, timestamp timestamp, value_us double"
         return (
-            messages.select(*keys, "payload").mapInArrow(partial(_measure, field), schema).where("value_us is not null")
+            messages.select(*KEYS, "payload").mapInArrow(partial(_measure, field), schema).where("value_us is not null")
         )
     order = Window.partitionBy("node", "recording", "session_id").orderBy("position")
     micros = F.unix_micros("timestamp")
     gap = (micros - F.lag(micros).over(order)).cast("double").alias("value_us")
-    return messages.select(*keys, gap).where("value_us is not null")
+    return messages.select(*KEYS, gap).where("value_us is not null")
 
 
 def _measure(field: SentField, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        sent, present = integers(batch["payload"], field.offset, field.big_endian)
+        sent, present = integers(batch["payload"], batch["kind"], field.offset, field.big_endian)
         times = np.asarray(batch["timestamp"].cast(pa.int64()).fill_null(0))
         values = pa.array((times * 1000 - sent * _NANOS[field.unit]) / 1000.0, pa.float64(), mask=~present)
-        kept = batch.select(["node", "recording", "session_id", "kind", "timestamp"])
+        kept = batch.select(list(KEYS))
         yield pa.RecordBatch.from_arrays([*kept.columns, values], names=[*kept.schema.names, "value_us"])
 
 
-def integers(payloads: pa.Array, offset: int, big_endian: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """The 64-bit integers at an offset of each payload, and which payloads are long enough to have one."""
+def integers(
+    payloads: pa.Array, kinds: pa.Array, offset: int, big_endian: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """The 64-bit integers at an offset of what applications sent, and in which payloads there is one."""
     buffers = payloads.buffers()
     starts = np.frombuffer(buffers[1], np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
-    present = np.diff(starts) >= offset + 8
-    if buffers[2] is None or not present.any():
-        return np.zeros(len(payloads), np.int64), np.zeros(len(payloads), bool)
-    data = np.frombuffer(buffers[2], np.uint8)
-    places = np.where(present, starts[:-1] + offset, 0)[:, None] + np.arange(8)
-    raw = data[np.minimum(places, len(data) - 1)]
-    return np.ascontiguousarray(raw).view(">i8" if big_endian else "<i8").ravel().astype(np.int64), present
+    begins, ends = starts[:-1].astype(np.int64), starts[1:]
+    data = np.frombuffer(buffers[2] or b"", np.uint8)
+    is_request = np.asarray(pc.equal(kinds, "request").fill_null(False))
+    is_whole = ends - begins >= np.where(is_request, SBE_HEADER_BYTES, 0)
+    block_lengths = _gather(data, begins, is_whole & is_request, 2, "<u2")
+    begins = begins + offset + np.where(is_request, SBE_HEADER_BYTES + block_lengths, 0)
+    present = is_whole & (ends - begins >= 8)
+    return _gather(data, begins, present, 8, ">i8" if big_endian else "<i8"), present
+
+
+def _gather(data: np.ndarray, places: np.ndarray, present: np.ndarray, size: int, kind: str) -> np.ndarray:
+    """The integers of `size` bytes at these places of the data; 0 where none is present."""
+    if not present.any():
+        return np.zeros(len(places), np.int64)
+    raw = data[np.where(present, places, places[present][0])[:, None] + np.arange(size)]
+    return np.where(present, raw.view(kind).ravel().astype(np.int64), 0)
 
 
 def latency(log: DataFrame, sent: str | None = None, by: tuple[str, ...] = ("minute",)) -> DataFrame:
@@ -88,22 +110,52 @@ def latency(log: DataFrame, sent: str | None = None, by: tuple[str, ...] = ("min
     allowed = {"minute", "session_id", "kind", "node", "recording"}
     if not by or not set(by) <= allowed:
         raise PipelineError(f"by={','.join(by)!r}: allowed are {', '.join(sorted(allowed))}")
-    measured = with_latency(log, sent).withColumn("minute", F.date_trunc("minute", "timestamp"))
+    return _statistics(_measured(log, sent).groupBy(*by)).select(*by, *STATISTICS).orderBy(*by)
+
+
+def _measured(log: DataFrame, sent: str | None) -> DataFrame:
+    return with_latency(log, sent).withColumn("minute", F.date_trunc("minute", "timestamp"))
+
+
+def _statistics(grouped: GroupedData, *more: Column) -> DataFrame:
+    """The columns that it is grouped by, STATISTICS, and `more`."""
     parts = F.percentile_approx("value_us", list(PERCENTILES), 100_000).alias("parts")
-    grouped = measured.groupBy(*by).agg(
-        F.count("*").alias("count"), parts, F.max("value_us").alias("max"), F.avg("value_us").alias("mean")
+    found = grouped.agg(
+        F.count("*").alias("count"), parts, F.max("value_us").alias("max"), F.avg("value_us").alias("mean"), *more
     )
-    names = ["p50", "p90", "p99", "p999"]
-    columns = [F.col("parts")[index].alias(name) for index, name in enumerate(names)]
-    return grouped.select(*by, "count", *columns, "max", "mean").orderBy(*by)
+    return found.withColumns({name: F.col("parts")[index] for index, name in enumerate(STATISTICS[1:5])})
+
+
+def latency_views(log: DataFrame, sent: str | None = None) -> DataFrame:
+    """All VIEWS in one frame, so that the log is read and sorted only once: (view, *VIEWS, *STATISTICS).
+
+    `view` numbers the view that a row belongs to; only the column of that view has a value. By view, then by column.
+    """
+    names = list(VIEWS)
+    sets = [[F.col(name)] for name in names]
+    grouped = _measured(log, sent).groupingSets(sets, *names)
+    views = [F.when(F.grouping(name) == 0, index) for index, name in enumerate(names)]
+    found = _statistics(grouped, F.coalesce(*views).alias("view"))
+    return found.select("view", *names, *STATISTICS).orderBy("view", *names)
 
 
 def write_report(log: DataFrame, sent: str | None, folder: str) -> str:
     """`latency.html`, `latency.json` with percentiles per minute, session and kind; returns the page's path."""
-    views = {name: keep_rows(latency(log, sent, (name,)), folder, f"latency-{name}") for name in VIEWS}
+    views = keep_views(latency_views(log, sent), folder)
     return write_page(
         views, "latency from the client into the log" if sent else "gap between messages of a session", folder
     )
+
+
+def keep_views(frame: DataFrame, folder: str) -> dict[str, KeptRows]:
+    """The rows of each view, of a frame of `latency_views`."""
+    names = list(VIEWS)
+    kept = {}
+    for view, rows in groupby(rows_of(frame), key=itemgetter("view")):
+        columns = (names[view], *STATISTICS)
+        found = ({column: row[column] for column in columns} for row in rows)
+        kept[names[view]] = keep_rows(found, folder, f"latency-{names[view]}")
+    return {name: kept.get(name) or keep_rows((), folder, f"latency-{name}") for name in names}
 
 
 def write_page(views: dict[str, KeptRows], what: str, folder: str) -> str:
@@ -125,7 +177,7 @@ def write_page(views: dict[str, KeptRows], what: str, folder: str) -> str:
     report.picture(figure, f"{what[0].upper()}{what[1:]} by minute: percentiles in microseconds{limited}.")
     for name, title in VIEWS.items():
         report.heading(f"{title}, in microseconds")
-        columns = (name, "count", "p50", "p90", "p99", "p999", "max", "mean")
+        columns = (name, *STATISTICS)
         report.table(columns, [[row[column] for column in columns] for row in views[name].first])
         report.cut(views[name].count, len(views[name].first), views[name].file_name)
     return str(report.write(folder, "latency"))

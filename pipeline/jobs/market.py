@@ -22,9 +22,10 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pipeline.jobs.replay import observed
+from pipeline.payloads import MESSAGE_KINDS, application_bytes
 from pipeline.replay_cluster import Effect, ReplayCluster
 from pipeline.report import BLUE, GREY, Report, new_figure, price
-from pipeline.rows import keep_rows
+from pipeline.rows import keep_rows, rows_of
 
 ANSWER = struct.Struct("<BBHIQQIIII")
 FILL = struct.Struct("<QQII")
@@ -78,10 +79,11 @@ def events(
 
 
 def _observe(depth: int, record: dict[str, Any], effects: list[Effect], cluster: ReplayCluster) -> list[dict[str, Any]]:
-    if record["kind"] != "message" or len(record["payload"]) < 32:
+    request = application_bytes(record["kind"], record["payload"]) if record["kind"] in MESSAGE_KINDS else None
+    if request is None or len(request) < 32:
         return []
     rows = [row for effect in effects if effect.kind == "egress" for row in _fills(record, effect.value)]
-    (instrument,) = struct.unpack_from("<H", record["payload"], 2)
+    (instrument,) = struct.unpack_from("<H", request, 2)
     book = cluster.service.core.books.get(instrument)  # type: ignore[union-attr]
     if book is not None:
         rows.append(_quote(record, instrument, book, depth))
@@ -175,8 +177,8 @@ def write_report(market: DataFrame, folder: str, shares: int = 1000) -> str:
     market = market.persist(StorageLevel.DISK_ONLY)
     found = trades(market)
     total = found.agg(F.count("*").alias("n"), F.sum("quantity").alias("q")).collect()[0]
-    bars = keep_rows(volume_bars(found, shares), folder, "market-bars")
-    spreads = keep_rows(spread_by_minute(quotes(market)), folder, "market-spreads")
+    bars = keep_rows(rows_of(volume_bars(found, shares)), folder, "market-bars")
+    spreads = keep_rows(rows_of(spread_by_minute(quotes(market))), folder, "market-spreads")
     last = quotes(market).orderBy(F.desc("position")).select("position", "bid", "ask", "spread").head(1)
     market.unpersist()
     facts = {"executions": total["n"], "shares": total["q"] or 0, **bars.facts("bars"),

@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pipeline.payloads import MESSAGE_KINDS
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SESSION_KINDS = ("message", "session_open", "session_close")
+OPEN, CLOSE, SENT = "session_open", "session_close", "sent"
+SESSION_KINDS = (*MESSAGE_KINDS, OPEN, CLOSE)
 COLUMNS = ("node", "recording", "session_id", "kind", "position")
 
 
 @dataclass
 class _Bounds:
-    """The first and last position at which a session has records of one kind."""
+    """The first and last position at which a session has messages, openings or closings."""
 
     first: int = 1 << 62
     last: int = -1
@@ -39,18 +42,19 @@ def find_violations(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
         table = pa.Table.from_batches([batch]).group_by(list(COLUMNS[:4]))
         for row in table.aggregate([("position", "min"), ("position", "max"), ("position", "count")]).to_pylist():
             if row["session_id"] is not None and row["session_id"] > 0:
-                bounds = sessions[row["node"], row["recording"], row["session_id"]][row["kind"]]
+                event = SENT if row["kind"] in MESSAGE_KINDS else row["kind"]
+                bounds = sessions[row["node"], row["recording"], row["session_id"]][event]
                 bounds.take(row["position_min"], row["position_max"], row["position_count"])
     found = [
         {"node": node, "recording": recording, "session_id": session_id, "violation": violation, "position": position}
-        for (node, recording, session_id), kinds in sessions.items()
-        for violation, position in _rules(kinds)
+        for (node, recording, session_id), events in sessions.items()
+        for violation, position in _rules(events)
     ]
     return sorted(found, key=lambda row: (row["node"], row["recording"], row["position"]))
 
 
-def _rules(kinds: dict[str, _Bounds]) -> Iterable[tuple[str, int]]:
-    sent, opened, closed = (kinds.get(name, _Bounds()) for name in SESSION_KINDS)
+def _rules(events: dict[str, _Bounds]) -> Iterable[tuple[str, int]]:
+    sent, opened, closed = (events.get(name, _Bounds()) for name in (SENT, OPEN, CLOSE))
     if sent.count and opened.count and sent.first < opened.first:
         yield "message before open", sent.first
     if sent.count and closed.count and sent.last > closed.first:
@@ -65,19 +69,19 @@ def session_violations(log: DataFrame) -> DataFrame:
     """(node, recording, session_id, violation, position) as a data frame."""
     from pyspark.sql import functions as F
 
-    is_kind = {kind: F.when(F.col("kind") == kind, F.col("position")) for kind in
-               ("message", "session_open", "session_close")}  # fmt: skip
+    kinds = {SENT: MESSAGE_KINDS, OPEN: (OPEN,), CLOSE: (CLOSE,)}
+    places = {event: F.when(F.col("kind").isin(*kinds[event]), F.col("position")) for event in kinds}
     sessions = (
         log.where("session_id > 0")
         .groupBy("node", "recording", "session_id")
         .agg(
-            F.min(is_kind["message"]).alias("message_first"),
-            F.max(is_kind["message"]).alias("message_last"),
-            F.min(is_kind["session_open"]).alias("opened"),
-            F.min(is_kind["session_close"]).alias("closed"),
-            F.max(is_kind["session_close"]).alias("closed_last"),
-            F.count(is_kind["session_open"]).alias("open_count"),
-            F.count(is_kind["session_close"]).alias("close_count"),
+            F.min(places[SENT]).alias("message_first"),
+            F.max(places[SENT]).alias("message_last"),
+            F.min(places[OPEN]).alias("opened"),
+            F.min(places[CLOSE]).alias("closed"),
+            F.max(places[CLOSE]).alias("closed_last"),
+            F.count(places[OPEN]).alias("open_count"),
+            F.count(places[CLOSE]).alias("close_count"),
         )
     )
     rules = [

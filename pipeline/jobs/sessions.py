@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.payloads import MESSAGE_KINDS, SBE_HEADER_BYTES
 from pipeline.report import BLUE, Report, new_figure, time_axis, utc
-from pipeline.rows import KeptRows, keep_rows
+from pipeline.rows import KeptRows, keep_rows, rows_of
 
 CLOSE_REASONS = {0: "client action", 1: "service action", 2: "timeout"}
 DRAWN_MAX = 500
@@ -58,6 +59,7 @@ def sessions(log: DataFrame) -> DataFrame:
 
     node, recording, session_id, opened and closed (timestamp), opened_position, closed_position, channel, principal,
     close_reason, messages, payload_bytes, first_message, last_message, duration_s. What lies outside the log is null.
+    Requests are messages; of their payloads only the application's bytes count.
     """
     keys = ["node", "recording", "session_id"]
     events = session_events(log)
@@ -68,11 +70,11 @@ def sessions(log: DataFrame) -> DataFrame:
         *keys, F.col("timestamp").alias("closed"), F.col("position").alias("closed_position"), "close_reason"
     )
     sent = (
-        log.where("kind = 'message' and session_id > 0")
+        log.where(F.col("kind").isin(*MESSAGE_KINDS) & (F.col("session_id") > 0))
         .groupBy(*keys)
         .agg(
             F.count("*").alias("messages"),
-            F.sum("payload_length").alias("payload_bytes"),
+            F.sum(F.col("payload_length") - _head_bytes()).alias("payload_bytes"),
             F.min("timestamp").alias("first_message"),
             F.max("timestamp").alias("last_message"),
         )
@@ -85,10 +87,17 @@ def sessions(log: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+def _head_bytes() -> Column:
+    """How many bytes of a payload come before the application's (`pipeline.payloads.application_bytes`)."""
+    low, high = F.hex(F.substring("payload", 1, 1)), F.hex(F.substring("payload", 2, 1))
+    block_length = F.conv(F.concat(high, low), 16, 10).cast("int")
+    return F.when(F.col("kind") == "request", block_length + SBE_HEADER_BYTES).otherwise(0)
+
+
 def write_report(table: DataFrame, folder: str) -> str:
     """`sessions.html`, `sessions.json`, with more than 1,000 sessions `sessions.jsonl`; returns the page's path."""
     totals = Totals()
-    rows = keep_rows(table.orderBy("node", "recording", "session_id"), folder, "sessions", totals.add)
+    rows = keep_rows(rows_of(table.orderBy("node", "recording", "session_id")), folder, "sessions", totals.add)
     return write_page(rows, totals, folder)
 
 

@@ -12,6 +12,7 @@ import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 from pyspark.sql import SparkSession
 
+from cluster.wire.ordo_codecs import OUTPUT, REQUEST
 from pipeline.errors import PipelineError
 from pipeline.generate import RecordingBuilder, session_message
 from pipeline.jobs.decode import decode
@@ -103,15 +104,16 @@ def test_a_log_of_cars_and_of_what_no_schema_knows(spark: SparkSession, tmp_path
 
 
 def test_only_what_applications_sent_is_decoded() -> None:
-    """A request has a head of 56 bytes before the application's; other records have none of its bytes."""
+    """Their bytes come after the block of a request, which is longer for an application's output; others have none."""
     number, decoder = (7).to_bytes(4, "little"), StructDecoder("<I", ("number",))
-    kinds = ["message", "request", "new_term", "data"]
-    payloads = [number, bytes(56) + number, bytes(96), number]
+    kinds = ["message", "request", "request", "new_term", "data", "request"]
+    request, output = REQUEST.encode() + number, OUTPUT.encode() + number
+    payloads = [number, request, output, bytes(96), number, b"cut"]
     batch = pa.RecordBatch.from_pydict({"kind": kinds, "payload": pa.array(payloads, pa.binary())})
     schema = decoded_schema(batch.schema, decoder)
     (decoded,) = decode_batches(decoder, "payload", schema, iter([batch]))
     found = [row["record"] and row["record"]["number"] for row in decoded.to_pylist()]
-    assert found == [7, 7, None, 7] and decoded["problem"].null_count == 4
+    assert found == [7, 7, 7, None, 7, None] and decoded["problem"].null_count == 6
 
 
 @pytest.mark.spark

@@ -16,7 +16,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 from pipeline.generate import LogShape, RecordingBuilder, generate_log, session_close, session_message, session_open
 from pipeline.jobs import latency as latency_job
 from pipeline.jobs import sessions as sessions_job
-from pipeline.rows import KEPT_MAX, keep_rows
+from pipeline.rows import KEPT_MAX, keep_rows, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL, LARGE = 20_000, 300_000
@@ -176,6 +176,6 @@ def test_reports_bring_rows_here_a_partition_at_a_time(
 @pytest.mark.spark
 def test_few_rows_need_no_file(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "n.jsonl").write_text("of an earlier run")
-    kept = keep_rows(spark.range(KEPT_MAX), str(tmp_path), "n")
+    kept = keep_rows(rows_of(spark.range(KEPT_MAX)), str(tmp_path), "n")
     assert (kept.count, len(kept.first), kept.facts("n")) == (KEPT_MAX, KEPT_MAX, {"n": kept.first})
     assert not (tmp_path / "n.jsonl").exists()
