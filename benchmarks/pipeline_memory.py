@@ -62,24 +62,32 @@ EXIT_CODES = (0, 3)
 
 def sample(root: int) -> dict[str, int]:
     """Resident bytes now, of the command, the JVM, and all other processes below the command."""
-    names: dict[int, str] = {}
+    programs: dict[int, str] = {}
     children: dict[int, list[int]] = {}
     bytes_of: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            name, _, rest = (folder / "stat").read_text().partition(" (")[2].rpartition(") ")
+            rest = (folder / "stat").read_text().rpartition(") ")[2]
+            programs[int(folder.name)] = os.readlink(folder / "exe")
             bytes_of[int(folder.name)] = _own_bytes(folder)
         except (OSError, ValueError):
             continue
-        names[int(folder.name)] = name
         children.setdefault(int(rest.split()[1]), []).append(int(folder.name))
     found = {"driver": bytes_of.get(root, 0), "jvm": 0, "workers": 0}
-    waiting = list(children.get(root, []))
+    waiting = [(root, child) for child in children.get(root, [])]
     while waiting:
-        process = waiting.pop()
-        found["jvm" if names[process] == "java" else "workers"] += bytes_of[process]
-        waiting += children.get(process, [])
+        parent, process = waiting.pop()
+        if not _is_jvm(programs[process]):
+            found["workers"] += bytes_of[process]
+        elif not _is_jvm(programs.get(parent, "")):
+            # A JVM's child that has not become the program that it is to start yet only shares the JVM's memory.
+            found["jvm"] += bytes_of[process]
+        waiting += [(process, child) for child in children.get(process, [])]
     return found
+
+
+def _is_jvm(program: str) -> bool:
+    return os.path.basename(program) == "java"
 
 
 def _own_bytes(folder: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,22 @@ def test_what_a_process_below_holds_is_counted() -> None:
         found = sample(process.pid)
         process.stdin.close()
     assert found["workers"] > 64 << 20 > found["driver"] and found["jvm"] == 0
+
+
+def test_what_a_jvm_starts_does_not_count_its_memory_again(tmp_path: Path) -> None:
+    """Spark has files' modes set by `chmod`: seen a moment before it was that, it once made the workers 3 GB larger."""
+    shutil.copy(shutil.which("dash") or "/bin/sh", tmp_path / "java")
+    jvm = "(echo; read line); true"
+    shell = ["sh", "-c", '"$0" -c "$1"; true', str(tmp_path / "java"), jvm]
+    with subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdin is not None
+        process.stdout.readline()
+        found = sample(process.pid)
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        own = next(line for line in Path(f"/proc/{child}/status").read_text().splitlines() if "RssAnon" in line)
+        process.stdin.close()
+    assert found["workers"] == 0
+    assert found["jvm"] == int(own.split()[1]) * 1024 > 0
 
 
 def test_a_job_that_does_not_exist_is_refused(
