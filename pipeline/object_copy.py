@@ -32,7 +32,7 @@ def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[St
     before it was copied.
     """
     if is_copy(folder):
-        raise PipelineError(f"{folder}: only an archive folder can be copied; give one, such as data/0/archive")
+        raise PipelineError(f"{folder}: only an archive folder can be copied; give one, such as data/node0/archive")
     known = {entry.descriptor.recording_id: entry for entry in store.manifest()}
     for recording in open_recordings([folder], "all", commit):
         entry = known.get(recording.recording_id) or StoredRecording(recording.node, recording.descriptor)

@@ -228,10 +228,12 @@ def test_a_stream_goes_on_where_it_ended_and_loses_no_alert(spark: SparkSession,
 
 
 def test_silence_is_told_once_until_something_comes() -> None:
-    arrivals = Arrivals(5_000_000, "data/0/archive", 100.0)
+    arrivals = Arrivals(5_000_000, "data/node0/archive", 100.0)
     assert arrivals.look(105.0) == []
     (alert,) = arrivals.look(106.0)
-    assert (alert["id"], alert["text"]) == ("data/0/archive:silence:-1", "nothing came since watching began for 6.0 s")
+    assert (alert["id"], alert["text"]) == (
+        "data/node0/archive:silence:-1", "nothing came since watching began for 6.0 s",
+    )  # fmt: skip
     assert arrivals.look(200.0) == []
     assert arrivals.take({"node0/0": 960}, 201.0) == [] and arrivals.look(206.0) == []
     (alert,) = arrivals.look(207.0)
