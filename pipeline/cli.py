@@ -522,6 +522,8 @@ def copy(
     for segment in copy_archive(folder, Store(to.rstrip("/"), parse_storage(storage)), commit):
         count, length_bytes = count + 1, length_bytes + segment.length_bytes
     typer.echo(f"{count} segments copied, {length_bytes:,} bytes")
+    if not count:
+        typer.echo("nothing new is closed: the segment that is being written is copied when it is full, or was stopped")
 
 
 @app.command()

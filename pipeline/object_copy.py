@@ -22,7 +22,8 @@ from pipeline.recordings import Recording, Segment, is_copy, open_recordings
 from pipeline.scanner import walk
 from runtime.storage import FileStorage
 
-_IDENTITY = ("start_timestamp", "initial_term_id", "segment_length", "term_length", "mtu", "session_id", "stream_id")
+_IDENTITY = ("start_timestamp", "initial_term_id", "segment_length", "term_length", "mtu", "stream_id")
+"""What stays when a recording is gone on with; its session id is another one after a restart and in each term."""
 
 
 def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[StoredSegment]:

@@ -119,9 +119,10 @@ def node_names(directories: Iterable[str]) -> dict[str, str]:
 def read_catalog(directory: str) -> list[RecordingDescriptor]:
     """Descriptors of an archive folder. Raises PipelineError when it is none."""
     if not os.path.exists(os.path.join(directory, CATALOG_NAME)):
+        below = os.path.join(directory, "archive")
+        likely = below if os.path.exists(os.path.join(below, CATALOG_NAME)) else "/data/node0/archive"
         raise PipelineError(
-            f"no archive in {directory}: {CATALOG_NAME} is not there; give the folder of a node's archive, such as "
-            f"/data/node0/archive"
+            f"no archive in {directory}: {CATALOG_NAME} is not there; give the folder of an archive, such as {likely}"
         )
     catalog = Catalog.open(FileStorage(open_lmdb), directory, read_only=True)
     try:

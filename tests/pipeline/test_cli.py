@@ -72,6 +72,7 @@ def test_missing_pyspark_is_one_line_that_says_how_to_get_it(tmp_path: Path) -> 
     ("line", "said"),
     [
         *((f"{job} nothere", "nothere") for job in ("audit", "sessions", "latency", "export --to out")),
+        ("audit LOG/..", "/archive"),
         ("decode nothere/* --decoder struct:<q:a --to out", "no folder matches 'nothere/*'"),
         ("decode LOG --decoder words --to out", "decoder 'words'"),
         ("sessions ordo://node0", "node0"),

@@ -44,7 +44,7 @@ def test_a_copy_on_s3_is_read_where_it_is_and_fetched(folder: str, s3: dict[str,
     shown = CliRunner().invoke(app, ["pipeline", "copy", folder, "--to", url, "--storage", storage])
     assert shown.exit_code == 0 and shown.output.startswith("5 segments copied"), shown.output + str(shown.exception)
     again = CliRunner().invoke(app, ["pipeline", "copy", folder, "--to", url, "--storage", storage])
-    assert again.output.startswith("0 segments copied")
+    assert again.output.startswith("0 segments copied") and "nothing new is closed" in again.output
     for options in ({}, {"partition_bytes": TERM}, {"start_position": 70_000, "end_position": 2 * SEGMENT + 99}):
         assert rows(url, storage_options=s3, **options) == rows(folder, **options)
         assert rows(f"file://{folder}", **options) == rows(folder, **options), "a folder, as Spark names it"
@@ -65,6 +65,7 @@ def test_spark_reads_a_copy(spark: SparkSession, folder: str, s3: dict[str, Any]
 
 
 def test_a_copy_keeps_what_the_node_purged(folder: str, tmp_path: Path) -> None:
+    """And is gone on with when the node has started again: then the recording has another session id."""
     store = Store(f"file://{tmp_path}/copy")
     everything = rows(folder)
     limit = 2 * SEGMENT + 100
@@ -72,7 +73,7 @@ def test_a_copy_keeps_what_the_node_purged(folder: str, tmp_path: Path) -> None:
     found = [segment.base for segment in copy_archive(folder, store, str(limit))]
     assert found[:2] == [0, SEGMENT] and 2 * SEGMENT not in found, "only what is closed"
     purge(folder, SEGMENT)
-    change(folder, stop_position=everything["position"][-1].as_py())
+    change(folder, stop_position=everything["position"][-1].as_py(), session_id=-77)
     assert [segment.base for segment in copy_archive(folder, store)] == [2 * SEGMENT, 3 * SEGMENT]
     assert rows(store.url) == everything
     gone = Store(f"file://{tmp_path}/other")

@@ -16,6 +16,8 @@ from archive.segments import segment_name
 from cluster.node.config import load_config
 from deploy.launcher import ROOT, LocalCluster
 from ordo.backup.folder import BackupFolder, read_json
+from pipeline.local import read
+from pipeline.payloads import MESSAGE_KINDS
 from runtime.tokens import hash_token, new_token
 from sequencer.entries import LogEntry, decode_entry
 from tests.cluster.integration.agreement import await_agreement, await_value, demand_agreement, reports_of
@@ -84,6 +86,7 @@ def test_a_new_cluster_goes_on_where_the_old_one_was(start_cluster: StartCluster
         assert found["log"][0]["start"] == 0
         assert found["log"][0]["end"] >= before.position
         assert ordo("backup", "verify", str(tmp_path / "backup")).returncode == 0
+    assert read(tmp_path / "backup" / "archive", kinds=MESSAGE_KINDS).to_arrow().num_rows >= 1000, "as a node's folder"
     old.close()
     new = LocalCluster(LEDGER, root=tmp_path / "new")
     said = restore(tmp_path / "backup", new)
