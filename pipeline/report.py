@@ -101,7 +101,7 @@ _MARK_BAD = ' class="bad"'
 
 def _cell(value: Any, name: str) -> str:
     """`name`: of the column, as HTML."""
-    text = _text(value)
+    text = str(value) if name.endswith(" id") and value is not None else _text(value)  # an id is no amount
     kind = ""
     if isinstance(value, int | float) and not isinstance(value, bool):
         kind = ' class="number"'

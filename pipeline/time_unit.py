@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pipeline.batches import BatchBuilder
@@ -13,6 +14,7 @@ from pipeline.recordings import Recording, open_cursor
 
 _PROBE_BYTES = 4 << 20
 _TIME_UNIT_OFFSET = 8 + 40
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROS_FROM, _NANOS_FROM = 10**14, 10**17
 
 
@@ -43,9 +45,22 @@ def time_unit_of_cursors(open_cursor: Callable[[], MessageCursor], is_log: bool)
         if kinds:
             return int(struct.unpack_from("<i", row["payload"], _TIME_UNIT_OFFSET)[0])
         if row["cluster_time"] is not None:
-            time = abs(row["cluster_time"])
-            return 2 if time >= _NANOS_FROM else 1 if time >= _MICROS_FROM else 0
+            return unit_of(row["cluster_time"])
     return None
+
+
+def unit_of(cluster_time: int) -> int:
+    """The unit of a time since 1970, by its size."""
+    return 2 if abs(cluster_time) >= _NANOS_FROM else 1 if abs(cluster_time) >= _MICROS_FROM else 0
+
+
+def moment(cluster_time: int) -> datetime | int:
+    """The time in UTC; the number itself where it is no time of the calendar."""
+    micros = cluster_time * 1000 if unit_of(cluster_time) == 0 else cluster_time // 1000 ** (unit_of(cluster_time) - 1)
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return cluster_time
 
 
 def _first_row(

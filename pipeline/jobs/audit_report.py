@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.report import GREEN, GREY, RED, Report, new_figure, position_axis
+from pipeline.time_unit import moment
 
 
 def write_report(facts: dict[str, Any], folder: str) -> str:
@@ -43,8 +44,8 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
     report.heading("Terms")
     terms = facts["nodes"][0]["terms"] if facts["nodes"] else []
     report.table(
-        ("term", "position", "cluster time", "leader"),
-        [(term["leadership_term"], term["position"], term["cluster_time"], term["leader"]) for term in terms],
+        ("term", "position", "begun", "leader"),
+        [(term["leadership_term"], term["position"], moment(term["cluster_time"]), term["leader"]) for term in terms],
     )
     return str(report.write(folder, "audit"))
 

@@ -164,8 +164,21 @@ def write_page(views: dict[str, KeptRows], what: str, folder: str) -> str:
     for name, rows in views.items():
         facts |= rows.facts(name)
     report = Report(f"Latency: {what}", facts)
+    if views["minute"].first:
+        _draw_minutes(report, views["minute"], what)
+    else:
+        report.line(f"The log has nothing of which there is a {what}.", good=False)
+    for name, title in VIEWS.items():
+        report.heading(f"{title}, in microseconds")
+        columns = (name, *STATISTICS)
+        report.table(columns, [[row[column] for column in columns] for row in views[name].first])
+        report.cut(views[name].count, len(views[name].first), views[name].file_name)
+    return str(report.write(folder, "latency"))
+
+
+def _draw_minutes(report: Report, rows: KeptRows, what: str) -> None:
     figure, axis = new_figure()
-    shown = views["minute"].first
+    shown = rows.first
     minutes = [utc(row["minute"]) for row in shown]
     for name in ("p50", "p90", "p99", "p999"):
         axis.plot(minutes, [row[name] for row in shown], marker=".", label=name)
@@ -173,11 +186,5 @@ def write_page(views: dict[str, KeptRows], what: str, folder: str) -> str:
     axis.set_ylabel("microseconds")
     axis.legend(ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     time_axis(axis, minutes)
-    limited = f" (the first {len(shown):,})" if views["minute"].count > len(shown) else ""
+    limited = f" (the first {len(shown):,})" if rows.count > len(shown) else ""
     report.picture(figure, f"{what[0].upper()}{what[1:]} by minute: percentiles in microseconds{limited}.")
-    for name, title in VIEWS.items():
-        report.heading(f"{title}, in microseconds")
-        columns = (name, *STATISTICS)
-        report.table(columns, [[row[column] for column in columns] for row in views[name].first])
-        report.cut(views[name].count, len(views[name].first), views[name].file_name)
-    return str(report.write(folder, "latency"))

@@ -119,19 +119,29 @@ def write_page(rows: KeptRows, totals: Totals, folder: str) -> str:
     report = Report("Sessions", {**rows.facts("sessions"), "close_reasons": totals.reasons})
     report.line(f"{rows.count:,} sessions, {totals.messages:,} messages")
     report.table(("closed by", "sessions"), sorted(totals.reasons.items()))
-    figure, axis = new_figure()
-    moments = []
-    for index, row in enumerate(rows.first[:DRAWN_MAX]):
-        start = row["opened"] or row["first_message"]
-        end = row["closed"] or row["last_message"] or start
-        if start is not None:
-            axis.plot([utc(start), utc(end)], [index, index], color=BLUE, linewidth=1, marker="|", markersize=3)
-            moments += [utc(start), utc(end)]
-    axis.set_ylabel("session, by id")
-    time_axis(axis, moments)
-    limited = f" (the first {DRAWN_MAX})" if rows.count > DRAWN_MAX else ""
-    report.picture(figure, f"When each session was open{limited}.")
+    if rows.first:
+        _draw_lives(report, rows)
     columns = ("node", "session_id", "opened", "closed", "close_reason", "messages", "payload_bytes", "duration_s")
     report.table(columns, [[row[name] for name in columns] for row in rows.first])
     report.cut(rows.count, len(rows.first), rows.file_name)
     return str(report.write(folder, "sessions"))
+
+
+def _draw_lives(report: Report, rows: KeptRows) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axis = new_figure()
+    moments = []
+    for number, row in enumerate(rows.first[:DRAWN_MAX], 1):
+        start = row["opened"] or row["first_message"]
+        end = row["closed"] or row["last_message"] or start
+        if start is not None:
+            axis.plot([utc(start), utc(end)], [number, number], color=BLUE, linewidth=1, marker="|", markersize=3)
+            moments += [utc(start), utc(end)]
+    axis.set_ylabel("session, as in the table")
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axis.set_ylim(0.4, len(rows.first[:DRAWN_MAX]) + 0.6)
+    axis.invert_yaxis()
+    time_axis(axis, moments)
+    limited = f" (the first {DRAWN_MAX})" if rows.count > DRAWN_MAX else ""
+    report.picture(figure, f"When each session was open{limited}.")

@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.jobs import audit_report, latency, market, sessions
 from pipeline.report import Report, new_figure, price, time_axis
 from pipeline.rows import KeptRows
+from pipeline.time_unit import moment
 
 MOMENT = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -87,6 +88,14 @@ def test_checksums_are_no_amounts(tmp_path: Path) -> None:
     assert ">3735928559<" in text and ">-17654321<" in text and ">1,000,000<" in text
 
 
+def test_a_term_begins_at_a_time() -> None:
+    """Of a clock of milliseconds, microseconds or nanoseconds; damage may say anything."""
+    assert [moment(int(MOMENT.timestamp()) * scale) for scale in (10**3, 10**6, 10**9)] == [MOMENT] * 3
+    assert moment(-(2**63)) == datetime(1677, 9, 21, 0, 12, 43, 145224, tzinfo=UTC)
+    assert moment(99_999_999_999_999) == datetime(5138, 11, 16, 9, 46, 39, 999000, tzinfo=UTC)
+    assert moment(-99_999_999_999_999) == -99_999_999_999_999
+
+
 def test_prices_have_decimals_and_instruments_are_apart(tmp_path: Path) -> None:
     assert [price(value, 10_000) for value in (3_210_200, 5, None)] == ["321.0200", "0.0005", ""]
     bar = {"bar": 0, "start": MOMENT, "end": MOMENT, "open": 3_210_200, "high": 3_215_400, "low": 3_208_000,
@@ -106,9 +115,12 @@ def test_pages_of_latency_and_sessions(tmp_path: Path) -> None:
         "kind": KeptRows(),
     }
     text = Path(latency.write_page(views, "gap between messages of a session", str(tmp_path))).read_text()
-    assert "By minute, in microseconds" in text
-    session = {"node": "node0", "session_id": 1, "opened": MOMENT, "closed": None, "first_message": None, "messages": 0,
-               "last_message": None, "close_reason": None, "payload_bytes": 0, "duration_s": None}  # fmt: skip
+    assert "By minute, in microseconds" in text and "<img " in text
+    nothing = {name: KeptRows() for name in views}
+    text = Path(latency.write_page(nothing, "gap between messages of a session", str(tmp_path))).read_text()
+    assert "nothing of which there is a gap" in text and "<img " not in text
+    session = {"node": "node0", "session_id": 4_060_732_703, "opened": MOMENT, "closed": None, "messages": 0,
+               "first_message": None, "last_message": None, "close_reason": None, "payload_bytes": 0, "duration_s": None}  # fmt: skip
     totals = sessions.Totals()
     totals.add(session)
     rows = KeptRows([session] * 1000, 1001, "sessions.jsonl")
@@ -117,4 +129,5 @@ def test_pages_of_latency_and_sessions(tmp_path: Path) -> None:
         "The first 1,000 of 1,001 rows; sessions.jsonl beside this page has all" in text
         and "still open" in text
         and "(the first 500)" in text
+        and ">4060732703<" in text
     )
