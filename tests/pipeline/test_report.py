@@ -120,7 +120,8 @@ def test_pages_of_latency_and_sessions(tmp_path: Path) -> None:
     text = Path(latency.write_page(nothing, "gap between messages of a session", str(tmp_path))).read_text()
     assert "nothing of which there is a gap" in text and "<img " not in text
     session = {"node": "node0", "session_id": 4_060_732_703, "opened": MOMENT, "closed": None, "messages": 0,
-               "first_message": None, "last_message": None, "close_reason": None, "payload_bytes": 0, "duration_s": None}  # fmt: skip
+               "first_message": None, "last_message": None, "close_reason": None, "payload_bytes": 0,
+               "duration_s": None}  # fmt: skip
     totals = sessions.Totals()
     totals.add(session)
     rows = KeptRows([session] * 1000, 1001, "sessions.jsonl")
