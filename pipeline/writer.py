@@ -149,11 +149,14 @@ class SequencedWriter:
 
     def _ask(self, kind: int, sequence: int = 0, body: bytes = b"") -> _State:
         """Raises WriteRefusedError where the state ends this attempt."""
-        state = self._state(self._answer(self._submit(kind, sequence, body)))
+        try:
+            state, refusal = self._state(self._answer(self._submit(kind, sequence, body))), ""
+        except RejectedError as refused:  # by the service, to which the filter would not have shown it
+            state, refusal = None, f" (it refused: {refused})"
         if state is None:
             raise PipelineError(
-                f"write {self._part.name!r}: the service does not answer as one that uses SequenceFilter; it has to "
-                f"return `accept(payload).answer` from on_session_message where nothing is to be applied"
+                f"write {self._part.name!r}: the service does not answer as one that uses SequenceFilter{refusal}; it "
+                f"has to return `accept(payload).answer` from on_session_message where nothing is to be applied"
             )
         if state.batch > self._part.batch:
             raise self._refusal(

@@ -260,9 +260,9 @@ def test_the_oldest_writes_are_forgotten() -> None:
 
 
 class Deaf:
-    """A cluster that answers nothing, or something else than a filter does."""
+    """A cluster that answers nothing, or something else than a filter does, or refuses what it does not know."""
 
-    def __init__(self, answer: bytes | None) -> None:
+    def __init__(self, answer: bytes | RejectedError | None) -> None:
         self._answer = answer
 
     def submit(self, payload: bytes) -> PendingRequest:
@@ -271,7 +271,10 @@ class Deaf:
     def _wait(self, pending: PendingRequest, timeout_s: float | None) -> None:
         if self._answer is None:
             raise ClusterTimeoutError(f"not answered within {timeout_s} s")
-        pending.finish(Answer(self._answer, 0))
+        if isinstance(self._answer, RejectedError):
+            pending.finish(None, self._answer)
+        else:
+            pending.finish(Answer(self._answer, 0))
 
     def park(self, timeout_s: float) -> None:
         raise AssertionError("there is nothing to wait for")
@@ -283,8 +286,8 @@ def test_a_cluster_that_does_not_answer_is_a_timeout() -> None:
 
 
 def test_a_service_without_the_filter_is_told_apart_at_once() -> None:
-    for answer in (b"", b"an answer of its own"):
-        with pytest.raises(PipelineError, match="does not answer as one that uses SequenceFilter"):
+    for answer in (b"", b"an answer of its own", RejectedError("no number")):
+        with pytest.raises(PipelineError, match=r"as one that uses SequenceFilter(; | \(it refused: no number\))"):
             SequencedWriter(Deaf(answer), Part("w", 1, 0)).write([b"a"])
 
 
