@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from ordo.consumers_cli import AsJson, Egress, Endpoints, open_orders
 
@@ -42,4 +41,6 @@ def apps(
 
 def printable(text: str) -> str:
     """Returns what an instance calls itself, without anything that a terminal or the table would act on."""
+    from rich.markup import escape
+
     return escape("".join(char if char.isprintable() else "?" for char in text))

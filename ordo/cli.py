@@ -106,6 +106,7 @@ def _load(name: str, place: str) -> Any:
     found = getattr(importlib.import_module(module), attribute)
     if isinstance(found, typer.Typer):
         found._add_completion = False
+        found.rich_markup_mode = None  # help in plain text, which is there in half the time
     else:
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         single.command(name)(found)

@@ -30,9 +30,8 @@ def open_orders(
     endpoints: str, token_file: Path | None, egress: str, client_name: str = "ordo consumers"
 ) -> Iterator[ConsumerOrders]:
     """A session with the cluster as the options say; a context."""
-    from cluster.client.endpoints import own_address
+    from cluster.client.endpoints import own_address, parse_list
     from cluster.client.settings import ClientSettings
-    from cluster.node.remote import parse_list
     from runtime.credentials import credentials_from_file
     from sequencer.consumer_orders import ConsumerOrders
 

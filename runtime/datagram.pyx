@@ -26,6 +26,10 @@ cdef class DatagramChannel:
     def close(self):
         """Closes the socket. Idempotent."""
 
+    def key_name(self, bytes packed not None):
+        """The name of the key that the peer at a packed sockaddr has proven to have; "" without encryption."""
+        return ""
+
     def send_bytes(self, bytes payload, bytes to=b"", int segment_length_bytes=0):
         """`send` for Python: one item, to a packed sockaddr (b"": connected). Items sent: 1 or 0. Raises OSError."""
         cdef SendItem item

@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from runtime.errors import DecodeError
@@ -191,8 +192,11 @@ class _Group:
         self.name = table[0]
         self.block = _Block(table[1], None)
         self.data = _VarData(table[2] if len(table) == 3 else ())
-        self.entry_type: Any = namedtuple(self.name, [*self.block.names, *self.data.names])  # type: ignore[misc]
         self._allowed = frozenset([*self.block.names, *self.data.names])
+
+    @cached_property
+    def entry_type(self) -> Any:
+        return namedtuple(self.name, [*self.block.names, *self.data.names])  # type: ignore[misc]
 
     def pack(self, entries: Sequence[Any], parts: list[bytes]) -> None:
         if len(entries) > 65534:
@@ -252,10 +256,14 @@ class Message:
         self._groups = [_Group(group) for group in groups]
         self._data = _VarData(data)
         self.block_length = self._block.length
-        names = [*self._block.names, *(group.name for group in self._groups), *self._data.names]
-        self.value_type: Any = namedtuple(name, names)  # type: ignore[misc]
-        self._allowed = frozenset(names)
+        self._names = [*self._block.names, *(group.name for group in self._groups), *self._data.names]
+        self._allowed = frozenset(self._names)
         self._header = _HEADER.pack(self.block_length, template_id, schema_id, version)
+
+    @cached_property
+    def value_type(self) -> Any:
+        """Made when the first message is decoded: a schema has many messages, and a command meets few of them."""
+        return namedtuple(self.name, self._names)  # type: ignore[misc]
 
     def encode(self, **values: Any) -> bytes:
         """Header and body. A field not given is its type's null, a group empty, var-data of length 0.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
@@ -25,6 +24,7 @@ from runtime.errors import (
 )
 from runtime.storage import Storage
 from sequencer.app_executor import AppExecutor
+from sequencer.app_mode import AppMode as AppMode
 from sequencer.app_queries import AppQueries
 from sequencer.app_versions import AppVersions
 from sequencer.canary import CanaryExecutor, Difference, SilentRequests
@@ -34,21 +34,10 @@ from sequencer.elected_outputs import ElectedRequests
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.follower import LogFollower
 from sequencer.instance_reports import InstanceReports, InstanceState
-from sequencer.outputs import GROUP_INCARNATION, GroupRequests, OutputClient, check_group, group_identity
+from sequencer.names import check_group
+from sequencer.outputs import GROUP_INCARNATION, GroupRequests, OutputClient, group_identity
 from service_api.service import Service, TimeUnit
 from transport.client_transport import ClientTransport
-
-
-class AppMode(StrEnum):
-    """How the instances of a group divide the writing."""
-
-    ACTIVE_ACTIVE = "active-active"
-    """All write, and the first copy of each output counts."""
-    ACTIVE_PASSIVE = "active-passive"
-    """One writes; the others follow, and one of them takes over."""
-    CANARY = "canary"
-    """Of this instance alone: it never writes, and is compared with what the group wrote."""
-
 
 REQUESTS: dict[AppMode, type[GroupRequests]] = {
     AppMode.ACTIVE_ACTIVE: GroupRequests,

@@ -13,9 +13,10 @@ from typing import TypedDict
 
 from cluster.client.settings import ClientSettings
 from runtime.errors import ClusterError
-from sequencer.consumer_face import MemberFace, draw_member_key, open_transport
+from sequencer.consumer_face import MemberFace, open_transport
 from sequencer.consumer_member import DEFAULT_KINDS, ConsumerSettings, ExclusiveMember, Start
 from sequencer.entries import EntryKind, LogEntry
+from sequencer.names import draw_member_key
 
 
 class ConsumerChoices(TypedDict, total=False):

@@ -8,7 +8,6 @@ from typing import Generic
 from cluster.client.settings import to_ns
 from runtime.closing import Closing
 from runtime.errors import ClusterTimeoutError, OrdoError
-from runtime.random import RandomSource
 from sequencer.consumer_member import ConsumerMember, Item
 from transport.client_transport import ClientTransport
 
@@ -17,12 +16,6 @@ WORK_INTERVAL_NS = 5_000_000
 """Entries that were read are handed out without a duty cycle for so long."""
 CLOSE_TIMEOUT_NS = 1_000_000_000
 ITEMS_PER_POLL = 256
-MEMBER_KEY_MAX = 2**62
-
-
-def draw_member_key() -> int:
-    """Returns a random number that no other process has."""
-    return RandomSource().secret("consumers").randint(1, MEMBER_KEY_MAX)
 
 
 def open_transport(aeron_dir: str | None) -> ClientTransport:

@@ -18,7 +18,6 @@ from archive.control.codes import ErrorCode
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.settings import ClientSettings
 from cluster.wire.consumer_codec import (
-    NAME,
     NULL_VALUE,
     AnswerFlag,
     CommandFlag,
@@ -41,6 +40,7 @@ from runtime.errors import (
 from sequencer.consumer_link import ConsumerClient
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.follower import LogFollower
+from sequencer.names import check_name
 from sequencer.start_search import StartSearch
 from transport.client_transport import ClientTransport
 
@@ -110,14 +110,6 @@ class ConsumerSettings:
 def hash_i64(text: bytes) -> int:
     """A number for the cluster to compare; the same in every process."""
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
-
-
-def check_name(name: str) -> None:
-    """Raises ConfigurationError for a name that no consumer may have."""
-    if NAME.fullmatch(name) is None:
-        raise ConfigurationError(
-            f"consumer name {name!r}: allowed are 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first"
-        )
 
 
 class ConsumerMember(Generic[Item]):

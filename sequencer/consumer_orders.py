@@ -13,10 +13,8 @@ from cluster.wire.app_version import format_version, format_versions
 from cluster.wire.consumer_codec import NULL_VALUE, CommandKind, ConsumerAnswer, ConsumerCommand, ConsumerStatus
 from runtime.closing import Closing
 from runtime.errors import ClusterError, NoQuorumError, NotPermittedError, OrdoError, OutcomeUnknownError
-from sequencer.consumer_face import draw_member_key
 from sequencer.consumer_link import ConsumerClient
-from sequencer.consumer_member import check_name
-from sequencer.outputs import check_group
+from sequencer.names import check_group, check_name, draw_member_key
 from transport.client_transport import ClientTransport
 
 PARK_NS = 1_000_000

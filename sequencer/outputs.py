@@ -17,9 +17,8 @@ from cluster.client.requests import NULL_POSITION, ClientRequests
 from cluster.client.session import ClusterClient
 from cluster.client.settings import to_ns
 from cluster.wire import ordo_codecs
-from cluster.wire.instance_codec import GROUP_BYTES_MAX
 from cluster.wire.ordo_codecs import AnswerStatus
-from runtime.errors import ClusterError, ConfigurationError, OrdoError
+from runtime.errors import ClusterError, OrdoError
 from runtime.sbe import Message
 
 GROUP_INCARNATION = 0
@@ -40,12 +39,6 @@ assert _OUTPUT.size == ordo_codecs.OUTPUT.block_length + 8
 def group_identity(group: str) -> bytes:
     """The identity of a group's outputs, as `session.identity` shows it to services."""
     return blake2b(group.encode(), digest_size=16, person=b"ordo app group").digest()
-
-
-def check_group(group: str) -> None:
-    """Raises ConfigurationError for what no group may be called."""
-    if not group or len(group.encode()) > GROUP_BYTES_MAX:
-        raise ConfigurationError(f"group={group!r}: must be 1 to {GROUP_BYTES_MAX} bytes long")
 
 
 class Output(NamedTuple):

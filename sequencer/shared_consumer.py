@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from cluster.client.settings import ClientSettings
 from sequencer.consumer import ConsumerChoices
-from sequencer.consumer_face import MemberFace, draw_member_key, open_transport
+from sequencer.consumer_face import MemberFace, open_transport
 from sequencer.consumer_member import DEFAULT_KINDS, Start
 from sequencer.entries import EntryKind, LogEntry
+from sequencer.names import draw_member_key
 from sequencer.shared_member import Delivery, SharedMember, SharedSettings
 
 

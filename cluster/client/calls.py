@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgements, HandedOver, Unsequenced
 from cluster.client.endpoints import archive_endpoint
-from cluster.client.feeds import FeedReader, FeedStart
 from cluster.client.journal import Journal, JournalFile
 from cluster.client.relay import RelayedRequests
 from cluster.client.request_window import Answer, PendingRequest
@@ -19,6 +18,7 @@ from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError
 from service_api.service import OfferResult
 
 if TYPE_CHECKING:
+    from cluster.client.feeds import FeedReader, FeedStart
     from cluster.client.link import SessionLink
     from cluster.client.loop import ClientLoop
     from service_api.service import Payload
@@ -261,6 +261,8 @@ class ClientCalls:
         asked first. `archives`: where members serve their archives, if not at the last of their five ports in a row.
         Raises ConfigurationError.
         """
+        from cluster.client.feeds import FeedReader  # with the archive's client, which few clients need
+
         return FeedReader(
             list(archives) or self._archive_endpoints(),
             topic,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -12,6 +13,8 @@ from transport.uri import ChannelUri
 
 NULL_MEMBER_ID = -1
 ARCHIVE_PORT_OFFSET = 4
+ENDPOINTS_MAX = 16
+ENDPOINT = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
 Endpoints = Iterable[str] | Mapping[int, str]
 EndpointSource = Callable[[], Endpoints]
 """Is asked whenever members are looked for: at the start, after a member did not answer, and for a new session."""
@@ -143,6 +146,20 @@ class NamedEndpoints:
             return None
         self.table = table
         return dict(table)
+
+
+def parse_list(endpoints: str, option: str = "--endpoints") -> list[str]:
+    """The members of `host:port,host:port`. Raises ConfigurationError."""
+    found = [one.strip() for one in endpoints.split(",")]
+    for one in found:
+        match = ENDPOINT.fullmatch(one)
+        if match is None or not 0 < int(match[2]) < 65_536:
+            meaning = "the ingress of members, as 10.0.0.1:20000,10.0.0.2:20000"
+            wanted = meaning if option == "--endpoints" else "an address of this machine, as 10.0.0.9:20099"
+            raise ConfigurationError(f"{option} {endpoints}: must be {wanted}")
+    if len(found) > ENDPOINTS_MAX:
+        raise ConfigurationError(f"{option}: {len(found)} endpoints, at most {ENDPOINTS_MAX}")
+    return found
 
 
 def own_address(endpoint: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from cluster.client.operator import MemberLook
 from cluster.module.self_look import SYSTEM_COUNTERS, SYSTEM_TYPE_ID
 from cluster.node.cli_print import EXIT_NO_QUORUM, or_null, print_json, show
 from cluster.node.cli_reach import Target, reaching
-from cluster.node.config import NodeConfig
 from cluster.node.observation import Observation, Subject, free_bytes, log_position, observe
 from cluster.node.remote import LOOK_TIMEOUT_S, leader_of
 from cluster.node.top import Looks, View
@@ -24,6 +23,9 @@ from runtime.clock import SystemClock
 from runtime.console import output_console
 from runtime.errors import StorageMissingError
 from runtime.version import VERSION
+
+if TYPE_CHECKING:
+    from cluster.node.config import NodeConfig
 
 
 @reaching

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from cluster.client.endpoints import own_address
+from cluster.client.endpoints import ENDPOINT, own_address, parse_list
 from cluster.client.operator import MemberLook, OperatorClient, parse_look, parse_object
 from cluster.node import orders
 from cluster.node.observation import counter_name, has_quorum
@@ -17,7 +16,6 @@ from consensus.states import ElectionState
 from runtime.closing import Closing
 from runtime.errors import (
     ClusterTimeoutError,
-    ConfigurationError,
     DecodeError,
     NoQuorumError,
     NotPermittedError,
@@ -35,8 +33,6 @@ LOOK_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 5.0
 GONE_TIMEOUT_S = 3.0
 STATUS_TIMEOUT_S = 5.0
-ENDPOINTS_MAX = 16
-_ENDPOINT = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
 
 
 class RemoteCluster(Closing):
@@ -83,7 +79,7 @@ class RemoteCluster(Closing):
     def _add(self, endpoint: str, found: dict[str, MemberLook | OrdoError], member_id: int) -> None:
         """One that the cluster names, unless it has answered under another name."""
         answered = {look.get("member_id") for look in found.values() if isinstance(look, MemberLook)}
-        if member_id not in answered and _ENDPOINT.fullmatch(endpoint):
+        if member_id not in answered and ENDPOINT.fullmatch(endpoint):
             self._client.add(endpoint)
 
     def find_leader(self, timeout_s: float = STATUS_TIMEOUT_S) -> RemoteMember:
@@ -205,17 +201,3 @@ def _check_permission(found: dict[str, MemberLook | OrdoError]) -> None:
     refusals = [look for look in found.values() if isinstance(look, NotPermittedError)]
     if refusals and not any(isinstance(look, MemberLook) for look in found.values()):
         raise refusals[0]
-
-
-def parse_list(endpoints: str, option: str = "--endpoints") -> list[str]:
-    """The members of `host:port,host:port`. Raises ConfigurationError."""
-    found = [one.strip() for one in endpoints.split(",")]
-    for one in found:
-        match = _ENDPOINT.fullmatch(one)
-        if match is None or not 0 < int(match[2]) < 65_536:
-            meaning = "the ingress of members, as 10.0.0.1:20000,10.0.0.2:20000"
-            wanted = meaning if option == "--endpoints" else "an address of this machine, as 10.0.0.9:20099"
-            raise ConfigurationError(f"{option} {endpoints}: must be {wanted}")
-    if len(found) > ENDPOINTS_MAX:
-        raise ConfigurationError(f"{option}: {len(found)} endpoints, at most {ENDPOINTS_MAX}")
-    return found

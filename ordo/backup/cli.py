@@ -24,7 +24,6 @@ backup_app = typer.Typer(
     name="backup",
     help="Keep a copy of a cluster's snapshots and log on another machine.",
     no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 
@@ -47,7 +46,7 @@ def run_backup(
     ] = "64m",
 ) -> None:
     """Follow a cluster and keep its snapshots and its log in a folder, until interrupted."""
-    from cluster.node.remote import parse_list
+    from cluster.client.endpoints import parse_list
     from ordo.backup.folder import CLUSTER, BackupFolder, read_json
     from ordo.backup.follow import Backup, demand_addresses
     from runtime.credentials import credentials_from_file

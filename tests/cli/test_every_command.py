@@ -6,6 +6,8 @@ reason.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,3 +84,19 @@ def test_endpoints_that_are_none_are_one_line(
     assert run([*name.split(), *words]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("{")]
     assert line.startswith("ordo: ") and "nowhere" in line
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        "cluster.node.cli cluster.node.cli_status cluster.node.remote",
+        "cluster.node.cli_top",
+        "ordo.consumers_cli ordo.apps_cli ordo.app_cli sequencer.consumer_orders",
+    ],
+)
+def test_a_command_for_another_machine_loads_little(modules: str) -> None:
+    """Neither the models of a configuration, nor the archive's client, nor cryptography."""
+    program = f"import sys\nfor one in {modules.split()}: __import__(one)\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    heavy = {"pydantic", "archive", "lmdb", "asyncio", "grpc", "typer.rich_utils", "transport.secure.keys"}
+    assert heavy & set(done.stdout.split()) == set()

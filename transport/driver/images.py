@@ -23,7 +23,6 @@ from transport.driver.publication_image import PublicationImage
 from transport.driver.receive_endpoint import ReceiveEndpoint
 from transport.driver.receiver import Setup
 from transport.logbuffer import LOG_TYPE_IMAGE, LogBuffers, create_log, log_length_bytes
-from transport.secure.channel import SecureChannel
 from transport.udp import unpack_address
 
 BYTES_MAPPED = 35
@@ -39,8 +38,7 @@ SESSION_COOL_DOWN = 3
 def _identity_of(setup: Setup) -> str:
     """The address that a stream comes from; with encryption and the name of its key: 10.0.0.7:4000#desk-7."""
     address = format_address(unpack_address(setup.source))
-    channel = setup.transport.channel
-    name = channel.key_name(setup.source) if isinstance(channel, SecureChannel) else ""
+    name = setup.transport.channel.key_name(setup.source)
     return f"{address}{KEY_NAME_MARK}{name}" if name else address
 
 

@@ -34,8 +34,6 @@ from transport.driver.event_log import EventLog, file_length_bytes
 from transport.driver.loss_report import FILE_NAME as LOSS_FILE_NAME
 from transport.driver.loss_report import LossReport
 from transport.driver.names import Names, WildcardPorts
-from transport.secure.keys import Keyring
-from transport.secure.network import SecureNetwork
 from transport.udp import UdpNetwork, unpack_address
 
 cdef enum:
@@ -127,8 +125,8 @@ cdef class MediaDriver(Agent):
         self.sender = Sender(self.system)
         self.receiver = Receiver(self.system, self._admission(), config.pending_setups_max)
         self.sender.events = self.receiver.events = events
-        for network in {self.network, self.send_network, self.receive_network}:
-            if isinstance(network, SecureNetwork):
+        if self.keyring is not None:
+            for network in {self.network, self.send_network, self.receive_network}:
                 network.attach(self.system, self._report)
         self.ring = cnc.to_driver
         self.ring.start_correlation_ids(self._first_correlation_id)
@@ -176,6 +174,9 @@ cdef class MediaDriver(Agent):
 
     def _encrypt(self):
         """Each network gets keys of its own, for each has its own thread."""
+        from transport.secure.keys import Keyring  # only where asked for: every command line starts a driver
+        from transport.secure.network import SecureNetwork
+
         config = self.config
         self.keyring = Keyring(config.encryption_key_file, config.encryption_trusted_file)
         networks = {id(network): network for network in (self.network, self.send_network, self.receive_network)}
