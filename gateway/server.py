@@ -13,6 +13,8 @@ from grpc_reflection.v1alpha import reflection
 
 from gateway.administration import AdministrationCalls
 from gateway.bounds import Bounds
+from gateway.consumer_calls import ConsumerCalls
+from gateway.operations import Operations
 from gateway.round_trips import RoundTrips
 from gateway.sequencer_calls import SequencerCalls
 from gateway.sessions import GatewaySessions
@@ -71,7 +73,9 @@ class Gateway:
         round_trips = RoundTrips()
         calls = SequencerCalls(settings, self._sessions, bounds, round_trips, self._stopping)
         ordo_pb2_grpc.add_SequencerServicer_to_server(calls, server)  # type: ignore[no-untyped-call]
-        ordo_pb2_grpc.add_AdministrationServicer_to_server(AdministrationCalls(settings), server)  # type: ignore[no-untyped-call]
+        operations = Operations(settings)
+        ordo_pb2_grpc.add_AdministrationServicer_to_server(AdministrationCalls(operations), server)  # type: ignore[no-untyped-call]
+        ordo_pb2_grpc.add_ConsumersServicer_to_server(ConsumerCalls(operations), server)  # type: ignore[no-untyped-call]
         await self._tell_health(NOT_SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

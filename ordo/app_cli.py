@@ -114,12 +114,9 @@ def app(
 ) -> None:
     """Run one instance of an application until SIGTERM or SIGINT."""
     from cluster.client.settings import ClientSettings
-    from ordo.app_run import run_application
-    from runtime.logging import configure_logging
+    from ordo.app_run import make_keeper, run_application
     from sequencer.application import ApplicationSettings
-    from sequencer.snapshot_keeper import SnapshotKeeper, SnapshotPlace
 
-    configure_logging()
     settings = ApplicationSettings(
         group=group,
         endpoints=[one.strip() for one in endpoints.split(",") if one.strip()],
@@ -133,10 +130,7 @@ def app(
         instance=instance or f"{socket.gethostname()}:{folder.name}",
         app_version=parse_version(app_version),
     )
-    keeper = None
-    if archive:
-        token = b"" if archive_token_file is None else credentials_from_file(archive_token_file)
-        keeper = SnapshotKeeper(SnapshotPlace(archive, archive_every, token), group)
+    keeper = make_keeper(archive, archive_every, archive_token_file, group)
     run_application(_parse_services(service, settings.app_version), settings, keeper)
 
 

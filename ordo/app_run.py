@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from archive.lmdb_store import open_lmdb
 from cluster.container.service_loader import load_service
 from cluster.wire.difference_codec import PAYLOAD_BYTES_MAX
+from runtime.credentials import credentials_from_file
 from runtime.errors import OrdoError, ServiceError
-from runtime.logging import get_logger
+from runtime.logging import configure_logging, get_logger
 from runtime.storage import FileStorage
 from sequencer.application import Application, ApplicationSettings, AppMode
 from sequencer.canary import Difference
 from sequencer.outputs import Output
-from sequencer.snapshot_keeper import SnapshotKeeper
+from sequencer.snapshot_keeper import SnapshotKeeper, SnapshotPlace
 from transport.client_transport import ClientTransport
 
 PARK_NS = 1_000_000
 T = TypeVar("T")
+
+
+def make_keeper(archive: str, every_s: float, token_file: Path | None, group: str) -> SnapshotKeeper | None:
+    """Leaves snapshots of the group in an archive, where there is one."""
+    if not archive:
+        return None
+    token = b"" if token_file is None else credentials_from_file(token_file)
+    return SnapshotKeeper(SnapshotPlace(archive, every_s, token), group)
 
 
 def run_application(
@@ -27,6 +37,7 @@ def run_application(
 ) -> None:
     """Runs the classes that are named `module:Class`, by version, as an instance until this process is told to end.
     Raises OrdoError."""
+    configure_logging()
     code = {version: load_service(name) for version, name in services.items()}
     stopping = _stop_signals()
     transport = ClientTransport.embedded("app")

@@ -196,7 +196,7 @@ class _Group:
 
     @cached_property
     def entry_type(self) -> Any:
-        return namedtuple(self.name, [*self.block.names, *self.data.names])  # type: ignore[misc]
+        return namedtuple(self.name, [*self.block.names, *self.data.names])
 
     def pack(self, entries: Sequence[Any], parts: list[bytes]) -> None:
         if len(entries) > 65534:
@@ -263,7 +263,7 @@ class Message:
     @cached_property
     def value_type(self) -> Any:
         """Made when the first message is decoded: a schema has many messages, and a command meets few of them."""
-        return namedtuple(self.name, self._names)  # type: ignore[misc]
+        return namedtuple(self.name, self._names)
 
     def encode(self, **values: Any) -> bytes:
         """Header and body. A field not given is its type's null, a group empty, var-data of length 0.

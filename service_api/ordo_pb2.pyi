@@ -248,3 +248,425 @@ class TransferLeadershipRequest(_message.Message):
 class TransferLeadershipResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class LookAtMembersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LookAtMembersResponse(_message.Message):
+    __slots__ = ("leader_member_id", "members")
+    LEADER_MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    leader_member_id: int
+    members: _containers.RepeatedCompositeFieldContainer[MemberState]
+    def __init__(self, leader_member_id: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ...) -> None: ...
+
+class MemberState(_message.Message):
+    __slots__ = ("ingress_endpoint", "trouble", "member_id", "has_quorum", "role", "state", "election", "leadership_term_id", "commit_position", "service_position", "election_count", "snapshot_count", "session_count", "error_count", "skipped_count", "lost", "no_room", "damaged_count", "ordo_version")
+    INGRESS_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    HAS_QUORUM_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ELECTION_FIELD_NUMBER: _ClassVar[int]
+    LEADERSHIP_TERM_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_POSITION_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    ELECTION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SESSION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    NO_ROOM_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ORDO_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ingress_endpoint: str
+    trouble: str
+    member_id: int
+    has_quorum: bool
+    role: str
+    state: str
+    election: str
+    leadership_term_id: int
+    commit_position: int
+    service_position: int
+    election_count: int
+    snapshot_count: int
+    session_count: int
+    error_count: int
+    skipped_count: int
+    lost: str
+    no_room: str
+    damaged_count: int
+    ordo_version: str
+    def __init__(self, ingress_endpoint: _Optional[str] = ..., trouble: _Optional[str] = ..., member_id: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., election: _Optional[str] = ..., leadership_term_id: _Optional[int] = ..., commit_position: _Optional[int] = ..., service_position: _Optional[int] = ..., election_count: _Optional[int] = ..., snapshot_count: _Optional[int] = ..., session_count: _Optional[int] = ..., error_count: _Optional[int] = ..., skipped_count: _Optional[int] = ..., lost: _Optional[str] = ..., no_room: _Optional[str] = ..., damaged_count: _Optional[int] = ..., ordo_version: _Optional[str] = ...) -> None: ...
+
+class AddLearnerRequest(_message.Message):
+    __slots__ = ("member_id", "endpoints")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    endpoints: str
+    def __init__(self, member_id: _Optional[int] = ..., endpoints: _Optional[str] = ...) -> None: ...
+
+class AddLearnerResponse(_message.Message):
+    __slots__ = ("log_position",)
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    log_position: int
+    def __init__(self, log_position: _Optional[int] = ...) -> None: ...
+
+class PromoteRequest(_message.Message):
+    __slots__ = ("member_id",)
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    def __init__(self, member_id: _Optional[int] = ...) -> None: ...
+
+class PromoteResponse(_message.Message):
+    __slots__ = ("log_position",)
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    log_position: int
+    def __init__(self, log_position: _Optional[int] = ...) -> None: ...
+
+class DemoteRequest(_message.Message):
+    __slots__ = ("member_id",)
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    def __init__(self, member_id: _Optional[int] = ...) -> None: ...
+
+class DemoteResponse(_message.Message):
+    __slots__ = ("log_position",)
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    log_position: int
+    def __init__(self, log_position: _Optional[int] = ...) -> None: ...
+
+class RemoveRequest(_message.Message):
+    __slots__ = ("member_id",)
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    def __init__(self, member_id: _Optional[int] = ...) -> None: ...
+
+class RemoveResponse(_message.Message):
+    __slots__ = ("log_position",)
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    log_position: int
+    def __init__(self, log_position: _Optional[int] = ...) -> None: ...
+
+class SkipRecordRequest(_message.Message):
+    __slots__ = ("log_position",)
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    log_position: int
+    def __init__(self, log_position: _Optional[int] = ...) -> None: ...
+
+class SkipRecordResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSkippedRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSkippedResponse(_message.Message):
+    __slots__ = ("records", "asked_for")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    ASKED_FOR_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[SkippedRecord]
+    asked_for: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, records: _Optional[_Iterable[_Union[SkippedRecord, _Mapping]]] = ..., asked_for: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class SkippedRecord(_message.Message):
+    __slots__ = ("log_position", "skip_position", "text")
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    SKIP_POSITION_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    log_position: int
+    skip_position: int
+    text: str
+    def __init__(self, log_position: _Optional[int] = ..., skip_position: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
+
+class UpgradeRequest(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    def __init__(self, version: _Optional[str] = ...) -> None: ...
+
+class UpgradeResponse(_message.Message):
+    __slots__ = ("log_position",)
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    log_position: int
+    def __init__(self, log_position: _Optional[int] = ...) -> None: ...
+
+class ListVersionsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListVersionsResponse(_message.Message):
+    __slots__ = ("in_force", "since_position", "protocol_level", "level_since_position", "members")
+    IN_FORCE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_SINCE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    in_force: str
+    since_position: int
+    protocol_level: int
+    level_since_position: int
+    members: _containers.RepeatedCompositeFieldContainer[MemberVersions]
+    def __init__(self, in_force: _Optional[str] = ..., since_position: _Optional[int] = ..., protocol_level: _Optional[int] = ..., level_since_position: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberVersions, _Mapping]]] = ...) -> None: ...
+
+class MemberVersions(_message.Message):
+    __slots__ = ("member_id", "role", "versions", "lacks", "lack_position", "protocol_level")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    LACKS_FIELD_NUMBER: _ClassVar[int]
+    LACK_POSITION_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    role: str
+    versions: _containers.RepeatedScalarFieldContainer[str]
+    lacks: str
+    lack_position: int
+    protocol_level: int
+    def __init__(self, member_id: _Optional[int] = ..., role: _Optional[str] = ..., versions: _Optional[_Iterable[str]] = ..., lacks: _Optional[str] = ..., lack_position: _Optional[int] = ..., protocol_level: _Optional[int] = ...) -> None: ...
+
+class ListEvidenceRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListEvidenceResponse(_message.Message):
+    __slots__ = ("evidence",)
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    evidence: _containers.RepeatedCompositeFieldContainer[Evidence]
+    def __init__(self, evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ...) -> None: ...
+
+class Evidence(_message.Message):
+    __slots__ = ("member_id", "log_position", "found_position", "since_position", "recording_ids", "length_bytes", "own_digest", "their_digest")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    FOUND_POSITION_FIELD_NUMBER: _ClassVar[int]
+    SINCE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    RECORDING_IDS_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    THEIR_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    log_position: int
+    found_position: int
+    since_position: int
+    recording_ids: _containers.RepeatedScalarFieldContainer[int]
+    length_bytes: int
+    own_digest: bytes
+    their_digest: bytes
+    def __init__(self, member_id: _Optional[int] = ..., log_position: _Optional[int] = ..., found_position: _Optional[int] = ..., since_position: _Optional[int] = ..., recording_ids: _Optional[_Iterable[int]] = ..., length_bytes: _Optional[int] = ..., own_digest: _Optional[bytes] = ..., their_digest: _Optional[bytes] = ...) -> None: ...
+
+class ShutDownRequest(_message.Message):
+    __slots__ = ("without_snapshot",)
+    WITHOUT_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    without_snapshot: bool
+    def __init__(self, without_snapshot: _Optional[bool] = ...) -> None: ...
+
+class ShutDownResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListConsumersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListConsumersResponse(_message.Message):
+    __slots__ = ("consumers",)
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    consumers: _containers.RepeatedCompositeFieldContainer[Consumer]
+    def __init__(self, consumers: _Optional[_Iterable[_Union[Consumer, _Mapping]]] = ...) -> None: ...
+
+class Consumer(_message.Message):
+    __slots__ = ("name", "mode", "position", "log_position", "lag_bytes", "is_paused", "member_count", "in_flight_count", "waiting_count", "dead_count")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    LAG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IS_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    WAITING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DEAD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    mode: str
+    position: int
+    log_position: int
+    lag_bytes: int
+    is_paused: bool
+    member_count: int
+    in_flight_count: int
+    waiting_count: int
+    dead_count: int
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[str] = ..., position: _Optional[int] = ..., log_position: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., is_paused: _Optional[bool] = ..., member_count: _Optional[int] = ..., in_flight_count: _Optional[int] = ..., waiting_count: _Optional[int] = ..., dead_count: _Optional[int] = ...) -> None: ...
+
+class DescribeConsumerRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DescribeConsumerResponse(_message.Message):
+    __slots__ = ("consumer", "sessions", "dead_letters")
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    consumer: Consumer
+    sessions: _containers.RepeatedCompositeFieldContainer[ConsumerSession]
+    dead_letters: _containers.RepeatedCompositeFieldContainer[DeadLetter]
+    def __init__(self, consumer: _Optional[_Union[Consumer, _Mapping]] = ..., sessions: _Optional[_Iterable[_Union[ConsumerSession, _Mapping]]] = ..., dead_letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ...) -> None: ...
+
+class ConsumerSession(_message.Message):
+    __slots__ = ("session_id", "is_active")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    session_id: int
+    is_active: bool
+    def __init__(self, session_id: _Optional[int] = ..., is_active: _Optional[bool] = ...) -> None: ...
+
+class DeadLetter(_message.Message):
+    __slots__ = ("position", "try_count")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    TRY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    try_count: int
+    def __init__(self, position: _Optional[int] = ..., try_count: _Optional[int] = ...) -> None: ...
+
+class PauseConsumerRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class PauseConsumerResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResumeConsumerRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ResumeConsumerResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SeekConsumerRequest(_message.Message):
+    __slots__ = ("name", "position")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    position: int
+    def __init__(self, name: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
+
+class SeekConsumerResponse(_message.Message):
+    __slots__ = ("position",)
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    def __init__(self, position: _Optional[int] = ...) -> None: ...
+
+class RemoveConsumerRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class RemoveConsumerResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListInstancesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListInstancesResponse(_message.Message):
+    __slots__ = ("instances",)
+    INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    instances: _containers.RepeatedCompositeFieldContainer[Instance]
+    def __init__(self, instances: _Optional[_Iterable[_Union[Instance, _Mapping]]] = ...) -> None: ...
+
+class Instance(_message.Message):
+    __slots__ = ("group", "name", "session_id", "is_active", "is_canary", "version", "newest_version", "position", "log_position", "lag_bytes", "outputs_made", "outputs_executed", "reported_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    IS_CANARY_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    LAG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_MADE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_EXECUTED_FIELD_NUMBER: _ClassVar[int]
+    REPORTED_MS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    name: str
+    session_id: int
+    is_active: bool
+    is_canary: bool
+    version: str
+    newest_version: str
+    position: int
+    log_position: int
+    lag_bytes: int
+    outputs_made: int
+    outputs_executed: int
+    reported_ms: int
+    def __init__(self, group: _Optional[str] = ..., name: _Optional[str] = ..., session_id: _Optional[int] = ..., is_active: _Optional[bool] = ..., is_canary: _Optional[bool] = ..., version: _Optional[str] = ..., newest_version: _Optional[str] = ..., position: _Optional[int] = ..., log_position: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., outputs_made: _Optional[int] = ..., outputs_executed: _Optional[int] = ..., reported_ms: _Optional[int] = ...) -> None: ...
+
+class ListDifferencesRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class ListDifferencesResponse(_message.Message):
+    __slots__ = ("differences",)
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    differences: _containers.RepeatedCompositeFieldContainer[Difference]
+    def __init__(self, differences: _Optional[_Iterable[_Union[Difference, _Mapping]]] = ...) -> None: ...
+
+class Difference(_message.Message):
+    __slots__ = ("instance", "version", "position", "index", "difference", "written", "canary", "written_length", "canary_length", "log_position")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    CANARY_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    CANARY_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    version: str
+    position: int
+    index: int
+    difference: str
+    written: str
+    canary: str
+    written_length: int
+    canary_length: int
+    log_position: int
+    def __init__(self, instance: _Optional[str] = ..., version: _Optional[str] = ..., position: _Optional[int] = ..., index: _Optional[int] = ..., difference: _Optional[str] = ..., written: _Optional[str] = ..., canary: _Optional[str] = ..., written_length: _Optional[int] = ..., canary_length: _Optional[int] = ..., log_position: _Optional[int] = ...) -> None: ...
+
+class UpgradeGroupRequest(_message.Message):
+    __slots__ = ("group", "version")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    version: str
+    def __init__(self, group: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class UpgradeGroupResponse(_message.Message):
+    __slots__ = ("log_position",)
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    log_position: int
+    def __init__(self, log_position: _Optional[int] = ...) -> None: ...

@@ -323,7 +323,8 @@ class Sequencer:
 
 
 class AdministrationStub:
-    """For operators: needs a token of the cluster with the role `operator`.
+    """For operators: needs a token of the cluster with the role `operator`. What `ordo cluster ... --endpoints` does; calls
+    that change something return once it is done, and where a record of the log does it once that is committed.
     """
 
     def __init__(self, channel):
@@ -336,6 +337,11 @@ class AdministrationStub:
                 '/ordo.v1.Administration/Status',
                 request_serializer=service__api_dot_ordo__pb2.StatusRequest.SerializeToString,
                 response_deserializer=service__api_dot_ordo__pb2.StatusResponse.FromString,
+                _registered_method=True)
+        self.LookAtMembers = channel.unary_unary(
+                '/ordo.v1.Administration/LookAtMembers',
+                request_serializer=service__api_dot_ordo__pb2.LookAtMembersRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.LookAtMembersResponse.FromString,
                 _registered_method=True)
         self.TakeSnapshot = channel.unary_unary(
                 '/ordo.v1.Administration/TakeSnapshot',
@@ -357,14 +363,72 @@ class AdministrationStub:
                 request_serializer=service__api_dot_ordo__pb2.TransferLeadershipRequest.SerializeToString,
                 response_deserializer=service__api_dot_ordo__pb2.TransferLeadershipResponse.FromString,
                 _registered_method=True)
+        self.AddLearner = channel.unary_unary(
+                '/ordo.v1.Administration/AddLearner',
+                request_serializer=service__api_dot_ordo__pb2.AddLearnerRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.AddLearnerResponse.FromString,
+                _registered_method=True)
+        self.Promote = channel.unary_unary(
+                '/ordo.v1.Administration/Promote',
+                request_serializer=service__api_dot_ordo__pb2.PromoteRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.PromoteResponse.FromString,
+                _registered_method=True)
+        self.Demote = channel.unary_unary(
+                '/ordo.v1.Administration/Demote',
+                request_serializer=service__api_dot_ordo__pb2.DemoteRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.DemoteResponse.FromString,
+                _registered_method=True)
+        self.Remove = channel.unary_unary(
+                '/ordo.v1.Administration/Remove',
+                request_serializer=service__api_dot_ordo__pb2.RemoveRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.RemoveResponse.FromString,
+                _registered_method=True)
+        self.SkipRecord = channel.unary_unary(
+                '/ordo.v1.Administration/SkipRecord',
+                request_serializer=service__api_dot_ordo__pb2.SkipRecordRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.SkipRecordResponse.FromString,
+                _registered_method=True)
+        self.ListSkipped = channel.unary_unary(
+                '/ordo.v1.Administration/ListSkipped',
+                request_serializer=service__api_dot_ordo__pb2.ListSkippedRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ListSkippedResponse.FromString,
+                _registered_method=True)
+        self.Upgrade = channel.unary_unary(
+                '/ordo.v1.Administration/Upgrade',
+                request_serializer=service__api_dot_ordo__pb2.UpgradeRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.UpgradeResponse.FromString,
+                _registered_method=True)
+        self.ListVersions = channel.unary_unary(
+                '/ordo.v1.Administration/ListVersions',
+                request_serializer=service__api_dot_ordo__pb2.ListVersionsRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ListVersionsResponse.FromString,
+                _registered_method=True)
+        self.ListEvidence = channel.unary_unary(
+                '/ordo.v1.Administration/ListEvidence',
+                request_serializer=service__api_dot_ordo__pb2.ListEvidenceRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ListEvidenceResponse.FromString,
+                _registered_method=True)
+        self.ShutDown = channel.unary_unary(
+                '/ordo.v1.Administration/ShutDown',
+                request_serializer=service__api_dot_ordo__pb2.ShutDownRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ShutDownResponse.FromString,
+                _registered_method=True)
 
 
 class AdministrationServicer:
-    """For operators: needs a token of the cluster with the role `operator`.
+    """For operators: needs a token of the cluster with the role `operator`. What `ordo cluster ... --endpoints` does; calls
+    that change something return once it is done, and where a record of the log does it once that is committed.
     """
 
     def Status(self, request, context):
-        """Who the members are, and which of them leads.
+        """Who the members are, and which of them leads, as the log of the leader says.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LookAtMembers(self, request, context):
+        """Asks every member for its state, its positions and its troubles. Works without a leader.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -398,6 +462,76 @@ class AdministrationServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddLearner(self, request, context):
+        """Adds a member that follows without a vote. Start its node after this.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Promote(self, request, context):
+        """Gives a learner that has caught up its vote.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Demote(self, request, context):
+        """Makes a voter a learner.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Remove(self, request, context):
+        """Takes a member out of the cluster; its node ends by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SkipRecord(self, request, context):
+        """Leaves out a record of the log at which services fail, on all members.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSkipped(self, request, context):
+        """The records that are left out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Upgrade(self, request, context):
+        """Puts a version of the service into force, on all members at one position of the log.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListVersions(self, request, context):
+        """Which version of the service is in force, and which code each member has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListEvidence(self, request, context):
+        """States that members keep because a quorum had another one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ShutDown(self, request, context):
+        """Ends every node in good order. Returns once the leader, which ends last, has ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdministrationServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -405,6 +539,11 @@ def add_AdministrationServicer_to_server(servicer, server):
                     servicer.Status,
                     request_deserializer=service__api_dot_ordo__pb2.StatusRequest.FromString,
                     response_serializer=service__api_dot_ordo__pb2.StatusResponse.SerializeToString,
+            ),
+            'LookAtMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.LookAtMembers,
+                    request_deserializer=service__api_dot_ordo__pb2.LookAtMembersRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.LookAtMembersResponse.SerializeToString,
             ),
             'TakeSnapshot': grpc.unary_unary_rpc_method_handler(
                     servicer.TakeSnapshot,
@@ -426,6 +565,56 @@ def add_AdministrationServicer_to_server(servicer, server):
                     request_deserializer=service__api_dot_ordo__pb2.TransferLeadershipRequest.FromString,
                     response_serializer=service__api_dot_ordo__pb2.TransferLeadershipResponse.SerializeToString,
             ),
+            'AddLearner': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddLearner,
+                    request_deserializer=service__api_dot_ordo__pb2.AddLearnerRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.AddLearnerResponse.SerializeToString,
+            ),
+            'Promote': grpc.unary_unary_rpc_method_handler(
+                    servicer.Promote,
+                    request_deserializer=service__api_dot_ordo__pb2.PromoteRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.PromoteResponse.SerializeToString,
+            ),
+            'Demote': grpc.unary_unary_rpc_method_handler(
+                    servicer.Demote,
+                    request_deserializer=service__api_dot_ordo__pb2.DemoteRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.DemoteResponse.SerializeToString,
+            ),
+            'Remove': grpc.unary_unary_rpc_method_handler(
+                    servicer.Remove,
+                    request_deserializer=service__api_dot_ordo__pb2.RemoveRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.RemoveResponse.SerializeToString,
+            ),
+            'SkipRecord': grpc.unary_unary_rpc_method_handler(
+                    servicer.SkipRecord,
+                    request_deserializer=service__api_dot_ordo__pb2.SkipRecordRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.SkipRecordResponse.SerializeToString,
+            ),
+            'ListSkipped': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSkipped,
+                    request_deserializer=service__api_dot_ordo__pb2.ListSkippedRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ListSkippedResponse.SerializeToString,
+            ),
+            'Upgrade': grpc.unary_unary_rpc_method_handler(
+                    servicer.Upgrade,
+                    request_deserializer=service__api_dot_ordo__pb2.UpgradeRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.UpgradeResponse.SerializeToString,
+            ),
+            'ListVersions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListVersions,
+                    request_deserializer=service__api_dot_ordo__pb2.ListVersionsRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ListVersionsResponse.SerializeToString,
+            ),
+            'ListEvidence': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEvidence,
+                    request_deserializer=service__api_dot_ordo__pb2.ListEvidenceRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ListEvidenceResponse.SerializeToString,
+            ),
+            'ShutDown': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShutDown,
+                    request_deserializer=service__api_dot_ordo__pb2.ShutDownRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ShutDownResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'ordo.v1.Administration', rpc_method_handlers)
@@ -435,7 +624,8 @@ def add_AdministrationServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Administration:
-    """For operators: needs a token of the cluster with the role `operator`.
+    """For operators: needs a token of the cluster with the role `operator`. What `ordo cluster ... --endpoints` does; calls
+    that change something return once it is done, and where a record of the log does it once that is committed.
     """
 
     @staticmethod
@@ -455,6 +645,33 @@ class Administration:
             '/ordo.v1.Administration/Status',
             service__api_dot_ordo__pb2.StatusRequest.SerializeToString,
             service__api_dot_ordo__pb2.StatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LookAtMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/LookAtMembers',
+            service__api_dot_ordo__pb2.LookAtMembersRequest.SerializeToString,
+            service__api_dot_ordo__pb2.LookAtMembersResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -563,6 +780,707 @@ class Administration:
             '/ordo.v1.Administration/TransferLeadership',
             service__api_dot_ordo__pb2.TransferLeadershipRequest.SerializeToString,
             service__api_dot_ordo__pb2.TransferLeadershipResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddLearner(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/AddLearner',
+            service__api_dot_ordo__pb2.AddLearnerRequest.SerializeToString,
+            service__api_dot_ordo__pb2.AddLearnerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Promote(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/Promote',
+            service__api_dot_ordo__pb2.PromoteRequest.SerializeToString,
+            service__api_dot_ordo__pb2.PromoteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Demote(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/Demote',
+            service__api_dot_ordo__pb2.DemoteRequest.SerializeToString,
+            service__api_dot_ordo__pb2.DemoteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Remove(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/Remove',
+            service__api_dot_ordo__pb2.RemoveRequest.SerializeToString,
+            service__api_dot_ordo__pb2.RemoveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SkipRecord(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/SkipRecord',
+            service__api_dot_ordo__pb2.SkipRecordRequest.SerializeToString,
+            service__api_dot_ordo__pb2.SkipRecordResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSkipped(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/ListSkipped',
+            service__api_dot_ordo__pb2.ListSkippedRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ListSkippedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Upgrade(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/Upgrade',
+            service__api_dot_ordo__pb2.UpgradeRequest.SerializeToString,
+            service__api_dot_ordo__pb2.UpgradeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListVersions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/ListVersions',
+            service__api_dot_ordo__pb2.ListVersionsRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ListVersionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEvidence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/ListEvidence',
+            service__api_dot_ordo__pb2.ListEvidenceRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ListEvidenceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShutDown(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/ShutDown',
+            service__api_dot_ordo__pb2.ShutDownRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ShutDownResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class ConsumersStub:
+    """Durable consumers, and applications beside the cluster. To look at them a token needs the role `consumers`, to change
+    something the role `administration`. What `ordo consumers`, `ordo apps` and `ordo app` do.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ListConsumers = channel.unary_unary(
+                '/ordo.v1.Consumers/ListConsumers',
+                request_serializer=service__api_dot_ordo__pb2.ListConsumersRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ListConsumersResponse.FromString,
+                _registered_method=True)
+        self.DescribeConsumer = channel.unary_unary(
+                '/ordo.v1.Consumers/DescribeConsumer',
+                request_serializer=service__api_dot_ordo__pb2.DescribeConsumerRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.DescribeConsumerResponse.FromString,
+                _registered_method=True)
+        self.PauseConsumer = channel.unary_unary(
+                '/ordo.v1.Consumers/PauseConsumer',
+                request_serializer=service__api_dot_ordo__pb2.PauseConsumerRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.PauseConsumerResponse.FromString,
+                _registered_method=True)
+        self.ResumeConsumer = channel.unary_unary(
+                '/ordo.v1.Consumers/ResumeConsumer',
+                request_serializer=service__api_dot_ordo__pb2.ResumeConsumerRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ResumeConsumerResponse.FromString,
+                _registered_method=True)
+        self.SeekConsumer = channel.unary_unary(
+                '/ordo.v1.Consumers/SeekConsumer',
+                request_serializer=service__api_dot_ordo__pb2.SeekConsumerRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.SeekConsumerResponse.FromString,
+                _registered_method=True)
+        self.RemoveConsumer = channel.unary_unary(
+                '/ordo.v1.Consumers/RemoveConsumer',
+                request_serializer=service__api_dot_ordo__pb2.RemoveConsumerRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.RemoveConsumerResponse.FromString,
+                _registered_method=True)
+        self.ListInstances = channel.unary_unary(
+                '/ordo.v1.Consumers/ListInstances',
+                request_serializer=service__api_dot_ordo__pb2.ListInstancesRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ListInstancesResponse.FromString,
+                _registered_method=True)
+        self.ListDifferences = channel.unary_unary(
+                '/ordo.v1.Consumers/ListDifferences',
+                request_serializer=service__api_dot_ordo__pb2.ListDifferencesRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ListDifferencesResponse.FromString,
+                _registered_method=True)
+        self.UpgradeGroup = channel.unary_unary(
+                '/ordo.v1.Consumers/UpgradeGroup',
+                request_serializer=service__api_dot_ordo__pb2.UpgradeGroupRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.UpgradeGroupResponse.FromString,
+                _registered_method=True)
+
+
+class ConsumersServicer:
+    """Durable consumers, and applications beside the cluster. To look at them a token needs the role `consumers`, to change
+    something the role `administration`. What `ordo consumers`, `ordo apps` and `ordo app` do.
+    """
+
+    def ListConsumers(self, request, context):
+        """Every consumer, by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeConsumer(self, request, context):
+        """One consumer, with the sessions of its members and its dead letters.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseConsumer(self, request, context):
+        """Hands its members nothing until ResumeConsumer. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeConsumer(self, request, context):
+        """Ends what PauseConsumer began. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SeekConsumer(self, request, context):
+        """Moves a consumer forward or back: its members go on from there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveConsumer(self, request, context):
+        """Forgets a consumer and its position; its members end with an error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListInstances(self, request, context):
+        """Every instance of an application, by group.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDifferences(self, request, context):
+        """Where canaries of a group would have written something else, the oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpgradeGroup(self, request, context):
+        """Has all instances of a group go on with another version of their code, from one record of the log on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_ConsumersServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ListConsumers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConsumers,
+                    request_deserializer=service__api_dot_ordo__pb2.ListConsumersRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ListConsumersResponse.SerializeToString,
+            ),
+            'DescribeConsumer': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeConsumer,
+                    request_deserializer=service__api_dot_ordo__pb2.DescribeConsumerRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.DescribeConsumerResponse.SerializeToString,
+            ),
+            'PauseConsumer': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseConsumer,
+                    request_deserializer=service__api_dot_ordo__pb2.PauseConsumerRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.PauseConsumerResponse.SerializeToString,
+            ),
+            'ResumeConsumer': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeConsumer,
+                    request_deserializer=service__api_dot_ordo__pb2.ResumeConsumerRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ResumeConsumerResponse.SerializeToString,
+            ),
+            'SeekConsumer': grpc.unary_unary_rpc_method_handler(
+                    servicer.SeekConsumer,
+                    request_deserializer=service__api_dot_ordo__pb2.SeekConsumerRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.SeekConsumerResponse.SerializeToString,
+            ),
+            'RemoveConsumer': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveConsumer,
+                    request_deserializer=service__api_dot_ordo__pb2.RemoveConsumerRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.RemoveConsumerResponse.SerializeToString,
+            ),
+            'ListInstances': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListInstances,
+                    request_deserializer=service__api_dot_ordo__pb2.ListInstancesRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ListInstancesResponse.SerializeToString,
+            ),
+            'ListDifferences': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDifferences,
+                    request_deserializer=service__api_dot_ordo__pb2.ListDifferencesRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ListDifferencesResponse.SerializeToString,
+            ),
+            'UpgradeGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpgradeGroup,
+                    request_deserializer=service__api_dot_ordo__pb2.UpgradeGroupRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.UpgradeGroupResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'ordo.v1.Consumers', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('ordo.v1.Consumers', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Consumers:
+    """Durable consumers, and applications beside the cluster. To look at them a token needs the role `consumers`, to change
+    something the role `administration`. What `ordo consumers`, `ordo apps` and `ordo app` do.
+    """
+
+    @staticmethod
+    def ListConsumers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Consumers/ListConsumers',
+            service__api_dot_ordo__pb2.ListConsumersRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ListConsumersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeConsumer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Consumers/DescribeConsumer',
+            service__api_dot_ordo__pb2.DescribeConsumerRequest.SerializeToString,
+            service__api_dot_ordo__pb2.DescribeConsumerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseConsumer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Consumers/PauseConsumer',
+            service__api_dot_ordo__pb2.PauseConsumerRequest.SerializeToString,
+            service__api_dot_ordo__pb2.PauseConsumerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeConsumer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Consumers/ResumeConsumer',
+            service__api_dot_ordo__pb2.ResumeConsumerRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ResumeConsumerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SeekConsumer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Consumers/SeekConsumer',
+            service__api_dot_ordo__pb2.SeekConsumerRequest.SerializeToString,
+            service__api_dot_ordo__pb2.SeekConsumerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveConsumer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Consumers/RemoveConsumer',
+            service__api_dot_ordo__pb2.RemoveConsumerRequest.SerializeToString,
+            service__api_dot_ordo__pb2.RemoveConsumerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListInstances(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Consumers/ListInstances',
+            service__api_dot_ordo__pb2.ListInstancesRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ListInstancesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDifferences(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Consumers/ListDifferences',
+            service__api_dot_ordo__pb2.ListDifferencesRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ListDifferencesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpgradeGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Consumers/UpgradeGroup',
+            service__api_dot_ordo__pb2.UpgradeGroupRequest.SerializeToString,
+            service__api_dot_ordo__pb2.UpgradeGroupResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -19,8 +19,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "cluster": ("runtime", "transport", "archive", "consensus", "service_api"),
     "sequencer": ("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire"),
     "gateway": (
-        *("runtime", "transport", "service_api", "cluster.client", "sequencer"),
-        *("cluster.node.orders", "cluster.node.remote", "cluster.node.top"),
+        *("runtime", "transport", "service_api", "cluster.client", "cluster.wire", "sequencer"),
+        *("cluster.node.orders", "cluster.node.remote", "cluster.node.top", "cluster.node.upgrading"),
     ),
     "pipeline": ("runtime", "archive", "service_api", "cluster.client", "cluster.wire", "sequencer"),
     "deploy": ("runtime.errors", "cluster.node.counters", "cluster.wire.counter_types"),

@@ -50,14 +50,10 @@ def _of_one(target: Target) -> list[tuple[int, Kept]]:
 
 
 def _of_all(target: Target) -> list[tuple[int, Kept]]:
-    from cluster.client.operator import MemberLook
-    from cluster.node.stored_evidence import Kept, parse_evidence
+    from cluster.node.stored_evidence import Kept
 
     with target.connect() as cluster:
-        looks = cluster.look().items()
-        asked = sorted((look.get("member_id"), endpoint) for endpoint, look in looks if isinstance(look, MemberLook))
-        rows = [(one, parse_evidence(cluster.describe(endpoint).get("evidence", []))) for one, endpoint in asked]
-    return [(member_id, Kept(one, None)) for member_id, found in rows for one in found]
+        return [(member_id, Kept(one, None)) for member_id, one in cluster.list_evidence()]
 
 
 def _row(member_id: int, kept: Kept) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from rich.markup import escape
 
 from cluster.client.operator import MemberLook
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, show
-from cluster.node.remote import describe_trouble, leader_of
-from cluster.node.tools import NodeStatus, status_of
+from cluster.node.remote import describe_trouble, leader_of, look_status
 from cluster.wire.counter_types import CounterType
 from runtime.errors import NoQuorumError
 
 if TYPE_CHECKING:
     from cluster.node.cli_reach import Target
+    from cluster.node.tools import NodeStatus
     from runtime.errors import OrdoError
 
 COLUMNS = (
@@ -49,11 +49,6 @@ def remote_status(target: Target, timeout_s: float, as_json: bool) -> None:
     if leader is None:
         print(f"ordo: no quorum: {describe_trouble(found)}", file=sys.stderr)
         raise typer.Exit(EXIT_NO_QUORUM)
-
-
-def look_status(look: MemberLook) -> NodeStatus:
-    """The status of a member that was asked."""
-    return status_of(look.get("member_id"), look.counter, look.get("sessions"))
 
 
 def _document(

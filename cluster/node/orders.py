@@ -179,6 +179,17 @@ def change_membership(
     return int(answer.log_position)
 
 
+def add_learner(member: MemberAccess, text: str, timeout_s: float = MEMBERSHIP_TIMEOUT_S) -> int:
+    """`change_membership` for a new learner, as `ID=HOST:PORT` or with its five endpoints.
+
+    Raises ConfigurationError, too.
+    """
+    from cluster.node.config import new_member  # with all models of a configuration
+
+    added = new_member(text)
+    return change_membership(member, MembershipChange.ADD_LEARNER, added.id, added.encode(), timeout_s)
+
+
 def skip(member: MemberAccess, log_position: int, timeout_s: float = SKIP_TIMEOUT_S) -> str:
     """Has the record that ends at a position left out, and returns what was done, as one line.
 

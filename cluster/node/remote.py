@@ -9,6 +9,7 @@ from cluster.client.endpoints import ENDPOINT, own_address, parse_list
 from cluster.client.operator import MemberLook, OperatorClient, parse_look, parse_object
 from cluster.node import orders
 from cluster.node.observation import counter_name, has_quorum
+from cluster.node.tools import NodeStatus, status_of
 from cluster.wire import ordo_codecs
 from cluster.wire.counter_types import CounterType, NodeRole
 from cluster.wire.ordo_codecs import OperatorOrder
@@ -24,7 +25,7 @@ from runtime.errors import (
 from transport.client_transport import ClientTransport
 
 if TYPE_CHECKING:
-    from cluster.module.state_store import Skip
+    from cluster.module.state_store import Evidence, Skip
     from runtime.sbe import Message
     from transport.secure.settings import Encryption
 
@@ -65,6 +66,18 @@ class RemoteCluster(Closing):
         """A member's newest terms, snapshots, sessions and errors (cluster.module.details). Not yet checked."""
         return parse_object(self._client.request(endpoint, OperatorOrder.DETAILS, timeout_s=timeout_s).payload)
 
+    def list_evidence(self, timeout_s: float = LOOK_TIMEOUT_S) -> list[tuple[int, Evidence]]:
+        """What the members that answer keep because a quorum had another state, with their ids."""
+        from cluster.node.stored_evidence import parse_evidence
+
+        looks = self.look(timeout_s)
+        check_permission(looks)
+        asked = sorted(
+            (look.get("member_id"), endpoint) for endpoint, look in looks.items() if isinstance(look, MemberLook)
+        )
+        rows = [(one, parse_evidence(self.describe(endpoint).get("evidence", []))) for one, endpoint in asked]
+        return [(member_id, one) for member_id, found in rows for one in found]
+
     def _learn(self, found: dict[str, MemberLook | OrdoError], timeout_s: float) -> bool:
         """Asks one member who the others are. Returns whether there are more than were known."""
         known = len(self._client.endpoints)
@@ -96,7 +109,7 @@ class RemoteCluster(Closing):
                 look = found[leader]
                 assert isinstance(look, MemberLook)
                 return RemoteMember(self._client, leader, look.get("member_id"))
-            _check_permission(found)
+            check_permission(found)
             if deadline.is_over:
                 raise NoQuorumError(f"no quorum: {describe_trouble(found)}")
             self._learn(found, ATTEMPT_TIMEOUT_S)
@@ -197,7 +210,13 @@ def describe_trouble(found: dict[str, MemberLook | OrdoError]) -> str:
     return "; ".join(told)
 
 
-def _check_permission(found: dict[str, MemberLook | OrdoError]) -> None:
+def look_status(look: MemberLook) -> NodeStatus:
+    """The status of a member that was asked."""
+    return status_of(look.get("member_id"), look.counter, look.get("sessions"))
+
+
+def check_permission(found: dict[str, MemberLook | OrdoError]) -> None:
+    """Raises NotPermittedError when all members that could be asked refuse the credentials."""
     refusals = [look for look in found.values() if isinstance(look, NotPermittedError)]
     if refusals and not any(isinstance(look, MemberLook) for look in found.values()):
         raise refusals[0]

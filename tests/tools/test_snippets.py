@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from cluster.node.config import NodeConfig
 from ordo.cli import app
 from runtime.settings_text import tables_of
-from tests.snippets import texts_of
+from tests.snippets import Page, blocks_of, open_page, texts_of
 from tools.source import ROOT
 from transport.driver.config import MediaDriverConfig
 
@@ -80,6 +80,39 @@ def test_every_setting_is_one(page: Path) -> None:
             for row in table if isinstance(table, list) else [table]:
                 assert name in known, f"{page.name}: [{name}]"
                 assert set(row) - known[name] == set(), f"{page.name}: [{name}]"
+
+
+WORD_FOR_WORD = {
+    "START.md": "tests/cli/test_start.py",
+    "TUTORIAL.md": "tests/cli/test_tutorial.py",
+    "BACKUP.md": "tests/cluster/integration/test_backup_page.py",
+    "SIZING.md": "tests/cluster/node/test_sizing.py",
+    "SERVICES.md": "tests/examples/test_services_page.py",
+    "README.md": "tests/ordo/test_readme.py",
+}
+"""Pages of which a test of their own takes every block; those of other pages are taken with `open_page`."""
+
+
+def test_no_page_has_a_snippet_that_nobody_runs() -> None:
+    """`open_page` fails for a block that its test leaves over, so it is enough that every page is opened by a test."""
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
+    opened = {name for text in texts for name in re.findall(r'open_page\("([\w.]+)"\)', text)}
+    for page, file in WORD_FOR_WORD.items():
+        assert page in (ROOT / file).read_text(), file
+    shown = {page.name for page in PAGES if any(block.language for block in blocks_of(page.read_text()))}
+    assert shown - opened - set(WORD_FOR_WORD) == set()
+
+
+def test_a_block_that_a_test_leaves_over_is_found() -> None:
+    with (
+        pytest.raises(AssertionError, match=r"docs/UPGRADES\.md: no test runs:\n```sh\nordo cluster versions"),
+        open_page("UPGRADES.md") as page,
+    ):
+        page.take("toml")
+    with pytest.raises(AssertionError, match="has no such block, or none that is left: sh: ordo nothing"):
+        Page("UPGRADES.md").take("sh", "ordo nothing")
+    with pytest.raises(AssertionError, match=r"no tests/cli/test_start\.py::test_nothing"):
+        Page("UPGRADES.md").run_by("tests/cli/test_start.py::test_nothing", "versions")
 
 
 def test_a_command_that_is_wrong_is_found() -> None:

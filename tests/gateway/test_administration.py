@@ -1,0 +1,231 @@
+"""What operators ask of a gateway, in front of one cluster: members, records, versions, consumers, applications."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import tomlkit
+
+from cluster.client.session import ClusterClient
+from cluster.client.settings import ClientSettings
+from deploy.launcher import ROOT, LocalCluster
+from ordo.errors import RejectedError
+from runtime.tokens import hash_token
+from runtime.version import VERSION
+from sequencer.consumer import Consumer
+from service_api import ordo_pb2 as pb
+from service_api import ordo_pb2_grpc
+from tests.cluster.integration.agreement import await_that
+from tests.gateway.conftest import GatewayProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-administration")]
+TRADER, OPERATOR, STRANGER = "t" * 40, "o" * 40, "s" * 40
+TOTALS = "tests.cluster.integration.poison:Totals"
+APPLICATIONS = "tests.sequencer.applications"
+TIMEOUT_S = 60.0
+GROUP = "summing"
+TOKENS = [
+    {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries"]},
+    {
+        "principal": "root",
+        "hash": hash_token(OPERATOR),
+        "roles": ["operator", "ingress", "log", "consumers", "administration"],
+    },
+]
+CALLS = [
+    pytest.param(service.name, method, id=method.name)
+    for service in (pb.DESCRIPTOR.services_by_name[name] for name in ("Administration", "Consumers"))
+    for method in service.methods
+]
+REQUESTS: dict[str, dict[str, Any]] = {
+    "AddLearner": {"member_id": 7, "endpoints": "127.0.0.1:9"},
+    "Upgrade": {"version": "2"},
+    "SkipRecord": {"log_position": 64},
+    "UpgradeGroup": {"group": GROUP, "version": "2"},
+    "ListDifferences": {"group": GROUP},
+    **{f"{verb}Consumer": {"name": "billing"} for verb in ("Describe", "Pause", "Resume", "Seek", "Remove")},
+}
+"""What a request must say to be let through to the cluster."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    service = {"versions": {"1": TOTALS, "2": TOTALS}, "on_error": "restore"}
+    root = tmp_path_factory.mktemp("administration") / "cluster"
+    tables: Any = {"tokens": TOKENS, "service": service}
+    with LocalCluster("", root=root, tables=tables, member_count=1, sync="none") as started:
+        started.await_leader(60)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def channel(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
+    gateway = GatewayProcess(cluster, tmp_path_factory.mktemp("gateway") / "gateway.log")
+    with grpc.insecure_channel(gateway.address) as opened:
+        yield opened
+    gateway.kill()
+
+
+@pytest.fixture
+def members(channel: grpc.Channel) -> Any:
+    return ordo_pb2_grpc.AdministrationStub(channel)  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture
+def consumers(channel: grpc.Channel) -> Any:
+    return ordo_pb2_grpc.ConsumersStub(channel)  # type: ignore[no-untyped-call]
+
+
+def shown(token: str = OPERATOR) -> dict[str, Any]:
+    return {"metadata": [("authorization", f"Bearer {token}")], "timeout": TIMEOUT_S}
+
+
+def refusal(call: Any, request: Any, token: str = OPERATOR) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as refused:
+        call(request, **shown(token))
+    return refused.value.code(), refused.value.details()
+
+
+def settings(token: str) -> ClientSettings:
+    return ClientSettings(credentials=token.encode())
+
+
+@pytest.mark.parametrize(("service", "method"), CALLS)
+def test_every_call_needs_the_right_role(channel: grpc.Channel, service: str, method: Any) -> None:
+    stub = getattr(ordo_pb2_grpc, f"{service}Stub")(channel)
+    request = getattr(pb, method.input_type.name)(**REQUESTS.get(method.name, {}))
+    code, text = refusal(getattr(stub, method.name), request, TRADER)
+    assert code is grpc.StatusCode.PERMISSION_DENIED, text
+
+
+def test_who_is_nobody_is_told_so(members: Any, consumers: Any) -> None:
+    nobody = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED}
+    assert refusal(members.LookAtMembers, pb.LookAtMembersRequest(), STRANGER)[0] in nobody
+    assert refusal(consumers.ListConsumers, pb.ListConsumersRequest(), STRANGER)[0] in nobody
+
+
+def test_a_member_comes_votes_and_goes(members: Any, cluster: LocalCluster) -> None:
+    found = members.LookAtMembers(pb.LookAtMembersRequest(), **shown())
+    (only,) = found.members
+    assert (found.leader_member_id, only.member_id, only.role, only.has_quorum) == (0, 0, "LEADER", True)
+    assert (only.state, only.lost, only.trouble, only.ordo_version) == ("ACTIVE", "NONE", "", VERSION)
+    assert only.commit_position > 0
+    code, text = refusal(members.AddLearner, pb.AddLearnerRequest(member_id=1, endpoints="nonsense"))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT and "HOST:PORT" in text
+
+    learner = cluster.add_member()
+    path = cluster.config_path(learner)
+    written = tomlkit.parse(path.read_text()).unwrap()
+    assert written["service"]["versions"] == {"1": TOTALS, "2": TOTALS}
+    _, _, endpoints = cluster.new_member(learner).partition("=")
+    added = members.AddLearner(pb.AddLearnerRequest(member_id=learner, endpoints=endpoints), **shown())
+    cluster.start_member(learner)
+
+    def is_promoted() -> bool:
+        try:
+            return bool(members.Promote(pb.PromoteRequest(member_id=learner), **shown()).log_position)
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.FAILED_PRECONDITION, error  # it has not caught up
+            return False
+
+    await_that(is_promoted, "the learner's vote", 60)
+    assert [one.role for one in members.Status(pb.StatusRequest(), **shown()).members] == ["voter", "voter"]
+    demoted = members.Demote(pb.DemoteRequest(member_id=learner), **shown())
+    assert demoted.log_position > added.log_position > 0
+    removed = members.Remove(pb.RemoveRequest(member_id=learner), **shown())
+    assert removed.log_position > demoted.log_position
+    assert cluster.wait(learner) == 0
+    assert len(members.Status(pb.StatusRequest(), **shown()).members) == 1
+
+
+def test_records_that_are_left_out(members: Any, cluster: LocalCluster) -> None:
+    client = ClusterClient(cluster.ingress_endpoints, settings=settings(TRADER))
+    with client, pytest.raises(RejectedError) as refused:
+        client.request(b"two", timeout_s=40)
+    (record,) = members.ListSkipped(pb.ListSkippedRequest(), **shown()).records
+    assert record.log_position == refused.value.log_position < record.skip_position
+    assert "ValueError: invalid literal" in record.text
+    members.SkipRecord(pb.SkipRecordRequest(log_position=record.log_position), **shown())
+    code, text = refusal(members.SkipRecord, pb.SkipRecordRequest(log_position=record.log_position + 64))
+    assert code is grpc.StatusCode.FAILED_PRECONDITION and "does not stand still" in text
+
+
+def test_versions_of_the_service(members: Any) -> None:
+    before = members.ListVersions(pb.ListVersionsRequest(), **shown())
+    (member,) = before.members
+    assert (before.in_force, list(member.versions), member.lacks) == ("1", ["1", "2"], "")
+    code, text = refusal(members.Upgrade, pb.UpgradeRequest(version="3"))
+    assert code is grpc.StatusCode.FAILED_PRECONDITION and "not every voter has code of version 3" in text
+    assert refusal(members.Upgrade, pb.UpgradeRequest(version="new"))[0] is grpc.StatusCode.INVALID_ARGUMENT
+    done = members.Upgrade(pb.UpgradeRequest(version="2"), **shown())
+    after = members.ListVersions(pb.ListVersionsRequest(), **shown())
+    assert (after.in_force, after.since_position) == ("2", done.log_position)
+    assert list(members.ListEvidence(pb.ListEvidenceRequest(), **shown()).evidence) == []
+
+
+def test_durable_consumers(consumers: Any, cluster: LocalCluster) -> None:
+    named: dict[str, Any] = {"name": "billing"}
+    unknown = refusal(consumers.DescribeConsumer, pb.DescribeConsumerRequest(**named))
+    assert unknown[0] is grpc.StatusCode.FAILED_PRECONDITION
+    endpoints = list(cluster.ingress_endpoints.values())
+    with Consumer(endpoints, "billing", settings=settings(OPERATOR)) as consumer:
+        next(consumer.entries(timeout_s=30))
+        found = consumers.DescribeConsumer(pb.DescribeConsumerRequest(**named), **shown())
+        assert [one.is_active for one in found.sessions] == [True]
+        assert (found.consumer.mode, found.consumer.member_count) == ("exclusive", 1)
+    consumers.PauseConsumer(pb.PauseConsumerRequest(**named), **shown())
+    (one,) = consumers.ListConsumers(pb.ListConsumersRequest(), **shown()).consumers
+    assert (one.name, one.is_paused, one.position, one.lag_bytes) == ("billing", True, 0, one.log_position)
+    live = consumers.SeekConsumer(pb.SeekConsumerRequest(**named), **shown()).position
+    assert live >= one.log_position
+    assert consumers.SeekConsumer(pb.SeekConsumerRequest(**named, position=0), **shown()).position == 0
+    consumers.ResumeConsumer(pb.ResumeConsumerRequest(**named), **shown())
+    (one,) = consumers.ListConsumers(pb.ListConsumersRequest(), **shown()).consumers
+    assert not one.is_paused
+    consumers.RemoveConsumer(pb.RemoveConsumerRequest(**named), **shown())
+    assert list(consumers.ListConsumers(pb.ListConsumersRequest(), **shown()).consumers) == []
+
+
+def test_applications(consumers: Any, cluster: LocalCluster, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(OPERATOR)
+    token.chmod(0o600)
+    code = (f"{version}={APPLICATIONS}:{name}" for version, name in ((1, "Numbered"), (2, "Renumbered")))
+    services = [word for one in code for word in ("--service", one)]
+    words = [sys.executable, "-m", "ordo.cli", "app", *services, "--group", GROUP, "--instance", "first"]
+    words += ["--endpoints", ",".join(cluster.ingress_endpoints.values())]
+    words += ["--folder", str(tmp_path / "app"), "--token-file", str(token)]
+
+    def instance() -> Any:
+        found = list(consumers.ListInstances(pb.ListInstancesRequest(), **shown()).instances)
+        return found[0] if found else None
+
+    with (tmp_path / "app.log").open("wb") as log:
+        running = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=log)
+    try:
+        await_that(lambda: instance() is not None, "the instance", 60)
+        one = instance()
+        assert (one.group, one.name, one.is_active, one.is_canary) == (GROUP, "first", True, False)
+        assert (one.version, one.newest_version) == ("1", "2")
+        wanted = pb.ListDifferencesRequest(group=GROUP)
+        assert list(consumers.ListDifferences(wanted, **shown()).differences) == []
+        upgrade = pb.UpgradeGroupRequest(group=GROUP, version="2")
+        position = consumers.UpgradeGroup(upgrade, **shown()).log_position
+        assert position > 0
+        await_that(lambda: instance().version == "2", "the code of version 2", 60)
+        nobody = refusal(consumers.UpgradeGroup, pb.UpgradeGroupRequest(group="unknown", version="2"))
+        assert nobody[0] is grpc.StatusCode.FAILED_PRECONDITION and "no instance runs" in nobody[1]
+    finally:
+        running.terminate()
+        running.wait(TIMEOUT_S)
+
+
+def test_the_cluster_ends(members: Any, cluster: LocalCluster) -> None:
+    members.ShutDown(pb.ShutDownRequest(), **shown())
+    assert cluster.wait(0) == 0

@@ -1,0 +1,371 @@
+"""Pages whose snippets need a running cluster: each block runs as it stands there, with the test's own addresses.
+
+One cluster serves all of them. MEMBERS.md comes last, because it takes a member away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomlkit
+
+import ordo
+import ordo.errors
+from cluster.container.service_loader import load_service
+from deploy.launcher import LocalCluster, find_ports
+from examples.to_sqlite import open_database
+from ordo import ClusterClient, EntryKind
+from ordo.cli import run
+from ordo.testing import Message, OpenSession, check_service
+from sequencer.consumer_orders import ConsumerOrders
+from tests.cluster.integration.agreement import await_that
+from tests.pages.background import in_background
+from tests.pages.configuration import load_with
+from tests.snippets import Page, open_page
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+SERVICE = "tests.pages.orders:Orders"
+MEMBERS = '["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"]'
+PLACE = re.compile(r"10\.0\.0\.([123]):(20000|20004|9014)")
+INGRESS = "tests/cluster/integration/test_ingress.py"
+POISON = "tests/cluster/integration/test_poison.py"
+REPLICAS = "tests/cluster/integration/test_replicas_notice.py"
+TRACING = "tests/cluster/integration/test_tracing.py"
+CANARY = "tests/sequencer/test_real_canary.py"
+ORDERS = [b"buy 1", b"buy 2", b"buy 3"]
+
+
+class EnoughError(Exception):
+    """A program that goes on for ever has shown what it does."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Configured as the pages say."""
+    pages = {name: settings_of(name) for name in ("RETENTION.md", "OPERATIONS.md")}
+    tables = pages["RETENTION.md"] | {"archive": pages["OPERATIONS.md"]["archive"]}
+    service = {**pages["OPERATIONS.md"]["service"], "versions": {"1": SERVICE, "2": SERVICE}}
+    root = tmp_path_factory.mktemp("pages") / "cluster"
+    with LocalCluster("", root=root, sync="none", tables={**tables, "service": service}) as started:
+        started.await_leader(60)
+        yield started
+
+
+@pytest.fixture
+def folder(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the commands run, with the leader's node.toml."""
+    leader = cluster.await_leader(60)
+    (tmp_path / "node.toml").write_bytes(cluster.config_path(leader).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """The tables that a page shows."""
+    tables: dict[str, Any] = {}
+    for text in Page(name).take_all("toml"):
+        tables |= tomlkit.parse(text).unwrap()
+    return tables
+
+
+def own(cluster: LocalCluster, text: str) -> str:
+    """A snippet with the addresses of the cluster; 10.0.0.9 is the reader's own machine."""
+
+    def place(match: re.Match[str]) -> str:
+        host, _, port = cluster.ingress_endpoints[int(match[1]) - 1].rpartition(":")
+        return f"{host}:{int(port) + (0 if match[2] == '20000' else 4)}"
+
+    return PLACE.sub(place, text).replace("10.0.0.9", "127.0.0.1")
+
+
+def words_of(text: str) -> Iterator[list[str]]:
+    """The commands of a block, without `ordo`, comments and where the output goes."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.strip():
+            name, *words = shlex.split(line.partition(" >")[0], comments=True)
+            assert name == "ordo", line
+            yield words
+
+
+def type_in(cluster: LocalCluster, text: str, *more: str, **replaced: str) -> None:
+    """Runs every command of a block; each must succeed."""
+    for words in words_of(own(cluster, text)):
+        typed = [*(replaced.get(word, word) for word in words), *more]
+        assert run(typed) == 0, typed
+
+
+def endpoints_of(cluster: LocalCluster) -> str:
+    return ",".join(cluster.ingress_endpoints.values())
+
+
+@contextmanager
+def running(cluster: LocalCluster, folder: Path, line: str) -> Iterator[None]:
+    """An instance of an application, which the cluster knows of; its checkpoint is begun anew."""
+    (words,) = words_of(own(cluster, line))
+    place = words.index("--folder") + 1
+    words[place] = tempfile.mkdtemp(dir=folder)
+    words = [endpoints_of(cluster) if word == "$MEMBERS" else word for word in words]
+    with in_background([*words, "--instance", Path(words[place]).name], Path(words[place]) / "app.log") as process:
+
+        def is_known() -> bool:
+            assert process.poll() is None, (Path(words[place]) / "app.log").read_text()
+            with ConsumerOrders(list(cluster.ingress_endpoints.values())) as orders:
+                return any(one["instance"] == Path(words[place]).name for one in orders.list_instances())
+
+        await_that(is_known, "the instance", 60)
+        yield
+
+
+def names_of(cluster: LocalCluster, **more: Any) -> dict[str, Any]:
+    """What the snippets of CLIENT.md take for granted."""
+    public = {name: getattr(ordo, name) for name in ordo.__all__}
+    return {**public, "endpoints": cluster.ingress_endpoints, "orders": ORDERS, **more}
+
+
+def execute(program: str, names: dict[str, Any]) -> None:
+    """Runs a program, which may await at its top level."""
+    if "async with" in program:
+        lines = "\n".join(f"    {line}" for line in program.splitlines())
+        exec(f"async def main():\n{lines}", names)
+        asyncio.run(names["main"]())
+    else:
+        exec(program, names)
+
+
+def test_the_client_page(cluster: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_page("CLIENT.md") as page:
+        names = names_of(cluster)
+        execute(own(cluster, page.take("python", "client.request(b")), names)
+        assert names["answer"].payload == b"buy 40"
+        assert [one.payload for one in names["answers"]] == ORDERS
+        assert capsys.readouterr().out.startswith("there are not so many")
+        execute(page.take("python", "client.request_stream"), names)
+        check_the_services(page)
+        execute(page.take("python", "def give_back"), names)
+        assert names["client"].sequenced_position > 0
+        names["client"].close()
+        (tmp_path / "members").write_text("\n".join(cluster.ingress_endpoints.values()))
+        check_the_sources(page, names, tmp_path, cluster)
+        taken: list[bytes] = []
+        execute(page.take("python", "offer_many"), {**names, "take": lambda payload, _: taken.append(payload)})
+        check_the_feeds(page, cluster, names)
+        page.run_by(f"{INGRESS}::test_a_client_through_shared_memory", "aeron:ipc")
+        page.run_by(f"{INGRESS}::test_clients_of_a_group_stay_when_leaders_die", "224.20.30.39")
+
+
+def check_the_services(page: Page) -> None:
+    """The three classes, completed with what they take for granted."""
+    inputs = [OpenSession(1, 1), Message(1, 2, b"buy 40"), Message(1, 3, b"sell 40")]
+    given = {"ClusteredService": ordo.ClusteredService, "Reject": ordo.Reject}
+    exec(page.take("python", "raise Reject"), given)
+
+    class Shop(given["Orders"]):  # type: ignore[name-defined, misc]
+        def has(self, payload: bytes) -> bool:
+            return payload.startswith(b"buy")
+
+        def buy(self, payload: bytes) -> bytes:
+            return payload
+
+    check_service(Shop, inputs)
+    exec(page.take("python", "on_session_messages"), given)
+
+    class Batches(given["Orders"]):  # type: ignore[name-defined, misc]
+        def execute(self, payload: bytes, timestamp: int) -> bytes:
+            return payload
+
+    check_service(Batches, inputs)
+    exec(page.take("python", 'self.cluster.publish("trades"'), given)
+    check_service(given["Engine"], inputs)
+
+
+def check_the_sources(page: Page, names: dict[str, Any], folder: Path, cluster: LocalCluster) -> None:
+    """Each line makes a client; the name stands for this machine, on which one member has the port."""
+
+    class Registry:
+        def find_members(self) -> dict[int, str]:
+            return cluster.ingress_endpoints
+
+    port = cluster.ingress_endpoints[0].rpartition(":")[2]
+    program = page.take("python", "endpoints_from_dns").replace("orders.example.com:20000", f"localhost:{port}")
+    for line in program.replace("/etc/ordo/members", str(folder / "members")).splitlines():
+        with eval(line.partition("  #")[0], {**names, "my_registry": Registry()}) as client:
+            assert client.request(b"buy 1", timeout_s=60).payload == b"buy 1"
+
+
+def check_the_feeds(page: Page, cluster: LocalCluster, names: dict[str, Any]) -> None:
+    shown: list[str] = []
+
+    def show(*values: object) -> None:
+        shown.append(" ".join(map(str, values)))
+        raise EnoughError
+
+    live = page.take("python", 'client.subscribe("trades")').replace('"trades"', '"trades", from_position=0')
+    with pytest.raises(EnoughError):
+        execute(live, {**names, "print": show})
+    assert shown and shown[0].startswith("1 ")
+    reading = page.take("python", "from_position=0").replace("...", "show(message)")
+    with pytest.raises(EnoughError):
+        execute(reading, {**names, "show": show})
+
+
+def test_the_log_page(cluster: LocalCluster, folder: Path) -> None:
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        client.request(b"buy 7")
+    with open_page("LOG.md") as page:
+        type_in(cluster, page.take("sh"), "--timeout", "1")
+        handled: list[bytes] = []
+
+        def remember(position: int) -> None:
+            raise EnoughError
+
+        program = own(cluster, page.take("python"))
+        names = {"handle": lambda session, timestamp, payload: handled.append(payload), "remember": remember}
+        with pytest.raises(EnoughError):
+            exec(program.replace("EntryKind.MESSAGE", "EntryKind.REQUEST"), names)
+        assert handled and EntryKind.REQUEST.value in ("request",)
+
+
+def test_the_operations_page(cluster: LocalCluster, folder: Path) -> None:
+    (folder / "root.token").write_text("t" * 40)
+    (folder / "root.token").chmod(0o600)
+    with open_page("OPERATIONS.md") as page:
+        spare = folder / "spare"
+        assert run(["init", str(spare), "--port", "29000", "--no-encryption"]) == 0
+        for text in (page.take("sh", "--json for a program"), page.take("sh", "--reach 60")):
+            for words in words_of(text.replace("--reach 60", "--reach 0.1")):
+                done = run([word.replace("node.toml", str(spare / "node0.toml")) for word in words])
+                assert done in ((0, 1) if "--reach" in words else (0,)), words  # nobody else is there to answer
+        type_in(cluster, page.take("sh", "ordo cluster status --config"))
+        status, _ = page.take("sh", "ordo cluster snapshot").splitlines()
+        type_in(cluster, status)  # orders are for clusters with tokens: tests/cli/test_operators.py
+        type_in(cluster, page.take("sh", "ordo top"), "--once", "--interval", "0.1")
+        assert cluster.await_leader() >= 0
+        skip = page.take("sh", "ordo cluster skip POSITION")
+        page.run_by(f"{POISON}::test_members_that_have_stopped_leave_a_message_out_by_hand")  # the first line
+        type_in(cluster, skip.splitlines()[1])
+        page.run_by(
+            "tests/cli/test_log_settings.py::test_the_log_follows_its_settings_while_the_node_runs", "kill -USR1 PID"
+        )
+        loaded = [load_with(folder, text) for text in page.take_all("toml")]
+        assert [one.metrics.port for one in loaded if one.metrics.port] == [20009]
+        page.run_by("tests/deploy/test_prometheus.py::test_health_and_metrics_of_real_nodes")
+        page.run_by(f"{TRACING}::test_every_span_of_every_request_comes_with_the_clients_as_its_parent")
+
+
+def test_the_pages_on_retention_and_upgrades(cluster: LocalCluster, folder: Path) -> None:
+    with open_page("UPGRADES.md") as page:
+        (service,) = tomlkit.parse(page.take("toml")).unwrap().values()
+        assert all(load_service(name) for name in service["versions"].values())
+        type_in(cluster, page.take("sh"))
+    with open_page("RETENTION.md") as page:
+        assert set(tomlkit.parse(page.take("toml")).unwrap()) == {"snapshot", "retention"}  # the cluster has them
+        type_in(cluster, page.take("sh", "evidence"))
+        page.run_by(f"{REPLICAS}::test_hashes_show_a_difference_between_snapshots", "diff")
+        names: dict[str, Any] = {"ClusteredService": ordo.ClusteredService}
+        exec(page.take("python"), names)
+        check_service(whole_ledger(names["Ledger"]), [OpenSession(1, 1), Message(1, 2, b"x")])
+
+
+def whole_ledger(shown: Any) -> Any:
+    """The page's class with what it leaves out."""
+
+    class Ledger(shown):  # type: ignore[misc]
+        digest = b""
+
+        def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> None:
+            self.digest = hashlib.sha256(self.digest + payload).digest()
+
+        def on_start(self, cluster: Any, snapshot: Any) -> None:
+            self.digest = b"" if snapshot is None else snapshot.read()
+
+        def on_take_snapshot(self, writer: Any) -> None:
+            writer.write(self.digest)
+
+    return Ledger
+
+
+def test_commands_of_the_consumers_page(cluster: LocalCluster, folder: Path) -> None:
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        client.request(b"buy 7")
+    with ordo.Consumer(list(cluster.ingress_endpoints.values()), "risk") as consumer:
+        entry = next(consumer.entries(timeout_s=30))
+        database = open_database(str(folder / "messages.db"), "risk")
+        storing = Page("CONSUMERS.md").take("python", "with database")
+        for _ in range(2):  # handed out again, and stored once
+            exec(storing, {"database": database, "entry": entry, "name": "risk", "consumer": consumer})
+        assert database.execute("SELECT position FROM messages").fetchall() == [(entry.position,)]
+        database.close()
+    with open_page("CONSUMERS.md") as page:
+        type_in(cluster, page.take("sh"), **{"123456": "0"})
+        test = "tests/sequencer/test_consumers_page.py::test_the_programs_of_the_page_run"
+        page.run_by(test, "with Consumer", "with SharedConsumer", "async with AsyncConsumer")
+        page.take("python", "with database")  # above
+
+
+def test_the_applications_page(cluster: LocalCluster, folder: Path) -> None:
+    with open_page("APPLICATIONS.md") as page:
+        first = page.take("sh", "ordo node --config")
+        started, *_ = (line for line in first.splitlines() if line.startswith("ordo app "))
+        with running(cluster, folder, started):
+            with ClusterClient(cluster.ingress_endpoints) as client:
+                client.request(b"gold 100")
+            asking, names = page.take("python", 'group="pricing"'), names_of(cluster, json=json)
+
+            def is_answered() -> bool:
+                try:
+                    exec(asking, names)
+                except ordo.errors.OrdoError:
+                    return False
+                return bool(names["prices"] == {"gold": 100})
+
+            await_that(is_answered, "the price", 60)
+            log, apps = (line for line in first.splitlines() if line.startswith(("ordo log", "ordo apps")))
+            type_in(cluster, log, "--timeout", "1")
+            type_in(cluster, apps, **{"$MEMBERS": endpoints_of(cluster)})
+            with running(cluster, folder, page.take("sh", "--mode canary")):
+                page.run_by(
+                    f"{CANARY}::test_a_canary_that_is_killed_goes_on_and_tells_every_difference", "app.difference"
+                )
+                type_in(cluster, page.take("sh", "ordo app diff"))
+                type_in(cluster, page.take("sh", "ordo apps --endpoints"))
+        with running(cluster, folder, page.take("sh", "--mode active-passive")):
+            pass
+        upgraded, order = page.take("sh", "ordo app upgrade").splitlines()
+        for version in ("v1", "v2"):
+            upgraded = upgraded.replace(f"pricing.{version}:", "examples.pricer:")
+        with running(cluster, folder, upgraded):
+            type_in(cluster, order, **{"$MEMBERS": endpoints_of(cluster)})
+        check_the_archive_of_snapshots(cluster, folder, page.take("sh", "ordo archive serve snapshots"))
+        page.run_by("tests/sequencer/test_real_applications.py::test_everybody_can_see_the_instances", "class Pricer")
+
+
+def check_the_archive_of_snapshots(cluster: LocalCluster, folder: Path, text: str) -> None:
+    (port,) = find_ports(1)
+    archive, application = text.replace("8010", str(port)).splitlines()
+    (words,) = words_of(own(cluster, archive))
+    with in_background(words, folder / "archive.log"), running(cluster, folder, application):
+        snapshots = ["archive", "list", "--endpoints", f"127.0.0.1:{port}"]
+        await_that(lambda: run(snapshots) == 0, "the archive", 60)
+
+
+def test_the_members_page(cluster: LocalCluster, folder: Path) -> None:
+    with open_page("MEMBERS.md") as page:
+        type_in(cluster, page.take("sh", "ordo cluster list"))
+        learner = cluster.add_member()
+        type_in(cluster, page.take("sh", "add-learner"), **{"3=127.0.0.1:20000": cluster.new_member(learner)})
+        cluster.start_member(learner)
+        remove, promote = page.take("sh", "promote").splitlines()
+        leader = cluster.await_leader(60)
+        goes = next(one for one in (2, 1) if one != leader)
+        type_in(cluster, remove, **{"2": str(goes)})
+        await_that(lambda: run(shlex.split(promote, comments=True)[1:]) == 0, "the learner's vote", 60)

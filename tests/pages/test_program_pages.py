@@ -1,0 +1,198 @@
+"""Pages whose snippets need no cluster: drivers, archives, keys, make; and where those of other pages are run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.launcher import ROOT, find_ports
+from ordo.cli import run
+from pipeline.generate import LogShape, generate_log
+from runtime.tokens import hash_token
+from tests.cluster.integration.agreement import await_that
+from tests.pages.background import in_background
+from tests.pages.configuration import load_with
+from tests.snippets import open_page, texts_of
+from transport.driver.settings import load_driver_config
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+COMPOSE = "tests/docker/test_compose.py"
+IMAGE = "tests/docker/test_image.py"
+PIPELINE = "tests/pipeline"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def commands_of(text: str) -> Iterator[list[str]]:
+    """The words of each `ordo` command of a block, without the comments."""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line.partition(" > ")[0], comments=True)
+        if words:
+            assert words[0] == "ordo", line
+            yield words[1:]
+
+
+def type_in(text: str, **replaced: str) -> None:
+    """Runs each command, with words of the page replaced by the test's own; each must succeed."""
+    for words in commands_of(text):
+        typed = [replaced.get(word, word) for word in words]
+        assert run(typed) == 0, typed
+
+
+def test_the_driver_page(folder: Path) -> None:
+    with open_page("DRIVER.md") as page:
+        (words,) = commands_of(page.take("sh", "ordo driver"))
+        place = str(folder / "driver")
+        words = [{"/dev/shm/aeron-orders": place, "1,2,3": "0,0,0"}.get(word, word) for word in words]
+        with in_background(words, folder / "driver.log"):
+            await_that((folder / "driver" / "cnc.dat").exists, "the driver")
+            trace = page.take("sh", "ordo trace")
+            type_in(trace, **{"/dev/shm/aeron-orders": place, "10": "0.2"})
+        for words_of_block in ("threading_mode", "resolver_name"):
+            text = re.sub(
+                r"(_cpu) = \d", r"\1 = 0", page.take("toml", words_of_block)
+            )  # this machine may have one core
+            (folder / "driver.toml").write_text(text)
+            assert load_driver_config(folder / "driver.toml").directory
+        assert load_with(folder, page.take("toml", "own_driver")).node.own_driver is False
+        (folder / "encrypted.toml").write_text(page.take("toml", "[encryption]"))
+        assert load_driver_config(folder / "encrypted.toml").encryption_key_file.endswith("driver.key")
+        page.run_by(
+            "tests/transport/test_responses.py::test_the_documented_way", "responses =", "for image in requests"
+        )
+
+
+def test_the_archive_page(folder: Path) -> None:
+    archive = str(folder / "archive")
+    generate_log(archive, LogShape(messages=100))
+    with open_page("ARCHIVE.md") as page:
+        for words in commands_of(page.take("sh", "ordo archive list")):
+            assert run([archive if word == "/data/archive" else word for word in words]) == 0, words
+        (words,) = commands_of(page.take("sh", "ordo archive serve"))
+        (port,) = find_ports(1)
+        given = {"/data/archive": archive, "10.0.0.1:8010": f"127.0.0.1:{port}"}
+        given["/dev/shm/aeron-archive"] = str(folder / "aeron")
+        with in_background([given.get(word, word) for word in words], folder / "archive.log"):
+            served = f"127.0.0.1:{port}"
+            await_that(lambda: run(["archive", "list", "--endpoints", served]) == 0, "the archive")
+            for remote in commands_of(page.take("sh", "--endpoints")):
+                assert run([served if "20004" in word else word for word in remote]) == 0, remote
+        tests = "tests/archive/test_async_client.py", "tests/archive/test_persistent_subscription.py"
+        page.run_by(
+            f"{tests[0]}::test_the_programs_of_the_page_run", "with ArchiveClient", "async with AsyncArchiveClient"
+        )
+        page.run_by(f"{tests[1]}::run_program_of_the_page", "PersistentSubscription")
+
+
+def somebody(word: str) -> str:
+    """A word of a command, with a key of the page's, which is cut, made whole."""
+    if not word.startswith("x25519:"):
+        return word
+    return "x25519:" + base64.b64encode(hashlib.sha256(word.encode()).digest()).decode().rstrip("=")
+
+
+def type_keys(text: str) -> None:
+    for words in commands_of(text):
+        assert run([somebody(word) for word in words]) == 0, words
+
+
+def test_the_security_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_page("SECURITY.md") as page:
+        token = page.take("toml", "[[tokens]]").replace("sha256:<salt>:<digest>", hash_token("t" * 40))
+        assert load_with(folder, token).tokens[0].principal == "desk-7"
+        new_token, _ = commands_of(page.take("sh", "new-token"))
+        capsys.readouterr()
+        assert run(new_token) == 0
+        assert load_with(folder, capsys.readouterr().out).tokens[0].principal == "root"
+        type_keys(page.take("sh", "ordo keys new"))
+        (folder / "made" / "trusted.keys").write_text((folder / "trusted.keys").read_text())
+        (folder / "trusted.keys").unlink()  # what follows names one of its keys otherwise
+        type_keys(page.take("sh", "--role ingress"))
+        encryption = page.take("toml", "[encryption]")
+        assert load_with(folder, encryption).encryption.key_file is not None
+        assert load_with(folder, encryption + page.take("toml", "by_key")).authentication.by_key
+
+
+def test_the_page_on_hacking_names_what_there_is() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    with open_page("HACKING.md") as page:
+        commands, folders = page.take_all("sh")
+        named = re.findall(r"^(?:[A-Z_]+=\S+ )*make ([\w-]+)", commands, re.MULTILINE)
+        assert len(named) > 20 and set(named) <= targets
+        assert (ROOT / ".ci" / "run").exists() and ".ci/run" in commands
+        assert all((ROOT / path).exists() for path in re.findall(r"\btests/\w+\b", folders))
+
+
+def test_where_blocks_of_other_pages_are_run() -> None:
+    with open_page("CONSOLE.md") as page:
+        page.run_by(
+            "tests/gateway/console/test_doors.py::test_pages_load_nothing_from_outside_and_say_so_to_the_browser",
+            "--console 8080",
+        )
+    with open_page("GATEWAY.md") as page:
+        page.run_by(
+            "tests/gateway/test_example.py::test_the_example_runs_with_the_contract_alone", "protoc", "--listen"
+        )
+        test = "tests/gateway/test_calls.py::test_grpcurl_finds_the_contract_by_reflection"
+        page.run_by(test, "Sequencer/Submit", "LookAtMembers")
+    with open_page("DEPLOYMENT.md") as page:
+        page.run_by(f"{IMAGE}::test_the_image_is_small_and_its_user_is_nobody", "-t ordo .", "BUILD_IMAGE=my/")
+        page.run_by(f"{IMAGE}::test_a_package_comes_with_an_image_of_its_own", "docker build -t tally examples/image")
+        page.run_by(f"{IMAGE}::test_a_package_is_installed_by_its_name", "by-name.Dockerfile")
+        page.run_by(f"{IMAGE}::test_a_package_comes_on_a_volume", "docker run -v")
+        page.run_by(f"{COMPOSE}::test_three_containers_elect_and_serve_with_default_limits", "up -d\n", "import socket")
+        page.run_by(
+            f"{COMPOSE}::test_containers_are_upgraded_one_by_one_while_a_client_goes_on", "ORDO_IMAGE=tally:1.1"
+        )
+        page.run_by(
+            "tests/docker/test_deploy_docker.py::test_a_cluster_is_started_scaled_upgraded_and_removed", "scale 5"
+        )
+        page.run_by("tests/deploy/test_deploy.py::test_configurations_of_containers_are_there", "--profile container")
+        page.not_run(
+            "needs a Kubernetes; the manifests are checked by tests/deploy/test_kubernetes.py", "kubectl apply"
+        )
+        page.not_run("changes the machine; the unit is checked by tests/deploy/test_deploy.py", "useradd")
+
+
+def test_the_pipeline_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    archive = str(folder / "data" / "0" / "archive")
+    generate_log(archive, LogShape(messages=100))
+    with open_page("PIPELINE.md") as page:
+        copy, fetch = commands_of(page.take("sh", "ordo pipeline copy"))
+        bucket = str(folder / "bucket")
+        for words in (copy, fetch):
+            assert run([word.replace("s3://bucket/node0", bucket) for word in words]) == 0, words
+        count, _ = commands_of(page.take("sh", "ordo pipeline query"))
+        assert run(count) == 0
+        assert "message" in capsys.readouterr().out
+        names: dict[str, Any] = {}
+        local = page.take("python", "pip install 'ordo-sequencer[local]'").replace("/data/node0/archive", archive)
+        exec(local, names)
+        page.run_by(
+            f"{PIPELINE}/test_sink.py::test_the_service_of_the_page_in_a_cluster_with_keys_and_tokens", "class Orders"
+        )
+        page.run_by(f"{PIPELINE}/test_sink.py::test_a_frame_and_a_stream_into_a_node_and_back", 'mode("append")')
+        page.run_by(f"{PIPELINE}/test_sql.py::test_tables_views_and_pandas", "CREATE TABLE")
+        page.run_by(f"{PIPELINE}/test_connect.py::test_a_client_of_spark_connect_reads_the_log", "sc://host")
+        page.run_by(f"{PIPELINE}/test_object_store.py::test_spark_reads_a_copy", 'load("s3://bucket/node0")')
+        page.run_by(f"{PIPELINE}/test_lake.py::test_many_small_files_become_few_and_the_export_goes_on", "--compact")
+        page.run_by(
+            f"{PIPELINE}/test_alerts.py::test_a_stream_goes_on_where_it_ended_and_loses_no_alert", "alerts ordo://"
+        )
+        page.run_by(
+            "tests/stores/test_java_packages.py::test_an_export_goes_to_s3a_once_and_continues", "spark.jars.packages"
+        )
+        page.run_by(f"{PIPELINE}/test_audit.py::test_three_clean_nodes", "generate_log")
+        page.run_by(f"{PIPELINE}/test_network_stream.py::test_a_running_query_waits_for_nodes_that_are_down", "OrdoLog")
+    assert texts_of((ROOT / "docs" / "PIPELINE.md").read_text(), "sql")
