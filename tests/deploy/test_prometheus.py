@@ -10,11 +10,8 @@ import signal
 import socket
 import struct
 import subprocess
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,13 +29,13 @@ from cluster.node.metric_names import (
     Metric,
 )
 from cluster.wire.streams import INGRESS_STREAM_ID
-from deploy.launcher import ROOT, LocalCluster, SyncMode
+from deploy.launcher import ROOT, LocalCluster
 from ordo.cli import run
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.damage import flip, log_files
 from tests.deploy.alerts import FAULTS, rules_test
+from tests.deploy.scraping import RULES, ScrapingPrometheus, get, has_prometheus, make_cluster
 
-RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "ordo.json"
 PAGE = (ROOT / "docs" / "OPERATIONS.md").read_text()
 TERM_LENGTH_TOO_LONG = 1 << 30
@@ -49,9 +46,6 @@ METRICS: tuple[Metric, ...] = (
     REFUSED_METRIC,
     *OWN_METRICS.values(),
     *STAGE_METRICS.values(),
-)
-has_prometheus = pytest.mark.skipif(
-    shutil.which("promtool") is None or shutil.which("prometheus") is None, reason="prometheus is not installed"
 )
 
 
@@ -102,36 +96,11 @@ def check_alerts_on(scrapes: dict[str, str], folder: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def get(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except OSError as error:
-        return 0, str(error)
-
-
 def sample_counts(text: str) -> dict[str, float]:
     """How many durations each histogram of a scrape has."""
     return {
         name: float(count) for name, count in re.findall(r"^ordo_(\w+)_seconds_count{.*} (\S+)$", text, re.MULTILINE)
     }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-def make_cluster(sync: SyncMode, **options: Any) -> tuple[LocalCluster, list[int]]:
-    """Three members with metrics, each on a port of its own; not started yet."""
-    ports = [free_port() for _ in range(3)]
-    cluster = LocalCluster("ordo.bench.echo:Echo", sync=sync, **options)
-    for member_id, port in enumerate(ports):
-        path = cluster.config_path(member_id)
-        path.write_text(path.read_text() + f'\n[metrics]\nport = {port}\ndisk_free_min = "1m"\n')
-    return cluster, ports
 
 
 @pytest.fixture
@@ -219,43 +188,6 @@ def test_a_metrics_process_that_dies_is_started_again_and_a_taken_port_is_refuse
         nodes.start_member(1)
         assert nodes.wait(1) == 2
     assert "metrics: cannot listen on 127.0.0.1" in nodes.logs(1)
-
-
-def impatient_rules(folder: Path) -> str:
-    """The rules as they are, but that alerts need not wait, and lags count from 64 KiB on in place of 64 MiB."""
-    text = re.sub(r"^ +for: \w+\n", "", RULES.read_text(), flags=re.MULTILINE)
-    (folder / "rules.yaml").write_text(text.replace("64 * 1024 * 1024", "64 * 1024"))
-    return "rules.yaml"
-
-
-class ScrapingPrometheus:
-    """A Prometheus that looks at real nodes twice a second."""
-
-    def __init__(self, folder: Path, ports: list[int]) -> None:
-        self._port = free_port()
-        targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
-        (folder / "prometheus.yml").write_text(
-            "global: { scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms }\n"
-            f"rule_files: [{impatient_rules(folder)}]\n"
-            f"scrape_configs: [{{ job_name: ordo, static_configs: [{{ targets: [{targets}] }}] }}]\n"
-        )
-        command = ["prometheus", "--config.file=prometheus.yml", f"--web.listen-address=127.0.0.1:{self._port}"]
-        with (folder / "log").open("w") as log:
-            arguments = [*command, "--storage.tsdb.path=data"]
-            self._process = subprocess.Popen(arguments, cwd=folder, stdout=log, stderr=log)
-
-    def query(self, text: str) -> list[Any]:
-        status, answer = get(self._port, "/api/v1/query?" + urllib.parse.urlencode({"query": text}))
-        return list(json.loads(answer)["data"]["result"]) if status == 200 else []
-
-    def firing(self) -> set[tuple[str, str]]:
-        """Alerts by name and member, which is empty for those of the cluster."""
-        found = [row["metric"] for row in self.query('ALERTS{alertstate="firing"}')]
-        return {(labels["alertname"], labels.get("member", "")) for labels in found}
-
-    def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(30)
 
 
 def names_of(firing: set[tuple[str, str]]) -> set[str]:
