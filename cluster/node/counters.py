@@ -12,6 +12,7 @@ from cluster.wire.counter_types import CounterType
 from runtime.counters import CounterDescriptor, CountersReader
 from runtime.errors import StorageMissingError
 from runtime.memory import FileMemoryProvider
+from runtime.processes import is_process_alive
 from transport.cnc import CncFile, map_cnc
 
 NULL_VALUE = -1
@@ -70,10 +71,17 @@ def leader_progress(aeron_dir: Path) -> LeaderProgress | None:
     return LeaderProgress(committed, executed) if term >= 0 and committed > recovered else None
 
 
-def is_alive(aeron_dir: Path, now_ms: int, timeout_ms: int) -> bool:
-    """True when the node's driver has shown a heartbeat within the timeout; `now_ms` is wall-clock time."""
+def is_alive(aeron_dir: Path, now_ms: int, timeout_ms: int, gone_after_ms: int | None = None) -> bool:
+    """True when the node's driver has shown a heartbeat within the timeout; `now_ms` is wall-clock time.
+
+    One that has shown none for `gone_after_ms` is dead at once if no process has its id. Not before, since it may live
+    in another container, whose processes are not seen from here.
+    """
     try:
         with open_cnc(aeron_dir) as cnc:
-            return now_ms - cnc.to_driver.consumer_heartbeat_ms <= timeout_ms
+            age_ms = now_ms - cnc.to_driver.consumer_heartbeat_ms
+            if gone_after_ms is not None and age_ms > gone_after_ms and not is_process_alive(cnc.pid):
+                return False
+            return age_ms <= timeout_ms
     except StorageMissingError:
         return False

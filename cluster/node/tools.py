@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from cluster.node.config import NodeConfig
 
 ALIVE_TIMEOUT_MS = 2_000
+GONE_AFTER_MS = 300
+"""Three times the interval in which a node's own driver shows a heartbeat."""
 _NODE_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
 
 
@@ -216,7 +218,8 @@ def _require_alive(config: NodeConfig) -> None:
 def is_running(config: NodeConfig) -> bool:
     """Whether the node lives. Its driver shows a heartbeat; one that is shared also holds the node's counters, until it
     misses the node."""
-    if not is_alive(config.aeron_dir, _now_ms(), ALIVE_TIMEOUT_MS):
+    gone_after_ms = GONE_AFTER_MS if config.node.own_driver else None
+    if not is_alive(config.aeron_dir, _now_ms(), ALIVE_TIMEOUT_MS, gone_after_ms):
         return False
     return config.node.own_driver or _counter(config, CounterType.MODULE_STATE) != NOT_THERE
 

@@ -67,7 +67,7 @@ def test_a_member_that_is_left_alone_says_that_there_is_no_quorum(
     cluster.await_value(lambda: answered(0), "a quorum of two")
     cluster.kill(survivor)
     alone = ["cluster", "status", *config_of(cluster, survivor)]
-    cluster.await_value(lambda: run(alone) == 1 or None, "its death, which shows when its heartbeat is 2 s old")
+    cluster.await_value(lambda: run(alone) == 1 or None, "its death, which shows when its heartbeat is 0.3 s old")
 
 
 def test_members_and_list_as_json(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
