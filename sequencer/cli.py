@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from runtime.credentials import credentials_from_file
-from runtime.errors import ConfigurationError
+from runtime.errors import ClusterTimeoutError, ConfigurationError
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.reader import LogReader
 
@@ -23,13 +23,19 @@ def log(
     kind: Annotated[list[str] | None, typer.Option(help="only these kinds; may be repeated")] = None,
     token_file: Annotated[Path | None, typer.Option(help="file with a token of the role log")] = None,
 ) -> None:
-    """Print the committed log, one line an entry, as it comes; until interrupted, or as the options say."""
+    """Print the committed log, one line an entry, as it comes; until interrupted, or as the options say.
+
+    Exit status with --timeout: 1 if in the end no member served it.
+    """
     credentials = b"" if token_file is None else credentials_from_file(token_file)
     with LogReader(
         addresses, from_position=_position(from_position), kinds=_kinds(kind), credentials=credentials
     ) as reader:
         for entry in reader.entries(until_position=until, timeout_s=timeout):
             print(describe_entry(entry), flush=True)
+        if timeout is not None and reader.source is None:
+            why = f": {reader.problem}" if reader.problem else ""
+            raise ClusterTimeoutError(f"no member served its log within {timeout:g} s{why}")
 
 
 def describe_entry(entry: LogEntry) -> str:

@@ -45,6 +45,7 @@ def config(tmp_path: Path) -> Path:
         (["node", "--config", "{config}", "--service", "ordo.bench.echo:Nobody"], 2, ["no class", "Nobody"]),
         (["node", "--config", "{config}", "--service", "json:JSONDecoder"], 2, ["derived from ClusteredService"]),
         (["cluster", "status", "--config", "{config}"], 1, ["member 0 is not running on this machine"]),
+        (["log", "127.0.0.1:1", "--timeout", "0.2"], 1, ["no member served its log within 0.2 s"]),
         (["cluster", "snapshot", "--config", "{config}"], 1, ["member 0 is not running on this machine"]),
         (["cluster", "snapshot", "--config", "{config}", "--timeout", "-1"], 2, ["--timeout"]),
         (["cluster", "add-learner", "--config", "{config}", "7"], 2, ["ID=HOST:PORT"]),

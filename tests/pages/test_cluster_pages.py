@@ -226,7 +226,7 @@ def test_the_log_page(cluster: LocalCluster, folder: Path) -> None:
     with ClusterClient(cluster.ingress_endpoints) as client:
         client.request(b"buy 7")
     with open_page("LOG.md") as page:
-        type_in(cluster, page.take("sh"), "--timeout", "1")
+        type_in(cluster, page.take("sh"), "--timeout", "5")
         handled: list[bytes] = []
 
         def remember(position: int) -> None:
@@ -335,7 +335,7 @@ def test_the_applications_page(cluster: LocalCluster, folder: Path) -> None:
 
             await_that(is_answered, "the price", 60)
             log, apps = (line for line in first.splitlines() if line.startswith(("ordo log", "ordo apps")))
-            type_in(cluster, log, "--timeout", "1")
+            type_in(cluster, log, "--timeout", "5")
             type_in(cluster, apps, **{"$MEMBERS": endpoints_of(cluster)})
             with running(cluster, folder, page.take("sh", "--mode canary")):
                 page.run_by(
