@@ -41,6 +41,8 @@ INGRESS = "tests/cluster/integration/test_ingress.py"
 POISON = "tests/cluster/integration/test_poison.py"
 REPLICAS = "tests/cluster/integration/test_replicas_notice.py"
 TRACING = "tests/cluster/integration/test_tracing.py"
+APPLICATIONS = "tests/sequencer/test_real_applications.py"
+ELECTED = "tests/sequencer/test_real_elected.py"
 CANARY = "tests/sequencer/test_real_canary.py"
 ORDERS = [b"buy 1", b"buy 2", b"buy 3"]
 
@@ -224,9 +226,9 @@ def check_the_feeds(page: Page, cluster: LocalCluster, names: dict[str, Any]) ->
 
 def test_the_log_page(cluster: LocalCluster, folder: Path) -> None:
     with ClusterClient(cluster.ingress_endpoints) as client:
-        client.request(b"buy 7")
+        end = client.request(b"buy 7").log_position
     with open_page("LOG.md") as page:
-        type_in(cluster, page.take("sh"), "--timeout", "5")
+        type_in(cluster, page.take("sh"), "--until", str(end))
         handled: list[bytes] = []
 
         def remember(position: int) -> None:
@@ -323,7 +325,7 @@ def test_the_applications_page(cluster: LocalCluster, folder: Path) -> None:
         started, *_ = (line for line in first.splitlines() if line.startswith("ordo app "))
         with running(cluster, folder, started):
             with ClusterClient(cluster.ingress_endpoints) as client:
-                client.request(b"gold 100")
+                end = client.request(b"gold 100").log_position
             asking, names = page.take("python", 'group="pricing"'), names_of(cluster, json=json)
 
             def is_answered() -> bool:
@@ -335,7 +337,7 @@ def test_the_applications_page(cluster: LocalCluster, folder: Path) -> None:
 
             await_that(is_answered, "the price", 60)
             log, apps = (line for line in first.splitlines() if line.startswith(("ordo log", "ordo apps")))
-            type_in(cluster, log, "--timeout", "5")
+            type_in(cluster, log, "--until", str(end))
             type_in(cluster, apps, **{"$MEMBERS": endpoints_of(cluster)})
             with running(cluster, folder, page.take("sh", "--mode canary")):
                 page.run_by(
@@ -343,24 +345,14 @@ def test_the_applications_page(cluster: LocalCluster, folder: Path) -> None:
                 )
                 type_in(cluster, page.take("sh", "ordo app diff"))
                 type_in(cluster, page.take("sh", "ordo apps --endpoints"))
-        with running(cluster, folder, page.take("sh", "--mode active-passive")):
-            pass
+        page.run_by(f"{ELECTED}::test_others_take_over_when_the_active_one_ends_or_is_killed", "--mode active-passive")
         upgraded, order = page.take("sh", "ordo app upgrade").splitlines()
         for version in ("v1", "v2"):
             upgraded = upgraded.replace(f"pricing.{version}:", "examples.pricer:")
         with running(cluster, folder, upgraded):
             type_in(cluster, order, **{"$MEMBERS": endpoints_of(cluster)})
-        check_the_archive_of_snapshots(cluster, folder, page.take("sh", "ordo archive serve snapshots"))
-        page.run_by("tests/sequencer/test_real_applications.py::test_everybody_can_see_the_instances", "class Pricer")
-
-
-def check_the_archive_of_snapshots(cluster: LocalCluster, folder: Path, text: str) -> None:
-    (port,) = find_ports(1)
-    archive, application = text.replace("8010", str(port)).splitlines()
-    (words,) = words_of(own(cluster, archive))
-    with in_background(words, folder / "archive.log"), running(cluster, folder, application):
-        snapshots = ["archive", "list", "--endpoints", f"127.0.0.1:{port}"]
-        await_that(lambda: run(snapshots) == 0, "the archive", 60)
+        page.run_by(f"{APPLICATIONS}::test_three_instances_one_killed_one_stopped", "ordo archive serve snapshots")
+        page.run_by(f"{APPLICATIONS}::test_everybody_can_see_the_instances", "class Pricer")
 
 
 def test_the_members_page(cluster: LocalCluster, folder: Path) -> None:
