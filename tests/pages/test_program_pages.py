@@ -8,7 +8,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,13 +18,12 @@ from runtime.tokens import hash_token
 from tests.cluster.integration.agreement import await_that
 from tests.pages.background import in_background
 from tests.pages.configuration import load_with
-from tests.snippets import open_page, texts_of
+from tests.snippets import open_page
 from transport.driver.settings import load_driver_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 COMPOSE = "tests/docker/test_compose.py"
 IMAGE = "tests/docker/test_image.py"
-PIPELINE = "tests/pipeline"
 
 
 @pytest.fixture
@@ -163,36 +161,3 @@ def test_where_blocks_of_other_pages_are_run() -> None:
             "needs a Kubernetes; the manifests are checked by tests/deploy/test_kubernetes.py", "kubectl apply"
         )
         page.not_run("changes the machine; the unit is checked by tests/deploy/test_deploy.py", "useradd")
-
-
-def test_the_pipeline_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    archive = str(folder / "data" / "0" / "archive")
-    generate_log(archive, LogShape(messages=100))
-    with open_page("PIPELINE.md") as page:
-        copy, fetch = commands_of(page.take("sh", "ordo pipeline copy"))
-        bucket = str(folder / "bucket")
-        for words in (copy, fetch):
-            assert run([word.replace("s3://bucket/node0", bucket) for word in words]) == 0, words
-        count, _ = commands_of(page.take("sh", "ordo pipeline query"))
-        assert run(count) == 0
-        assert "message" in capsys.readouterr().out
-        names: dict[str, Any] = {}
-        local = page.take("python", "pip install 'ordo-sequencer[local]'").replace("/data/node0/archive", archive)
-        exec(local, names)
-        page.run_by(
-            f"{PIPELINE}/test_sink.py::test_the_service_of_the_page_in_a_cluster_with_keys_and_tokens", "class Orders"
-        )
-        page.run_by(f"{PIPELINE}/test_sink.py::test_a_frame_and_a_stream_into_a_node_and_back", 'mode("append")')
-        page.run_by(f"{PIPELINE}/test_sql.py::test_tables_views_and_pandas", "CREATE TABLE")
-        page.run_by(f"{PIPELINE}/test_connect.py::test_a_client_of_spark_connect_reads_the_log", "sc://host")
-        page.run_by(f"{PIPELINE}/test_object_store.py::test_spark_reads_a_copy", 'load("s3://bucket/node0")')
-        page.run_by(f"{PIPELINE}/test_lake.py::test_many_small_files_become_few_and_the_export_goes_on", "--compact")
-        page.run_by(
-            f"{PIPELINE}/test_alerts.py::test_a_stream_goes_on_where_it_ended_and_loses_no_alert", "alerts ordo://"
-        )
-        page.run_by(
-            "tests/stores/test_java_packages.py::test_an_export_goes_to_s3a_once_and_continues", "spark.jars.packages"
-        )
-        page.run_by(f"{PIPELINE}/test_audit.py::test_three_clean_nodes", "generate_log")
-        page.run_by(f"{PIPELINE}/test_network_stream.py::test_a_running_query_waits_for_nodes_that_are_down", "OrdoLog")
-    assert texts_of((ROOT / "docs" / "PIPELINE.md").read_text(), "sql")

@@ -88,6 +88,7 @@ WORD_FOR_WORD = {
     "BACKUP.md": "tests/cluster/integration/test_backup_page.py",
     "SIZING.md": "tests/cluster/node/test_sizing.py",
     "SERVICES.md": "tests/examples/test_services_page.py",
+    "PIPELINE.md": "tests/pipeline/test_page.py",
     "README.md": "tests/ordo/test_readme.py",
 }
 """Pages of which a test of their own takes every block; those of other pages are taken with `open_page`."""
