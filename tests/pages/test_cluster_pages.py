@@ -29,6 +29,7 @@ from ordo.cli import run
 from ordo.testing import Input, Message, OpenSession, check_service
 from sequencer.consumer_orders import ConsumerOrders
 from tests.cluster.integration.agreement import await_that
+from tests.gateway.conftest import GatewayProcess
 from tests.pages.background import in_background
 from tests.pages.configuration import load_with
 from tests.snippets import Page, open_page
@@ -161,6 +162,12 @@ def test_the_client_page(cluster: LocalCluster, tmp_path: Path, capsys: pytest.C
         taken: list[bytes] = []
         execute(page.take("python", "offer_many"), {**names, "take": lambda payload, _: taken.append(payload)})
         check_the_feeds(page, cluster, names)
+        gateway = GatewayProcess(cluster, tmp_path / "gateway.log")
+        try:
+            exec(page.take("python", "grpc.insecure_channel").replace("10.0.0.9:50051", gateway.address), names)
+            assert names["answer"].payload == b"buy 40"
+        finally:
+            gateway.kill()
         page.run_by(f"{INGRESS}::test_a_client_through_shared_memory", "aeron:ipc")
         page.run_by(f"{INGRESS}::test_clients_of_a_group_stay_when_leaders_die", "224.20.30.39")
 
