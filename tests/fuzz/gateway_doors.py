@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
-from cluster.client.relay import Outcome
+from cluster.client.relay_outcome import Outcome
 from cluster.wire import ordo_codecs
 from gateway.bounds import Bounds
 from gateway.calls import IDENTITY_BYTES
