@@ -53,6 +53,11 @@ class ClientReplay:
     def open(self, plan: ReplayPlan, limit: Counter | None) -> None:
         self._plan, self._limit = plan, limit
 
+    @property
+    def is_following(self) -> bool:
+        """Whether it goes on with what is recorded from now on, up to a bound."""
+        return self._plan is not None and self._plan.length_bytes is None and self._limit is not None
+
     def on_publication(self, publication: ExclusivePublication) -> None:
         assert self._plan is not None
         try:
@@ -108,6 +113,11 @@ class ReplayRequests:
             codecs.STOP_REPLAY_REQUEST.template_id: self._stop,
             codecs.STOP_ALL_REPLAYS_REQUEST.template_id: self._stop_all,
         }
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether a client waits for what comes into a recording up to the bound that its owner put on it."""
+        return any(one.is_following for one in self._replays)
 
     def remove(self, replay: ClientReplay) -> None:
         if replay in self._replays:

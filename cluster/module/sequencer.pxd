@@ -69,8 +69,10 @@ cdef class Sequencer:
     cdef int64_t _heartbeat_interval_ns
     cdef public uint8_t append_flags
     cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
+    cdef public uint8_t reader_flags      # FLAG_READERS while somebody follows the log at this member, or 0
     cdef public LogTraces traces          # of sampled requests; None: nobody traces
     cdef int64_t appended_position       # leader: of the last message that was taken, or 0
+    cdef int64_t _readers_heard_ns        # leader: when a follower said last that somebody follows the log there
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 
     cdef int64_t leading_term(self) noexcept nogil

@@ -20,6 +20,8 @@ class SessionTable:
     def find_silent(self, before: int) -> list[int]: ...
     def clear(self) -> None: ...
 
+FLAG_READERS: int
+
 class Sequencer:
     takes_ingress: bool
     holds_for_room: bool
@@ -30,6 +32,7 @@ class Sequencer:
     next_record_position: int
     append_flags: int
     room_flags: int
+    reader_flags: int
     traces: LogTraces | None
     def __init__(
         self,

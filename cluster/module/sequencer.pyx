@@ -76,13 +76,19 @@ cdef enum:
     STRANGERS_BURST = 256
     STRANGER_LIMIT = 2                    # of these, of one stream in one turn: each stream has its share
     RARE_FLAGS = 0x07                     # of an AppendPosition: live, catch-up, no room
+    READERS_FLAG = 0x08                   # FLAG_READERS
     COMMIT_DELAY_NS_MAX = 500000          # so long a commit position waits for a record that takes it along
+    READERS_HEARD_NS = 1000000000         # a member that says for so long no more that its log is followed has no readers
     EMPTY_SLOT = -1
     REMOVED_SLOT = -2
     FIRST_CAPACITY = 1024
 
+FLAG_READERS = 8
+"""In the flags of an AppendPosition: somebody follows the log at this member."""
+
 cdef int64_t NULL_POSITION = -1
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
+cdef int64_t NEVER_HEARD_NS = -READERS_HEARD_NS
 cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
 cdef int64_t MUTE = -2                 # no message of the session is taken
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
@@ -281,6 +287,7 @@ cdef class Sequencer:
 
     def lead(self, int64_t leadership_term_id, ExclusivePublication log):
         self._mode = LEADING
+        self._readers_heard_ns = NEVER_HEARD_NS
         self._leadership_term_id = leadership_term_id
         self._leader_id = self._member_id
         self._log = log
@@ -391,6 +398,8 @@ cdef class Sequencer:
             if ordo_get_i64(data + APPEND_POSITION_LEADERSHIP_TERM_ID) != self._leadership_term_id \
                     or ordo_get_i32(data + APPEND_POSITION_MEMBER_ID) != member_id:
                 return False
+            if data[APPEND_POSITION_FLAGS] & READERS_FLAG:
+                self._readers_heard_ns = now_ns
             self.progress.on_append_position(
                 ordo_get_i32(data + APPEND_POSITION_MEMBER_ID), self._leadership_term_id,
                 ordo_get_i64(data + APPEND_POSITION_LOG_POSITION), now_ns)
@@ -606,6 +615,9 @@ cdef class Sequencer:
     cdef int64_t due_ns(self) noexcept nogil:
         if self._unsent_since_ns == 0 or self._mode != LEADING:
             return NEVER
+        if self._unsent_since_ns - self._readers_heard_ns < READERS_HEARD_NS \
+                and self.commit_position >= self._log.position_now():
+            return self._unsent_since_ns        # no record is on its way, and readers wait at a follower
         return self._unsent_since_ns + COMMIT_DELAY_NS_MAX
 
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1:
@@ -673,7 +685,7 @@ cdef class Sequencer:
         ordo_put_i64(message + APPEND_POSITION_LEADERSHIP_TERM_ID, self._leadership_term_id)
         ordo_put_i64(message + APPEND_POSITION_LOG_POSITION, position)
         ordo_put_i32(message + APPEND_POSITION_MEMBER_ID, self._member_id)
-        message[APPEND_POSITION_FLAGS] = self.append_flags | self.room_flags
+        message[APPEND_POSITION_FLAGS] = self.append_flags | self.room_flags | self.reader_flags
         self._unsent_since_ns = 0
         self.progress.note_sent(position, now_ns)
         if leading:

@@ -16,6 +16,7 @@ from archive.lmdb_store import open_lmdb
 from cluster.container.service_container import ServiceContainer
 from cluster.container.service_loader import load_versions
 from cluster.module.consensus_module import ConsensusModule, ModuleSeams
+from cluster.module.sequencer import FLAG_READERS
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.state_store import open_state_store
 from cluster.node.archive_service import serve_archive
@@ -239,6 +240,7 @@ class Node:
         self.errors.work(now_ns)
         if self.control is not None:
             self.control.do_work(now_ns)
+            self.module.sequencer.reader_flags = FLAG_READERS if self.control.replays.is_followed else 0
         if self._watch is not None:
             self._watch(now_ns)
 
