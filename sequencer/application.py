@@ -137,7 +137,9 @@ class Application:
                 snapshot = find_snapshot()
             self.executor = self._make_executor(versions, snapshot)
             position = self.executor.position
-            self._follower = LogFollower(transport.client, settings.archive_settings(), position, settings.silence_s)
+            self._follower = LogFollower(
+                transport.client, settings.archive_settings(), position, settings.silence_s, goes_live=True
+            )
         except BaseException:
             self._checkpoints.close()
             raise

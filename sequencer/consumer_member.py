@@ -38,7 +38,7 @@ from runtime.errors import (
     SessionRejectedError,
 )
 from sequencer.consumer_link import ConsumerClient
-from sequencer.entries import EntryKind, LogEntry
+from sequencer.entries import EntryKind, LogEntry, record_filter
 from sequencer.follower import LogFollower
 from sequencer.names import check_name
 from sequencer.start_search import StartSearch
@@ -94,6 +94,12 @@ class ConsumerSettings:
             ArchiveClientSettings.at(archive_endpoint(one), name="consumer", credentials=self.client.credentials)
             for one in reversed(self.endpoints)
         ]
+
+    def record_filter(self) -> dict[str, str]:
+        """What nodes are to send: all, where most of it is wanted, because all readers of that share one stream."""
+        if not self.session_ids and {EntryKind.MESSAGE, EntryKind.REQUEST} <= set(self.kinds):
+            return {}
+        return record_filter(self.kinds, self.session_ids or None)
 
     @property
     def filter_hash(self) -> int:
@@ -297,8 +303,14 @@ class ConsumerMember(Generic[Item]):
     def _follow(self, position: int) -> None:
         """Reads from a position on."""
         self._stop_reading()
+        settings = self.settings
         self._follower = LogFollower(
-            self._transport.client, self.settings.archive_settings(), position, self.settings.silence_s
+            self._transport.client,
+            settings.archive_settings(),
+            position,
+            settings.silence_s,
+            record_filter=settings.record_filter(),
+            goes_live=True,
         )
 
     def _stop_reading(self) -> None:

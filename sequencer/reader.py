@@ -67,7 +67,8 @@ class LogReader(RecordingReader[LogEntry]):
         )
         position = None if from_position == "live" else from_position
         chosen = record_filter(kinds, session_ids)
-        super().__init__(transport, LogFollower(transport.client, settings, position, silence_s, record_filter=chosen))
+        follower = LogFollower(transport.client, settings, position, silence_s, record_filter=chosen, goes_live=True)
+        super().__init__(transport, follower)
         self._polled: PolledMessages[LogEntry] = PolledMessages(position)
         self._kinds = None if kinds is None else frozenset(kinds)
         self._session_ids = None if session_ids is None else frozenset(session_ids)

@@ -125,6 +125,9 @@ class AccessPolicy(Protocol):
         """Raises ArchiveError with MAX_REPLAYS for one replay too many; `replayed_ids` are the recordings of all that
         are active, one for each replay."""
 
+    def may_share(self, recording_id: int) -> bool:
+        """Whether clients may have one replay of a recording together."""
+
     def replay_limit(self, recording_id: int) -> Counter | None:
         """The counter that a replay of a recording may not pass; None when there is no bound."""
 
@@ -150,6 +153,9 @@ class FullAccess:
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         pass
+
+    def may_share(self, recording_id: int) -> bool:
+        return True
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         return None
@@ -200,6 +206,9 @@ class ReadOnlyAccess:
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         pass
+
+    def may_share(self, recording_id: int) -> bool:
+        return True
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         return None

@@ -140,6 +140,7 @@ class ControlConductor(Agent):
 
     def _remove(self, session: ControlSession) -> None:
         del self.sessions[session.session_id]
+        self.replays.forget(session)
         self._ended.append((session.session_id, session.image.correlation_id))
         if session.reason not in ("", "its client is gone"):
             self._warn(f"control session {session.session_id} of {session.client_info!r}: {session.reason}")

@@ -8,6 +8,7 @@ from typing import Any
 from runtime.errors import OrdoError, RegistrationError
 from transport.client import TransportClient
 from transport.commands import ErrorCode as DriverErrorCode
+from transport.publication import Publication
 
 
 class DriverRequest:
@@ -89,6 +90,16 @@ class DriverRequests:
             on_ready,
             on_failure,
         )
+
+    def add_destination(
+        self,
+        publication: Publication,
+        channel: str,
+        on_ready: Callable[[int], object],
+        on_failure: Callable[[OrdoError], object],
+    ) -> None:
+        """`on_ready(destination_id)`; the rest as for `add_exclusive_publication`."""
+        self._add(lambda: self.client.async_add_destination(publication, channel), on_ready, on_failure)
 
     def _add(
         self, ask: Callable[[], int], on_ready: Callable[[Any], object], on_failure: Callable[[OrdoError], object]

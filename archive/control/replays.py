@@ -20,6 +20,7 @@ from archive.control.codes import (
 )
 from archive.control.config import ControlConfig
 from archive.control.driver_requests import DriverRequests
+from archive.control.live_replays import LiveReplays
 from archive.control.session import ControlSession, host_of
 from archive.plans import ReplayPlan
 from archive.record_filter import RecordFilter
@@ -107,6 +108,7 @@ class ReplayRequests:
         self._config = config
         self._access = access
         self._replays: list[ClientReplay] = []
+        self.live = LiveReplays(archive, driver, config, self._find_end)
         self.handlers: dict[int, Callable[[ControlSession, Any], None]] = {
             codecs.REPLAY_REQUEST.template_id: self._replay,
             codecs.BOUNDED_REPLAY_REQUEST.template_id: self._replay,
@@ -117,13 +119,16 @@ class ReplayRequests:
     @property
     def is_followed(self) -> bool:
         """Whether a client waits for what comes into a recording up to the bound that its owner put on it."""
-        return any(one.is_following for one in self._replays)
+        return self.live.is_followed or any(one.is_following for one in self._replays)
 
     def remove(self, replay: ClientReplay) -> None:
         if replay in self._replays:
             self._replays.remove(replay)
 
     def _replay(self, session: ControlSession, request: Any) -> None:
+        if ChannelUri.parse(request.replay_channel).get("live") == "true":
+            self._share(session, request)
+            return
         if len(self._replays) >= self._config.replays_max:
             raise ArchiveError(
                 f"{len(self._replays)} replays are active, the most this archive allows; stop one",
@@ -131,7 +136,8 @@ class ReplayRequests:
             )
         descriptor = self.archive.descriptor(request.recording_id)
         self._access.check_reading(descriptor, session.admission.principal)
-        self._access.check_replay(descriptor.recording_id, [one.recording_id for one in self._replays])
+        replayed_ids = [one.recording_id for one in self._replays]
+        self._access.check_replay(descriptor.recording_id, [*replayed_ids, *self.live.recording_ids])
         if request.replay_token not in (NULL_VALUE, NULL_VALUES["i64"]):
             raise ArchiveError("replays by token are not supported by this archive")
         limit = self._limit(request)
@@ -152,6 +158,20 @@ class ReplayRequests:
             channel, request.replay_stream_id, replay.on_publication, replay.on_failure
         )
         self._replays.append(replay)
+
+    def _share(self, session: ControlSession, request: Any) -> None:
+        """A replay that other clients have, too, from the end of a live recording on."""
+        descriptor = self.archive.descriptor(request.recording_id)
+        self._access.check_reading(descriptor, session.admission.principal)
+        if not self._access.may_share(descriptor.recording_id):
+            raise ArchiveError(f"recording {descriptor.recording_id} is not shared: replay it for yourself")
+        asked = self._access.replay_channel(request.replay_channel, request.replay_stream_id)
+        self._check_channel(asked)
+        self.live.start(session, request, asked, self._limit(request))
+
+    def forget(self, session: ControlSession) -> None:
+        """Its client is gone. Its own replays end by themselves, when nobody receives them."""
+        self.live.stop(session)
 
     def _check_channel(self, channel: str) -> None:
         ChannelUri.parse(strip_channel(channel)).check_publication()
@@ -180,15 +200,12 @@ class ReplayRequests:
         position = descriptor.start_position if request.position == NULL_POSITION else request.position
         if position % FRAME_ALIGNMENT:
             raise ArchiveError(f"position={position} of a replay is not a multiple of {FRAME_ALIGNMENT}")
-        live = self.archive.recording(request.recording_id)
-        stop = descriptor.stop_position if live is None else live.durable_position
-        if limit is not None:
-            if position > limit.value:
-                raise ArchiveError(
-                    f"position={position} of a replay is beyond its limit={limit.value}",
-                    code=ErrorCode.INVALID_POSITION,
-                )
-            stop = min(stop, limit.value)
+        if limit is not None and position > limit.value:
+            raise ArchiveError(
+                f"position={position} of a replay is beyond its limit={limit.value}",
+                code=ErrorCode.INVALID_POSITION,
+            )
+        stop = self._find_end(descriptor.recording_id, limit)
         length: int = request.length
         if length in (REPLAY_ALL_AND_FOLLOW, NULL_LENGTH):
             return position, None
@@ -203,11 +220,18 @@ class ReplayRequests:
             raise ArchiveError(f"length={request.length} of a replay from position={position} is not allowed")
         return position, length if position + length < 1 << 62 else None
 
+    def _find_end(self, recording_id: int, limit: Counter | None) -> int:
+        """Where a replay ends that is not to follow what is recorded."""
+        live = self.archive.recording(recording_id)
+        end: int = self.archive.descriptor(recording_id).stop_position if live is None else live.durable_position
+        return end if limit is None else min(end, limit.value)
+
     def _stop(self, session: ControlSession, request: Any) -> None:
         """Confirms in every case, since the replay may have ended by itself."""
         for replay in list(self._replays):
             if replay.replay_session_id == request.replay_session_id and self._may_stop(session, replay):
                 replay.stop()
+        self.live.stop(session, request.replay_session_id)
         session.responses.send_ok(request.correlation_id)
 
     def _stop_all(self, session: ControlSession, request: Any) -> None:

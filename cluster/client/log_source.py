@@ -15,6 +15,7 @@ from archive.client.session import ArchiveSession, Reply
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import REFUSALS, ErrorCode
 from archive.control.driver_requests import DriverRequest, DriverRequests
+from cluster.client.live_stream import LivePatience, LiveStream
 from cluster.wire.streams import LOG_STREAM_ID, topic_of
 from runtime.errors import ArchiveError, OrdoError
 from transport.client import TransportClient
@@ -56,10 +57,12 @@ class LogSource:
         stream_id: int | None = REPLAY_STREAM_ID,
         topic: str | None = None,
         record_filter: Mapping[str, str] | None = None,
+        patience: LivePatience | None = None,
     ) -> None:
         """`recording_id`: another recording than the log; `topic`: that of a topic of the feeds. `stream_id`: that of
         the replay; None: that of the recording, for who records it again. `record_filter`: what the archive is to leave
-        out, as parameters of the replay's channel (`sequencer.entries.record_filter`). Raises TransportError,
+        out, as parameters of the replay's channel (`sequencer.entries.record_filter`). `patience`: of a reader that
+        goes over to the stream that the node's readers share; None: it keeps its own replay. Raises TransportError,
         ChannelError.
         """
         self.address = settings.control_channel
@@ -94,6 +97,9 @@ class LogSource:
         self._replay_id = -1
         self._retry_ns = 0
         self._image_deadline_ns = 0
+        self._patience = patience
+        self._live: LiveStream | None = None
+        self._has_caught_up = False
 
     @property
     def is_ended(self) -> bool:
@@ -123,8 +129,10 @@ class LogSource:
             self._end_with(self._session.late_errors.popleft()[1])
         elif self.state is SourceState.SUBSCRIBING:
             self._start_when_bound(now_ns)
-        elif self.state is SourceState.REPLAYING and self._image is None:
+        elif self.state is SourceState.REPLAYING and self._image is None and not self.is_live:
             self._find_image(now_ns)
+        elif self._patience is not None and self.state is SourceState.REPLAYING:
+            self._attend_live(self._patience, now_ns)
         return work_count
 
     def _ask(self, call: Call[Any], on_reply: Callable[[Reply], None]) -> None:
@@ -255,6 +263,60 @@ class LogSource:
         elif self._image.join_position != self.position:
             self.end(f"its replay began at position={self._image.join_position}, asked for was {self.position}")
 
+    # --- the stream that readers share --------------------------------------------------------------------------------
+
+    @property
+    def is_live(self) -> bool:
+        """Whether entries come from the stream that the node sends to all its readers alike."""
+        return self._live is not None and self._live.is_live
+
+    def _attend_live(self, patience: LivePatience, now_ns: int) -> None:
+        """Asks for the shared stream once the replay has caught up; leaves the node, and so its stream, if too slow."""
+        live = self._live
+        if live is None:
+            if self._has_caught_up and self._length is None and now_ns >= patience.due_ns:
+                patience.note_begin(now_ns)
+                self._join_live(now_ns)
+            return
+        was_live = live.is_live
+        live.work(self._position_read, now_ns)
+        if live.is_live and not was_live:
+            patience.note_begin(now_ns)
+            self._drop_replay()
+        elif live.is_ended:
+            patience.note_end(now_ns)
+            self._live, self._has_caught_up = None, False
+            if was_live:
+                self.end(live.reason)
+
+    def _join_live(self, now_ns: int) -> None:
+        assert self._stream_id is not None
+        try:
+            self._live = LiveStream(
+                self._session,
+                self._driver,
+                self._recording_id,
+                self._stream_id,
+                self._settings.response_channel,
+                now_ns,
+            )
+        except OrdoError as error:
+            self._end_with(error)
+
+    @property
+    def _position_read(self) -> int:
+        """No message that begins below it is still to come by the replay."""
+        image = self._image
+        is_between = image is not None and image.is_between_messages
+        return max(self.position, image.position) if is_between and image is not None else self.position
+
+    def _drop_replay(self) -> None:
+        """The shared stream has all that follows."""
+        assert self._subscription is not None
+        self._subscription.close()
+        self._subscription = self._image = None
+        self._ask(calls.stop_replay(self._replay_id), lambda _: None)
+
     @property
     def image(self) -> Image | None:
         """The replay's stream, for who records it; None until it is there."""
@@ -267,18 +329,20 @@ class LogSource:
 
         With a filter, `position` goes on over what the archive left out.
         """
-        image = self._image
+        image = self._live.image if self._live is not None and self._live.is_live else self._image
         if self.state is not SourceState.REPLAYING or image is None:
             return 0
 
         def on_record(record: bytes, header: Header) -> None:
-            self.position = header.position
-            handler(header.position, record)
+            if header.position > self.position:
+                self.position = header.position
+                handler(header.position, record)
 
         has_ended = image.is_closed or image.is_end_of_stream
         count = image.poll_messages(on_record, limit)
         if self._record_filter and image.is_between_messages:
             self.position = max(self.position, image.position)
+        self._has_caught_up = self._has_caught_up or (count == 0 and self.position >= self.end_position)
         if count == 0 and has_ended:
             self.end("its replay ended")
         return count
@@ -317,5 +381,8 @@ class LogSource:
             self._adding = None
         if self._subscription is not None:
             self._subscription.close()
+        if self._live is not None:
+            self._live.end("the node is left")
+            self._live = None
         self._image = None
         self._session.close()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
+from cluster.client.live_stream import LivePatience
 from cluster.client.log_source import REPLAY_STREAM_ID, LogSource, SourceState
 from runtime.errors import ArchiveError, OrdoError
 from transport.client import TransportClient
@@ -64,9 +65,11 @@ class RecordingFollower:
         stream_id: int | None = REPLAY_STREAM_ID,
         topic: str | None = None,
         record_filter: Mapping[str, str] | None = None,
+        goes_live: bool = False,
     ) -> None:
         """`position` None begins with what is committed when the first node is reached; `is_from_start`: where that
-        node's log begins. `stream_id`, `topic`, `record_filter`: as LogSource has it."""
+        node's log begins. `stream_id`, `topic`, `record_filter`: as LogSource has it. `goes_live`: without a filter
+        it reads, once it has caught up, what the node sends to all such readers alike; it is polled, not recorded."""
         self.position = position
         self.problem = ""
         self.oldest_position: int | None = None
@@ -76,6 +79,7 @@ class RecordingFollower:
         self._stream_id = stream_id
         self._topic = topic
         self._record_filter = record_filter
+        self._patience = LivePatience() if goes_live and not record_filter else None
         self._client = client
         self._nodes = list(nodes)
         self._silence_ns = round(silence_s * SECOND_NS)
@@ -108,6 +112,11 @@ class RecordingFollower:
     def source_address(self) -> str | None:
         is_reading = self._source is not None and self._source.state is SourceState.REPLAYING
         return self._source.address if is_reading and self._source is not None else None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it reads what the node sends to all its readers alike."""
+        return self._source is not None and self._source.is_live
 
     def work(self, now_ns: int) -> int:
         """One duty cycle: finds, leaves and changes nodes. The count of things done."""
@@ -146,6 +155,7 @@ class RecordingFollower:
                 stream_id=self._stream_id,
                 topic=self._topic,
                 record_filter=self._record_filter,
+                patience=self._patience,
             )
         except OrdoError as error:
             self.problem = str(error)

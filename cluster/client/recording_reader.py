@@ -29,6 +29,11 @@ class RecordingReader(Closing, Generic[Item]):
         return self._follower.source_address
 
     @property
+    def is_live(self) -> bool:
+        """Whether it reads the stream that a node sends to all its readers alike, and not a replay of its own."""
+        return self._follower.is_live
+
+    @property
     def problem(self) -> str:
         """Why the reader left the last node."""
         return self._follower.problem

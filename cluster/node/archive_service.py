@@ -68,6 +68,9 @@ class CommittedLogAccess(ReadOnlyAccess):
     def _is_feed(self, recording_id: int) -> bool:
         return is_feed(self._archive.descriptor(recording_id).original_channel)
 
+    def may_share(self, recording_id: int) -> bool:
+        return self.replay_limit(recording_id) is not None
+
     def replay_limit(self, recording_id: int) -> Counter | None:
         is_log = self._archive.descriptor(recording_id).stream_id == LOG_STREAM_ID
         return self._commit_position if is_log else None
@@ -105,6 +108,7 @@ def serve_archive(
         control_channel=f"aeron:udp?endpoint={endpoint}|alias=archive",
         local_control_channel=None,
         replays_max=replays_max + subscribers_max,
+        live_replays_max=1,
         sessions_max=SESSIONS_BESIDE + 2 * (replays_max + subscribers_max),
     )
     access = CommittedLogAccess(

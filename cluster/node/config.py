@@ -156,8 +156,9 @@ class NodeSection(Settings):
     )
     max_replays: Annotated[int, Field(ge=0, le=64)] = Field(
         default=4,
-        description="So many programs may read the log from this node at a time; each takes three log terms of shared"
-        " memory. 0: the archive endpoint is not served, for feeds neither.",
+        description="So many replays of the log may run at this node at a time; each takes three log terms of shared"
+        " memory. Readers that have caught up with the whole log share one. 0: the archive endpoint is not served, for"
+        " feeds neither.",
     )
     max_subscribers: Annotated[int, Field(ge=0, le=256)] = Field(
         default=32,

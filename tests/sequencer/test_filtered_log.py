@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from archive.client import calls
 from cluster.wire import codecs
 from runtime.errors import ArchiveError
+from sequencer.consumer_member import ConsumerSettings
 from sequencer.entries import FILTERED_SESSIONS_MAX, EntryKind, LogEntry, record_filter
 from sequencer.follower import LogFollower
 from tests.sequencer.test_log_follower import LogWorld
@@ -205,3 +207,13 @@ def test_entries_are_handed_out_as_without_a_filter(world: FilteredWorld) -> Non
     messages: list[LogEntry] = [entry for entry in everything if entry.kind is EntryKind.MESSAGE]
     world.until(lambda: len(world.seen) == len(messages))
     assert world.seen == messages
+
+
+def test_consumers_have_left_out_what_most_of_the_log_is() -> None:
+    """One that wants most of it reads the stream that its node sends to all such readers alike."""
+    of_all = ConsumerSettings(name="risk", endpoints=["a:1"])
+    assert of_all.record_filter() == {}
+    assert replace(of_all, kinds=[EntryKind.TIMER]).record_filter() == record_filter([EntryKind.TIMER], None)
+    chosen = replace(of_all, session_ids=[8]).record_filter()
+    assert chosen == record_filter(of_all.kinds, [8])
+    assert chosen["sessions"] == "8"

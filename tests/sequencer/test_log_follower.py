@@ -64,7 +64,7 @@ class LogWorld(ControlWorld):
 
     def follow(self, position: int | None, silence_s: float = 0.5) -> None:
         settings = [node.settings for node in self.nodes_of_log]
-        self.follower = LogFollower(self.client_node.client, settings, position, silence_s)
+        self.follower = LogFollower(self.client_node.client, settings, position, silence_s, goes_live=True)
 
     def cycle(self) -> None:
         super().cycle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
@@ -139,3 +140,38 @@ def test_a_node_told_to_serve_nobody_has_no_archive_port(tmp_path: Path) -> None
         with pytest.raises(ArchiveError, match="is it running"):
             ArchiveClient.connect(endpoint(cluster, 0), message_timeout_s=0.5)
         assert cluster.kill(0, signal.SIGTERM) == 0
+
+
+def test_readers_that_have_caught_up_share_one_replay_and_a_stopped_one_goes_on_by_itself(tmp_path: Path) -> None:
+    """Ten readers of a node that runs four replays at most."""
+    with (
+        LocalCluster("examples.counter:Counter", root=tmp_path, member_count=1) as cluster,
+        ClusterClient(cluster.ingress_endpoints) as client,
+        ExitStack() as stack,
+    ):
+        address = endpoint(cluster, cluster.await_leader(60))
+        client.send(b"first", timeout_s=30)
+        seen: list[list[bytes]] = []
+        readers: list[LogReader] = []
+
+        def read(which: list[LogReader], is_enough: Callable[[], bool]) -> None:
+            deadline_s = time.monotonic() + 60
+            while not is_enough() and time.monotonic() < deadline_s:
+                client.poll()
+                for reader in which:
+                    reader.poll(lambda entry: seen[readers.index(reader)].append(entry.payload))  # noqa: B023
+            assert is_enough(), [(reader.is_live, reader.problem) for reader in which]
+
+        for _ in range(10):
+            readers.append(stack.enter_context(LogReader([address])))
+            seen.append([])
+            read(readers, lambda: readers[-1].is_live)
+        (slow, *others) = readers
+        for number in range(40):
+            for _ in range(25):
+                client.send(b"%d" % number + b"." * 1000, timeout_s=30)
+            client.send(b"end %d" % number, timeout_s=30)
+            read(others, lambda: all(found[-1] == b"end %d" % number for found in seen[1:]))  # noqa: B023
+        read([slow], lambda: seen[0][-1:] == [b"end 39"])
+        assert all(found == seen[0] for found in seen)
+        assert all(reader.is_live for reader in others)

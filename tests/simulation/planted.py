@@ -11,9 +11,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from archive.control.live_replays import LiveReplays
 from archive.scrub import Scrubber
 from cluster.client.acknowledgements import Acknowledgements
 from cluster.client.journal import Journal
+from cluster.client.live_stream import LiveStream
 from cluster.client.log_source import LogSource
 from cluster.client.requests import ClientRequests
 from cluster.container import service_container
@@ -616,6 +618,28 @@ def a_change_of_nodes_leaves_a_gap(patch: Patch) -> None:
         original(self, max(position, self.end_position) if position > 0 else position, length_bytes)
 
     patch(LogSource, "begin", begin)
+
+
+def readers_join_the_shared_stream_with_a_gap(patch: Patch) -> None:
+    """Whoever reads the log goes over to the stream of all wherever its replay is."""
+    original = LogSource._attend_live
+
+    def attend_live(self: LogSource, *arguments: Any) -> None:
+        self._has_caught_up = True
+        original(self, *arguments)
+
+    patch(LogSource, "_attend_live", attend_live)
+    patch(LiveStream, "_has_reached", lambda *_: True)
+
+
+def the_shared_stream_has_what_is_not_committed(patch: Patch) -> None:
+    """A node's archive sends its readers the log as far as it is recorded, once they have caught up."""
+    original = LiveReplays.start
+
+    def start(self: LiveReplays, session: Any, request: Any, channel: str, limit: Any) -> None:
+        original(self, session, request, channel, None)
+
+    patch(LiveReplays, "start", start)
 
 
 def the_state_shows_how_many_messages_came_at_a_time(patch: Patch) -> None:

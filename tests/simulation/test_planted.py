@@ -121,6 +121,8 @@ OPTIONS = {
     "outputs_are_executed_again_after_a_snapshot": WRITTEN,
     "readers_are_given_what_is_not_committed": WRITTEN,
     "a_change_of_nodes_leaves_a_gap": WRITTEN,
+    "readers_join_the_shared_stream_with_a_gap": WRITTEN,
+    "the_shared_stream_has_what_is_not_committed": WRITTEN,
     "checkpoints_forget_outputs_under_way": WRITTEN,
     "snapshots_forget_what_instances_reported": WRITTEN,
     "snapshots_forget_what_canaries_told": COMPARED,

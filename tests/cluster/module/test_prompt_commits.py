@@ -8,7 +8,6 @@ import pytest
 
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.options import Options
-from tests.simulation.timeline import Actor
 from tests.simulation.world import World
 
 US = 1_000
@@ -25,16 +24,15 @@ class CommitWatch:
         self.delays_ns: list[int] = []
         world._on_moved.append(self.on_moved)
 
-    def on_moved(self, actor: Actor) -> None:
-        assert isinstance(actor, SimulatedNode)
-        if actor.node is None:
+    def on_moved(self, node: SimulatedNode) -> None:
+        if node.node is None:
             return
-        sequencer = actor.node.module.sequencer
+        sequencer = node.node.module.sequencer
         position = sequencer.commit_position
         if sequencer.leading_term_id >= 0:
             self._committed.setdefault(position, self._world.now_ns)
-        elif position > self._seen.get(actor.member_id, 0):
-            self._seen[actor.member_id] = position
+        elif position > self._seen.get(node.member_id, 0):
+            self._seen[node.member_id] = position
             if position in self._committed:
                 self.delays_ns.append(self._world.now_ns - self._committed[position])
 
@@ -44,7 +42,7 @@ def test_followers_with_a_reader_hear_of_a_commit_at_once(applications: int) -> 
     """One message on the way: no record comes soon that could take the commit position along."""
     world = World(1, Options(clients=1, applications=applications, cycle_ns=20 * US))
     world.start()
-    assert world.run(10 * S, lambda: world.leader is not None and world.is_steady)
+    assert world.run(10 * S, lambda: world.is_steady())
     world.run(1 * S)
     watch = CommitWatch(world)
     world.run(1 * S)

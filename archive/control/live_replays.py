@@ -1,0 +1,200 @@
+"""Replays that many clients share: of a live recording from its end on, by one publication (docs/LOG.md).
+
+A client that has caught up by a replay of its own asks for the shared one with `live=true` in its channel. Its endpoint
+becomes a destination of the publication, whose flow control waits for the fastest receiver: nobody holds up the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from archive.archive import Archive
+from archive.control.codes import NULL_VALUE, ErrorCode
+from archive.control.config import ControlConfig
+from archive.control.driver_requests import DriverRequests
+from archive.control.session import ControlSession, host_of
+from archive.replay import Replay
+from runtime.counters import Counter
+from runtime.errors import ArchiveError, OrdoError
+from transport.publication import ExclusivePublication
+from transport.uri import ChannelUri, udp
+
+LIVE_CHANNEL = "aeron:udp?control-mode=manual|fc=max|linger=1s|sparse=true|alias=live"
+
+
+class LiveClient(NamedTuple):
+    """A client of a shared replay: the session that asked, and where it is sent to."""
+
+    session: ControlSession
+    correlation_id: int
+    destination: str
+
+
+class LiveReplay:
+    """One recording from where it ended when the first client asked; over when the last one is gone."""
+
+    def __init__(self, owner: LiveReplays, recording_id: int, stream_id: int, limit: Counter | None) -> None:
+        """Raises ArchiveError for a recording that cannot be replayed."""
+        self.recording_id = recording_id
+        self.stream_id = stream_id
+        self.replay_session_id = NULL_VALUE
+        self._owner = owner
+        self._limit = limit
+        self._waiting: list[LiveClient] = []
+        self._clients: dict[LiveClient, int] = {}
+        """With the id of the destination of each."""
+        self._replay: Replay | None = None
+        self._is_over = False
+        self._plan = owner.archive.plan_replay(recording_id, owner.find_end(recording_id, limit), channel=LIVE_CHANNEL)
+        owner.driver.add_exclusive_publication(self._plan.channel, stream_id, self._on_publication, self._fail)
+
+    @property
+    def client_count(self) -> int:
+        return len(self._waiting) + len(self._clients)
+
+    def _on_publication(self, publication: ExclusivePublication) -> None:
+        if self._is_over:
+            publication.close()
+            return
+        try:
+            self._replay = self._owner.archive.begin_replay(
+                self._plan, publication, limit=self._limit, on_end=lambda _, error: self._fail(error)
+            )
+        except OrdoError as error:
+            self._fail(error)
+            return
+        self.replay_session_id = (self._replay.replay_id << 32) | (publication.session_id & 0xFFFFFFFF)
+        waiting, self._waiting = self._waiting, []
+        for client in waiting:
+            self.add(client)
+
+    def add(self, client: LiveClient) -> None:
+        """Sends to one more client, which is told of it. Raises TransportError."""
+        self._waiting.append(client)
+        if self._replay is not None:
+            self._owner.driver.add_destination(
+                self._replay.publication,
+                client.destination,
+                lambda destination_id: self._on_destination(client, destination_id),
+                lambda error: self._on_no_destination(client, error),
+            )
+
+    def _on_destination(self, client: LiveClient, destination_id: int) -> None:
+        if client in self._waiting:
+            self._waiting.remove(client)
+            self._clients[client] = destination_id
+            client.session.responses.send_ok(client.correlation_id, self.replay_session_id)
+        else:
+            self._remove_destination(destination_id)
+
+    def _on_no_destination(self, client: LiveClient, error: OrdoError) -> None:
+        if client in self._waiting:
+            self._waiting.remove(client)
+            client.session.responses.send_error(client.correlation_id, error)
+            self._end_if_unused()
+
+    def remove(self, session: ControlSession) -> None:
+        """Sends no longer to the clients of a session."""
+        self._waiting = [one for one in self._waiting if one.session is not session]
+        for client in [one for one in self._clients if one.session is session]:
+            self._remove_destination(self._clients.pop(client))
+        self._end_if_unused()
+
+    def _remove_destination(self, destination_id: int) -> None:
+        if self._replay is not None:
+            with suppress(OrdoError):
+                self._owner.driver.client.remove_destination_by_id(self._replay.publication, destination_id)
+
+    def _end_if_unused(self) -> None:
+        if self.client_count == 0:
+            self._fail(None)
+
+    def _fail(self, error: Exception | None) -> None:
+        """Over. Who waits is told; the others see the stream end."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._owner.remove(self)
+        for client in self._waiting:
+            client.session.responses.send_error(
+                client.correlation_id, error or ArchiveError("the live stream has ended; ask again")
+            )
+        self._waiting.clear()
+        self._clients.clear()
+        if self._replay is not None:
+            self._owner.archive.stop_replay(self._replay)
+
+
+class LiveReplays:
+    """The shared replays of an archive, at most one of a recording and stream id."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        driver: DriverRequests,
+        config: ControlConfig,
+        find_end: Callable[[int, Counter | None], int],
+    ) -> None:
+        """`find_end(recording_id, limit)`: up to where a recording may be replayed now."""
+        self.archive = archive
+        self.driver = driver
+        self.find_end = find_end
+        self._replays_max, self._clients_max = config.live_replays_max, config.live_clients_max
+        self._replays: list[LiveReplay] = []
+
+    @property
+    def is_followed(self) -> bool:
+        return bool(self._replays)
+
+    @property
+    def recording_ids(self) -> list[int]:
+        """One for each."""
+        return [one.recording_id for one in self._replays]
+
+    @property
+    def client_count(self) -> int:
+        """Of all of them."""
+        return sum(one.client_count for one in self._replays)
+
+    def start(self, session: ControlSession, request: Any, channel: str, limit: Counter | None) -> None:
+        """`channel`: as the policy lets this client have it. Raises ArchiveError, TransportError, ChannelError."""
+        if self.client_count >= self._clients_max:
+            raise ArchiveError(
+                f"{self._clients_max} clients share live replays, the most this archive allows",
+                code=ErrorCode.MAX_REPLAYS,
+            )
+        endpoint = ChannelUri.parse(channel).endpoint
+        if endpoint is None or host_of(channel) != session.host:
+            raise ArchiveError(
+                f"channel {channel[:200]!r} is refused: a live replay goes to the host that asks for it, only",
+                code=ErrorCode.UNAUTHORISED_ACTION,
+            )
+        if self.archive.recording(request.recording_id) is None:
+            raise ArchiveError(f"recording {request.recording_id} is not live: nothing is added to it")
+        client = LiveClient(session, request.correlation_id, udp(endpoint=endpoint))
+        self._find(request.recording_id, request.replay_stream_id, limit).add(client)
+
+    def _find(self, recording_id: int, stream_id: int, limit: Counter | None) -> LiveReplay:
+        for one in self._replays:
+            if (one.recording_id, one.stream_id) == (recording_id, stream_id):
+                return one
+        if len(self._replays) >= self._replays_max:
+            raise ArchiveError(
+                f"{self._replays_max} live replays are active, the most this archive allows; replay for yourself",
+                code=ErrorCode.MAX_REPLAYS,
+            )
+        made = LiveReplay(self, recording_id, stream_id, limit)
+        self._replays.append(made)
+        return made
+
+    def remove(self, replay: LiveReplay) -> None:
+        if replay in self._replays:
+            self._replays.remove(replay)
+
+    def stop(self, session: ControlSession, replay_session_id: int | None = None) -> None:
+        """A client wants the shared replay no longer, or, without an id, is gone."""
+        for one in list(self._replays):
+            if replay_session_id in (None, one.replay_session_id):
+                one.remove(session)
