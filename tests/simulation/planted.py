@@ -621,14 +621,14 @@ def a_change_of_nodes_leaves_a_gap(patch: Patch) -> None:
 
 
 def readers_join_the_shared_stream_with_a_gap(patch: Patch) -> None:
-    """Whoever reads the log goes over to the stream of all wherever its replay is."""
-    original = LogSource._attend_live
+    """Whoever reads the log gives up its replay when it asks for the stream of all, not when it has reached that."""
+    original = LogSource.poll
 
-    def attend_live(self: LogSource, *arguments: Any) -> None:
-        self._has_caught_up = True
-        original(self, *arguments)
+    def poll(self: LogSource, handler: Callable[[int, bytes], object], limit: int) -> int:
+        is_joining = self._live is not None and not self._live.is_live
+        return 0 if is_joining else original(self, handler, limit)
 
-    patch(LogSource, "_attend_live", attend_live)
+    patch(LogSource, "poll", poll)
     patch(LiveStream, "_has_reached", lambda *_: True)
 
 
