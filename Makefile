@@ -18,7 +18,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker pictures
+	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker pictures
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -152,6 +152,9 @@ bench-attacks: build ## measure what a flood of datagrams costs a cluster; JSON=
 
 bench-readers: build ## measure readers of the log, one that catches up, and an application; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.readers $(if $(JSON),--json $(JSON))
+
+bench-replays: build ## measure a reader that catches up with an archive, beside Aeron's in one run; ARGS=--no-java
+	$(BIN)/python -m benchmarks.replays $(if $(JSON),--json $(JSON)) $(ARGS)
 
 bench-pipeline: build .venv/.all ## measure the data pipeline
 	$(BIN)/python -m benchmarks.pipeline $(if $(JSON),--json $(JSON))

@@ -8,6 +8,9 @@ elsewhere would not.
 `readers`: echoes a second (as many on the way as fit a window) and round trips (one on the way), without readers, then
 with so many that follow the log live, in turn over the three nodes; and how far the last of them was behind its end
 when the load ended.
+`node_cost`: processor time of the three nodes for each message of a steady load, without readers, with readers that
+share the nodes' live streams, and with as many that have replays of their own. It says what readers cost a node,
+whatever they take from the same processors themselves.
 `catch_up`: one reader begins at the log's start: frames as they are (`RangeReader`), and entries one by one
 (`LogReader`).
 `application`: client, cluster, application, log, client, beside a service inside that answers the same; all with the
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import select
 import subprocess
 import sys
@@ -27,6 +31,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from hdrh.histogram import HdrHistogram
 
@@ -48,7 +53,10 @@ WINDOW = 512
 CHUNK = 5_000
 READERS_PER_PROCESS = 5
 WARM_UP = 50
+PARK_S = 0.001
 ANSWER_TIMEOUT_S = 20.0
+STEADY_CHUNK = 250
+STEADY_CHUNKS_PER_S = 20
 Figures = dict[str, object]
 
 
@@ -65,20 +73,23 @@ def start_cluster(service: str, readers: int) -> LocalCluster:
 # Readers
 
 
-def follow(addresses: list[str], first: int, count: int) -> None:
-    """Follows the log live with some readers; says where they are for every line on standard input, until its end."""
+def follow(addresses: list[str], first: int, count: int, kinds: list[EntryKind] | None) -> None:
+    """Follows the log live with some readers; says where they are for every line on standard input, until its end.
+    Readers of chosen `kinds` have replays of their own."""
     with ExitStack() as stack:
         readers = []
         for number in range(first, first + count):
             turn = number % len(addresses)
-            readers.append(stack.enter_context(LogReader(addresses[turn:] + addresses[:turn], from_position="live")))
+            nodes = addresses[turn:] + addresses[:turn]
+            readers.append(stack.enter_context(LogReader(nodes, from_position="live", kinds=kinds)))
         while True:
-            for reader in readers:
-                reader.poll(ignore)
-            if select.select([sys.stdin], [], [], 0)[0]:
+            count = sum(reader.poll(ignore) for reader in readers)
+            waited_for: list[Any] = [sys.stdin, *(reader.descriptor for reader in readers)]
+            if sys.stdin in select.select(waited_for, [], [], 0 if count else PARK_S)[0]:
                 if not sys.stdin.readline():
                     return
-                print(json.dumps([reader.position if reader.source else None for reader in readers]), flush=True)
+                places = [(reader.position or 0, reader.source is not None, reader.is_live) for reader in readers]
+                print(json.dumps(places), flush=True)
 
 
 def ignore(entry: LogEntry) -> None:
@@ -86,15 +97,16 @@ def ignore(entry: LogEntry) -> None:
 
 
 @contextmanager
-def followed(addresses: list[str], count: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """While so many readers follow."""
+def followed(addresses: list[str], count: int, *, shared: bool = True) -> Iterator[list[subprocess.Popen[str]]]:
+    """While so many readers follow, by the nodes' live streams or by replays of their own."""
     processes = []
     try:
         for first in range(0, count, READERS_PER_PROCESS):
             command = [sys.executable, "-m", "benchmarks.readers", "--follow", ",".join(addresses)]
             command += ["--first", str(first), "--readers", str(min(READERS_PER_PROCESS, count - first))]
+            command += [] if shared else ["--own-replays"]
             processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        while None in find_positions(processes):
+        while not all(one.is_live if shared else one.has_node for one in find_places(processes)):
             time.sleep(0.1)
         yield processes
     finally:
@@ -102,16 +114,23 @@ def followed(addresses: list[str], count: int) -> Iterator[list[subprocess.Popen
             process.communicate()
 
 
-def find_positions(processes: list[subprocess.Popen[str]]) -> list[int | None]:
-    """Where each reader is; None: it has no node yet."""
-    found: list[int | None] = []
+class Place(NamedTuple):
+    """Where a reader is, and what it reads."""
+
+    position: int
+    has_node: bool
+    is_live: bool
+
+
+def find_places(processes: list[subprocess.Popen[str]]) -> list[Place]:
+    found: list[Place] = []
     for process in processes:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write("\n")
         process.stdin.flush()
     for process in processes:
         assert process.stdout is not None
-        found += json.loads(process.stdout.readline())
+        found += [Place(*one) for one in json.loads(process.stdout.readline())]
     return found
 
 
@@ -125,7 +144,7 @@ def measure_readers(count: int, seconds: float) -> Figures:
         alone_us = percentiles_us(load.round_trips(round_trips))
         with followed(addresses, count) as processes:
             beside = load.sustained(seconds, CHUNK, WINDOW)
-            positions = find_positions(processes)
+            places = find_places(processes)
             end = survey(addresses).end_position
             beside_us = percentiles_us(load.round_trips(round_trips))
     return {
@@ -135,8 +154,57 @@ def measure_readers(count: int, seconds: float) -> Figures:
         "throughput_lost_percent": round(100 * (1 - beside / alone), 1),
         "round_trip_us": alone_us,
         "round_trip_us_with_readers": beside_us,
-        "lag_bytes_max": max(end - (position or 0) for position in positions),
+        "lag_bytes_max": max(end - one.position for one in places),
+        "readers_live_at_the_end": sum(one.is_live for one in places),
     }
+
+
+# What they cost the nodes
+
+
+def measure_node_cost(count: int, seconds: float) -> Figures:
+    with start_cluster(ECHO, count) as cluster, NativeLoad(cluster.ingress_endpoints, SIZE_BYTES) as load:
+        cluster.await_leader(60)
+        addresses = addresses_of(cluster)
+        pids = [cluster.pid(member_id) for member_id in cluster.member_ids]
+        apply_steady_load(load, 1.0)
+        alone = measure_cost_us(pids, load, seconds)
+        with followed(addresses, count):
+            shared = measure_cost_us(pids, load, seconds)
+        with followed(addresses, count, shared=False):
+            own = measure_cost_us(pids, load, seconds)
+    return {
+        "messages_per_s": STEADY_CHUNK * STEADY_CHUNKS_PER_S,
+        "readers": count,
+        "nodes_us_per_message": round(alone, 2),
+        "nodes_us_per_message_live_stream": round(shared, 2),
+        "nodes_us_per_message_own_replays": round(own, 2),
+    }
+
+
+def apply_steady_load(load: NativeLoad, seconds: float) -> int:
+    """So much that readers keep up; how many messages."""
+    begin_s, chunks = time.monotonic(), 0
+    while (now_s := time.monotonic()) < begin_s + seconds:
+        if now_s >= begin_s + chunks / STEADY_CHUNKS_PER_S:
+            load.pipelined(STEADY_CHUNK, WINDOW)
+            chunks += 1
+        else:
+            time.sleep(0.001)
+    return chunks * STEADY_CHUNK
+
+
+def measure_cost_us(pids: list[int], load: NativeLoad, seconds: float) -> float:
+    """Processor time of these processes for each message; that of the kernel's loopback is in it."""
+    before_s = sum(map(processor_time_s, pids))
+    messages = apply_steady_load(load, seconds)
+    return (sum(map(processor_time_s, pids)) - before_s) * 1e6 / messages
+
+
+def processor_time_s(pid: int) -> float:
+    """Of all threads of a process, in user mode and in the kernel."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 # Catching up
@@ -244,6 +312,7 @@ def measure(readers: int, seconds: float, catch_up_mb: int, round_trips: int) ->
     figures: Figures = {"machine": describe_machine()}
     parts: dict[str, Callable[[], Figures]] = {
         "readers": lambda: measure_readers(readers, seconds),
+        "node_cost": lambda: measure_node_cost(readers, seconds),
         "catch_up": lambda: measure_catch_up(catch_up_mb),
         "application": lambda: measure_application(round_trips),
     }
@@ -262,9 +331,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--follow", help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--own-replays", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.follow:
-        follow(options.follow.split(","), options.first, options.readers)
+        kinds = list(EntryKind) if options.own_replays else None
+        follow(options.follow.split(","), options.first, options.readers, kinds)
         return
     figures = measure(options.readers, options.seconds, options.catch_up_mb, options.round_trips)
     if options.json:

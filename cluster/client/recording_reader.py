@@ -38,6 +38,12 @@ class RecordingReader(Closing, Generic[Item]):
         """Why the reader left the last node."""
         return self._follower.problem
 
+    @property
+    def descriptor(self) -> int | None:
+        """Readable when something has come in; None with the driver of another process. Poll each few milliseconds all
+        the same: the reader has to be heard."""
+        return self._transport.descriptor
+
     def poll(self, handler: Callable[[Item], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler` for what has come, at most `limit` fragments; returns how many. Does not wait."""
         raise NotImplementedError

@@ -16,6 +16,10 @@ def test_every_figure_is_there() -> None:
     assert readers["readers"] == 6
     assert readers["echoes_per_s"] > 0 and readers["echoes_per_s_with_readers"] > 0
     assert readers["lag_bytes_max"] >= 0 and readers["round_trip_us_with_readers"]["count"] == 200
+    assert 0 <= readers["readers_live_at_the_end"] <= 6
+    cost = figures["node_cost"]
+    assert isinstance(cost, dict)
+    assert all(cost[f"nodes_us_per_message{what}"] > 0 for what in ("", "_live_stream", "_own_replays"))
     assert catch_up["log_mb"] >= 8 and catch_up["frames_mb_per_s"] > 0 and catch_up["entries_per_s"] > 0
     counts = [application[name]["count"] for name in ("inside_us", "application_us", "reply_us")]
     assert counts == [60, 60, 60]
