@@ -163,16 +163,14 @@ def measure_readers(count: int, seconds: float) -> Figures:
 
 
 def measure_node_cost(count: int, seconds: float) -> Figures:
-    with start_cluster(ECHO, count) as cluster, NativeLoad(cluster.ingress_endpoints, SIZE_BYTES) as load:
+    with start_cluster(ECHO, count) as cluster:
         cluster.await_leader(60)
         addresses = addresses_of(cluster)
-        pids = [cluster.pid(member_id) for member_id in cluster.member_ids]
-        apply_steady_load(load, 1.0)
-        alone = measure_cost_us(pids, load, seconds)
+        alone = measure_cost_us(cluster, seconds)
         with followed(addresses, count):
-            shared = measure_cost_us(pids, load, seconds)
+            shared = measure_cost_us(cluster, seconds)
         with followed(addresses, count, shared=False):
-            own = measure_cost_us(pids, load, seconds)
+            own = measure_cost_us(cluster, seconds)
     return {
         "messages_per_s": STEADY_CHUNK * STEADY_CHUNKS_PER_S,
         "readers": count,
@@ -194,11 +192,14 @@ def apply_steady_load(load: NativeLoad, seconds: float) -> int:
     return chunks * STEADY_CHUNK
 
 
-def measure_cost_us(pids: list[int], load: NativeLoad, seconds: float) -> float:
-    """Processor time of these processes for each message; that of the kernel's loopback is in it."""
-    before_s = sum(map(processor_time_s, pids))
-    messages = apply_steady_load(load, seconds)
-    return (sum(map(processor_time_s, pids)) - before_s) * 1e6 / messages
+def measure_cost_us(cluster: LocalCluster, seconds: float) -> float:
+    """Processor time of the nodes for each message; that of the kernel's loopback is in it."""
+    pids = [cluster.pid(member_id) for member_id in cluster.member_ids]
+    with NativeLoad(cluster.ingress_endpoints, SIZE_BYTES) as load:
+        apply_steady_load(load, 0.5)
+        before_s = sum(map(processor_time_s, pids))
+        messages = apply_steady_load(load, seconds)
+        return (sum(map(processor_time_s, pids)) - before_s) * 1e6 / messages
 
 
 def processor_time_s(pid: int) -> float:
