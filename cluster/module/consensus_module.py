@@ -790,9 +790,7 @@ class ConsensusModule:
         elif isinstance(message, messages.TrustAnswer) and message.leadership_term_id != NULL_VALUE:
             message = message._replace(log_position=self.sequencer.log_end_position)
         elif isinstance(message, messages.AppendPosition):
-            sequencer = self.sequencer
-            flags = sequencer.append_flags | sequencer.room_flags | sequencer.reader_flags
-            message = message._replace(flags=flags)
+            message = message._replace(flags=self.sequencer.position_flags)
         elif isinstance(message, messages.ReadIndexResponse):
             self.sequencer.tell_commit(self._seams.clock.now())  # the member reads when it knows of it
         self.contacts.send(member_id, consensus_codec.encode(message))

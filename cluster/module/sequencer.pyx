@@ -317,6 +317,11 @@ cdef class Sequencer:
             self._scan(self._stopped_position)
 
     @property
+    def position_flags(self):
+        """What goes into an AppendPosition of this member."""
+        return self.append_flags | self.room_flags | self.reader_flags
+
+    @property
     def leading_term_id(self):
         """The term whose log this member publishes, or -1."""
         return self.leading_term()
