@@ -51,7 +51,6 @@ cdef class PublicationImage(Worked):
     cdef readonly Claims claims                # what is in the log
     cdef readonly int64_t high_water
     cdef readonly int64_t rebuild_position
-    cdef int64_t clean_position
     cdef int64_t sm_position                   # scheduled
     cdef int64_t sm_sent_position
     cdef bint sm_due
@@ -89,6 +88,7 @@ cdef class PublicationImage(Worked):
     cdef void _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,
                             int64_t now_ns) noexcept nogil
     cdef void _on_end_of_stream(self, const uint8_t* datagram, int64_t position, Connection* connection) noexcept nogil
+    cdef bint _claim(self, int64_t start, int64_t end) noexcept nogil
     cdef void _insert(self, const uint8_t* datagram, uint32_t length, int64_t position, int64_t covered) noexcept nogil
     cdef void _insert_frames(self, const uint8_t* datagram, uint32_t length, int64_t position) noexcept nogil
     cdef bint _is_there(self, const uint8_t* frame, int64_t position, int64_t aligned) noexcept nogil

@@ -7,7 +7,7 @@ read, which opens the sender's window.
 
 from libc.string cimport memcmp, memcpy
 
-from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_load_acquire_i64,
+from runtime.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_load_acquire_i64, ordo_put_i64,
                               ordo_store_release_i64)
 from runtime.counters cimport Counter
 from transport.driver.claims cimport Claims
@@ -15,7 +15,7 @@ from transport.driver.congestion cimport ReceiveWindow
 from transport.driver.frames cimport *
 from transport.driver.pointers cimport pointer_at
 from transport.driver.system_counters cimport count_event
-from transport.logbuffer cimport compute_position, compute_term_id, FLAG_EOS, FLAG_REVOKED
+from transport.logbuffer cimport FRAME_ALIGNMENT, compute_position, compute_term_id, FLAG_EOS, FLAG_REVOKED
 
 cdef enum:
     ERROR_IMAGE_REJECTED = 13
@@ -69,7 +69,7 @@ cdef class PublicationImage(Worked):
         self.high_water_cell = (<Counter> counters["rcv-hwm"]).address
         self.rebuild_cell = (<Counter> counters["rcv-pos"]).address
         self.naks_cell = (<Counter> counters["rcv-naks-sent"]).address
-        self.high_water = self.rebuild_position = self.clean_position = join_position
+        self.high_water = self.rebuild_position = join_position
         self.claims = Claims(join_position)
         self.connections = NativeVector(sizeof(Connection), CONNECTIONS_MAX)
         self.subscribers = PointerArray()
@@ -186,7 +186,7 @@ cdef class PublicationImage(Worked):
     cdef void _insert(self, const uint8_t* datagram, uint32_t length, int64_t position, int64_t covered) noexcept nogil:
         """Copies frames to where nothing is claimed, the first word last (log-buffer.md §7)."""
         cdef uint8_t* target
-        if not self.claims.add(position, position + covered):
+        if not self._claim(position, position + covered):
             count_event(self.system, COUNTER_OVER_RUNS, 1)
             return
         target = self.log.at(position)
@@ -200,6 +200,17 @@ cdef class PublicationImage(Worked):
         if position + covered > self.high_water:
             self.high_water = position + covered
             ordo_store_release_i64(self.high_water_cell, self.high_water)
+
+    cdef bint _claim(self, int64_t start, int64_t end) noexcept nogil:
+        """Claims a range, and ends it with a length of zero unless what follows is there.
+
+        Readers go from frame to frame and stop at the zero, so terms need not be cleaned before they are used again.
+        """
+        if not self.claims.add(start, end):
+            return False
+        if self.claims.is_free(end, end + FRAME_ALIGNMENT):
+            ordo_put_i64(self.log.at(end), 0)
+        return True
 
     cdef void _insert_frames(self, const uint8_t* datagram, uint32_t length, int64_t position) noexcept nogil:
         """A datagram of which something came before: the frames that are missing, each whole or not at all.
@@ -311,20 +322,17 @@ cdef class PublicationImage(Worked):
             return
         if not self.log.reserve(position + self.loss.active.length + RESERVED_AHEAD):
             return
+        if not self._claim(position, position + self.loss.active.length):
+            return
         self.log.write_padding(self.log.at(position), <int32_t> (position & (self.term_length - 1)),
                                compute_term_id(position, self.shift, self.initial_term_id),
                                <int32_t> self.loss.active.length)
-        self.claims.add(position, position + self.loss.active.length)
         self.loss.active.length = 0
         count_event(self.system, COUNTER_GAP_FILLS, 1)
 
     cdef void _schedule_status(self, int64_t least) noexcept nogil:
-        cdef int turns = 0
         if least <= self.sm_position + self.window.length / 4 and not (self.sm_due and least > self.sm_position):
             return
-        while self.clean_position < least - self.term_length and turns < 4:
-            self.clean_position = self.log.clean(self.clean_position, least - self.term_length)
-            turns += 1
         self.sm_position = least
         self.sm_due = True
 
@@ -465,7 +473,7 @@ cdef class PublicationImage(Worked):
         cdef int64_t position = self.rebuild_position
         for i in range(self.subscribers.count):
             position = min(position, ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)))
-        return max(position & ~31, self.clean_position)
+        return position & ~31
 
     @property
     def rejected(self):
