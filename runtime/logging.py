@@ -1,22 +1,98 @@
 """Logs: events with key=value context, coloured on a terminal, one JSON object a line otherwise.
 
-structlog is imported by programs that set logs up, not by those that only may have something to tell: it brings 12 MiB.
+structlog is imported when the first event is logged, by this process or by a service in it, and is set up with its
+import. With what it brings along it takes 10 MiB, which a service container that has nothing to tell does without.
 """
 
 import logging
 import sys
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, TextIO
 
 from runtime.errors import ConfigurationError
 
 LEVELS = ("debug", "info", "warning", "error")
-_demanded = {"json": False}
+LIBRARY = "structlog"
+TERMINAL_LIBRARY = "rich"
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How the logs of this process are written."""
+
+    level: str
+    stream: TextIO
+    as_json: bool
+    is_json_demanded: bool
+
+    def apply(self) -> None:
+        import structlog
+
+        processors: list[Any] = [
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+        ]
+        if self.as_json:
+            processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        else:
+            processors.append(structlog.dev.ConsoleRenderer(colors=self.stream.isatty()))
+        structlog.configure(
+            processors=processors,
+            wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, self.level.upper())),
+            logger_factory=structlog.PrintLoggerFactory(self.stream),
+            cache_logger_on_first_use=False,
+        )
+
+
+_chosen: dict[str, _Settings] = {}
+"""Empty, or one entry: for LIBRARY."""
+
+
+class _SetUpOnImport(MetaPathFinder):
+    """Sets structlog up when somebody imports it. Removes itself then."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != LIBRARY:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_and_set_up(module: ModuleType) -> None:
+                with _hidden(TERMINAL_LIBRARY if _chosen[LIBRARY].as_json else None):
+                    load(module)
+                _chosen[LIBRARY].apply()
+
+            spec.loader.exec_module = load_and_set_up  # type: ignore[method-assign]
+        return spec
+
+
+@contextmanager
+def _hidden(name: str | None) -> Iterator[None]:
+    """As if a library were not installed: structlog would import it for the colours of terminals."""
+    if name is None or name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
 
 
 def demands_json() -> bool:
     """Whether this process was told to write JSON, and nothing else, wherever its log goes."""
-    return _demanded["json"]
+    return LIBRARY in _chosen and _chosen[LIBRARY].is_json_demanded
 
 
 def configure_logging(level: str = "info", *, json: bool | None = None, stream: TextIO | None = None) -> None:
@@ -26,26 +102,12 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
     """
     if level not in LEVELS:
         raise ConfigurationError(f"log level: {level!r}, allowed {', '.join(LEVELS)}")
-    import structlog
-
-    _demanded["json"] = json is True
     stream = stream or sys.stderr
-    as_json = not stream.isatty() if json is None else json
-    processors: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    if as_json:
-        processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    else:
-        processors.append(structlog.dev.ConsoleRenderer(colors=stream.isatty()))
-    structlog.configure(
-        processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(stream),
-        cache_logger_on_first_use=False,
-    )
+    _chosen[LIBRARY] = _Settings(level, stream, not stream.isatty() if json is None else json, json is True)
+    if LIBRARY in sys.modules:
+        _chosen[LIBRARY].apply()
+    elif not any(isinstance(finder, _SetUpOnImport) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _SetUpOnImport())
 
 
 def get_logger(**context: Any) -> Any:
@@ -60,10 +122,15 @@ def tell(level: str, event: str, **context: Any) -> None:
 
     A log that is closed or cannot be written is no reason to stop what one is doing.
     """
-    structlog = sys.modules.get("structlog")
     with suppress(OSError, ValueError):
-        if structlog is not None and structlog.is_configured():
-            getattr(structlog.get_logger(), level)(event, **context)
+        if _is_set_up():
+            getattr(get_logger(), level)(event, **context)
         else:
             words = " ".join(f"{name}={value}" for name, value in context.items())
             logging.getLogger("ordo").log(getattr(logging, level.upper()), "%s %s", event, words)
+
+
+def _is_set_up() -> bool:
+    """Also when the program has set structlog up without `configure_logging`."""
+    structlog = sys.modules.get(LIBRARY)
+    return LIBRARY in _chosen if structlog is None else structlog.is_configured()

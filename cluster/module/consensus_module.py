@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from cluster.module.backup_description import BackupDescription
 from cluster.module.backup_queries import BackupQueries
+from cluster.module.chores import Chores
 from cluster.module.clock_watch import ClockWatch
 from cluster.module.contacts import Contacts
 from cluster.module.control import ClusterControl
@@ -91,7 +92,7 @@ class ModuleSeams:
 
 
 class ConsensusModule:
-    """One member. `NodeCycle` calls the sequencer once a duty cycle and `slow_tick` every 10 ms."""
+    """One member. `NodeCycle` calls the sequencer once a duty cycle and `slow_tick` every 10 to 50 ms."""
 
     starts_again = False
     """Together with `has_ended`: the node is to be built anew from its folders, at once."""
@@ -141,6 +142,7 @@ class ConsensusModule:
         self.room = RoomWatch(
             self, config.archive, seams.archive, self.log, core, sequencer, self.sessions, counters, self.upkeep
         )
+        self.chores = Chores(self.membership, self.trust, self.clock_watch, self.upkeep, self.room, self.sessions)
         self.service_watch = ServiceWatch(self, config, core, sequencer, counters.service_position)
         self.on_consensus = self._make_intake().on_consensus
         self._make_operators(authenticator)
@@ -322,14 +324,14 @@ class ConsensusModule:
         is_held = self.transfer.is_under_way or self.control.is_suspended or self.room.is_out
         return self.is_leader and not is_held and self.sequencer.append(record) > 0
 
-    @property
-    def is_in_transition(self) -> bool:
-        """True while an election, a join, a transfer or a session request wants quick ticks."""
-        if self.core.state is not ElectionState.CLOSED or self.log.is_joining or self.snapshots.wants_quick_ticks:
-            return True
-        if self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping:
-            return True
-        return len(self.requests) > 0 or self.operators.has_work or self.backups.has_work
+    def wants_quick_ticks(self) -> bool:
+        """Whether an election, a join, a transfer or a request is under way."""
+        self.chores.is_busy = (
+            (self.core.state is not ElectionState.CLOSED or self.log.is_joining or self.snapshots.wants_quick_ticks)
+            or (self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping)
+            or (len(self.requests) > 0 or self.operators.has_work or self.backups.has_work)
+        )
+        return self.chores.is_busy
 
     @property
     def has_timers(self) -> bool:
@@ -349,6 +351,7 @@ class ConsensusModule:
         table, values = found
         if table is codecs.SESSION_CONNECT_REQUEST:
             self.requests.on_connect_request(values, image, self, self.core.leader_member_id, cluster_time)
+            self.sequencer.wants_tick = True
         elif table is codecs.BACKUP_QUERY:
             self.on_backup_query(image, message)
         elif self.is_leader:
@@ -365,6 +368,7 @@ class ConsensusModule:
     def on_operator(self, image: Image, message: bytes) -> None:
         """What an operator asks; at any member, and in any state of it."""
         self._take_ingress(self.operators.on_message, message, image, self.cluster_time)
+        self.sequencer.wants_tick = True
 
     def on_stranger(self, source_identity: str, message: bytes) -> None:
         self.backups.on_message(message, source_identity, self.cluster_time)
@@ -611,23 +615,18 @@ class ConsensusModule:
     # -- the slow tick ---------------------------------------------------------------------------------------------
 
     def slow_tick(self, now_ns: int) -> None:
-        """Every 10 ms: timeouts, timers, requests, joins, control."""
+        """Every 10 to 50 ms: timeouts, timers, requests, joins, control."""
         if self.sequencer.append_position != self.core.append_position:
             self.on_appended(self.sequencer.append_position, now_ns)
         self.core.tick(now_ns)
         self.carry_out(now_ns)
-        self.membership.work(now_ns)
+        self.chores.work(self.sequencer.append_position, now_ns)
         self.advance_join(now_ns)
         self.snapshots.work()
         self.termination.work(now_ns)
         self.transfer.work(now_ns)
-        self.trust.work(now_ns)
-        self.clock_watch.work()
         self.carry_out(now_ns)
-        self.upkeep.work(now_ns)
-        self.room.work(now_ns)
         self.service_watch.work(now_ns)
-        self.sessions.take_counters()
         self._leader_ingress.work(now_ns)
         self.log.is_held = self.upkeep.fetch.is_under_way or self.room.is_out
         self.queries.work(now_ns)

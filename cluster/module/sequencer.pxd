@@ -50,6 +50,7 @@ cdef class Sequencer:
     cdef public bint holds_for_room       # clients' messages stay in their ingress: the disk has no room for them
     cdef public bint holds_for_service    # the same: the leader's service has enough to execute
     cdef public bint is_steady            # no election is running: positions go past Python
+    cdef public bint wants_tick           # a request came that the slow tick goes on with
     cdef public bint holds_service        # the service is ahead of the module: its requests wait
     cdef int64_t _leadership_term_id
     cdef int32_t _leader_id

@@ -27,6 +27,7 @@ class Sequencer:
     holds_for_room: bool
     holds_for_service: bool
     is_steady: bool
+    wants_tick: bool
     holds_service: bool
     ingress_limit: int
     next_record_position: int

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT_S = 5.0
 HASH_SEED = "0"
+WATCH_INTERVAL_NS = 100_000_000
 
 
 class ContainerProcess:
@@ -60,6 +61,7 @@ class ContainerProcess:
         ]
         self._mark_file = str(config.cluster_dir / container_mark_file_name(0))
         self._process: subprocess.Popen[bytes] | None = None
+        self._watch_ns = 0
 
     @property
     def pid(self) -> int | None:
@@ -69,6 +71,13 @@ class ContainerProcess:
         # Strings hash alike on every member, so that a service which iterates over a set of them does so, too.
         environment = {**os.environ, "PYTHONHASHSEED": HASH_SEED}
         self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment)
+
+    def has_ended(self, now_ns: int) -> bool:
+        """Whether it is seen to have ended; looks a few times a second, however often it is called."""
+        if now_ns < self._watch_ns:
+            return False
+        self._watch_ns = now_ns + WATCH_INTERVAL_NS
+        return not self.is_alive()
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None

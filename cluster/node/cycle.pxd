@@ -12,6 +12,7 @@ from runtime.agent cimport Agent
 from runtime.clock cimport Clock
 from runtime.counters cimport Counter
 from runtime.wake cimport ParkFlag
+from transport.client_core cimport ClientCore
 from transport.driver.media_driver cimport MediaDriver
 
 cdef class NodeCycle(Agent):
@@ -29,9 +30,10 @@ cdef class NodeCycle(Agent):
     cdef ClusterClock cluster_clock
     cdef LogSamples samples
     cdef object module
-    cdef object client
+    cdef ClientCore client
     cdef object tick
     cdef readonly int64_t next_tick_ns     # when the slow tick is due, monotonic
+    cdef int64_t idle_tick_ns
     cdef bint has_worked                   # something beyond heartbeats since the last tick
     cdef int64_t spins
     cdef int64_t worked_ns                 # when the last cycle of `work` began; 0: it has rested since

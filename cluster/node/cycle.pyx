@@ -6,7 +6,7 @@ from transport.driver.system_counters cimport CYCLE_THRESHOLD_NS
 cdef enum:
     SLOW_TICK_NS = 10000000
     HEARTBEAT_WORK_MAX = 512           # bytes and messages that heartbeats of members may make in a duty cycle
-    IDLE_TICK_NS = 25000000            # a follower, or a leader to which nothing came since the last tick
+    IDLE_TICK_NS = 50000000            # at most, of a follower, or a leader to which nothing came since the last tick
     QUICK_TICK_NS = 1000000            # while an election or a join is under way
     SHARED_PARK_NS_MIN = 50000         # beside a driver of its own process, which wakes nobody
     SHARED_PARK_NS_MAX = 1000000
@@ -21,6 +21,7 @@ cdef class NodeCycle(Agent):
         self.module = module
         self.client = client
         self.container = container
+        self.idle_tick_ns = max(SLOW_TICK_NS, min(IDLE_TICK_NS, <int64_t> module.config.leader_heartbeat_interval_ns))
         self.clock = clock
         self.cluster_clock = module.clock_watch.clock
         self.max_cycle_time = module.counters.max_cycle_time
@@ -80,26 +81,29 @@ cdef class NodeCycle(Agent):
         self.skips_left = 1 if work and has_looked else 0
         if work > HEARTBEAT_WORK_MAX:
             self.has_worked = True
-        if not sequencer.is_steady and self.next_tick_ns > now_ns + QUICK_TICK_NS:
+        if (sequencer.wants_tick or not sequencer.is_steady) and self.next_tick_ns > now_ns + QUICK_TICK_NS:
             self.next_tick_ns = now_ns + QUICK_TICK_NS
         if now_ns >= self.next_tick_ns or self.archive.needs_attention():
             self._slow_tick(now_ns)
+        else:
+            self.client.do_work(now_ns)                # new images do not wait for the tick
         return work
 
     cdef int64_t deadline_ns(self) noexcept nogil:
         return min(self.next_tick_ns, self.sequencer.due_ns())
 
     cdef int _slow_tick(self, int64_t now_ns) except -1:
+        self.sequencer.wants_tick = False
         self.client.do_work(now_ns)
         self.archive.do_work(now_ns)
         self.module.slow_tick(now_ns)
         self.tick(now_ns)
-        if self.module.is_in_transition:
+        if self.module.wants_quick_ticks():
             self.next_tick_ns = now_ns + QUICK_TICK_NS
         elif self.module.is_leader and (self.has_worked or self.module.has_timers):
             self.next_tick_ns = now_ns + SLOW_TICK_NS
         else:
-            self.next_tick_ns = now_ns + IDLE_TICK_NS
+            self.next_tick_ns = now_ns + self.idle_tick_ns
         self.has_worked = False
         return 0
 

@@ -431,7 +431,7 @@ def _run_once(
 
     def on_tick(now_ns: int) -> None:
         metrics.watch(now_ns)
-        if child is not None and not child.is_alive():
+        if child is not None and child.has_ended(now_ns):
             causes.append("the service container ended")
             node.module.has_ended = True
 

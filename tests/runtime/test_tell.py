@@ -44,3 +44,23 @@ def test_who_sets_no_logs_up_does_not_import_what_writes_them() -> None:
         check=True,
     )
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("words", ["import structlog; structlog.get_logger().info('event', a=1)", "tell('info', 'event', a=1)"])
+def test_logs_are_set_up_when_somebody_writes_the_first_event(words: str) -> None:
+    begin = "import sys; from runtime.logging import configure_logging, tell; configure_logging(json=True)"
+    look = "print('structlog' in sys.modules, 'rich' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{begin}; {look}; {words}; {look}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False False\nTrue False\n", "what colours terminals is not loaded for JSON"
+    assert json.loads(done.stderr)["a"] == 1
+
+
+def test_the_level_may_change_before_and_after_the_first_event() -> None:
+    words = (
+        "from runtime.logging import configure_logging as c, get_logger as g; c(json=True); c('error', json=True);"
+        " g().info('no'); c('info', json=True); g().info('yes')"
+    )
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["yes"]

@@ -1,0 +1,53 @@
+"""What a member sees to beside its log: its members, snapshots, retention, room, clocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cluster.module.sessions import NULL_VALUE
+
+if TYPE_CHECKING:
+    from cluster.module.clock_watch import ClockWatch
+    from cluster.module.membership import Membership
+    from cluster.module.room_watch import RoomWatch
+    from cluster.module.sessions import OpenSessions
+    from cluster.module.trust_watch import TrustWatch
+    from cluster.module.upkeep import Upkeep
+
+IDLE_INTERVAL_NS = 100_000_000
+
+
+class Chores:
+    """Done with each slow tick of a busy member; in an idle one, where ticks are most of what it costs, less often."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        trust: TrustWatch,
+        clock_watch: ClockWatch,
+        upkeep: Upkeep,
+        room: RoomWatch,
+        sessions: OpenSessions,
+    ) -> None:
+        self.is_busy = True
+        """An election, a join, a transfer or a request is under way."""
+        self._membership = membership
+        self._trust = trust
+        self._clock_watch = clock_watch
+        self._upkeep = upkeep
+        self._room = room
+        self._sessions = sessions
+        self._due_ns = 0
+        self._append_position = NULL_VALUE
+
+    def work(self, append_position: int, now_ns: int) -> None:
+        """Called with every slow tick. A log that has grown makes a member busy, too."""
+        if now_ns < self._due_ns and append_position == self._append_position and not self.is_busy:
+            return
+        self._due_ns, self._append_position = now_ns + IDLE_INTERVAL_NS, append_position
+        self._membership.work(now_ns)
+        self._trust.work(now_ns)
+        self._clock_watch.work()
+        self._upkeep.work(now_ns)
+        self._room.work(now_ns)
+        self._sessions.take_counters()
