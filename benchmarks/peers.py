@@ -28,6 +28,7 @@ from pathlib import Path
 from benchmarks.go_peers import GoMissingError, GoTools, fetch_tools, measure_etcd, measure_nats
 from benchmarks.java_cluster import JavaCluster
 from benchmarks.page import put_section, table
+from benchmarks.pages import touch_memory
 from benchmarks.pairs import End, Samples, medians, ratio
 from benchmarks.transport import AERON, java_command
 from deploy.launcher import LocalCluster, ServiceMode, SyncMode
@@ -38,6 +39,8 @@ NAME = "bench-peers"
 SERVICE = "ordo.bench.echo_native:NativeEcho"
 INLINE, PROCESS = "Ordo, inline", "Ordo, service process"
 MTU_BYTES = 8192
+MEMORY_BYTES = 6 << 30
+"""More than the logs of a cluster take before their files are deleted."""
 SYNCS: tuple[SyncMode, ...] = ("none", "commit")
 Row = tuple[str, int, int]
 """Sync mode, bytes, window."""
@@ -179,6 +182,8 @@ def main(arguments: list[str] | None = None) -> None:
         tools = None if chosen.no_go else fetch_tools()
     except (PeerMissingError, GoMissingError) as missing:
         sys.exit(f"{missing}; or leave these out with --no-java, --no-go")
+    if not chosen.quick:
+        touch_memory(MEMORY_BYTES)
     rows = measure(effort, not chosen.no_java)
     others = [] if tools is None else measure_others(tools, effort)
     lines = describe(rows, others, effort, machine)

@@ -81,16 +81,19 @@ cdef class NodeCycle(Agent):
         self.skips_left = 1 if work and has_looked else 0
         if work > HEARTBEAT_WORK_MAX:
             self.has_worked = True
-        if (sequencer.wants_tick or not sequencer.is_steady) and self.next_tick_ns > now_ns + QUICK_TICK_NS:
-            self.next_tick_ns = now_ns + QUICK_TICK_NS
-        if now_ns >= self.next_tick_ns or self.archive.needs_attention():
-            self._slow_tick(now_ns)
-        else:
-            self.client.do_work(now_ns)                # new images do not wait for the tick
+        self._rare_work(now_ns)
         return work
 
     cdef int64_t deadline_ns(self) noexcept nogil:
         return min(self.next_tick_ns, self.sequencer.due_ns())
+
+    cdef int _rare_work(self, int64_t now_ns) except -1:
+        """The slow tick when it is due. What the driver has to tell, new images above all, does not wait for it."""
+        if (self.sequencer.wants_tick or not self.sequencer.is_steady) and self.next_tick_ns > now_ns + QUICK_TICK_NS:
+            self.next_tick_ns = now_ns + QUICK_TICK_NS
+        if now_ns >= self.next_tick_ns or self.archive.needs_attention():
+            return self._slow_tick(now_ns)
+        return self.client.do_work(now_ns)
 
     cdef int _slow_tick(self, int64_t now_ns) except -1:
         self.sequencer.wants_tick = False

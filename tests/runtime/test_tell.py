@@ -46,7 +46,9 @@ def test_who_sets_no_logs_up_does_not_import_what_writes_them() -> None:
     assert done.stdout == "False\n"
 
 
-@pytest.mark.parametrize("words", ["import structlog; structlog.get_logger().info('event', a=1)", "tell('info', 'event', a=1)"])
+@pytest.mark.parametrize(
+    "words", ["import structlog; structlog.get_logger().info('event', a=1)", "tell('info', 'event', a=1)"]
+)
 def test_logs_are_set_up_when_somebody_writes_the_first_event(words: str) -> None:
     begin = "import sys; from runtime.logging import configure_logging, tell; configure_logging(json=True)"
     look = "print('structlog' in sys.modules, 'rich' in sys.modules)"
