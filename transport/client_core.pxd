@@ -12,6 +12,7 @@ cdef class ClientCore(Agent):
     cdef int64_t _next_chore_ns
     cdef bint _pending_callbacks
     cdef readonly Waker waker                  # of the parked driver; None when the driver runs in this thread
+    cdef bint has_news(self) noexcept nogil    # the driver has responded, or a handler is to be called
 
 cdef class ClientCounter(Counter):
     """A counter that a client added; `close` gives it back."""

@@ -14,6 +14,9 @@ cdef class ClientCore(Agent):
             return 0
         return self._service(now_ns)
 
+    cdef bint has_news(self) noexcept nogil:
+        return self._receiver is not None and (self._pending_callbacks or self._receiver.has_message())
+
     def wake_driver(self) -> None:
         """Call after writing into log buffers, once a batch: wakes the driver if it is parked."""
         if self.waker is not None:

@@ -44,8 +44,6 @@ class PendingRegistrations(Generic[Purpose]):
         if not self._purposes:  # nearly always
             return []
         answers: list[Answer[Purpose]] = []
-        if not self._purposes:
-            return answers
         for registration_id, purpose in list(islice(self._purposes.items(), LOOKS_MAX)):
             del self._purposes[registration_id]
             answer = self._ask(registration_id, purpose)

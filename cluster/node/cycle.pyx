@@ -93,7 +93,9 @@ cdef class NodeCycle(Agent):
             self.next_tick_ns = now_ns + QUICK_TICK_NS
         if now_ns >= self.next_tick_ns or self.archive.needs_attention():
             return self._slow_tick(now_ns)
-        return self.client.do_work(now_ns)
+        if self.client.has_news():
+            self.client.do_work(now_ns)
+        return 0
 
     cdef int _slow_tick(self, int64_t now_ns) except -1:
         self.sequencer.wants_tick = False
