@@ -33,6 +33,7 @@ FIRST_SEEDS: dict[str, int] = {
     "configurations_are_forgotten_by_a_restart": 11,
     "two_changes_at_once": 20,
     "orders_outlive_their_leader": 26,
+    "a_new_leader_takes_orders_while_suspended": 10,
     "snapshots_of_a_minority_are_given_away": 5,
     "a_new_term_begins_without_a_mark": 5,
     "skips_count_before_they_are_committed": 163,
