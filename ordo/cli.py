@@ -143,7 +143,10 @@ def options(
 @app.command()
 def node(
     config: Annotated[Path, typer.Option(help="node.toml of this member")],
-    service: Annotated[str | None, typer.Option(help="the service, as module:Class; overrides [service] class")] = None,
+    service: Annotated[
+        list[str] | None,
+        typer.Option(help="the service, as module:Class; overrides [service] class; several times: services 0, 1, ..."),
+    ] = None,
     rejoin: Annotated[
         bool, typer.Option("--rejoin", help="this member's folder was lost: it takes no part until it has it again")
     ] = False,
@@ -171,7 +174,7 @@ def node(
     loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update=asked)})
     from cluster.node.node import run_node
 
-    raise typer.Exit(run_node(loaded, service))
+    raise typer.Exit(run_node(loaded, service or ()))
 
 
 class Shell(StrEnum):

@@ -24,6 +24,10 @@ class ClusterHost(Protocol):
     @property
     def is_leading(self) -> bool: ...
     @property
+    def answers(self) -> bool:
+        """Whether it is the service that answers for all: service 0."""
+
+    @property
     def log_position(self) -> int: ...
     @property
     def time(self) -> int: ...
@@ -114,6 +118,8 @@ class ContainerCluster:
         return self._offers
 
     def publish(self, topic: str, payload: Payload) -> int:
+        if not self._container.answers:
+            raise ServiceError(f"topic {topic!r}: service 0 alone publishes feeds; send it a message (Cluster.offer)")
         return self._container.feeds.publish(topic, payload)
 
     def idle(self) -> None:

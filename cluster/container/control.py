@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.wire import codecs, ordo_codecs
-from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
+from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
 
 if TYPE_CHECKING:
     from transport.client import TransportClient
@@ -42,9 +42,11 @@ class ContainerControl:
         self._next_ack_id = 0
         self._waiting: deque[bytes] = deque()
         self._publication = client.add_exclusive_publication(
-            CONTROL_CHANNEL, local_stream(TO_MODULE_STREAM_ID, cluster_id)
+            CONTROL_CHANNEL, service_stream(TO_MODULE_STREAM_ID, cluster_id, service_id)
         )
-        self._subscription = client.add_subscription(CONTROL_CHANNEL, local_stream(TO_SERVICE_STREAM_ID, cluster_id))
+        self._subscription = client.add_subscription(
+            CONTROL_CHANNEL, service_stream(TO_SERVICE_STREAM_ID, cluster_id, service_id)
+        )
 
     @property
     def blocked(self) -> bool:

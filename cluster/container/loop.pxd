@@ -50,6 +50,7 @@ cdef class ContainerLoop(Agent):
     cdef public str callback
     cdef public bint has_published                 # to feeds, since `flush_feeds` took it all
     cdef public bint wakes_driver                  # it runs elsewhere, and parks
+    cdef public bint answers                       # requests and what else clients ask: of a node's services one does
     cdef bint _wrote                               # egress since the driver was woken last
     cdef public int64_t messages_executed
     cdef readonly RequestTable requests

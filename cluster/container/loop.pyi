@@ -41,6 +41,7 @@ class ContainerLoop(Agent):
     executes: bool
     record_limit: int
     wakes_driver: bool
+    answers: bool
     may_call: bool
     callback: str
     messages_executed: int

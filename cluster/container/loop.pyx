@@ -70,6 +70,7 @@ cdef class ContainerLoop(Agent):
         self.leadership_term_id = -1
         self.record_limit = RECORD_LIMIT_DEFAULT
         self.wakes_driver = True
+        self.answers = True
         self.next_query_position = INT64_MAX
         self._target_session_id = -1
 
@@ -369,7 +370,7 @@ cdef class ContainerLoop(Agent):
         """The service has executed it: its answer is sent, and kept if it was a request."""
         if self._identity is not None:
             return self._end_request(ANSWER_OK, b"" if self._reply is None else self._reply)
-        if self._reply is not None and self._current is not None:
+        if self._reply is not None and self._current is not None and self.answers:
             self._current.offer_native(<const uint8_t*> PyBytes_AS_STRING(self._reply), PyBytes_GET_SIZE(self._reply))
         return 0
 
@@ -395,11 +396,13 @@ cdef class ContainerLoop(Agent):
 
     cdef int _end_request(self, int32_t status, bytes payload) except -1:
         cdef Identity identity = self._identity
-        if self._target_session_id >= 0 and status == ANSWER_OK:
+        if self._target_session_id >= 0 and status == ANSWER_OK and self.answers:
             self._send_output()
         self._forget_request()
         if self.traces is not None:
             self.traces.end()
+        if not self.answers:
+            payload = b""
         if PyBytes_GET_SIZE(payload) > self.requests.answer_bytes_max:
             status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes" % len(payload)
         self.requests.keep(identity, self.log_position, status, payload)
@@ -643,7 +646,7 @@ cdef class ContainerSession(NativeSession):
                     bytes payload) except -1:
         """Answers a request, if this member leads. Where the answer is lost, the client asks again."""
         cdef Publication publication = self._outbox.publication
-        if publication is None or not self._loop.is_leading:
+        if publication is None or not self._loop.is_leading or not self._loop.answers:
             return 0
         if ANSWER_LENGTH + PyBytes_GET_SIZE(payload) > publication.max_message_length:
             status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes: see egress_term_length_bytes" % len(payload)
@@ -660,7 +663,7 @@ cdef class ContainerSession(NativeSession):
 
     def send_event(self, bytes message not None):
         """Sends an encoded message that is not the service's; results as of `offer`."""
-        if not self._loop.is_leading:
+        if not self._loop.is_leading or not self._loop.answers:
             return NOT_CONNECTED
         self._loop._wrote = True
         return self._outbox.send(<const uint8_t*> PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), NULL, 0)

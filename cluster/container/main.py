@@ -61,12 +61,18 @@ class ContainerRunner:
     """Runs a container on this thread until it has terminated or `stop` is called."""
 
     def __init__(
-        self, container: ServiceContainer, client: TransportClient, clock: SystemClock, cluster_id: int = 0
+        self,
+        container: ServiceContainer,
+        client: TransportClient,
+        clock: SystemClock,
+        cluster_id: int = 0,
+        service_id: int = 0,
     ) -> None:
         self._container = container
         self._client = client
         self._clock = clock
         self._cluster_id = cluster_id
+        self._service_id = service_id
         self._stopping = False
 
     def stop(self) -> None:
@@ -91,7 +97,8 @@ class ContainerRunner:
         deadline_ns = self._clock.now() + NODE_TIMEOUT_NS
         idle = BackoffIdle()
         while not self._stopping:
-            counter_id = find_counter(self._client.counters, CounterType.CONTAINER_PARK_FLAG, self._cluster_id)
+            kind, counters = CounterType.CONTAINER_PARK_FLAG, self._client.counters
+            counter_id = find_counter(counters, kind, self._cluster_id, self._service_id)
             if counter_id >= 0:
                 return ParkFlag(self._client.counters.counter(counter_id))
             if self._clock.now() > deadline_ns:
@@ -161,6 +168,17 @@ def await_predecessor(build: Callable[[], ServiceContainer], clock: SystemClock)
         idle.after(0)
 
 
+def _measure(
+    container: ServiceContainer, options: argparse.Namespace, clock: SystemClock, memory: FileMemoryProvider
+) -> None:
+    """Durations and traces are those of the service that answers."""
+    latencies = Latencies.find(memory, options.aeron_dir, options.cluster_id, writable=True)
+    ring = find_traces(memory, options.aeron_dir, options.cluster_id) if options.trace_rate else None
+    if ring is not None:
+        container.traces = ServiceTraces(ring, clock, threshold_of(options.trace_rate))
+    container.set_samples(None if latencies is None else ServiceSamples(latencies, clock))
+
+
 def run_container(options: argparse.Namespace) -> None:
     """Builds and runs the container; raises what ended it."""
     as_json = None if options.log_format == "auto" else options.log_format == "json"
@@ -198,12 +216,9 @@ def run_container(options: argparse.Namespace) -> None:
             clock,
         )
         container.snapshots.copier = ProcessCopier()
-        latencies = Latencies.find(memory, options.aeron_dir, options.cluster_id, writable=True)
-        ring = find_traces(memory, options.aeron_dir, options.cluster_id) if options.trace_rate else None
-        if ring is not None:
-            container.traces = ServiceTraces(ring, clock, threshold_of(options.trace_rate))
-        container.set_samples(None if latencies is None else ServiceSamples(latencies, clock))
-        runner = ContainerRunner(container, client, clock, options.cluster_id)
+        if container.answers:
+            _measure(container, options, clock, memory)
+        runner = ContainerRunner(container, client, clock, options.cluster_id, options.service_id)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: runner.stop())
         runner.run()

@@ -17,7 +17,7 @@ from cluster.container.responses import Response, ResponsePublications
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import QueryStatus
 from cluster.wire.query_call import ask_service
-from cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID, local_stream
+from cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID, service_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,9 +86,13 @@ class QueryHost(Protocol):
 class ContainerQueries:
     """At most `queries_max` at a time, answers that could not be sent yet included."""
 
-    def __init__(self, container: QueryHost, client: TransportClient, queries_max: int, cluster_id: int = 0) -> None:
+    def __init__(
+        self, container: QueryHost, client: TransportClient, queries_max: int, cluster_id: int = 0, service_id: int = 0
+    ) -> None:
+        """Each service has a stream of its own; clients ask service 0."""
         self._container = container
-        self._subscription = client.add_subscription(QUERY_CHANNEL, local_stream(QUERY_STREAM_ID, cluster_id))
+        stream_id = service_stream(QUERY_STREAM_ID, cluster_id, service_id)
+        self._subscription = client.add_subscription(QUERY_CHANNEL, stream_id)
         self._responses = ResponsePublications(client, container.record_error)
         self._queries_max = queries_max
         self._queries: dict[tuple[int, int], WaitingQuery] = {}

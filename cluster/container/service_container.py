@@ -36,7 +36,7 @@ from cluster.wire.container_snapshot import ServiceSnapshot
 from cluster.wire.counter_types import CounterType, find_counter
 from cluster.wire.mark_file import ComponentType, container_mark_file_name
 from cluster.wire.snapshot_digest import digest_of
-from cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
+from cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
 from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
@@ -136,29 +136,34 @@ class ServiceContainer(ContainerLoop):
         self.numbers, self.consumers = MessageNumbers(), ContainerConsumers(self)
         self.versions = VersionSwitch(self, versions, service_id)
         self.state = ContainerState.AWAITING
+        self.answers = service_id == 0
         self.member_id = member_id
         self.service_id = service_id
         self._client = client
         self._clock = clock
         self._open_recording = open_recording
-        self._errors = ComponentErrors(
-            memory or FileMemoryProvider(),
-            f"{cluster_dir}/{container_mark_file_name(service_id)}",
-            clock,
-            component_type=ComponentType.CONTAINER,
-            service_stream_id=local_stream(TO_SERVICE_STREAM_ID, cluster_id),
-            consensus_module_stream_id=local_stream(TO_MODULE_STREAM_ID, cluster_id),
-            member_id=member_id,
-            service_id=service_id,
-            cluster_id=cluster_id,
-            service_name=type(self.service).__qualname__,
-        )
         self._queries_max = queries_max
         self._cluster_id = cluster_id
+        self._errors = self._open_errors(cluster_dir, memory or FileMemoryProvider())
         self._egress = EgressPublications(client, self.record_error)
         self._requested_acks: list[int] = []
         self._positions: list[Counter] = []
         self._handlers = self._record_handlers()
+
+    def _open_errors(self, cluster_dir: str, memory: MemoryProvider) -> ComponentErrors:
+        cluster_id, service_id = self._cluster_id, self.service_id
+        return ComponentErrors(
+            memory,
+            f"{cluster_dir}/{container_mark_file_name(service_id)}",
+            self._clock,
+            component_type=ComponentType.CONTAINER,
+            service_stream_id=service_stream(TO_SERVICE_STREAM_ID, cluster_id, service_id),
+            consensus_module_stream_id=service_stream(TO_MODULE_STREAM_ID, cluster_id, service_id),
+            member_id=self.member_id,
+            service_id=service_id,
+            cluster_id=cluster_id,
+            service_name=type(self.service).__qualname__,
+        )
 
     def _record_handlers(self) -> dict[Message, Callable[[Any, int], None]]:
         """What handles each kind of log record that is no message; others are not for the service."""
@@ -189,7 +194,7 @@ class ServiceContainer(ContainerLoop):
     def on_start(self) -> None:
         self._started = True
         self.control = ContainerControl(self._client, self.service_id, self, self._cluster_id)
-        self.queries = ContainerQueries(self, self._client, self._queries_max, self._cluster_id)
+        self.queries = ContainerQueries(self, self._client, self._queries_max, self._cluster_id, self.service_id)
 
     def on_close(self) -> None:
         """Ends the service (`on_terminate`) and gives back what the container has in the driver. Idempotent."""
@@ -272,7 +277,7 @@ class ServiceContainer(ContainerLoop):
     def _recover(self) -> int:
         """Starts the service once the node has said where: 1 when it did."""
         counters = self._client.counters
-        ids = [find_counter(counters, kind, self._cluster_id) for kind in NODE_COUNTERS]
+        ids = [find_counter(counters, kind, self._cluster_id, self.service_id) for kind in NODE_COUNTERS]
         if min(ids) < 0:
             return 0
         recovery = counters.describe(ids[0])
@@ -282,7 +287,7 @@ class ServiceContainer(ContainerLoop):
         self._positions = [counters.counter(counter_id) for counter_id in ids[2:]]
         leadership_term_id, log_position, timestamp, _, service_count = _RECOVERY_KEY.unpack_from(key)
         recording_id = None
-        if leadership_term_id >= 0 and service_count > 0:
+        if leadership_term_id >= 0 and service_count > self.service_id:
             (recording_id,) = struct.unpack_from("<q", key, _RECOVERY_KEY.size + 8 * self.service_id)
             self.set_log_state(log_position, timestamp, leadership_term_id)
         self.versions.announce()

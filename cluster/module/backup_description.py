@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from runtime.counters import Counter
 
 NULL_VALUE = -1
-SERVICE_ID = 0
 MODULE_ID = -1
 
 
@@ -79,5 +78,6 @@ def _rows(entry: SnapshotEntry) -> list[dict[str, int]]:
         "log_position": entry.log_position,
         "timestamp": entry.timestamp,
     }
-    parts = ((SERVICE_ID, entry.service_recording_id), (MODULE_ID, entry.module_recording_id))
+    of_services = sorted(enumerate(entry.service_recording_ids), reverse=True)  # as Aeron's recording log has them
+    parts = (*of_services, (MODULE_ID, entry.module_recording_id))
     return [{"service_id": service_id, "recording_id": recording_id, **shared} for service_id, recording_id in parts]

@@ -259,6 +259,8 @@ class ModuleConfig(ClusterSettings):
     """An empty folder is that of a member that had one before."""
     on_error: Literal["stop", "restore"] = "stop"
     """What becomes of a member whose service raised at a record (cluster.module.skips)."""
+    service_count: int = 1
+    """How many services a node runs (cluster.module.services)."""
     state_hash_every_bytes: int = 64 * MEBIBYTE
     """How much log lies between two hashes of the services' states (cluster.module.state_hashes); 0: there are none."""
     check_log: bool = False

@@ -34,15 +34,13 @@ from cluster.module.recovery import Recovery
 from cluster.module.room_watch import RoomWatch
 from cluster.module.self_look import SelfLook
 from cluster.module.sequencer import Sequencer
-from cluster.module.service_link import ServiceLink
-from cluster.module.service_messages import PendingServiceMessages
 from cluster.module.service_watch import ServiceWatch
+from cluster.module.services import Services
 from cluster.module.session_requests import SessionRequests
 from cluster.module.sessions import NULL_VALUE, OpenSessions
 from cluster.module.snapshot_taker import SnapshotTaker
 from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint, capture
 from cluster.module.termination import Termination
-from cluster.module.timers import TimerService
 from cluster.module.tool_questions import ToolQuestions
 from cluster.module.transfer import LeadershipTransfer
 from cluster.module.trust_watch import TrustWatch
@@ -111,21 +109,13 @@ class ConsensusModule:
             seams.archive, seams.store, config, is_single=len(members) == 1, lost_state=seams.lost_state
         )
         self._terms_known_to = recovery.append_position
-        self._link: ServiceLink | None = None
         self.counters = ModuleCounters(seams.client, config, recovery)
         draws = UniformDraws(seams.random.stream("election"))
         self.core = ConsensusCore(config.consensus(members), recovery.durable_state(), draws)
-        self.sequencer = Sequencer(
-            self,
-            self.core.progress,
-            self.member_id,
-            self.counters.commit_position,
-            self.counters.container_park_flag,
-            config.leader_heartbeat_interval_ns,
-        )
+        self.sequencer = self._make_sequencer()
         core, sequencer, counters, client = self.core, self.sequencer, self.counters, seams.client
         self.transfer = LeadershipTransfer(self, core, sequencer, counters)
-        self.termination = Termination(self, core, counters)
+        self.termination = Termination(self, core, counters, config.service_count)
         self.control = ClusterControl(self, core, sequencer, counters, self.transfer, self.termination)
         self._lets_everybody_in = authenticator is None
         self._build_replicated_state(authenticator or AcceptAll())
@@ -134,9 +124,7 @@ class ConsensusModule:
         self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
         self.queries = self._make_queries()
         self.upkeep = self._make_upkeep()
-        self.snapshots = SnapshotTaker(
-            client, seams.archive, self.upkeep.shelf, self, core, sequencer, counters, seams.clock, config.cluster_id
-        )
+        self.snapshots = self._make_snapshots()
         self.trust = TrustWatch(core, self.record_error)
         self.clock_watch = ClockWatch(self, core, sequencer, seams.clock, counters.clock_ahead, self._recovery)
         self.room = RoomWatch(
@@ -146,6 +134,28 @@ class ConsensusModule:
         self.service_watch = ServiceWatch(self, config, core, sequencer, counters.service_position)
         self.on_consensus = self._make_intake().on_consensus
         self._make_operators(authenticator)
+
+    def _make_sequencer(self) -> Sequencer:
+        counters, interval_ns = self.counters, self.config.leader_heartbeat_interval_ns
+        first, *others = counters.container_park_flags
+        made = Sequencer(self, self.core.progress, self.member_id, counters.commit_position, first, interval_ns)
+        for flag in others:
+            made.add_container_flag(flag)
+        return made
+
+    def _make_snapshots(self) -> SnapshotTaker:
+        return SnapshotTaker(
+            self._seams.client,
+            self._seams.archive,
+            self.upkeep.shelf,
+            self,
+            self.core,
+            self.sequencer,
+            self.counters,
+            self._seams.clock,
+            self.config.cluster_id,
+            self.config.service_count,
+        )
 
     def _make_intake(self) -> MemberIntake:
         numbers = self._seams.random.secret("member proofs")
@@ -201,7 +211,7 @@ class ConsensusModule:
             seams.random.stream("snapshots"),
             order_snapshot=self.control.ask_snapshot,
             counters=self.counters,
-            order_record=lambda order: self._link is not None and self._link.send(order),
+            order_record=lambda order: self.services.order(order),
             answer_tool=self._answer_tool,
         )
 
@@ -210,7 +220,7 @@ class ConsensusModule:
         gate = QueryGate(self, self.sessions, self._lets_everybody_in, self.sequencer.prove_ingress)
         return Queries(
             self.core,
-            QueryLink(seams.client, self.counters.container_park_flag, config.cluster_id),
+            QueryLink(seams.client, self.counters.container_park_flags[0], config.cluster_id),
             GroupQueries(self, self.sessions, self.counters.commit_position),
             send=self.send,
             broadcast=self.broadcast,
@@ -241,8 +251,7 @@ class ConsensusModule:
             draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
             cluster_id=config.cluster_id,
         )
-        self.timers = TimerService()
-        self.service_messages = PendingServiceMessages()
+        self.services = Services(self, self._seams.clock, config.service_count)
         self._leader_ingress = LeaderIngress(
             client,
             config,
@@ -250,7 +259,7 @@ class ConsensusModule:
             on_unavailable_image=self._on_ingress_gone,
             on_error=self.record_error,
         )
-        recovery.restore(self.sessions, self.timers, self.service_messages)
+        recovery.restore(self.sessions, self.services.timers, self.services.messages)
         self.executor = LogExecutor(self._handlers(), recovery.log_position)
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -272,7 +281,7 @@ class ConsensusModule:
             on_available_image=self.sequencer.add_ingress_image,
             on_unavailable_image=self._on_ingress_gone,
         )
-        self._link = ServiceLink(client, self.sequencer, self, self.config.cluster_id)
+        self.services.open(client, self.sequencer, self.config.cluster_id)
         self.upkeep.levels.start(self._recovery.level)
         self.log.open(self._recovery, self.announce)
         self.membership.tell_difference()
@@ -301,7 +310,7 @@ class ConsensusModule:
         self.counters.set_state(ModuleState.CLOSED)
 
     def terminate_service(self, log_position: int) -> bool:
-        return self._link is not None and self._link.terminate(log_position)
+        return self.services.terminate(log_position)
 
     # -- Leadership, for sessions and requests ---------------------------------------------------------------------
 
@@ -335,7 +344,7 @@ class ConsensusModule:
 
     @property
     def has_timers(self) -> bool:
-        return len(self.timers) > 0
+        return len(self.services.timers) > 0
 
     # -- from the sequencer ----------------------------------------------------------------------------------------
 
@@ -439,62 +448,13 @@ class ConsensusModule:
         self.executor.execute(commit_position)
         self.sequencer.next_record_position = self.executor.next_position
 
-    def on_service(self, message: bytes) -> None:
-        assert self._link is not None
-        self._link.on_message(message)
-
-    # -- from the service ------------------------------------------------------------------------------------------
-
-    def on_schedule_timer(self, correlation_id: int, deadline: int) -> None:
-        self.timers.schedule(correlation_id, deadline)
-
-    def on_cancel_timer(self, correlation_id: int) -> None:
-        self.timers.cancel(correlation_id)
-
-    def on_timer_executed(self, correlation_id: int, timestamp: int) -> None:
-        self.timers.on_service_executed(correlation_id, timestamp)
-
-    def on_close_session(self, session_id: int, detail: str = "") -> None:
-        if self.is_leader:
-            self.sessions.close(session_id, codecs.CloseReason.SERVICE_ACTION, detail)
-
-    def on_service_message(self, payload: bytes) -> None:
-        self.service_messages.enqueue(payload)
-        if self.is_leader:
-            self._append_service_messages()
-
-    def _append_service_messages(self) -> int:
-        return self.service_messages.append_pending(
-            lambda session_id, payload: self.append(
-                codecs.SESSION_MESSAGE_HEADER.encode(
-                    leadership_term_id=self.leadership_term_id,
-                    cluster_session_id=session_id,
-                    timestamp=self.cluster_time,
-                )
-                + payload
-            )
-        )
-
-    def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:
-        if relevant_id != codecs.NULL_VALUE:  # that of a service that could not start
-            self.upkeep.retention.note_service_ready()
-        if self.termination.on_service_ack(log_position):
-            return
-        self.snapshots.on_service_ack(log_position, timestamp, relevant_id)
-
-    def on_snapshot_begun(self, log_position: int, session_id: int) -> None:
-        self.snapshots.on_service_begun(log_position, session_id)
-
-    def on_snapshot_digest(self, log_position: int, digest: bytes) -> None:
-        self.snapshots.on_service_digest(log_position, digest)
-
-    def on_service_report(self, table: Message, values: Any) -> None:
-        self.upkeep.on_service_report(table, values, self._seams.clock.now())
+    def on_service(self, service_id: int, message: bytes) -> None:
+        self.services.on_message(service_id, message)
 
     def _answer_tool(self, answer: bytes | None) -> None:
         """To an operator, or to a tool of this machine."""
-        if answer is not None and not self.operators.take_answer(answer) and self._link is not None:
-            self._link.answer(answer)
+        if answer is not None and not self.operators.take_answer(answer):
+            self.services.answer(answer)
 
     # -- the committed log -----------------------------------------------------------------------------------------
 
@@ -503,7 +463,7 @@ class ConsensusModule:
             codecs.SESSION_OPEN_EVENT: self._execute_open,
             codecs.SESSION_CLOSE_EVENT: self._execute_close,
             codecs.SESSION_MESSAGE_HEADER: self._execute_service_message,
-            codecs.TIMER_EVENT: lambda record: self.timers.execute(record.values.correlation_id),
+            codecs.TIMER_EVENT: lambda record: self.services.timers.execute(record.values.correlation_id),
             codecs.CLUSTER_ACTION_REQUEST: self.control.execute,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._execute_new_term,
             ordo_codecs.CONFIGURATION_EVENT: self._execute_configuration,
@@ -525,7 +485,7 @@ class ConsensusModule:
         self.sessions.execute_close(record.values.cluster_session_id)
 
     def _execute_service_message(self, record: LogRecord) -> None:
-        self.service_messages.execute(record.values.cluster_session_id)
+        self.services.messages.execute(record.values.cluster_session_id)
 
     def update_ingress(self) -> None:
         """Ingress is taken with a known leader, unless the cluster is suspended or the leader hands over."""
@@ -557,7 +517,8 @@ class ConsensusModule:
         configuration = self.membership.at(point.log_position)
         terms, skips = self.core.terms, self.upkeep.skips.below(point.log_position)
         level = self.upkeep.levels.at(point.log_position)
-        return capture(point, self.sessions, self.timers, self.service_messages, configuration, terms, skips, level)
+        timers, messages = self.services.timers, self.services.messages
+        return capture(point, self.sessions, timers, messages, configuration, terms, skips, level)
 
     def is_ready_to_end(self, log_position: int) -> bool:
         """Everything up to the position is executed, and no snapshot is under way."""
@@ -598,19 +559,7 @@ class ConsensusModule:
         self._serving_term = NULL_VALUE
         self._leader_ingress.lose_leadership()
         self.sessions.lose_leadership()
-        self.timers.lose_leadership()
-        self.service_messages.lose_leadership()
-
-    def _fire_timers(self) -> None:
-        now = self.cluster_time
-        while (correlation_id := self.timers.pop_due(now)) is not None:
-            record = codecs.TIMER_EVENT.encode(
-                leadership_term_id=self.leadership_term_id, correlation_id=correlation_id, timestamp=now
-            )
-            if not self.append(record):
-                self.timers.put_back(correlation_id)
-                return
-            self.timers.mark_fired(correlation_id)
+        self.services.lose_leadership()
 
     # -- the slow tick ---------------------------------------------------------------------------------------------
 
@@ -626,6 +575,7 @@ class ConsensusModule:
         self.termination.work(now_ns)
         self.transfer.work(now_ns)
         self.carry_out(now_ns)
+        self.services.work()
         self.service_watch.work(now_ns)
         self._leader_ingress.work(now_ns)
         self.log.is_held = self.upkeep.fetch.is_under_way or self.room.is_out
@@ -638,8 +588,8 @@ class ConsensusModule:
             self.counters.client_timeouts.increment(self.requests.work(self, leader_id, cluster_time))
             if self.is_leader:
                 self.counters.client_timeouts.increment(self.sessions.work(self, cluster_time))
-                self._fire_timers()
-                self._append_service_messages()
+                self.services.fire_timers()
+                self.services.append_messages()
         if self.is_leader:
             self.sessions.send(self, self.sequencer.commit_position)
             self.control.poll(now_ns)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cluster.module.sessions import NULL_VALUE
-from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, NodeRole
+from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, service_key
 from runtime.wake import ParkFlag
 
 if TYPE_CHECKING:
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
 
 ELECTION_CLOSED = 17
 SNAPSHOT_THRESHOLD_NS = 1_000_000_000
+
+
+class LowestPosition:
+    """How far all services of a member have executed the log."""
+
+    def __init__(self, positions: list[Counter]) -> None:
+        self._positions = positions
+
+    @property
+    def value(self) -> int:
+        return min(one.value for one in self._positions)
 
 
 class ModuleCounters:
@@ -35,11 +47,7 @@ class ModuleCounters:
         self.module_state = counter(CounterType.MODULE_STATE, "Consensus Module state", ModuleState.INIT)
         self.role = counter(CounterType.NODE_ROLE, "Cluster node role", NodeRole.FOLLOWER)
         self.control_toggle = counter(CounterType.CONTROL_TOGGLE, "Cluster control toggle", ControlToggle.INACTIVE)
-        self.snapshot_count = counter(CounterType.SNAPSHOT_COUNT, "Cluster snapshot count")
-        self.max_snapshot_duration = counter(CounterType.MAX_SNAPSHOT_DURATION, "Total max snapshot duration in ns")
-        self.snapshots_exceeded = counter(CounterType.SNAPSHOT_DURATION_EXCEEDED, "Total snapshot exceeded count")
-        self.max_cycle_time = counter(CounterType.MAX_CYCLE_TIME, "Cluster max cycle time in ns")
-        self.cycles_exceeded = counter(CounterType.CYCLE_TIME_EXCEEDED, "Cluster work cycle time exceeded count")
+        self._add_counters_of_durations(counter)
         self.election_state = counter(CounterType.ELECTION_STATE, "Cluster election state")
         self.errors = counter(CounterType.MODULE_ERRORS, "Cluster Errors")
         self.client_timeouts = counter(CounterType.CLIENT_TIMEOUTS, "Cluster timed out client count")
@@ -48,20 +56,25 @@ class ModuleCounters:
         self.leadership_term = counter(CounterType.LEADERSHIP_TERM_ID, "Cluster leadership term id", NULL_VALUE)
         self.leader_term = counter(CounterType.LEADER_TERM, "ordo leader term", NULL_VALUE)
         self.log_recording = counter(CounterType.LOG_RECORDING, "ordo log recording", NULL_VALUE)
-        self.service_position = counter(CounterType.SERVICE_POSITION, "ordo service position", recovery.log_position)
-        park_flag = counter(CounterType.CONTAINER_PARK_FLAG, "ordo container park flag")
-        self.container_park_flag = ParkFlag(park_flag)
+
+        def of_services(type_id: CounterType, name: str, value: int = 0) -> list[Counter]:
+            ids = range(config.service_count)
+            named = [(one, f"{name} serviceId={one}" if one else name) for one in ids]
+            return [counter(type_id, label, value, service_key(cluster_id, one)) for one, label in named]
+
+        self.service_positions = of_services(
+            CounterType.SERVICE_POSITION, "ordo service position", recovery.log_position
+        )
+        """How far each service has executed the log, by its id."""
+        flags = of_services(CounterType.CONTAINER_PARK_FLAG, "ordo container park flag")
+        self.container_park_flags = [ParkFlag(flag) for flag in flags]
+        self.service_position = LowestPosition(self.service_positions)
         self.distrust = counter(CounterType.DISTRUST, "ordo distrust", int(recovery.distrust))
         self.clock_ahead = counter(CounterType.CLOCK_AHEAD, "ordo wall clock ahead of cluster time in ms")
         self.record_orders = counter(CounterType.RECORD_ORDERS, "ordo record orders")
         """How many orders the service waits for before it executes anything (cluster.module.skips)."""
         self.no_room = counter(CounterType.NO_ROOM, "ordo no room on disk")  # a Room
-        self.scrubbed_bytes = counter(CounterType.SCRUBBED_BYTES, "ordo scrubbed bytes")
-        self.scrub_progress = counter(CounterType.SCRUB_PROGRESS, "ordo scrub progress in thousandths")
-        self.scrub_ended = counter(CounterType.SCRUB_ENDED, "ordo last whole scrub ended at epoch ms")
-        self.damage_found = counter(CounterType.DAMAGE_FOUND, "ordo damaged places found")
-        self.damage_mended = counter(CounterType.DAMAGE_MENDED, "ordo damaged places mended")
-        self.damage_left = counter(CounterType.DAMAGE_LEFT, "ordo damaged places not mended")
+        self._add_counters_of_damage(counter)
         self.skipped_records = counter(CounterType.SKIPPED_RECORDS, "ordo skipped records")
         term, recovery_key = _describe_recovery(recovery, cluster_id)
         self.recovery = counter(
@@ -71,6 +84,21 @@ class ModuleCounters:
             recovery_key,
         )
         self.commit_position = counter(CounterType.COMMIT_POSITION, "Cluster commit-pos:", recovery.log_position)
+
+    def _add_counters_of_durations(self, counter: Callable[[CounterType, str], Counter]) -> None:
+        self.snapshot_count = counter(CounterType.SNAPSHOT_COUNT, "Cluster snapshot count")
+        self.max_snapshot_duration = counter(CounterType.MAX_SNAPSHOT_DURATION, "Total max snapshot duration in ns")
+        self.snapshots_exceeded = counter(CounterType.SNAPSHOT_DURATION_EXCEEDED, "Total snapshot exceeded count")
+        self.max_cycle_time = counter(CounterType.MAX_CYCLE_TIME, "Cluster max cycle time in ns")
+        self.cycles_exceeded = counter(CounterType.CYCLE_TIME_EXCEEDED, "Cluster work cycle time exceeded count")
+
+    def _add_counters_of_damage(self, counter: Callable[[CounterType, str], Counter]) -> None:
+        self.scrubbed_bytes = counter(CounterType.SCRUBBED_BYTES, "ordo scrubbed bytes")
+        self.scrub_progress = counter(CounterType.SCRUB_PROGRESS, "ordo scrub progress in thousandths")
+        self.scrub_ended = counter(CounterType.SCRUB_ENDED, "ordo last whole scrub ended at epoch ms")
+        self.damage_found = counter(CounterType.DAMAGE_FOUND, "ordo damaged places found")
+        self.damage_mended = counter(CounterType.DAMAGE_MENDED, "ordo damaged places mended")
+        self.damage_left = counter(CounterType.DAMAGE_LEFT, "ordo damaged places not mended")
 
     def set_state(self, state: ModuleState) -> None:
         self.state = state
@@ -95,5 +123,6 @@ def _describe_recovery(recovery: Recovery, cluster_id: int) -> tuple[int, bytes]
     if snapshot is None:
         return NULL_VALUE, struct.pack("<qqqii", NULL_VALUE, recovery.log_position, 0, cluster_id, 0)
     term = snapshot.leadership_term_id
-    key = struct.pack("<qqqii", term, recovery.log_position, snapshot.timestamp, cluster_id, 1)
-    return term, key + struct.pack("<q", snapshot.service_recording_id)
+    ids = snapshot.service_recording_ids
+    key = struct.pack("<qqqii", term, recovery.log_position, snapshot.timestamp, cluster_id, len(ids))
+    return term, key + b"".join(struct.pack("<q", one) for one in ids)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from archive.catalog import RecordingState
 from cluster.module import snapshots
 from cluster.module.sequencer import find_terms
-from cluster.module.service_messages import PendingServiceMessages
+from cluster.module.service_messages import ServiceMessages
 from cluster.module.sessions import NULL_VALUE, OpenSessions
 from cluster.module.state_store import Skip, SnapshotEntry, StateStore
-from cluster.module.timers import TimerService
+from cluster.module.timers import ClusterTimers, merge_timers
 from cluster.wire import container_snapshot
 from cluster.wire.levels import FIRST_LEVEL
 from cluster.wire.streams import LOG_STREAM_ID
@@ -25,6 +25,8 @@ from consensus.distrust import Distrust
 from runtime.errors import ArchiveError, ClusterError, DecodeError, SnapshotError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from archive.archive import Archive
     from archive.recovery import Damage
     from cluster.module.config import ModuleConfig
@@ -60,6 +62,8 @@ class Recovery:
         self.append_position = self._find_log_end()
         self.snapshot: SnapshotEntry | None = None
         self.contents: snapshots.ModuleSnapshot | None = None
+        self.service_timers: list[Sequence[tuple[int, int]]] = []
+        """By service: those of the snapshot."""
         self._choose_start()
         self._check_log()
         store.truncate_terms(self.append_position)
@@ -187,16 +191,15 @@ class Recovery:
             )
 
     def _load_snapshot(self, entry: SnapshotEntry) -> snapshots.ModuleSnapshot | None:
-        """The module's part, when that and the service's are whole and of one state; else it is not looked at again."""
+        """The module's part, when that and the services' are whole and of one state; else it is not looked at again."""
+        self._check_services(entry)
         try:
             contents = snapshots.decode(
                 message.payload for message in self._archive.reader(entry.module_recording_id, None).messages()
             )
-            reader = self._archive.reader(entry.service_recording_id, None)
-            service = container_snapshot.decode(container_snapshot.payloads(reader.messages()))
-            reader.skip_messages()
-            check_parts(contents, service)
-            name_principals(contents, service)
+            services = [self._read_service(recording_id) for recording_id in entry.service_recording_ids]
+            check_parts(contents, services)
+            name_principals(contents, services[0])
             _check_skips(contents, self.state.skips)
         except SNAPSHOT_FAULTS as error:
             self.findings.append(
@@ -207,7 +210,24 @@ class Recovery:
             self.state.snapshots.remove(entry)
             return None
         self._check(contents, entry)
+        self.service_timers = [service.timers for service in services]
         return contents
+
+    def _read_service(self, recording_id: int) -> container_snapshot.ServiceSnapshot:
+        """What the container keeps of a service's part; all of it is read. Raises as SNAPSHOT_FAULTS."""
+        reader = self._archive.reader(recording_id, None)
+        service = container_snapshot.decode(container_snapshot.payloads(reader.messages()))
+        reader.skip_messages()
+        return service
+
+    def _check_services(self, entry: SnapshotEntry) -> None:
+        """Raises ClusterError where the snapshot is not of the services that this member is to run."""
+        found, expected = len(entry.service_recording_ids), self._config.service_count
+        if found != expected:
+            raise ClusterError(
+                f"the snapshot at log position {entry.log_position} is of {found} service(s), and this member is to "
+                f"run {expected}: a cluster has the same services for as long as its log lives ([[services]])"
+            )
 
     def _check(self, contents: snapshots.ModuleSnapshot, entry: SnapshotEntry) -> None:
         if contents.point.log_position != entry.log_position:
@@ -270,20 +290,32 @@ class Recovery:
         for member in () if named is None else (*named.voters, *named.learners):
             contacts.learn(member)
 
-    def restore(self, sessions: OpenSessions, timers: TimerService, service_messages: PendingServiceMessages) -> None:
+    def restore(self, sessions: OpenSessions, timers: ClusterTimers, service_messages: ServiceMessages) -> None:
         contents = self.contents
         if contents is None:
             return
         for session in contents.sessions:
             sessions.restore(session)
         sessions.next_session_id = max(sessions.next_session_id, contents.next_session_id)
-        for correlation_id, deadline in contents.timers:
-            timers.schedule(correlation_id, deadline)
-        service_messages.restore(contents.next_service_session_id, contents.log_service_session_id, contents.pending)
+        for service_id, of_service in enumerate(self.service_timers):
+            for correlation_id, deadline in of_service:
+                timers[service_id].schedule(correlation_id, deadline)
+        for one in contents.trackers:
+            service_messages[one.service_id].restore(one.next_session_id, one.log_session_id, one.pending)
 
 
-def check_parts(module: snapshots.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:
+def check_parts(module: snapshots.ModuleSnapshot, services: Sequence[container_snapshot.ServiceSnapshot]) -> None:
     """Raises SnapshotError where the parts of a snapshot are not of one state."""
+    if len(module.trackers) != len(services):
+        raise SnapshotError(f"the module's part is of {len(module.trackers)} service(s), not of {len(services)}")
+    for service in services:
+        _check_part(module, service)
+    timers = merge_timers(service.timers for service in services)
+    if timers != merge_timers([module.timers]):
+        raise SnapshotError(f"the services' parts have timers={timers}, the module's {module.timers}")
+
+
+def _check_part(module: snapshots.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:
     position = module.point.log_position
     if service.log_position != position:
         raise SnapshotError(f"the service's part is of log_position={service.log_position}, the module's of {position}")
@@ -291,8 +323,6 @@ def check_parts(module: snapshots.ModuleSnapshot, service: container_snapshot.Se
         raise SnapshotError(
             f"the service's part is of app_version={service.app_version}, the module's of {module.point.app_version}"
         )
-    if list(service.timers) != module.timers:
-        raise SnapshotError(f"the service's part has timers={list(service.timers)}, the module's {module.timers}")
 
 
 def name_principals(module: snapshots.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:

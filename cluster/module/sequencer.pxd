@@ -40,7 +40,7 @@ cdef class Sequencer:
     cdef IngressSource _polled            # that messages are taken from now, or None
     cdef Allowance _ingress_allowance
     cdef Allowance _consensus_allowance
-    cdef list _service                    # [(Image, Assembler)]
+    cdef list _service                    # [(Image, Assembler, service id)]
     cdef dict _member_publications        # member id -> ExclusivePublication
     cdef int _ingress_start
     cdef public int32_t ingress_limit
@@ -51,7 +51,7 @@ cdef class Sequencer:
     cdef public bint holds_for_service    # the same: the leader's service has enough to execute
     cdef public bint is_steady            # no election is running: positions go past Python
     cdef public bint wants_tick           # a request came that the slow tick goes on with
-    cdef public bint holds_service        # the service is ahead of the module: its requests wait
+    cdef readonly int32_t held_services   # a bit for each service that is ahead of the module: its requests wait
     cdef int64_t _leadership_term_id
     cdef int32_t _leader_id
     cdef int32_t _member_id
@@ -66,7 +66,7 @@ cdef class Sequencer:
     cdef readonly int64_t last_timestamp  # newest of a message in the scanned log
     cdef public int64_t next_record_position
     cdef Counter _commit_counter
-    cdef ParkFlag _container_flag
+    cdef list _container_flags            # of ParkFlag, by service id
     cdef int64_t _heartbeat_interval_ns
     cdef public uint8_t append_flags
     cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
@@ -91,7 +91,7 @@ cdef class Sequencer:
     cpdef int tell_commit(self, int64_t now_ns) except -1
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1
     cdef int _scan(self, int64_t limit_position) except -1
-    cdef void _publish_commit(self, int64_t position) noexcept nogil
+    cdef void _publish_commit(self, int64_t position) noexcept
     cdef int _send_position(self, int64_t now_ns) except -1
     cdef int64_t told_position(self) noexcept nogil      # what a record that is appended now says is committed
     cdef void _take_hint(self, int64_t value, int64_t position) noexcept nogil

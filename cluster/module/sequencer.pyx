@@ -214,7 +214,7 @@ cdef class Sequencer:
         self.sessions = SessionTable()
         self._member_id = member_id
         self._commit_counter = commit_counter
-        self._container_flag = container_flag
+        self._container_flags = [container_flag]
         self._heartbeat_interval_ns = heartbeat_interval_ns
         self.ingress_limit = ingress_limit
         self._ingress = Sources()
@@ -249,8 +249,19 @@ cdef class Sequencer:
     def remove_consensus_image(self, Image image):
         self._consensus.remove(image)
 
-    def add_service_image(self, Image image):
-        self._service.append((image, Assembler()))
+    def add_container_flag(self, ParkFlag flag not None):
+        """Of the container of one more service."""
+        self._container_flags.append(flag)
+
+    def hold_service(self, int32_t service_id):
+        """What this service asks for waits in its stream until `release_service`."""
+        self.held_services |= 1 << service_id
+
+    def release_service(self, int32_t service_id):
+        self.held_services &= ~(1 << service_id)
+
+    def add_service_image(self, Image image, int32_t service_id=0):
+        self._service.append((image, Assembler(), service_id))
 
     def remove_service_image(self, Image image):
         self._service = [pair for pair in self._service if pair[0] is not image]
@@ -567,14 +578,16 @@ cdef class Sequencer:
     cdef int poll_service(self) except -1:
         cdef Fragment fragment
         cdef int count, work = 0
+        cdef int32_t service_id
         for pair in self._service:
             count = 0
-            while count < SERVICE_FRAGMENT_LIMIT and not self.holds_service \
+            service_id = pair[2]
+            while count < SERVICE_FRAGMENT_LIMIT and not self.held_services >> service_id & 1 \
                     and (<Assembler> pair[1]).peek(<Image> pair[0], &fragment):
                 (<Assembler> pair[1]).consume(<Image> pair[0], &fragment)
                 count += 1
                 self.module.on_service(
-                    PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes))
+                    service_id, PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes))
             if count:
                 (<Image> pair[0]).publish_position()
                 work += count
@@ -671,12 +684,14 @@ cdef class Sequencer:
         if value != 0 and self._mode == FOLLOWING and self.is_steady:
             self.progress.on_commit_hint(hinted_commit(value, position))
 
-    cdef void _publish_commit(self, int64_t position) noexcept nogil:
+    cdef void _publish_commit(self, int64_t position) noexcept:
+        cdef ParkFlag flag
         self.commit_position = position
         self._commit_counter.set_release(position)
         ordo_fence_full()
-        if self._container_flag.take():
-            self._container_flag.wake_futex()
+        for flag in self._container_flags:
+            if flag.take():
+                flag.wake_futex()
 
     cdef int _send_position(self, int64_t now_ns) except -1:
         """CommitPosition to every member as leader, AppendPosition to the leader as follower."""

@@ -1,4 +1,4 @@
-"""Messages that the service sends into the log through its consensus module (cluster-consensus.md §14)."""
+"""Messages that services send into the log through their consensus module (cluster-consensus.md §14)."""
 
 from __future__ import annotations
 
@@ -76,3 +76,39 @@ class PendingServiceMessages:
         self.log_session_id = log_session_id
         self._pending = deque(pending)
         self._appended = 0
+
+
+def service_of(session_id: int) -> int:
+    """The service that a message with this (negative) session id is from."""
+    return session_id >> 56 & 0x7F
+
+
+class ServiceMessages:
+    """The messages of all services of a member, by service id."""
+
+    def __init__(self, service_count: int) -> None:
+        self._services = [PendingServiceMessages(service_id) for service_id in range(service_count)]
+
+    def __getitem__(self, service_id: int) -> PendingServiceMessages:
+        return self._services[service_id]
+
+    def __iter__(self) -> Iterator[PendingServiceMessages]:
+        return iter(self._services)
+
+    def append_pending(self, append: Callable[[int, bytes], bool]) -> int:
+        """Leader: as that of each service."""
+        return sum(one.append_pending(append) for one in self._services)
+
+    def execute(self, session_id: int) -> None:
+        """A service message was executed from the log. Raises ClusterError where this member runs no such service."""
+        service_id = service_of(session_id)
+        if service_id >= len(self._services):
+            raise ClusterError(
+                f"the log has a message of service {service_id}, and this member runs {len(self._services)} service(s):"
+                " all members run the same ones ([[services]])"
+            )
+        self._services[service_id].execute(session_id)
+
+    def lose_leadership(self) -> None:
+        for one in self._services:
+            one.lose_leadership()

@@ -18,6 +18,7 @@ from cluster.module.host import MemberHost
 
 if TYPE_CHECKING:
     from cluster.module.config import ClusterSettings
+    from cluster.module.counters import LowestPosition
     from runtime.counters import Counter
 
 LAG_NS = 1_000_000_000
@@ -60,7 +61,7 @@ class ServiceWatch:
         settings: ClusterSettings,
         core: Successors,
         sequencer: Ingress,
-        service_position: Counter,
+        service_position: Counter | LowestPosition,
     ) -> None:
         self._host = host
         self._timeout_ns = settings.service_timeout_ns

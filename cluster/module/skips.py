@@ -100,7 +100,10 @@ class Skips:
         self._wishes: frozenset[int] = frozenset()
         self._held: set[int] = set()
         self._unsent: deque[bytes] = deque()
-        self._failure: Failure | None = None
+        self._failures: dict[int, Failure] = {}
+        """By service: where it stands still."""
+        self._considered: Failure | None = None
+        """What `_failed_ns` and `_answers` are of."""
         self._failed_ns = 0
         self._reported_ns = NULL_VALUE
         self._answers: dict[int, FailureVerdict] = {}
@@ -131,6 +134,24 @@ class Skips:
         self._counters.skipped_records.set(len(self.known))
 
     @property
+    def _failure(self) -> Failure | None:
+        """What this member tells the others of: the first record in the log at which one of its services failed, alike
+        on all members once their services have come as far as they can."""
+        return min(self._failures.values(), key=lambda one: one.log_position, default=None)
+
+    def _forget_failures(self, position: int) -> None:
+        """Services that stood still at this record go on, or end."""
+        self._failures = {one: it for one, it in self._failures.items() if it.log_position != position}
+
+    def _has_executed(self, position: int) -> bool:
+        """Whether all services have. One that stands still in the middle of a batch has not told how far it came."""
+        for service_id, counter in enumerate(self._counters.service_positions):
+            failure = self._failures.get(service_id)
+            if counter.value < position and (failure is None or failure.log_position <= position):
+                return False
+        return True
+
+    @property
     def wishes(self) -> frozenset[int]:
         """What this member was told to leave out while it did not run."""
         return self._wishes
@@ -154,8 +175,7 @@ class Skips:
                 self._release(gone)
 
     def _release(self, position: int) -> None:
-        if self._failure is not None and self._failure.log_position == position:
-            self._failure = None
+        self._forget_failures(position)
         self._send(position, RecordOrder.EXECUTE)
 
     def _learn(self, skip: Skip) -> None:
@@ -167,12 +187,11 @@ class Skips:
         self.known[position] = skip
         self._counters.skipped_records.set(len(self.known))
         self._host.announce("cluster.skip", f"the record at position {position} is left out: {_text(skip.text)}")
-        failure = self._failure
-        has_failed = failure is not None and failure.log_position == position
-        if (has_failed and not failure.is_held) or self._counters.service_position.value >= position:  # type: ignore[union-attr]
+        has_failed = any(one.log_position == position and not one.is_held for one in self._failures.values())
+        if has_failed or any(one.value >= position for one in self._counters.service_positions):
             self._restore(position)
         else:
-            self._failure = None if has_failed else failure
+            self._forget_failures(position)
             self._send(position, RecordOrder.SKIP, skip.text)
 
     def _restore(self, position: int) -> None:
@@ -181,17 +200,17 @@ class Skips:
 
     # -- the own service -----------------------------------------------------------------------------------------------
 
-    def on_service_failure(self, values: Any, now_ns: int) -> None:
-        """The service stands still at a record."""
+    def on_service_failure(self, service_id: int, values: Any, now_ns: int) -> None:
+        """A service stands still at a record."""
         position, is_held = values.log_position, bool(values.is_held)
         if position in self.known:
             if not is_held:
                 self._restore(position)
             return
-        self._failure = Failure(position, is_held, is_held or self._restores, values.error, values.text)
-        self._failed_ns = now_ns
-        self._reported_ns = NULL_VALUE
-        self._answers = {}
+        failure = Failure(position, is_held, is_held or self._restores, values.error, values.text)
+        self._failures[service_id] = failure
+        if self._failure == failure:
+            self._considered = None
         if not is_held:
             self._host.record_error(f"the service failed at position {position}: {_text(values.text)}")
         self.work(now_ns)
@@ -241,7 +260,7 @@ class Skips:
         self._stop(failure)
 
     def _stop(self, failure: Failure) -> None:
-        self._failure = None
+        self._forget_failures(failure.log_position)
         self._send(failure.log_position, RecordOrder.STOP)
 
     def _send(self, position: int, order: RecordOrder, text: bytes = b"") -> None:
@@ -254,14 +273,13 @@ class Skips:
         failure = Failure(position, bool(report.is_held), bool(report.wants_skip), report.error, report.text)
         self._reports[report.member_id] = _Report(failure, now_ns)
         skip = self.known.get(position)
-        own = self._failure
         verdict = FailureVerdict.UNKNOWN
         if skip is not None:
             verdict = FailureVerdict.SKIPPED
-        elif own is not None and own.log_position == position:
+        elif any(one.log_position == position for one in self._failures.values()):
             verdict = FailureVerdict.FAILED
-        elif self._counters.service_position.value >= position or (own is not None and own.log_position > position):
-            verdict = FailureVerdict.EXECUTED  # a service that stands still in the middle of a batch has not told so
+        elif self._has_executed(position):
+            verdict = FailureVerdict.EXECUTED
         answer = ordo_codecs.FAILURE_ANSWER.encode(
             log_position=position,
             skip_position=NULL_VALUE if skip is None else skip.skip_position,
@@ -365,8 +383,12 @@ class Skips:
             self._unsent.popleft()
         while self._appended and self._appended[0].skip_position <= self._sequencer.commit_position:
             self._learn(self._appended.popleft())
-        if self._failure is not None:
-            self._resolve(self._failure, now_ns)
+        failure = self._failure
+        if failure != self._considered:
+            self._considered = failure
+            self._failed_ns, self._reported_ns, self._answers = now_ns, NULL_VALUE, {}
+        if failure is not None:
+            self._resolve(failure, now_ns)
         if not self._leads:
             self._ordered_position = NULL_VALUE
         elif self._failure is not None or self._reports:

@@ -19,6 +19,7 @@ from cluster.module import snapshots
 from cluster.module.state_store import SnapshotEntry
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import SnapshotPart
+from cluster.wire.part_lengths import unpack_lengths
 from cluster.wire.snapshot_digest import MessagesDigest, combine
 from cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, local_stream
 from runtime.errors import ArchiveError, OrdoError, TransportError
@@ -51,9 +52,10 @@ class FetchState(Enum):
 
 
 class Part(NamedTuple):
-    """One of the two recordings of a snapshot."""
+    """One of the recordings of a snapshot."""
 
-    part: SnapshotPart
+    part: int
+    """A SnapshotPart."""
     stream_id: int
     length_bytes: int
 
@@ -157,6 +159,7 @@ class SnapshotFetch:
         send: Callable[[int, bytes], None],
         install: Callable[[FetchedSnapshot], None],
         on_failure: Callable[[str], None],
+        service_count: int = 1,
     ) -> None:
         """`endpoint`: where replays are received."""
         self._archive = archive
@@ -168,6 +171,7 @@ class SnapshotFetch:
         self._send = send
         self._install = install
         self._on_failure = on_failure
+        self._service_count = service_count
         self.state = FetchState.IDLE
         self._wanted: HeldSnapshot | None = None
         self._source_id = NULL_VALUE
@@ -176,7 +180,7 @@ class SnapshotFetch:
         self._attempts = 0
         self._due_ns = 0
         self._progress = 0
-        self._check: Iterator[tuple[bytes, bytes] | None] | None = None
+        self._check: Iterator[list[bytes] | None] | None = None
 
     @property
     def is_under_way(self) -> bool:
@@ -216,9 +220,15 @@ class SnapshotFetch:
             self._give_up(f"member {offer.member_id} has it no longer", now_ns)
             return
         self._offer = offer
+        lengths = [offer.service_length_bytes, *unpack_lengths(offer.more_lengths)]
+        if len(lengths) != self._service_count:
+            text = f"it is of {len(lengths)} services, and this member runs {self._service_count} ([[services]])"
+            self._give_up(text, now_ns)
+            return
+        stream_id = self._stream(SERVICE_SNAPSHOT_STREAM_ID)
         parts = (
             Part(SnapshotPart.MODULE, self._stream(MODULE_SNAPSHOT_STREAM_ID), offer.module_length_bytes),
-            Part(SnapshotPart.SERVICE, self._stream(SERVICE_SNAPSHOT_STREAM_ID), offer.service_length_bytes),
+            *(Part(SnapshotPart.SERVICE + one, stream_id, length) for one, length in enumerate(lengths)),
         )
         self._parts = [PartRecorder(self._archive, self._client, part, self._channel, self._random) for part in parts]
         self.state = FetchState.FETCHING
@@ -257,7 +267,7 @@ class SnapshotFetch:
         self._due_ns = now_ns + ATTEMPT_TIMEOUT_NS
         action()
 
-    def _request(self, part: SnapshotPart, from_position: int, session_id: int) -> None:
+    def _request(self, part: int, from_position: int, session_id: int) -> None:
         assert self._wanted is not None
         request = ordo_codecs.SNAPSHOT_REQUEST.encode(
             snapshot_position=self._wanted.log_position,
@@ -289,8 +299,8 @@ class SnapshotFetch:
             return
         self._request(part.part.part, part.length_bytes, part.session_id)
 
-    def _read(self) -> Iterator[tuple[bytes, bytes] | None]:
-        """Digests of the module's and of the service's part; None each time that enough was read for now."""
+    def _read(self) -> Iterator[list[bytes] | None]:
+        """Digests of the module's part and of the services'; None each time that enough was read for now."""
         digests, read_bytes = [], 0
         for part in self._parts:
             digest = MessagesDigest()
@@ -301,21 +311,21 @@ class SnapshotFetch:
                     read_bytes = 0
                     yield None
             digests.append(digest.digest())
-        yield digests[0], digests[1]
+        yield digests
 
     def _go_on_checking(self, now_ns: int) -> FetchedSnapshot | None:
         assert self._check is not None and self._wanted is not None
         digests = next(self._check)
         if digests is None:
             return None
-        module_digest, service_digest = digests
-        if combine(service_digest, module_digest) != self._wanted.digest:
+        module_digest, *service_digests = digests
+        if combine(*service_digests, module_digest) != self._wanted.digest:
             raise ArchiveError(f"what member {self._source_id} gave is not what a quorum holds")
         return self._fetched()
 
     def _fetched(self) -> FetchedSnapshot:
         """Raises ArchiveError, ClusterError for a snapshot that says nothing of the log's terms."""
-        module, service = self._parts
+        module, service, *more = self._parts
         assert self._wanted is not None
         payloads = (message.payload for message in self._archive.reader(module.recording_id, None).messages())
         contents = snapshots.decode(payloads)
@@ -330,6 +340,7 @@ class SnapshotFetch:
             service.recording_id,
             module.recording_id,
             True,
+            tuple(one.recording_id for one in more),
         )
         return FetchedSnapshot(entry, self._wanted.digest, contents.terms)
 

@@ -91,4 +91,4 @@ class SnapshotRepair:
         self._shelf.add(fetched.entry, fetched.digest)
         self.repaired_count += 1
         self._host.announce("cluster.snapshot-mended", f"replaced the damaged snapshot at log position {position}")
-        return [entry.service_recording_id, entry.module_recording_id]
+        return [*entry.recording_ids]

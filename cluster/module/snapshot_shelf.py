@@ -52,8 +52,8 @@ class SnapshotShelf:
     def drop(self, entry: SnapshotEntry) -> None:
         """Deletes the recordings of a snapshot that is not used, but for those that are kept."""
         present = self._entries.get(entry.log_position)
-        kept = self._store.evidence() | ({*_recordings(present)} if present else set())
-        for recording_id in _recordings(entry):
+        kept = self._store.evidence() | ({*present.recording_ids} if present else set())
+        for recording_id in entry.recording_ids:
             if recording_id not in kept:
                 self._purge(recording_id)
 
@@ -68,12 +68,12 @@ class SnapshotShelf:
 
     @property
     def newest_length_bytes(self) -> int:
-        """What both recordings of the newest whole snapshot take on the disk; 0 without one."""
+        """What the recordings of the newest whole snapshot take on the disk; 0 without one."""
         return next((self.length_bytes(entry) for entry in self.valid()), 0)
 
     def length_bytes(self, entry: SnapshotEntry) -> int:
-        """What both recordings of a snapshot take on the disk."""
-        return sum(self._length_of(one) for one in _recordings(entry))
+        """What the recordings of a snapshot take on the disk."""
+        return sum(self._length_of(one) for one in entry.recording_ids)
 
     def _length_of(self, recording_id: int) -> int:
         """Also of a recording whose end is not noticed yet."""
@@ -92,12 +92,12 @@ class SnapshotShelf:
 
     def find_recording(self, recording_id: int) -> SnapshotEntry | None:
         """The whole snapshot that a recording is a part of."""
-        return next((entry for entry in self.valid() if recording_id in _recordings(entry)), None)
+        return next((entry for entry in self.valid() if recording_id in entry.recording_ids), None)
 
     def describe(self, entry: SnapshotEntry) -> HeldSnapshot | None:
         """What others know a snapshot by, whole or not; None where it is here no more, or where it has no digest."""
         present, digest = self._entries.get(entry.log_position), self._digests.get(entry.log_position)
-        is_here = present is not None and _recordings(present) == _recordings(entry)
+        is_here = present is not None and present.recording_ids == entry.recording_ids
         return HeldSnapshot(entry.log_position, digest) if is_here and digest else None
 
     def remove_below(self, log_position: int) -> int:
@@ -116,16 +116,25 @@ class SnapshotShelf:
             return None
         position = entry.log_position
         kept = Evidence(
-            position, position, since_position, *_recordings(entry), length_bytes, own_digest, agreed.digest
+            position,
+            position,
+            since_position,
+            entry.service_recording_id,
+            entry.module_recording_id,
+            length_bytes,
+            own_digest,
+            agreed.digest,
+            entry.more_recording_ids,
         )
         self._put_evidence(kept)
         return kept
 
     def keep_state(self, kept: Evidence) -> bool:
-        """Keeps the recording of a state that was no snapshot; False: it takes too much on the disk, and goes."""
-        length_bytes = self._length_of(kept.service_recording_id)
+        """Keeps the recordings of a state that was no snapshot; False: it takes too much on the disk, and goes."""
+        length_bytes = sum(self._length_of(one) for one in kept.recording_ids)
         if length_bytes > self.evidence_bytes_max:
-            self._purge(kept.service_recording_id)
+            for recording_id in kept.recording_ids:
+                self._purge(recording_id)
             return False
         self._put_evidence(kept._replace(length_bytes=length_bytes))
         return True
@@ -139,7 +148,7 @@ class SnapshotShelf:
         return self._store.list_evidence()
 
     def _remove(self, entry: SnapshotEntry) -> bool:
-        recording_ids = _recordings(entry)
+        recording_ids = entry.recording_ids
         if any(self._archive.replays(recording_id) for recording_id in recording_ids):
             return False
         self._store.remove_snapshot(entry.log_position)
@@ -153,7 +162,7 @@ class SnapshotShelf:
 
     def clear_snapshots(self) -> int:
         """At a start: deletes recordings of snapshots that never became whole; how many."""
-        kept = self._store.evidence() | {one for entry in self._entries.values() for one in _recordings(entry)}
+        kept = self._store.evidence() | {one for entry in self._entries.values() for one in entry.recording_ids}
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and not one.is_active]
         return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
 
@@ -161,6 +170,10 @@ class SnapshotShelf:
         """Deletes what was recorded of a snapshot that failed, once its recording has ended."""
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and one.session_id == session_id]
         self._left_over.update(one.recording_id for one in found[-1:])
+
+    def drop_part(self, recording_id: int) -> None:
+        """Deletes the recording of a service's part, where the snapshot failed at another one's."""
+        self._left_over.add(recording_id)
 
     def clear_logs(self, log_recording_id: int) -> int:
         """Deletes recordings of logs that were given up for the present one; how many."""
@@ -184,10 +197,6 @@ class SnapshotShelf:
                 self._left_over.add(recording_id)
             return False
         return True
-
-
-def _recordings(entry: SnapshotEntry) -> tuple[int, int]:
-    return entry.service_recording_id, entry.module_recording_id
 
 
 def _is_log(descriptor: RecordingDescriptor) -> bool:

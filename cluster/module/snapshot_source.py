@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cluster.module.member_replays import MemberReplays
 from cluster.wire import ordo_codecs
 from cluster.wire.ordo_codecs import SnapshotPart
+from cluster.wire.part_lengths import pack_lengths
 
 if TYPE_CHECKING:
     from archive.archive import Archive
@@ -40,7 +41,7 @@ class SnapshotSource:
         entry = self._shelf.find(request.snapshot_position, request.digest)
         if entry is None or request.part == SnapshotPart.DESCRIPTION:
             self._send(member.id, self._describe(request, entry))
-        elif request.part in (SnapshotPart.MODULE, SnapshotPart.SERVICE):
+        elif SnapshotPart.MODULE <= request.part < SnapshotPart.SERVICE + len(entry.service_recording_ids):
             self._replay(request, entry, member)
 
     def _describe(self, request: Any, entry: SnapshotEntry | None) -> bytes:
@@ -54,6 +55,7 @@ class SnapshotSource:
             member_id=self._own_id,
             follower_member_id=request.member_id,
             digest=request.digest,
+            more_lengths=pack_lengths(map(self._length, entry.more_recording_ids if entry else ())),
         )
         return encoded
 
@@ -63,7 +65,10 @@ class SnapshotSource:
 
     def _replay(self, request: Any, entry: SnapshotEntry, member: Member) -> None:
         is_module = request.part == SnapshotPart.MODULE
-        descriptor = self._archive.descriptor(entry.module_recording_id if is_module else entry.service_recording_id)
+        wanted = entry.module_recording_id
+        if not is_module:
+            wanted = entry.service_recording_ids[request.part - SnapshotPart.SERVICE]
+        descriptor = self._archive.descriptor(wanted)
         position = descriptor.start_position + request.from_position
         recording_id, stream_id = descriptor.recording_id, descriptor.stream_id
         self._replays.start(member, recording_id, position, None, stream_id, request.session_id)

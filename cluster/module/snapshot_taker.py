@@ -1,4 +1,4 @@
-"""Takes a snapshot at one log position: the service's, then the consensus module's (cluster-consensus.md §16.1)."""
+"""Takes a snapshot at one log position: the services', then the consensus module's (cluster-consensus.md §16.1)."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class SnapshotHost(Protocol):
 
 
 class SnapshotTaker:
-    """Captures the module's state when the service has reached the snapshot's position, waits for the service's ack,
-    writes the module's part, then stores both as one entry.
+    """Captures the module's state when all services have reached the snapshot's position, waits for the services' acks,
+    writes the module's part, then stores all parts as one entry.
 
-    The executor stands still until the state is captured: where a copy of the service writes the service's part, this
-    is when SnapshotBegun has come; otherwise until all is done. Sequencing, replication and commits go on. So does the
-    service: what it asks for behind the position must not be in the module's part, and waits in its stream. The record
-    of a second snapshot stops the executor until the first is done.
+    The executor stands still until the state is captured: where copies of the services write the services' parts, this
+    is when the last SnapshotBegun has come; otherwise until all is done. Sequencing, replication and commits go on. So
+    do the services: what one asks for behind the position must not be in the module's part, and waits in its stream
+    until the others have come there, too. The record of a second snapshot stops the executor until the first is done.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class SnapshotTaker:
         counters: ModuleCounters,
         clock: Clock,
         cluster_id: int = 0,
+        service_count: int = 1,
     ) -> None:
         self._client = client
         self._shelf = shelf
@@ -74,21 +75,25 @@ class SnapshotTaker:
         self._sequencer = sequencer
         self._counters = counters
         self._clock = clock
+        self._service_count = service_count
         self._begun_ns = 0
         self._point: SnapshotPoint | None = None
         self._timestamp = 0
-        self._service_recording_id = NULL_VALUE
+        self._arrived: set[int] = set()
+        """The services that have reached the point."""
+        self._session_ids: dict[int, int] = {}
+        """By service: the session in which a copy of it sends its part."""
+        self._recording_ids: dict[int, int] = {}
+        """By service: its part, once that is recorded; NULL_VALUE where it could not be taken."""
         self._writer: SnapshotWriter | None = None
-        self._service_digest: tuple[int, bytes] = NULL_VALUE, b""
+        self._service_digests: dict[int, tuple[int, bytes]] = {}
         self._digest = b""
         self._messages: list[bytes] | None = None
         """The module's part, once captured."""
         self._next: tuple[SnapshotPoint, int] | None = None
         """A second snapshot, which waits for the first, and its timestamp."""
-        self._session_id: int | None = None
-        """Of the stream in which a copy of the service sends the service's part."""
-        self._early: Callable[[], None] | None = None
-        """What the service said of a snapshot that it has reached before the module."""
+        self._early: dict[int, Callable[[], None]] = {}
+        """By service: what it said of a snapshot that it has reached before the module."""
         self._stream_id = local_stream(MODULE_SNAPSHOT_STREAM_ID, cluster_id)
         archive.record_subscription(SNAPSHOT_CHANNEL, local_stream(SERVICE_SNAPSHOT_STREAM_ID, cluster_id))
         archive.record_subscription(SNAPSHOT_CHANNEL, self._stream_id)
@@ -111,77 +116,106 @@ class SnapshotTaker:
         self._point = point
         self._timestamp = timestamp
         self._begun_ns = self._clock.now()
-        if self._early is not None:
-            early, self._early = self._early, None
-            self._sequencer.holds_service = False
-            early()
+        early, self._early = self._early, {}
+        for service_id, action in early.items():
+            self._sequencer.release_service(service_id)
+            action()
 
-    def on_service_begun(self, log_position: int, session_id: int) -> None:
+    def on_service_begun(self, service_id: int, log_position: int, session_id: int) -> None:
         """The service's state is captured, and it goes on; its ack comes when the state is recorded."""
         if self._point is not None and log_position == self._point.log_position:
-            self._session_id = session_id
-            self._capture(self._point)
-            self._host.go_on()
+            self._session_ids[service_id] = session_id
+            self._arrive(service_id, self._point)
         elif self._is_ahead(log_position):
-            self._hold_service(lambda: self.on_service_begun(log_position, session_id))
+            self._hold_service(service_id, lambda: self.on_service_begun(service_id, log_position, session_id))
 
     def _is_ahead(self, log_position: int) -> bool:
-        """Whether the service is at a snapshot that is not begun here."""
+        """Whether a service is at a snapshot that is not begun here."""
         waits = self._next is not None and self._next[0].log_position == log_position
         return waits or log_position > self._host.executed_position
 
-    def _hold_service(self, early: Callable[[], None]) -> None:
-        self._early = early
-        self._sequencer.holds_service = True
+    def _hold_service(self, service_id: int, early: Callable[[], None]) -> None:
+        self._early[service_id] = early
+        self._sequencer.hold_service(service_id)
 
-    def _capture(self, point: SnapshotPoint) -> None:
-        self._messages = list(snapshots.encode(self._host.capture_snapshot(point)))
-
-    def on_service_digest(self, log_position: int, digest: bytes) -> None:
-        """Takes the digest of the service's part; it arrives before the ack of the same position."""
-        self._service_digest = log_position, digest
-
-    def on_service_ack(self, log_position: int, timestamp: int, relevant_id: int) -> None:
-        if self._point is not None and log_position == self._point.log_position:
-            self._on_service_done(self._point, relevant_id)
-        elif self._is_ahead(log_position):
-            self._hold_service(lambda: self.on_service_ack(log_position, timestamp, relevant_id))
-
-    def _on_service_done(self, point: SnapshotPoint, recording_id: int) -> None:
-        if recording_id == NULL_VALUE:
-            if self._session_id is not None:
-                self._shelf.drop_recording(self._session_id)
-            self._finish(f"the service could not take its snapshot at log_position={point.log_position}")
+    def _arrive(self, service_id: int, point: SnapshotPoint) -> None:
+        """A service has reached the point. With the last one the module's part is captured."""
+        if service_id in self._arrived:
             return
-        self._service_recording_id = recording_id
-        if self._messages is None:
-            self._capture(point)
+        self._arrived.add(service_id)
+        if len(self._arrived) < self._service_count:
+            self._sequencer.hold_service(service_id)
+            return
+        for one in self._arrived:
+            self._sequencer.release_service(one)
+        if NULL_VALUE in self._recording_ids.values():
+            return
+        self._messages = list(snapshots.encode(self._host.capture_snapshot(point)))
+        if not self._recording_ids:
+            self._host.go_on()
+
+    def on_service_digest(self, service_id: int, log_position: int, digest: bytes) -> None:
+        """Takes the digest of a service's part; it arrives before the ack of the same position."""
+        self._service_digests[service_id] = log_position, digest
+
+    def on_service_ack(self, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None:
+        if self._point is not None and log_position == self._point.log_position:
+            self._recording_ids[service_id] = relevant_id
+            self._arrive(service_id, self._point)
+            if len(self._recording_ids) == self._service_count:
+                self._on_services_done(self._point)
+        elif self._is_ahead(log_position):
+            self._hold_service(
+                service_id, lambda: self.on_service_ack(service_id, log_position, timestamp, relevant_id)
+            )
+
+    def _on_services_done(self, point: SnapshotPoint) -> None:
+        failed = [one for one, recording_id in sorted(self._recording_ids.items()) if recording_id == NULL_VALUE]
+        if failed:
+            self._drop_parts(failed)
+            which = "the service" if self._service_count == 1 else f"service {failed[0]}"
+            self._finish(f"{which} could not take its snapshot at log_position={point.log_position}")
+            return
         assert self._messages is not None
-        position, service_digest = self._service_digest
-        is_of_this = position == point.log_position
-        self._digest = combine(service_digest, digest_of(self._messages)) if is_of_this else b""
+        digests = [
+            digest if position == point.log_position else b""
+            for _, (position, digest) in sorted(self._service_digests.items())
+        ]
+        is_whole = len(digests) == self._service_count
+        self._digest = combine(*digests, digest_of(self._messages)) if is_whole else b""
         self._writer = SnapshotWriter(self._client, self._stream_id, self._messages)
+
+    def _drop_parts(self, failed: list[int]) -> None:
+        for service_id in failed:
+            if service_id in self._session_ids:
+                self._shelf.drop_recording(self._session_ids[service_id])
+        for recording_id in self._recording_ids.values():
+            if recording_id != NULL_VALUE:
+                self._shelf.drop_part(recording_id)
 
     def work(self) -> None:
         if self._writer is None or not self._writer.work():
             return
         assert self._point is not None
         point, module_recording_id = self._point, self._writer.recording_id
+        service_recording_id, *more = (self._recording_ids[one] for one in range(self._service_count))
         entry = SnapshotEntry(
             point.log_position,
             point.leadership_term_id,
             dict(self._core.terms)[point.leadership_term_id],
             self._timestamp,
-            self._service_recording_id,
+            service_recording_id,
             module_recording_id,
             True,
+            tuple(more),
         )
         self._shelf.add(entry, self._digest)
         self._counters.on_snapshot_taken(self._clock.now() - self._begun_ns)
+        services = ", ".join(map(str, entry.service_recording_ids)) + (" (services)" if more else " (service)")
         self._host.announce(
             "cluster.snapshot",
             f"snapshot taken at log position {point.log_position} of term {point.leadership_term_id}: recordings"
-            f" {self._service_recording_id} (service) and {module_recording_id} (consensus module)",
+            f" {services} and {module_recording_id} (consensus module)",
         )
         self._finish(None)
 
@@ -190,7 +224,8 @@ class SnapshotTaker:
         if error is not None:
             self._host.record_error(error)
         log_position = self._point.log_position
-        self._point = self._writer = self._messages = self._session_id = None
+        self._point = self._writer = self._messages = None
+        self._arrived, self._session_ids, self._recording_ids = set(), {}, {}
         following, self._next = self._next, None
         self._host.snapshot_done(log_position)
         if following is not None:

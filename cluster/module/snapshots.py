@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.module.service_messages import PendingServiceMessages
+from cluster.module.service_messages import PendingServiceMessages, service_of
 from cluster.module.sessions import NULL_VALUE, ClusterSession, OpenSessions
 from cluster.module.state_store import Skip
-from cluster.module.timers import TimerService
+from cluster.module.timers import ClusterTimers
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import ClusterTimeUnit, SnapshotMark
 from cluster.wire.configuration import NamedConfiguration, decode_configuration
@@ -33,6 +33,30 @@ class SnapshotPoint:
 
 
 @dataclass
+class PendingTracker:
+    """What one service has sent, and the log does not have yet."""
+
+    service_id: int
+    next_session_id: int
+    log_session_id: int
+    pending: list[tuple[int, bytes]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, messages: PendingServiceMessages) -> PendingTracker:
+        pending = list(messages.snapshot())
+        log_session_id = messages.log_session_id
+        return cls(messages.service_id, log_session_id + len(pending) + 1, log_session_id, pending)
+
+    def describe(self) -> dict[str, int]:
+        """Fields that the module's own message and the tracker's have in common."""
+        return {
+            "next_service_session_id": self.next_session_id,
+            "log_service_session_id": self.log_session_id,
+            "pending_message_capacity": sum(8 + (len(payload) + 39 & ~7) for _, payload in self.pending),
+        }
+
+
+@dataclass
 class ModuleSnapshot:
     """What a snapshot holds, as values."""
 
@@ -40,9 +64,8 @@ class ModuleSnapshot:
     next_session_id: int = 1
     sessions: list[ClusterSession] = field(default_factory=list)
     timers: list[tuple[int, int]] = field(default_factory=list)
-    next_service_session_id: int = 0
-    log_service_session_id: int = 0
-    pending: list[tuple[int, bytes]] = field(default_factory=list)
+    trackers: list[PendingTracker] = field(default_factory=lambda: [PendingTracker.of(PendingServiceMessages())])
+    """By service id."""
     configuration: NamedConfiguration | None = None
     terms: list[tuple[int, int]] = field(default_factory=list)
     """(term id, base position) of every leadership term of the log below: what a member needs that has only this."""
@@ -55,22 +78,19 @@ class ModuleSnapshot:
 def capture(
     point: SnapshotPoint,
     sessions: OpenSessions,
-    timers: TimerService,
-    service_messages: PendingServiceMessages,
+    timers: ClusterTimers,
+    service_messages: Iterable[PendingServiceMessages],
     configuration: NamedConfiguration | None,
     terms: list[tuple[int, int]],
     skips: list[Skip],
     level: int,
 ) -> ModuleSnapshot:
-    pending = list(service_messages.snapshot())
     return ModuleSnapshot(
         point,
         sessions.next_session_id,
         list(sessions),
         timers.snapshot(),
-        service_messages.log_session_id + len(pending) + 1,
-        service_messages.log_session_id,
-        pending,
+        [PendingTracker.of(one) for one in service_messages],
         configuration,
         [row for row in terms if row[1] < point.log_position],
         skips,
@@ -80,12 +100,6 @@ def capture(
 
 def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
     """The messages of the snapshot stream, in the order of §16.2."""
-    capacity = sum(8 + (len(payload) + 39 & ~7) for _, payload in snapshot.pending)
-    service = {
-        "next_service_session_id": snapshot.next_service_session_id,
-        "log_service_session_id": snapshot.log_service_session_id,
-        "pending_message_capacity": capacity,
-    }
     yield _marker(snapshot.point, SnapshotMark.BEGIN)
     if snapshot.configuration is not None:
         yield snapshot.configuration.encode(snapshot.point.leadership_term_id, NULL_VALUE)
@@ -102,7 +116,7 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
         yield ordo_codecs.LEADERSHIP_TERMS.encode(count=len(rows), terms=packed)
     for skip in snapshot.skips:
         yield ordo_codecs.SKIPPED_RECORD.encode(**skip._asdict())
-    yield codecs.CONSENSUS_MODULE.encode(next_session_id=snapshot.next_session_id, **service)
+    yield codecs.CONSENSUS_MODULE.encode(next_session_id=snapshot.next_session_id, **snapshot.trackers[0].describe())
     for session in snapshot.sessions:
         yield codecs.CLUSTER_SESSION.encode(
             cluster_session_id=session.id,
@@ -115,15 +129,18 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
         )
     for correlation_id, deadline in snapshot.timers:
         yield codecs.TIMER.encode(correlation_id=correlation_id, deadline=deadline)
-    yield codecs.PENDING_MESSAGE_TRACKER.encode(service_id=0, **service)
-    for session_id, payload in snapshot.pending:
-        yield (
-            codecs.SESSION_MESSAGE_HEADER.encode(
-                leadership_term_id=snapshot.point.leadership_term_id, cluster_session_id=session_id, timestamp=0
-            )
-            + payload
-        )
+    for tracker in snapshot.trackers:
+        yield from _encode_tracker(tracker, snapshot.point.leadership_term_id)
     yield _marker(snapshot.point, SnapshotMark.END)
+
+
+def _encode_tracker(tracker: PendingTracker, leadership_term_id: int) -> Iterator[bytes]:
+    yield codecs.PENDING_MESSAGE_TRACKER.encode(service_id=tracker.service_id, **tracker.describe())
+    for session_id, payload in tracker.pending:
+        header = codecs.SESSION_MESSAGE_HEADER.encode(
+            leadership_term_id=leadership_term_id, cluster_session_id=session_id, timestamp=0
+        )
+        yield header + payload
 
 
 def _marker(point: SnapshotPoint, mark: SnapshotMark) -> bytes:
@@ -159,7 +176,8 @@ def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
                     values.leadership_term_id,
                     values.app_version,
                     _time_unit(values.time_unit),
-                )
+                ),
+                trackers=[],
             )
         elif snapshot is None:
             raise ClusterError(f"snapshot: {table.name} before the BEGIN marker")
@@ -201,8 +219,14 @@ def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: byt
     elif table is codecs.TIMER:
         snapshot.timers.append((values.correlation_id, values.deadline))
     elif table is codecs.PENDING_MESSAGE_TRACKER:
-        snapshot.next_service_session_id = values.next_service_session_id
-        snapshot.log_service_session_id = values.log_service_session_id
+        if values.service_id != len(snapshot.trackers):
+            raise ClusterError(f"snapshot: tracker of service {values.service_id}, expected {len(snapshot.trackers)}")
+        snapshot.trackers.append(
+            PendingTracker(values.service_id, values.next_service_session_id, values.log_service_session_id)
+        )
     elif table is codecs.SESSION_MESSAGE_HEADER:
         payload = bytes(message[codecs.SESSION_HEADER_LENGTH_BYTES :])
-        snapshot.pending.append((values.cluster_session_id, payload))
+        service_id = service_of(values.cluster_session_id)
+        if service_id != len(snapshot.trackers) - 1:
+            raise ClusterError(f"snapshot: a pending message of service {service_id} where its tracker is not")
+        snapshot.trackers[service_id].pending.append((values.cluster_session_id, payload))

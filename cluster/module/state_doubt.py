@@ -99,16 +99,17 @@ class StateDoubt:
             "the next snapshot"
         )
 
-    def on_state_kept(self, log_position: int, recording_id: int) -> None:
-        """The service stands still at this position, and its state is recorded; NULL_VALUE: it could not be."""
+    def on_state_kept(self, log_position: int, recording_id: int, *more: int) -> None:
+        """The service stands still at this position, and its state is recorded; NULL_VALUE: it could not be. `more`:
+        the states of the services 1, 2, ..., which may stand elsewhere."""
         found, self._unkept = self._unkept, None
         if found is None:
             return
-        kept = found._replace(log_position=log_position, service_recording_id=recording_id)
-        if recording_id == NULL_VALUE:
+        kept = found._replace(log_position=log_position, service_recording_id=recording_id, more_recording_ids=more)
+        if not kept.recording_ids:
             told = "could not be recorded"
         elif self._shelf.keep_state(kept):
-            told = f"is kept as recording {recording_id} (`ordo cluster evidence`)"
+            told = f"is kept as recording {', '.join(map(str, kept.recording_ids))} (`ordo cluster evidence`)"
         else:
             told = "is not kept: it takes more than [snapshot] evidence_bytes"
         self._host.announce(

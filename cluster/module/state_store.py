@@ -37,7 +37,7 @@ _SKIP_ROW = struct.Struct(">qq")
 
 
 class SnapshotEntry(NamedTuple):
-    """One snapshot set: the recordings of the service and of the consensus module at one log position."""
+    """One snapshot set: the recordings of the services and of the consensus module at one log position."""
 
     log_position: int
     leadership_term_id: int
@@ -46,6 +46,18 @@ class SnapshotEntry(NamedTuple):
     service_recording_id: int
     module_recording_id: int
     is_valid: bool
+    more_recording_ids: tuple[int, ...] = ()
+    """Of the services 1, 2, ...; `service_recording_id` is that of service 0."""
+
+    @property
+    def service_recording_ids(self) -> tuple[int, ...]:
+        """Of all services, by their ids."""
+        return self.service_recording_id, *self.more_recording_ids
+
+    @property
+    def recording_ids(self) -> tuple[int, ...]:
+        """The services', then the module's."""
+        return *self.service_recording_ids, self.module_recording_id
 
 
 class Evidence(NamedTuple):
@@ -64,11 +76,14 @@ class Evidence(NamedTuple):
     """Of the recordings; 0: an earlier release did not write it down."""
     own_digest: bytes
     their_digest: bytes
+    more_recording_ids: tuple[int, ...] = ()
+    """Of the services 1, 2, ...; `service_recording_id` is that of service 0."""
 
     @property
     def recording_ids(self) -> tuple[int, ...]:
-        """The service's, and the module's where there is one."""
-        return tuple(one for one in (self.service_recording_id, self.module_recording_id) if one != NULL_VALUE)
+        """The services', and the module's where there is one."""
+        found = (self.service_recording_id, *self.more_recording_ids, self.module_recording_id)
+        return tuple(one for one in found if one != NULL_VALUE)
 
     def describe(self) -> dict[str, int | str]:
         """For operators, as JSON has it."""
@@ -155,9 +170,10 @@ class StateStore:
 
     @staticmethod
     def _snapshot(key: bytes, value: bytes) -> SnapshotEntry:
-        term, base, timestamp, service_id, module_id, is_valid = _SNAPSHOT_ROW.unpack(value)
+        term, base, timestamp, service_id, module_id, is_valid = _SNAPSHOT_ROW.unpack_from(value)
         position = _I64.unpack(key[len(_SNAPSHOT) :])[0]
-        return SnapshotEntry(position, term, base, timestamp, service_id, module_id, is_valid)
+        more = _unpack_ids(value[_SNAPSHOT_ROW.size :])
+        return SnapshotEntry(position, term, base, timestamp, service_id, module_id, is_valid, more)
 
     def put_candidate_term(self, candidate_term_id: int, log_position: int, timestamp_ms: int) -> None:
         with self._store.transaction() as txn:
@@ -301,9 +317,9 @@ def _skip(key: bytes, value: bytes) -> Skip:
 
 def _pack_evidence(one: Evidence) -> bytes:
     more = _EVIDENCE_MORE.pack(one.found_position, one.since_position, one.length_bytes, len(one.own_digest))
-    return (
-        _EVIDENCE_ROW.pack(one.service_recording_id, one.module_recording_id) + more + one.own_digest + one.their_digest
-    )
+    digests = one.own_digest + one.their_digest
+    row = _EVIDENCE_ROW.pack(one.service_recording_id, one.module_recording_id)
+    return row + more + digests + _pack_ids(one.more_recording_ids)
 
 
 def _evidence(key: bytes, value: bytes) -> Evidence:
@@ -313,12 +329,25 @@ def _evidence(key: bytes, value: bytes) -> Evidence:
     found, since, length_bytes, digest_length = (
         _EVIDENCE_MORE.unpack_from(more) if more else (position, NULL_VALUE, 0, 0)
     )
-    own, theirs = digests[:digest_length], digests[digest_length:]
-    return Evidence(position, found, since, service_id, module_id, length_bytes, own, theirs)
+    own, theirs = digests[:digest_length], digests[digest_length : 2 * digest_length]
+    more_ids = _unpack_ids(digests[2 * digest_length :])
+    return Evidence(position, found, since, service_id, module_id, length_bytes, own, theirs, more_ids)
+
+
+def _pack_ids(recording_ids: tuple[int, ...]) -> bytes:
+    return b"".join(map(_I64.pack, recording_ids))
+
+
+def _unpack_ids(row: bytes) -> tuple[int, ...]:
+    return tuple(recording_id for (recording_id,) in _I64.iter_unpack(row))
+
+
+def _snapshot_row(entry: SnapshotEntry) -> bytes:
+    return _SNAPSHOT_ROW.pack(*entry[1:7]) + _pack_ids(entry.more_recording_ids)
 
 
 def _put_snapshot(txn: Transaction, entry: SnapshotEntry, digest: bytes | None) -> None:
-    txn.put(_SNAPSHOT + _I64.pack(entry.log_position), _SNAPSHOT_ROW.pack(*entry[1:]))
+    txn.put(_SNAPSHOT + _I64.pack(entry.log_position), _snapshot_row(entry))
     if digest is not None:
         txn.put(_DIGEST + _I64.pack(entry.log_position), digest)
 

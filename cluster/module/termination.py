@@ -25,22 +25,25 @@ class TerminationHost(Protocol):
         """Everything up to the position is executed, and no snapshot is under way."""
 
     def terminate_service(self, log_position: int) -> bool:
-        """Tells the service to end at the position. Returns False when it could not be told yet."""
+        """Tells the services to end at the position. Returns False when it could not be told yet."""
 
 
 class Termination:
     """Ends this member at the position that the leader named, service first.
 
     Consensus tells members the position and collects their acks; the leader leaves last, or at the deadline. A member
-    whose service was told to end follows it, whatever becomes of the leader meanwhile.
+    whose services were told to end follows them, whatever becomes of the leader meanwhile.
     """
 
-    def __init__(self, host: TerminationHost, core: ConsensusCore, counters: ModuleCounters) -> None:
+    def __init__(
+        self, host: TerminationHost, core: ConsensusCore, counters: ModuleCounters, service_count: int = 1
+    ) -> None:
         self._host = host
         self._core = core
         self._counters = counters
         self._told_position = NULL_POSITION
-        self._service_done = False
+        self._service_count = service_count
+        self._services_done: set[int] = set()
         self._acknowledged = False
 
     @property
@@ -51,11 +54,11 @@ class Termination:
     def is_under_way(self) -> bool:
         return self._is_service_told or self._core.termination_position != NULL_POSITION
 
-    def on_service_ack(self, log_position: int) -> bool:
+    def on_service_ack(self, service_id: int, log_position: int) -> bool:
         """Returns True when the ack was the service's last."""
         if not self._is_service_told or log_position < self._told_position:
             return False
-        self._service_done = True
+        self._services_done.add(service_id)
         return True
 
     def work(self, now_ns: int) -> None:
@@ -63,7 +66,7 @@ class Termination:
             return
         if not self._is_service_told:
             self._tell_service(self._core.termination_position)
-        if self._service_done:
+        if len(self._services_done) == self._service_count:
             self._leave(now_ns)
 
     def _tell_service(self, position: int) -> None:

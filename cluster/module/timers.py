@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterable
 
 from service_api.timers import ServiceTimers
 
@@ -91,3 +92,47 @@ class TimerService:
         if len(self._heap) > 2 * len(self._timers) + STALE_ENTRIES_MAX:
             self._heap = [(deadline, correlation_id) for correlation_id, deadline in self._timers.snapshot()]
             heapq.heapify(self._heap)
+
+
+class ClusterTimers:
+    """The timers of all services of a member, by service id.
+
+    A TimerEvent of the log names a correlation id and no service. Each service executes it for its own timer of that
+    id, if it has one that is due, and leaves it alone otherwise; so does each `TimerService` here.
+    """
+
+    def __init__(self, service_count: int) -> None:
+        self._services = [TimerService() for _ in range(service_count)]
+
+    def __len__(self) -> int:
+        return sum(len(one) for one in self._services)
+
+    def __getitem__(self, service_id: int) -> TimerService:
+        return self._services[service_id]
+
+    def execute(self, correlation_id: int) -> None:
+        """Executes a TimerEvent of the log."""
+        for one in self._services:
+            one.execute(correlation_id)
+
+    def fire_due(self, now: int, append: Callable[[int], bool]) -> None:
+        """Leader: gives every timer that is due to `append(correlation_id)`, until it returns False."""
+        for one in self._services:
+            while (correlation_id := one.pop_due(now)) is not None:
+                if not append(correlation_id):
+                    one.put_back(correlation_id)
+                    return
+                one.mark_fired(correlation_id)
+
+    def lose_leadership(self) -> None:
+        for one in self._services:
+            one.lose_leadership()
+
+    def snapshot(self) -> list[tuple[int, int]]:
+        """(correlation id, deadline) of each timer of all services, as `merge_timers` sorts them."""
+        return merge_timers(one.snapshot() for one in self._services)
+
+
+def merge_timers(services: Iterable[Iterable[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """The timers of all services in the order in which the consensus module's part of a snapshot has them."""
+    return sorted(timer for timers in services for timer in timers)

@@ -182,6 +182,7 @@ class Upkeep:
             self._contacts.send,
             self._install,
             self._host.record_error,
+            config.service_count,
         )
 
     def _make_repair(
@@ -228,11 +229,11 @@ class Upkeep:
         self.hashes.truncate(position)
         self.skips.truncate(position)
 
-    def on_service_report(self, table: Message, values: Any, now_ns: int) -> None:
-        """What the service container says of itself. Raises DecodeError."""
+    def on_service_report(self, service_id: int, table: Message, values: Any, now_ns: int) -> None:
+        """What a service's container says of itself. Raises DecodeError."""
         if table is ordo_codecs.SERVICE_FAILURE:
             self.versions.on_service_failure(values)
-            self.skips.on_service_failure(values, now_ns)
+            self.skips.on_service_failure(service_id, values, now_ns)
         elif table is ordo_codecs.SERVICE_VERSIONS:
             self.versions.on_service_versions(values)
         elif table is ordo_codecs.SERVICE_LACK:
@@ -243,8 +244,6 @@ class Upkeep:
             self.feeds.open(values)
         elif table is ordo_codecs.STATE_HASH:
             self.hashes.on_service_hash(values)
-        elif table is ordo_codecs.STATE_KEPT:
-            self.doubt.on_state_kept(values.log_position, values.recording_id)
 
     def _note_error(self, error: Exception) -> None:
         self._host.record_error(str(error))

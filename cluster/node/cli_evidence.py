@@ -63,7 +63,7 @@ def _row(member_id: int, kept: Kept) -> dict[str, Any]:
         **one.describe(),
         "since_position": one.since_position if one.since_position > 0 else None,
         "good_service_recording_id": good[0],
-        "good_module_recording_id": good[1],
+        "good_module_recording_id": good[-1],
     }
 
 

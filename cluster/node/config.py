@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import getpass
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -20,11 +21,17 @@ from cluster.module.config import (
 from cluster.module.leader_ingress import check_group
 from cluster.wire.app_version import parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
+from cluster.wire.part_lengths import SERVICES_MAX
 from runtime.authentication import TOPIC_ROLE, check_topic_role
 from runtime.config import DurationNs, Settings, SizeBytes
 from runtime.errors import ConfigurationError
 from runtime.token_table import TokenTable
 from transport.driver.config import ENCRYPTED_MTU_MAX, MediaDriverConfig
+
+RESTORES_ONE = (
+    'service.on_error = "restore": is for a node with one service; of several, one may have answered a record that'
+    " another one failed at, and what is answered is not left out"
+)
 
 
 class MemberSection(Settings):
@@ -183,8 +190,8 @@ class NodeSection(Settings):
         return None if self.log_format == "auto" else self.log_format == "json"
 
 
-class ServiceSection(Settings):
-    """The user's service."""
+class ServiceCode(Settings):
+    """The code of one service."""
 
     class_: Annotated[str | None, Field(alias="class")] = Field(
         default=None,
@@ -197,6 +204,29 @@ class ServiceSection(Settings):
         " 1.4.0. The log says which one is in force, and `ordo cluster upgrade` changes it (docs/UPGRADES.md).",
         examples=[{"1": "bank.v1:Bank", "2": "bank.v2:Bank"}],
     )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if self.class_ is not None and self.versions:
+            raise ValueError("give class or versions, not both: class is the code of the one version app_version")
+        try:
+            numbers = [parse_version(text) for text in self.versions]
+        except ConfigurationError as error:
+            raise ValueError(error.message) from None
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"versions={sorted(self.versions)}: two of them are the same")
+        return self
+
+    def by_version(self, app_version: int) -> dict[int, str]:
+        """module:Class by version; `app_version` is that of class. Empty where neither is given."""
+        if self.class_ is not None:
+            return {app_version: self.class_}
+        return {parse_version(text): name for text, name in self.versions.items()}
+
+
+class ServiceSection(ServiceCode):
+    """The user's service, and what holds for all services of the node."""
+
     on_error: Literal["stop", "restore"] = Field(
         default="stop",
         description="What becomes of the member when its service raises anything but Reject: it stops, or it goes back "
@@ -209,17 +239,11 @@ class ServiceSection(Settings):
         " snapshots only.",
     )
 
-    @model_validator(mode="after")
-    def _one_of_both(self) -> ServiceSection:
-        if self.class_ is not None and self.versions:
-            raise ValueError("give class or versions, not both: class is the code of the one version app_version")
-        try:
-            numbers = [parse_version(text) for text in self.versions]
-        except ConfigurationError as error:
-            raise ValueError(error.message) from None
-        if len(set(numbers)) < len(numbers):
-            raise ValueError(f"versions={sorted(self.versions)}: two of them are the same")
-        return self
+
+class ServiceTable(ServiceCode):
+    """One table for each service of a node that runs several, in the order of their ids 0, 1, ..., up to ten; instead
+    of class and versions in [service]. The same ones on every member, for as long as the cluster's log lives. Each
+    runs in a container of its own. See SERVICES.md."""
 
 
 class MetricsSection(Settings):
@@ -359,6 +383,7 @@ class NodeConfig(Settings):
     retention: RetentionSettings = RetentionSettings()
     archive: ArchiveSettings = ArchiveSettings()
     service: ServiceSection = ServiceSection()
+    services: Annotated[list[ServiceTable], Field(max_length=SERVICES_MAX)] = []
     metrics: MetricsSection = MetricsSection()
     tracing: TracingSection = TracingSection()
     authentication: AuthenticationSection = AuthenticationSection()
@@ -375,6 +400,21 @@ class NodeConfig(Settings):
             raise ValueError("cluster.ingress_channel: multicast cannot be encrypted; leave out one of both")
         if self.cluster.mtu_bytes > ENCRYPTED_MTU_MAX:
             raise ValueError(f"cluster.mtu={self.cluster.mtu_bytes}: at most {ENCRYPTED_MTU_MAX} with encryption")
+        return self
+
+    @model_validator(mode="after")
+    def _services_fit(self) -> NodeConfig:
+        if not self.services:
+            return self
+        if self.service.class_ is not None or self.service.versions:
+            raise ValueError("services: each table has a class or versions, and [service] has none beside them")
+        codes = [one.by_version(self.cluster.app_version) for one in self.services]
+        if not all(codes):
+            raise ValueError("services: each table has a class or versions")
+        if not set.intersection(*(set(one) for one in codes)):
+            raise ValueError("services: there is no version that all of them have; one version is in force for all")
+        if len(self.services) > 1 and self.service.on_error == "restore":
+            raise ValueError(RESTORES_ONE)
         return self
 
     @model_validator(mode="after")
@@ -434,23 +474,49 @@ class NodeConfig(Settings):
         """The same node that lets in so many readers of feeds."""
         return self.model_copy(update={"node": self.node.model_copy(update={"max_subscribers": subscribers_max})})
 
-    def service_names(self, service_name: str | None = None) -> dict[int, str]:
-        """module:Class by version; `service_name` takes the place of class. Raises ConfigurationError."""
-        versions = {parse_version(text): name for text, name in self.service.versions.items()}
-        name = service_name or self.service.class_
-        if versions and service_name:
-            raise ConfigurationError(f"--service {service_name}: the [service] table has versions; give one of both")
-        if not versions and name is None:
+    def with_services(self, names: Sequence[str]) -> NodeConfig:
+        """The same node with these services, module:Class, by service id; without any with its own. Raises
+        ConfigurationError."""
+        if not names:
+            return self
+        if self.service.versions or any(one.versions for one in self.services):
+            raise ConfigurationError(f"--service {names[0]}: the configuration has versions; give one of both")
+        if len(names) > SERVICES_MAX:
+            raise ConfigurationError(f"--service: {len(names)} services; a node runs {SERVICES_MAX} at most")
+        if len(names) > 1 and self.service.on_error == "restore":
+            raise ConfigurationError(RESTORES_ONE)
+        changes: dict[str, Any] = {"services": []}
+        if len(names) > 1:
+            changes["services"] = [ServiceTable.model_validate({"class": name}) for name in names]
+        own_class = names[0] if len(names) == 1 else None
+        changes["service"] = self.service.model_copy(update={"class_": own_class})
+        return self.model_copy(update=changes)
+
+    @property
+    def _codes(self) -> Sequence[ServiceCode]:
+        return self.services or [self.service]
+
+    @property
+    def services_by_id(self) -> list[dict[int, str]]:
+        """Of each service module:Class by version. Raises ConfigurationError where none is given."""
+        found = [one.by_version(self.cluster.app_version) for one in self._codes]
+        if not all(found):
             raise ConfigurationError(
                 "service: missing; give --service module:Class, or class or versions in the [service] table"
             )
-        return versions or {self.cluster.app_version: str(name)}
+        return found
+
+    @property
+    def app_versions(self) -> list[int]:
+        """The versions that all services of this member have code of, lowest first."""
+        codes = [one.by_version(self.cluster.app_version) for one in self._codes]
+        return sorted(set.intersection(*(set(one) for one in codes)))
 
     def module_config(self) -> ModuleConfig:
         """What the consensus module of this node is told."""
-        versions = [parse_version(text) for text in self.service.versions]
         return ModuleConfig(
-            **{**dict(self.cluster), "app_version": min(versions, default=self.cluster.app_version)},
+            **{**dict(self.cluster), "app_version": min(self.app_versions, default=self.cluster.app_version)},
+            service_count=len(self.services) or 1,
             member_id=self.node.member_id,
             is_learner=self.node.learner,
             bind_host=self.node.bind,

@@ -26,7 +26,7 @@ WATCH_INTERVAL_NS = 100_000_000
 class ContainerProcess:
     """Starts, watches and ends `python -m cluster.container.main`; the child also dies with its parent by itself."""
 
-    def __init__(self, config: NodeConfig, service_names: Mapping[int, str]) -> None:
+    def __init__(self, config: NodeConfig, service_names: Mapping[int, str], service_id: int = 0) -> None:
         """`service_names`: module:Class by version."""
         self._command = [
             sys.executable,
@@ -43,6 +43,8 @@ class ContainerProcess:
             str(config.node.member_id),
             "--cluster-id",
             str(config.cluster.cluster_id),
+            "--service-id",
+            str(service_id),
             "--queries-max",
             str(config.cluster.queries_max),
             "--egress-buffer-bytes",
@@ -59,7 +61,7 @@ class ContainerProcess:
             "--parent-pid",
             str(os.getpid()),
         ]
-        self._mark_file = str(config.cluster_dir / container_mark_file_name(0))
+        self._mark_file = str(config.cluster_dir / container_mark_file_name(service_id))
         self._process: subprocess.Popen[bytes] | None = None
         self._watch_ns = 0
 

@@ -60,13 +60,15 @@ def leader_progress(aeron_dir: Path) -> LeaderProgress | None:
     That record lies beyond what the node recovered at its start, which tells it from a position of an earlier run.
     """
     try:
-        counters = {counter.type_id: counter for counter in read_counters(aeron_dir)}
+        found = read_counters(aeron_dir)
     except StorageMissingError:
         return None
+    counters = {counter.type_id: counter for counter in found}
     kinds = (CounterType.LEADER_TERM, CounterType.COMMIT_POSITION, CounterType.SERVICE_POSITION)
     if CounterType.RECOVERY_STATE not in counters or any(kind not in counters for kind in kinds):
         return None
-    term, committed, executed = (counters[kind].value for kind in kinds)
+    term, committed, _ = (counters[kind].value for kind in kinds)
+    executed = min(one.value for one in found if one.type_id == CounterType.SERVICE_POSITION)
     (recovered,) = _RECOVERED_POSITION.unpack_from(counters[CounterType.RECOVERY_STATE].key, _RECOVERED_POSITION_OFFSET)
     return LeaderProgress(committed, executed) if term >= 0 and committed > recovered else None
 

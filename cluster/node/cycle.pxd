@@ -25,7 +25,7 @@ cdef class NodeCycle(Agent):
     cdef int64_t park_ns
     cdef Archive archive
     cdef Sequencer sequencer
-    cdef ContainerLoop container           # None: the service runs in a process of its own
+    cdef list containers                   # of ContainerLoop; none where services run in processes of their own
     cdef Clock clock
     cdef ClusterClock cluster_clock
     cdef LogSamples samples

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from archive.archive import Archive
 from cluster.container.loop import ContainerLoop
@@ -21,7 +21,7 @@ class NodeCycle(Agent):
         archive: Archive,
         module: ConsensusModule,
         client: TransportClient,
-        container: ContainerLoop | None,
+        containers: Sequence[ContainerLoop],
         clock: Clock,
         tick: Callable[[int], None],
         spins_max: int,

@@ -13,14 +13,14 @@ cdef enum:
 
 
 cdef class NodeCycle(Agent):
-    def __init__(self, MediaDriver driver, Archive archive, module, client, ContainerLoop container, Clock clock, tick,
+    def __init__(self, MediaDriver driver, Archive archive, module, client, list containers not None, Clock clock, tick,
                  int64_t spins_max, LogSamples samples not None, ParkFlag park_flag=None):
         self.driver = driver
         self.archive = archive
         self.sequencer = module.sequencer
         self.module = module
         self.client = client
-        self.container = container
+        self.containers = containers
         self.idle_tick_ns = max(SLOW_TICK_NS, min(IDLE_TICK_NS, <int64_t> module.config.leader_heartbeat_interval_ns))
         self.clock = clock
         self.cluster_clock = module.clock_watch.clock
@@ -41,6 +41,7 @@ cdef class NodeCycle(Agent):
         cdef MediaDriver driver = self.driver
         cdef LogSamples samples = self.samples
         cdef LogTraces traces = sequencer.traces
+        cdef ContainerLoop container
         cdef int work = 0
         cdef int64_t looked_ns = 0
         cdef bint is_leading
@@ -70,13 +71,12 @@ cdef class NodeCycle(Agent):
             if traces is not None:
                 traces.look(sequencer.append_position, sequencer.commit_position, is_leading, looked_ns)
         work += sequencer.poll_service()
-        if self.container is not None:
-            work += self.container.cycle(now_ns)
-        if work:
-            if driver is not None:
-                work += driver.send_work(now_ns)
-            else:
-                self.client.wake_driver()
+        for container in self.containers:
+            work += container.cycle(now_ns)
+        if work and driver is not None:
+            work += driver.send_work(now_ns)
+        elif work:
+            self.client.wake_driver()
         # What this cycle did may leave more to do that no socket tells of: the next one looks for that alone.
         self.skips_left = 1 if work and has_looked else 0
         if work > HEARTBEAT_WORK_MAX:

@@ -33,6 +33,8 @@ SOCKETS_OF_NODE = 8
 SESSIONS_MIN = 4
 MEMORY_OF_NODE_BYTES = 8 * MEBIBYTE
 """Queues, counters and the small streams of a node with few clients."""
+MEMORY_OF_SERVICE_BYTES = MEBIBYTE
+"""What one more service takes: its control streams."""
 LOG_STREAMS = 2
 """Of the log a node has one that it sends, or receives, and one more while leaders change."""
 CONTROL_BYTES_OF_READER = 2 * log_length_bytes(TERM_LENGTH_DEFAULT)
@@ -103,6 +105,7 @@ def memory_used_bytes(config: NodeConfig) -> int:
     """Shared memory that a node uses with as many readers of log and feeds as it lets in."""
     replays = config.node.max_replays
     log_bytes = memory_needed_bytes((LOG_STREAMS + replays) * config.cluster.log_term_length_bytes)
+    log_bytes += MEMORY_OF_SERVICE_BYTES * max(0, len(config.services) - 1)
     return log_bytes + CONTROL_BYTES_OF_READER * replays + MEMORY_OF_SUBSCRIBER_BYTES * config.node.subscribers_max
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +105,7 @@ def real_seams(descriptors_kept: int = 0) -> NodeSeams:
 
 
 class Node:
-    """Everything of one member on the caller's thread. `service` runs inline; None leaves it to another process.
+    """Everything of one member on the caller's thread. `services` run inline; None leaves them to other processes.
 
     Raises OrdoError subclasses with one clear line when a folder is in use, a port is taken or memory is short;
     nothing is left behind then.
@@ -115,24 +115,25 @@ class Node:
         self,
         config: NodeConfig,
         seams: NodeSeams,
-        service: Service | ServiceVersions | None = None,
+        services: Sequence[Service | ServiceVersions] | None = None,
         on_tick: Callable[[int], None] | None = None,
     ) -> None:
         self.config = config
         self._seams = seams
         self._closers: list[Callable[[], Any]] = []
         try:
-            self._build(service, on_tick)
+            self._build(services, on_tick)
         except BaseException:
             self.close()
             raise
 
-    def _build(self, service: Service | ServiceVersions | None, on_tick: Callable[[int], None] | None) -> None:
+    def _build(
+        self, services: Sequence[Service | ServiceVersions] | None, on_tick: Callable[[int], None] | None
+    ) -> None:
         config, seams = self.config, self._seams
         for directory in (config.node.data_dir, config.archive_dir, config.cluster_dir):
             seams.storage.make_directory(str(directory))
-        lock = seams.storage.lock_directory(str(config.node.data_dir))
-        self._closers.append(lock.close)
+        self._closers.append(seams.storage.lock_directory(str(config.node.data_dir)).close)
         self.errors = self._open_errors()
         self._closers.append(self.errors.close)
         path = str(config.cluster_dir / "state.mdb")
@@ -162,20 +163,19 @@ class Node:
         self._authenticator = make_authenticator(config, seams.clock)
         self.module = self._make_module(store, lost_state)
         self.control = self._serve_archive() if config.node.max_replays else None
-        container = None if service is None else self._inline_container(service)
+        self.containers = [self._inline_container(one, service_id) for service_id, one in enumerate(services or ())]
         self.cycle = NodeCycle(
             self.driver,
             self.archive,
             self.module,
             self.client,
-            container,
+            self.containers,
             seams.clock,
             self._on_tick,
             config.node.spins,
             LogSamples(self.latencies, seams.clock),
             self._park_flag,
         )
-        self.container = container
         self._watch = on_tick
 
     def _make_module(self, store: StateStore, lost_state: str | None) -> ConsensusModule:
@@ -326,7 +326,7 @@ class Node:
         self._closers.append(waker.close)
         return self._seams.storage.sync_queue(self._park_flag, waker.fileno())
 
-    def _inline_container(self, service: Service | ServiceVersions) -> ServiceContainer:
+    def _inline_container(self, service: Service | ServiceVersions, service_id: int) -> ServiceContainer:
         config = self.config
         container = ServiceContainer(
             service,
@@ -335,6 +335,7 @@ class Node:
             clock=self._seams.clock,
             open_recording=self.archive.follower,
             member_id=config.node.member_id,
+            service_id=service_id,
             memory=self._seams.memory,
             queries_max=config.cluster.queries_max,
             egress_buffer_bytes=config.cluster.egress_buffer_bytes,
@@ -343,8 +344,9 @@ class Node:
             app_version=config.cluster.app_version,
         )
         container.wakes_driver = self.driver is None  # the node's own has its turn after the container
-        container.set_samples(ServiceSamples(self.latencies, self._seams.clock))
-        if self._traces is not None:
+        if container.answers:
+            container.set_samples(ServiceSamples(self.latencies, self._seams.clock))
+        if self._traces is not None and container.answers:
             container.traces = ServiceTraces(self._traces, self._seams.clock, threshold_of(config.tracing.rate))
         return container
 
@@ -355,9 +357,9 @@ class Node:
         now_ns = self._seams.clock.now()
         self.module.on_start(now_ns)
         self._closers.append(self.module.on_close)
-        if self.container is not None:
-            self.container.on_start()
-            self._closers.append(self.container.on_close)
+        for container in self.containers:
+            container.on_start()
+            self._closers.append(container.on_close)
 
     @property
     def has_ended(self) -> bool:
@@ -388,17 +390,18 @@ class Node:
             raise failures[0]
 
 
-def run_node(config: NodeConfig, service_name: str | None = None) -> int:
+def run_node(config: NodeConfig, service_names: Sequence[str] = ()) -> int:
     """Runs a node until it is told to end (SIGTERM, SIGINT, shutdown of the cluster); the exit status.
 
-    `service_name`, module:Class, takes the place of the class that the configuration names.
+    `service_names`, module:Class, by service id, take the place of those that the configuration names.
     `python -O` would remove the assertions that guard the log, and is refused.
     """
     if not __debug__:
         raise ConfigurationError("python -O removes the assertions that guard the log: run without it")
     choose_file_access(config.node.file_access)
-    names = config.service_names(service_name)
-    versions = load_versions(names)
+    config = config.with_services(service_names)
+    names = config.services_by_id
+    versions = [load_versions(one) for one in names]
     config = look_ahead(config, get_logger())
     metrics = MetricsProcess(config)
     try:
@@ -419,19 +422,19 @@ def run_node(config: NodeConfig, service_name: str | None = None) -> int:
 
 def _run_once(
     config: NodeConfig,
-    service_names: dict[int, str],
-    versions: ServiceVersions,
+    service_names: Sequence[dict[int, str]],
+    versions: Sequence[ServiceVersions],
     metrics: MetricsProcess,
 ) -> tuple[int, bool]:
     """One life of a node: the exit status, and whether it is to be started again at once."""
     inline = config.node.service_mode == "inline"
-    child: ContainerProcess | None = None
+    children: list[ContainerProcess] = []
     causes: list[str] = []
     log = get_logger()
 
     def on_tick(now_ns: int) -> None:
         metrics.watch(now_ns)
-        if child is not None and child.has_ended(now_ns):
+        if any(child.has_ended(now_ns) for child in children):
             causes.append("the service container ended")
             node.module.has_ended = True
 
@@ -448,8 +451,10 @@ def _run_once(
         log_start(config, log)
         has_started = True
         if not inline:
-            child = ContainerProcess(config, service_names)
-            child.start()
+            for service_id, names in enumerate(service_names):
+                child = ContainerProcess(config, names, service_id)
+                child.start()
+                children.append(child)
         node.cycle.run()
         node.leave()
     except Exception as error:
@@ -458,7 +463,7 @@ def _run_once(
         failure = raised.message
         raise raised from error
     finally:
-        status, lost = _close(node, child)
+        status, lost = _close(node, children)
         if has_started:
             reason = failure or lost or _stop_reason(node.module, causes)
             log_stop(config, log, reason, has_failed=bool(failure or status))
@@ -482,15 +487,15 @@ def _one_line(error: Exception) -> OrdoError:
     return ClusterError(f"the node ended on {type(error).__name__}: {error}; its error log has the traceback")
 
 
-def _close(node: Node, child: ContainerProcess | None) -> tuple[int, str]:
-    """Ends the container first, so that it never outlives its node. Returns the exit status, and what went wrong."""
+def _close(node: Node, children: Sequence[ContainerProcess]) -> tuple[int, str]:
+    """Ends the containers first, so that none outlives its node. Returns the exit status, and what went wrong."""
     status, lost = 0, ""
-    if child is not None:
+    for child in children:
         failure = child.stop()
         if failure is not None:
             node.module.record_error(failure)
-            lost = failure
-            status = EXIT_STATUS_SERVICE if child.has_raised else 1
+            lost = lost or failure
+            status = EXIT_STATUS_SERVICE if child.has_raised else status or 1
     try:
         node.close()
     except OrdoError as error:

@@ -157,6 +157,8 @@ def _concerns(counter: CounterDescriptor, cluster_id: int) -> bool:
 def _firsts(counters: Iterable[CounterDescriptor]) -> dict[int, int]:
     found: dict[int, int] = {}
     for counter in counters:
-        if counter.type_id in CLUSTER_TYPES:
+        if counter.type_id == CounterType.SERVICE_POSITION:  # of several services the slowest one counts
+            found[counter.type_id] = min(counter.value, found.get(counter.type_id, counter.value))
+        elif counter.type_id in CLUSTER_TYPES:
             found.setdefault(counter.type_id, counter.value)
     return found

@@ -14,8 +14,8 @@ class Kept(NamedTuple):
     """A differing snapshot, and the recordings of that of the others at the same position, where the member took it."""
 
     evidence: Evidence
-    good_recording_ids: tuple[int, int] | None
-    """The service's and the module's; None where this member does not hold it, or not any more."""
+    good_recording_ids: tuple[int, ...] | None
+    """The services' and the module's; None where this member does not hold it, or not any more."""
 
 
 def list_evidence(config: NodeConfig) -> list[Kept]:
@@ -23,7 +23,7 @@ def list_evidence(config: NodeConfig) -> list[Kept]:
     with open_stored(config) as store:
         snapshots = {one.log_position: one for one in store.load().snapshots if one.is_valid}
         found = store.list_evidence()
-    good = {at: (one.service_recording_id, one.module_recording_id) for at, one in snapshots.items()}
+    good = {at: one.recording_ids for at, one in snapshots.items()}
     return [Kept(one, ids if (ids := good.get(one.log_position)) != one.recording_ids else None) for one in found]
 
 
@@ -40,6 +40,7 @@ def parse_evidence(rows: Any) -> list[Evidence]:
                 length_bytes=int(row["length_bytes"]),
                 own_digest=bytes.fromhex(row["own_digest"]),
                 their_digest=bytes.fromhex(row["their_digest"]),
+                more_recording_ids=tuple(map(int, row.get("more_recording_ids", ()))),
             )
             for row in rows
         ]

@@ -121,10 +121,20 @@ def is_of_cluster(counter: CounterDescriptor, cluster_id: int) -> bool:
     return bool(found == cluster_id)
 
 
-def find_counter(counters: CountersReader, counter_type: CounterType, cluster_id: int) -> int:
+OF_A_SERVICE = (CounterType.CONTAINER_PARK_FLAG, CounterType.SERVICE_POSITION)
+"""Counters that each service of a node has."""
+
+
+def service_key(cluster_id: int, service_id: int) -> bytes:
+    """The key of a counter that belongs to one service of a node."""
+    return struct.pack("<ii", cluster_id, service_id)
+
+
+def find_counter(counters: CountersReader, counter_type: CounterType, cluster_id: int, service_id: int = 0) -> int:
     """The id of a cluster's counter on a driver that several may share, -1 when it is not there."""
     if counter_type != CounterType.RECOVERY_STATE:
-        return counters.find(counter_type, struct.pack("<i", cluster_id))
+        key = service_key(cluster_id, service_id) if counter_type in OF_A_SERVICE else struct.pack("<i", cluster_id)
+        return counters.find(counter_type, key)
     return next(
         (one.counter_id for one in counters if one.type_id == counter_type and is_of_cluster(one, cluster_id)), -1
     )

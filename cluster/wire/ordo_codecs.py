@@ -84,6 +84,7 @@ class SnapshotPart(IntEnum):
     DESCRIPTION = 0
     MODULE = 1
     SERVICE = 2
+    """Of service 0; that of service N is SERVICE + N."""
 
 
 class RecordOrder(IntEnum):
@@ -500,9 +501,11 @@ SNAPSHOT_OFFER = _message(
     64,
     "snapshot_position i64; leadership_term_id i64; term_base_log_position i64; timestamp i64;"
     "module_length_bytes i64; service_length_bytes i64; member_id i32; follower_member_id i32",
-    "digest bytes",
+    "digest bytes; more_lengths bytes 2",
+    version=2,
 )
-"""The description; lengths are -1 from a member that does not hold that snapshot (any more)."""
+"""The description; lengths are -1 from a member that does not hold that snapshot (any more). `service_length_bytes` is
+of service 0; `more_lengths` of the others by their ids, as i64 each."""
 LEADERSHIP_TERMS = _message("LeadershipTerms", 65, "count i32", "terms bytes")
 """In the consensus module's snapshot: every leadership term below it, as rows of i64 term id and i64 base position."""
 LOG_REQUEST = _message("LogRequest", 66, "from_position i64; length_bytes i64; member_id i32; session_id i32")

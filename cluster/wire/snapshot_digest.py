@@ -35,8 +35,9 @@ def digest_of(messages: Iterable[bytes]) -> bytes:
     return digest.digest()
 
 
-def combine(service_digest: bytes, module_digest: bytes) -> bytes:
-    """The digest of a whole snapshot; empty where the service gave none."""
-    if len(service_digest) != DIGEST_LENGTH_BYTES:
+def combine(*digests: bytes) -> bytes:
+    """The digest of a whole snapshot: of its services' parts by service id, then of the module's; empty where one of
+    them has none."""
+    if any(len(one) != DIGEST_LENGTH_BYTES for one in digests):
         return b""
-    return blake2b(service_digest + module_digest, digest_size=DIGEST_LENGTH_BYTES).digest()
+    return blake2b(b"".join(digests), digest_size=DIGEST_LENGTH_BYTES).digest()

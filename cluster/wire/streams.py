@@ -36,6 +36,17 @@ def local_stream(stream_id: int, cluster_id: int) -> int:
     return (stream_id + LOCAL_STREAMS_STEP * cluster_id + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
+SERVICES_STEP = 1 << 24
+
+
+def service_stream(stream_id: int, cluster_id: int, service_id: int) -> int:
+    """The id of a control stream of one service: the plain one of service 0, which tools use, too.
+
+    Each service has a pair of its own, so that its module can keep one waiting, and hear from the others.
+    """
+    return local_stream(stream_id + SERVICES_STEP * service_id, cluster_id)
+
+
 CONTROL_CHANNEL = "aeron:ipc?term-length=128k|alias=service-control"
 QUERY_CHANNEL = "aeron:ipc?term-length=1m|alias=queries"
 SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m"

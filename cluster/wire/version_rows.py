@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import and_
 from typing import NamedTuple
 
 from runtime.errors import DecodeError
@@ -53,6 +55,13 @@ def decode_codes(data: bytes) -> list[Code]:
     if len(data) % _CODE.size or len(data) > ROWS_MAX * _CODE.size:
         raise DecodeError(f"versions: {len(data)} bytes are no rows of {_CODE.size}, or more than {ROWS_MAX}")
     return [Code(*row) for row in _CODE.iter_unpack(data)]
+
+
+def shared_codes(services: Sequence[Sequence[Code]]) -> list[Code]:
+    """What a member has that runs these services: the versions that all of them have, and what all of them can do."""
+    by_version = [{code.app_version: code.flags for code in codes} for codes in services]
+    versions = set.intersection(*(set(one) for one in by_version))
+    return [Code(version, reduce(and_, (one[version] for one in by_version))) for version in sorted(versions)]
 
 
 def encode_members(rows: Iterable[MemberCode]) -> bytes:

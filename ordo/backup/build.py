@@ -45,9 +45,12 @@ def build_member(folder: BackupFolder, plan: Plan, directory: Path, records: Seq
         if entry is not None:
             parts = [
                 _copy(source, catalog, found, found.stop_position, archive_dir, "alias=snapshot")
-                for found in map(folder.archive.descriptor, (entry.service_recording_id, entry.module_recording_id))
+                for found in map(folder.archive.descriptor, entry.recording_ids)
             ]
-            entry = entry._replace(service_recording_id=parts[0], module_recording_id=parts[1])
+            service, *more, module = parts
+            entry = entry._replace(
+                service_recording_id=service, module_recording_id=module, more_recording_ids=tuple(more)
+            )
     finally:
         catalog.close()
     end_position = _append(storage, archive_dir, log_id, plan.survey.position, records)

@@ -71,7 +71,7 @@ class BackupFolder(Closing):
 
     def _remove_fragments(self) -> None:
         """Purges recordings of snapshots that never became whole."""
-        kept = {one for entry in self.store.load().snapshots for one in _recordings_of(entry)}
+        kept = {one for entry in self.store.load().snapshots for one in entry.recording_ids}
         for descriptor in self.archive.recordings():
             if descriptor.stream_id != LOG_STREAM_ID and descriptor.recording_id not in kept:
                 self.archive.purge(descriptor.recording_id)
@@ -89,10 +89,6 @@ class BackupFolder(Closing):
     def close(self) -> None:
         self.store.close()
         self.archive.close()
-
-
-def _recordings_of(entry: SnapshotEntry) -> tuple[int, int]:
-    return entry.service_recording_id, entry.module_recording_id
 
 
 def _contents(recordings: list[RecordingDescriptor], store: StateStore) -> Contents:

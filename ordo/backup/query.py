@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.client.settings import ArchiveClientSettings
 from cluster.wire import codecs
 from cluster.wire.members import Member, parse_members
+from cluster.wire.part_lengths import SERVICES_MAX
 from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from runtime.errors import ConfigurationError, DecodeError, NotPermittedError, OrdoError
 from transport.pending_registrations import PendingRegistrations
@@ -30,7 +31,8 @@ class OfferedSnapshot(NamedTuple):
     leadership_term_id: int
     term_base_log_position: int
     timestamp: int
-    service_recording_id: int
+    service_recording_ids: tuple[int, ...]
+    """By service id."""
     module_recording_id: int
 
 
@@ -148,18 +150,20 @@ class MemberQuery:
 
 
 def _snapshot_of(rows: list[Any]) -> OfferedSnapshot | None:
-    """The set of a service and the module. Raises DecodeError where the rows are something else."""
+    """The set of all services and the module. Raises DecodeError where the rows are something else."""
     if not rows:
         return None
     by_service = {row.service_id: row for row in rows}
-    if set(by_service) != {0, NULL_VALUE} or len({row.log_position for row in rows}) != 1:
-        raise DecodeError(f"snapshots of services {sorted(by_service)}, expected one service and the module")
+    services = range(len(by_service) - 1)
+    is_set = len(by_service) == len(rows) and 1 <= len(services) <= SERVICES_MAX
+    if not is_set or set(by_service) != {*services, NULL_VALUE} or len({row.log_position for row in rows}) != 1:
+        raise DecodeError(f"snapshots of services {sorted(by_service)}, expected 0, 1, ... and the module")
     module = by_service[NULL_VALUE]
     return OfferedSnapshot(
         module.log_position,
         module.leadership_term_id,
         module.term_base_log_position,
         module.timestamp,
-        by_service[0].recording_id,
+        tuple(by_service[one].recording_id for one in services),
         module.recording_id,
     )

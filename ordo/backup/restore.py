@@ -25,7 +25,7 @@ from pathlib import Path
 
 from cluster.node.config import NodeConfig
 from cluster.wire import codecs
-from cluster.wire.app_version import format_version, format_versions, parse_version
+from cluster.wire.app_version import format_version, format_versions
 from cluster.wire.configuration import NamedConfiguration
 from ordo.backup.build import build_member
 from ordo.backup.folder import BackupFolder, demand_backup
@@ -147,7 +147,7 @@ def _check_configs(configs: Sequence[NodeConfig]) -> None:
 
 def _check_versions(config: NodeConfig, needed: list[int]) -> None:
     """Nothing is executed with the code of another version; better said now than by every member when it starts."""
-    own = [parse_version(text) for text in config.service.versions] or [config.cluster.app_version]
+    own = config.app_versions or [config.cluster.app_version]
     lacking = sorted(set(needed) - set(own))
     if lacking:
         raise ConfigurationError(

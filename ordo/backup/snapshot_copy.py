@@ -34,14 +34,18 @@ class CheckedSnapshot(NamedTuple):
 def check_snapshot(archive: Archive, entry: SnapshotEntry) -> CheckedSnapshot:
     """Reads all of a snapshot. Raises SnapshotError, ArchiveError, DecodeError, ClusterError for what is none."""
     module_messages = [message.payload for message in archive.reader(entry.module_recording_id, None).messages()]
-    service_messages = [message.payload for message in archive.reader(entry.service_recording_id, None).messages()]
+    services, digests = [], []
+    for recording_id in entry.service_recording_ids:
+        messages = [message.payload for message in archive.reader(recording_id, None).messages()]
+        services.append(container_snapshot.decode(iter(messages)))
+        digests.append(digest_of(messages))
     module = decode_module(module_messages)
-    check_parts(module, container_snapshot.decode(iter(service_messages)))
+    check_parts(module, services)
     if module.point.log_position != entry.log_position:
         raise SnapshotError(
             f"the snapshot is of log position {module.point.log_position}, expected {entry.log_position}"
         )
-    return CheckedSnapshot(module, combine(digest_of(service_messages), digest_of(module_messages)))
+    return CheckedSnapshot(module, combine(*digests, digest_of(module_messages)))
 
 
 class _Part:
@@ -108,7 +112,7 @@ class _Part:
 
 
 class SnapshotCopy:
-    """One snapshot on its way: the service's part, then the module's. `work` until `checked` or `problem` is there."""
+    """One snapshot on its way: the services' parts, then the module's. `work` until `checked` or `problem` is there."""
 
     def __init__(
         self, archive: Archive, client: TransportClient, settings: ArchiveClientSettings, offered: OfferedSnapshot
@@ -141,7 +145,7 @@ class SnapshotCopy:
     def _work(self, now_ns: int) -> int:
         if self._parts and not self._parts[-1].is_done:
             return self._parts[-1].work(now_ns)
-        sources = (self.offered.service_recording_id, self.offered.module_recording_id)
+        sources = (*self.offered.service_recording_ids, self.offered.module_recording_id)
         if len(self._parts) < len(sources):
             recording_id = sources[len(self._parts)]
             self._parts.append(_Part(self._archive, self._client, self._settings, recording_id, now_ns))
@@ -150,8 +154,9 @@ class SnapshotCopy:
         return 1
 
     def _check(self) -> None:
-        service, module = (one.recording_id for one in self._parts)
-        assert service is not None and module is not None, "parts that are done have recordings"
+        recording_ids = [one.recording_id for one in self._parts if one.recording_id is not None]
+        assert len(recording_ids) == len(self._parts), "parts that are done have recordings"
+        service, *more, module = recording_ids
         offered = self.offered
         entry = SnapshotEntry(
             offered.log_position,
@@ -161,6 +166,7 @@ class SnapshotCopy:
             service,
             module,
             True,
+            tuple(more),
         )
         self.checked = check_snapshot(self._archive, entry)
         self.entry = entry

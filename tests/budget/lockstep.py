@@ -103,7 +103,7 @@ class Lockstep:
         )
         network = UdpNetwork()
         seams = NodeSeams(self.clock, network, FileMemoryProvider(), FileStorage(open_lmdb), RandomSource(member_id))
-        node = Node(config, seams, service)
+        node = Node(config, seams, [service])
         self._stack.callback(node.close)
         node.start()
         name = "leader" if member_id == 0 else f"follower {member_id}"

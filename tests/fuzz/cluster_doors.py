@@ -226,7 +226,7 @@ class SnapshotDoor:
                 part[at] = self._changed(part[at], step[2:])
         try:
             service, module = container_snapshot.decode(iter(parts[0])), snapshots.decode(parts[1])
-            check_parts(module, service)
+            check_parts(module, [service])
             RequestTable().restore(service.requests)
             ConsumerTable().restore(service.consumers)
             InstanceTable().restore(service.instances)

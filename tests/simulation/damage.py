@@ -82,7 +82,7 @@ def lose_snapshot(node: SimulatedNode, random: Random) -> Loss | None:
     if not valid:
         return None
     entry = max(valid)
-    descriptor = _descriptor(node, random.choice((entry.service_recording_id, entry.module_recording_id)))
+    descriptor = _descriptor(node, random.choice(entry.recording_ids))
     if descriptor is None or descriptor.is_active:
         return None
     return flip(node, random, descriptor, 0, descriptor.stop_position, "snapshot rotten")

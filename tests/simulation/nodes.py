@@ -21,6 +21,7 @@ from runtime.clock import VirtualClock
 from runtime.errors import CorruptFrameError, OrdoError, ServiceError, StorageError
 from runtime.memory import HeapMemoryProvider
 from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
+from tests.simulation.other_services import OtherObserver, OtherService
 from tests.simulation.service import Observer, RegisterService, RunService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, NodeActor
@@ -46,7 +47,7 @@ def node_name(member_id: int) -> str:
     return f"host{member_id}.test"
 
 
-class NodeWorld(Observer, Protocol):
+class NodeWorld(Observer, OtherObserver, Protocol):
     """What a member needs of the world that it lives in."""
 
     options: Options
@@ -64,12 +65,21 @@ class NodeWorld(Observer, Protocol):
     def leader(self) -> SimulatedNode | None: ...
 
 
+def services_config(options: Options) -> dict[str, Any]:
+    """What the configuration says of services; the code that executes is given to the node as it is."""
+    names = {format_version(one): f"simulated:RegisterService{one}" for one in VERSIONS}
+    code: dict[str, Any] = {"versions": names} if options.upgrade_mean_ns else {"class": "simulated:Service"}
+    common = {"on_error": options.on_error, "state_hash_every": options.state_hash_every_bytes}
+    if options.services > 1:
+        return {"service": common, "services": [code] * options.services}
+    return {"service": {**common, **(code if options.upgrade_mean_ns else {})}}
+
+
 def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
     options = world.options
     folder = f"/simulated/node{member_id}"
     host = node_name if options.host_names else node_address
     ids = sorted({*range(options.nodes), member_id})
-    names = {format_version(one): f"simulated:RegisterService{one}" for one in VERSIONS}
     return NodeConfig.model_validate(
         {
             "node": {
@@ -102,11 +112,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
                 "disk_low": options.disk_low,
                 "disk_high": options.disk_high,
             },
-            "service": {
-                "on_error": options.on_error,
-                "versions": names if options.upgrade_mean_ns else {},
-                "state_hash_every": options.state_hash_every_bytes,
-            },
+            **services_config(options),
             "snapshot": {"every_bytes": options.snapshot_every_bytes, "keep": options.snapshots_kept},
             "retention": {
                 "bytes": None if options.retention_bytes < 0 else options.retention_bytes,
@@ -135,6 +141,8 @@ class SimulatedNode(NodeActor):
         """It was given the present release when it was added to the cluster again."""
         self.node: Node | None = None
         self.service: RegisterService | None = None
+        self.others: dict[int, OtherService] = {}
+        """The services 1, 2, ..., by id."""
         self.cycle_ns = world.options.cycle_ns
         self.clock_offset_ns = 0
         self.clock_rate_ppm = 0
@@ -197,10 +205,12 @@ class SimulatedNode(NodeActor):
         seams = NodeSeams(self.clock, host, HeapMemoryProvider(), storage, random)
         world.note(f"{self.name} boot {self.boots}")
         try:
-            self.node = Node(self.config, seams, code)
+            self.node = Node(self.config, seams, [code, *self._other_services()])
             self.node.module.upkeep.levels.own_level = self.level
             if world.options.copies:
-                self._copy_service(self.node, random)
+                self._copy_services(self.node, random)
+            for container in self.node.containers[1:]:
+                container.record_limit = world.options.service_record_limit
             self.node.start()
         except PowerLoss:
             self.lose_power()
@@ -224,14 +234,27 @@ class SimulatedNode(NodeActor):
         if self.node is not None:
             self.node.module.upkeep.levels.own_level = self.level
 
-    def _copy_service(self, node: Node, random: RandomSource) -> None:
-        """The service is copied for its snapshots, as in a process of its own."""
-        assert node.container is not None
-        snapshots, world = node.container.snapshots, self.world
-        snapshots.silence_ns_max = SILENCE_NS_MAX
-        snapshots.copier = SimulatedCopier(
-            self.clock.now, random.stream("copies"), lambda: world.copy_failure_chance, world.count_fault
-        )
+    def _copy_services(self, node: Node, random: RandomSource) -> None:
+        """Services are copied for their snapshots, as in processes of their own."""
+        world, copies = self.world, random.stream("copies")
+        for container in node.containers:
+            container.snapshots.silence_ns_max = SILENCE_NS_MAX
+            container.snapshots.copier = SimulatedCopier(
+                self.clock.now, copies, lambda: world.copy_failure_chance, world.count_fault
+            )
+
+    def _other_services(self) -> list[OtherService | ServiceVersions]:
+        """The services 1, 2, ..."""
+        ids, has_versions = range(1, self.world.options.services), self.world.options.upgrade_mean_ns > 0
+        self.others = {}
+        return [self._other_versions(one) if has_versions else self._make_other(one, 1) for one in ids]
+
+    def _make_other(self, service_id: int, version: int) -> OtherService:
+        made = self.others[service_id] = OtherService(self.member_id, service_id, self.world, version)
+        return made
+
+    def _other_versions(self, service_id: int) -> ServiceVersions:
+        return ServiceVersions({version: partial(self._make_other, service_id, version) for version in VERSIONS})
 
     def _make_service(self, version: int) -> RegisterService:
         """The instance that executes from now on."""
@@ -352,6 +375,7 @@ class SimulatedNode(NodeActor):
         """Forgets the process without a word to anybody."""
         self.node = None
         self.service = None
+        self.others = {}
         self.detach()
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -399,15 +423,21 @@ class SimulatedNode(NodeActor):
 
     @property
     def executed_position(self) -> int:
-        """Where the service stands."""
-        assert self.node is not None and self.node.container is not None
-        return int(self.node.container.log_position)
+        """Where service 0 stands."""
+        assert self.node is not None
+        return int(self.node.containers[0].log_position)
+
+    @property
+    def has_level_services(self) -> bool:
+        """Whether all services have executed the same."""
+        assert self.node is not None
+        return len({int(one.log_position) for one in self.node.containers}) == 1
 
     @property
     def told(self) -> ContainerConsumers:
         """What it knows of instances of applications, canaries and consumers."""
-        assert self.node is not None and self.node.container is not None
-        found: ContainerConsumers = self.node.container.consumers
+        assert self.node is not None
+        found: ContainerConsumers = self.node.containers[0].consumers
         return found
 
     @property

@@ -19,6 +19,9 @@ class Options:
     """Times in ns, lengths in bytes, chances from 0 to 1. A field with `_mean_ns` 0 means never."""
 
     nodes: int = 3
+    services: int = 1
+    service_record_limit: int = 100
+    """So many records the services 1, 2, ... execute in a duty cycle."""
     spares: int = 0
     clients: int = 2
     duration_ns: int = 8 * S
@@ -174,6 +177,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_feeds(options, rng)
         _draw_copies(options, rng)
         _draw_levels(options, rng)
+        _draw_services(options, rng)
     return options
 
 
@@ -348,6 +352,14 @@ def _draw_levels(options: Options, rng: Random) -> None:
     chance, old, every_bytes = rng.random(), rng.choice((0, 0, 1, 2)), rng.choice((0, 64, 2 * KIB, 20 * KIB))
     if chance < 0.3:
         options.levels, options.old_members, options.state_hash_every_bytes = True, old, every_bytes
+
+
+def _draw_services(options: Options, rng: Random) -> None:
+    """In few runs: members that run several services. Leaving records out is for those that run one."""
+    chance, count, limit = rng.random(), rng.choice((2, 2, 3)), rng.choice((1, 3, 100))
+    if chance < 0.12 and not options.applications:
+        options.services, options.service_record_limit = count, limit
+        options.on_error, options.poison_chance = "stop", 0.0
 
 
 def _draw_feeds(options: Options, rng: Random) -> None:

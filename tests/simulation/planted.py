@@ -461,8 +461,8 @@ def one_member_leaves_a_record_out_alone(patch: Patch) -> None:
     """A member whose service failed goes on without the record, whatever the others do with it."""
     original = Skips.on_service_failure
 
-    def on_service_failure(self: Skips, values: Any, now_ns: int) -> None:
-        original(self, values, now_ns)
+    def on_service_failure(self: Skips, service_id: int, values: Any, now_ns: int) -> None:
+        original(self, service_id, values, now_ns)
         if self._own_id == 1:
             self._learn(Skip(values.log_position, values.log_position, 0, values.text))
 

@@ -15,7 +15,7 @@ Patch = Callable[[object, str, Any], None]
 
 def service_runs_ahead_of_its_snapshot(patch: Patch) -> None:
     """What a service asked for behind its next snapshot is in the module's part of it."""
-    patch(SnapshotTaker, "_hold_service", lambda self, early: setattr(self, "_early", early))
+    patch(SnapshotTaker, "_hold_service", lambda self, one, early: self._early.update({one: early}))
 
 
 class SharingCopy(SimulatedCopy):
@@ -44,8 +44,8 @@ def copies_write_the_state_of_their_end(patch: Patch) -> None:
 def the_module_is_captured_when_the_copy_is_done(patch: Patch) -> None:
     """The module's part of a snapshot is of a later position than the service's, which went on."""
 
-    def on_service_begun(self: SnapshotTaker, log_position: int, session_id: int) -> None:
-        self._session_id = session_id
+    def on_service_begun(self: SnapshotTaker, service_id: int, log_position: int, session_id: int) -> None:
+        self._session_ids[service_id] = session_id
         self._host.go_on()
 
     patch(SnapshotTaker, "on_service_begun", on_service_begun)

@@ -14,6 +14,7 @@ from tests.simulation import (
     planted_feeds,
     planted_hashes,
     planted_raft,
+    planted_services,
 )
 
 Plant = Callable[[Callable[[Any, str, Any], None]], None]
@@ -26,6 +27,7 @@ MODULES = (
     planted_copies,
     planted_feeds,
     planted_hashes,
+    planted_services,
 )
 BY_NAME: dict[str, Plant] = {
     name: found

@@ -85,7 +85,7 @@ def rot_snapshot(world: World, node: SimulatedNode, random: Random) -> int | Non
     if not shared or node.node is None:
         return None
     entry = shared[max(shared)]
-    recording_id = random.choice((entry.service_recording_id, entry.module_recording_id))
+    recording_id = random.choice(entry.recording_ids)
     descriptor = node.node.archive.descriptor(recording_id)
     with node.readable_disk():
         loss = damage.flip(node, random, descriptor, 0, descriptor.stop_position, "snapshot rotten while running")
@@ -106,7 +106,7 @@ def is_snapshot_whole(node: SimulatedNode, log_position: int) -> bool:
         if entry is None:
             return True
         try:
-            for recording_id in (entry.service_recording_id, entry.module_recording_id):
+            for recording_id in entry.recording_ids:
                 node.node.archive.reader(recording_id, None).skip_messages()
         except CorruptFrameError:
             return False

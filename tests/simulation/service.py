@@ -223,6 +223,9 @@ class RegisterService(ClusteredService):
         return encode_reply(request, ok, value)
 
     def _on_own_message(self, payload: bytes, position: int) -> None:
+        if len(payload) != 8:
+            self._done(position, "message of another service", "", payload)
+            return
         (number,) = struct.unpack("<q", payload)
         expected, wrong = self.state.messages_received + 1, ""
         if number != expected or number > self.state.messages_sent:

@@ -100,7 +100,15 @@ COPIED = Options(
 HASHED = replace(
     DIFFERENT, snapshot_mean_ns=0, levels=True, state_hash_every_bytes=64, transfer_mean_ns=S, membership_mean_ns=0
 )
+SERVED = Options(
+    duration_ns=3 * S, services=2, service_record_limit=1, operation_mean_ns=2 * MS, snapshot_mean_ns=200 * MS,
+    kill_mean_ns=S, outage_mean_ns=300 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 OPTIONS = {
+    "a_snapshot_counts_that_one_service_has_not_taken": SERVED,
+    "services_go_on_while_others_come_to_the_snapshot": replace(SERVED, cycle_ns=MS),
+    "services_share_their_timers": replace(SERVED, services=3),
+    "services_number_their_messages_together": SERVED,
     "nobody_minds_another_hash": HASHED,
     "nobody_asks_for_the_snapshot_that_is_needed": HASHED,
     "leaders_write_what_old_members_cannot_read": replace(HASHED, old_members=1),

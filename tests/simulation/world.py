@@ -13,7 +13,7 @@ from tests.simulation.clients import SimulatedClient
 from tests.simulation.consumers import SimulatedConsumer, make_consumers
 from tests.simulation.feeds import SimulatedReader
 from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
-from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, all_invariants
+from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, ServicesAgree, all_invariants
 from tests.simulation.network import Faults, SimulatedNetwork
 from tests.simulation.nodes import SimulatedNode, node_address, node_name
 from tests.simulation.operations import Reply, Request
@@ -187,6 +187,18 @@ class World(Timeline):
         for invariant in self.invariants:
             invariant.on_snapshot(self.nodes[member_id], position, digest)
 
+    def on_other_started(self, member_id: int, service_id: int, position: int, digest: str) -> None:
+        for invariant in self.invariants:
+            if isinstance(invariant, ServicesAgree):
+                invariant.on_other_started(member_id, service_id, position, digest)
+
+    def on_other_executed(self, member_id: int, service_id: int, position: int, digest: str, wrong: str) -> None:
+        if wrong:
+            self.fail(f"node{member_id} service {service_id} at position {position}: {wrong}")
+        for invariant in self.invariants:
+            if isinstance(invariant, ServicesAgree):
+                invariant.on_other_executed(member_id, service_id, position, digest)
+
     def on_request(self, session_id: int, request: Request, position: int) -> None:
         self.clients_history.executed.setdefault((request.client, request.number), position)
 
@@ -244,12 +256,19 @@ class World(Timeline):
             state = node.service.state if node.service is not None else None
             if state is not None and (state.timers or state.messages_sent != state.messages_received):
                 left.append(f"{node.name} {len(state.timers)} {state.messages_sent - state.messages_received}")
+            for service_id, other in node.others.items():
+                its = other.state
+                if its.timers or its.messages_sent != its.messages_received:
+                    left.append(
+                        f"{node.name} service {service_id} {its.timers} {its.messages_sent - its.messages_received}"
+                    )
         return ", ".join(left)
 
     def timers_ahead_ns(self) -> int:
         """How far off the last timer is, in the cluster's time."""
-        states = [node.service.state for node in self.members() if node.service is not None]
-        deadline_ms = max((one for state in states for one in state.timers.values()), default=0)
+        timers = [node.service.state.timers for node in self.members() if node.service is not None]
+        timers += [other.state.timers for node in self.members() for other in node.others.values()]
+        deadline_ms = max((one for deadlines in timers for one in deadlines.values()), default=0)
         cluster_ms = max((one.module.cluster_time for one in self.members() if one.module.is_leader), default=0)
         return max(0, deadline_ms - cluster_ms) * MS
 
@@ -300,5 +319,6 @@ class World(Timeline):
             node.module.core.state is ElectionState.CLOSED
             and node.module.core.leadership_term_id == leader.leads_term
             and node.executed_position == leader.executed_position
+            and node.has_level_services
             for node in members
         )

@@ -91,7 +91,7 @@ def start(archive: Archive, entry: SnapshotEntry) -> ModuleSnapshot | None:
     cells: Any = Cells()
     store = StateStore(cells)
     store.install(entry, b"d" * 16, MODULE.terms)
-    config: Any = SimpleNamespace(rejoin=False, check_log=False)
+    config: Any = SimpleNamespace(rejoin=False, check_log=False, service_count=1)
     return Recovery(archive, store, config).contents
 
 

@@ -29,9 +29,9 @@ def test_what_is_before_the_own_failure_was_executed(position: int, expected: Fa
     sent: list[tuple[int, bytes]] = []
     parts: dict[str, Any] = dict.fromkeys(("host", "core", "sequencer", "store"), SimpleNamespace())
     contacts: Any = SimpleNamespace(send=lambda member_id, message: sent.append((member_id, message)))
-    counters: Any = SimpleNamespace(service_position=SimpleNamespace(value=TOLD))
+    counters: Any = SimpleNamespace(service_positions=[SimpleNamespace(value=TOLD)])
     skips = Skips(**parts, contacts=contacts, counters=counters, own_id=1, restores=True, order=lambda _: True)
-    skips._failure = Failure(FAILED_AT, False, True, b"ValueError", b"poison")
+    skips._failures[0] = Failure(FAILED_AT, False, True, b"ValueError", b"poison")
     report: Any = SimpleNamespace(
         log_position=position, member_id=2, is_held=0, wants_skip=1, error=b"RuntimeError", text=b"of this member alone"
     )

@@ -5,7 +5,7 @@ import pytest
 from cluster.module import snapshots
 from cluster.module.service_messages import first_log_session_id
 from cluster.module.sessions import ClusterSession
-from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint
+from cluster.module.snapshots import ModuleSnapshot, PendingTracker, SnapshotPoint
 from cluster.wire import codecs
 from cluster.wire.configuration import NamedConfiguration
 from cluster.wire.members import parse_members
@@ -21,9 +21,7 @@ def _snapshot() -> ModuleSnapshot:
         9,
         [ClusterSession(1, 81, 256, 102, "aeron:udp?endpoint=localhost:39384"), ClusterSession(4, 82, 512, 102, "x")],
         [(55, 1000), (56, 2000)],
-        BASE + 3,
-        BASE,
-        [(BASE + 1, b"one"), (BASE + 2, b"")],
+        [PendingTracker(0, BASE + 3, BASE, [(BASE + 1, b"one"), (BASE + 2, b"")])],
     )
 
 

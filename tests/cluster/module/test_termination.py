@@ -42,17 +42,17 @@ def test_a_service_that_could_not_be_told_is_told_later() -> None:
 
 def test_only_an_ack_at_the_position_is_the_farewell() -> None:
     member = Member()
-    assert not member.termination.on_service_ack(POSITION), "nobody was told"
+    assert not member.termination.on_service_ack(0, POSITION), "nobody was told"
     member.core.begin_termination(POSITION, 0)
     member.termination.work(0)
-    assert not member.termination.on_service_ack(POSITION - 32), "of a snapshot before it"
-    assert member.termination.on_service_ack(POSITION)
+    assert not member.termination.on_service_ack(0, POSITION - 32), "of a snapshot before it"
+    assert member.termination.on_service_ack(0, POSITION)
 
 
 def ended(member: Member) -> bool:
     member.core.begin_termination(POSITION, 0)
     member.termination.work(0)
-    member.termination.on_service_ack(POSITION)
+    member.termination.on_service_ack(0, POSITION)
     member.termination.work(0)
     return member.host.has_ended
 
@@ -78,6 +78,6 @@ def test_a_follower_whose_service_was_told_follows_it_without_a_leader() -> None
     member.core.begin_termination(POSITION, 0)
     member.termination.work(0)
     member.core.termination_position = NULL_POSITION  # an election has forgotten it
-    member.termination.on_service_ack(POSITION)
+    member.termination.on_service_ack(0, POSITION)
     member.termination.work(0)
     assert member.host.has_ended

@@ -152,3 +152,47 @@ def test_a_wrong_authentication_is_one_line(tmp_path: Path, text: str, match: st
     with pytest.raises(ConfigurationError, match=match) as caught:
         make_authenticator(_load(tmp_path, GOOD + text), SystemClock())
     assert "\n" not in caught.value.message
+
+
+ONE_SERVICE = '[service]\nclass = "ordo.bench.echo:Echo"\n'
+SEVERAL = """
+[[services]]
+class = "bank:Bank"
+[[services]]
+versions = { "1" = "audit.v1:Audit", "2" = "audit.v2:Audit" }
+"""
+
+
+def test_services_are_listed_by_id_and_share_a_version(tmp_path: Path) -> None:
+    config = _load(tmp_path, GOOD.replace(ONE_SERVICE, SEVERAL))
+    assert config.services_by_id == [{1: "bank:Bank"}, {1: "audit.v1:Audit", 2: "audit.v2:Audit"}]
+    assert config.app_versions == [1]
+    assert (config.module_config().service_count, config.module_config().app_version) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOOD + SEVERAL, "[service] has none beside them"),
+        (GOOD.replace(ONE_SERVICE, "[[services]]\n"), "each table has a class or versions"),
+        (
+            GOOD.replace(ONE_SERVICE, SEVERAL.replace('"1" = "audit.v1:Audit", ', "")),
+            "no version that all of them have",
+        ),
+        (GOOD.replace(ONE_SERVICE, '[service]\non_error = "restore"\n' + SEVERAL), "for a node with one service"),
+        (GOOD.replace(ONE_SERVICE, '[[services]]\nclass = "a:B"\n' * 11), "services"),
+    ],
+)
+def test_services_that_do_not_fit_are_one_line(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        _load(tmp_path, text)
+    assert words in raised.value.message
+
+
+def test_services_of_the_command_line_take_the_place_of_those_of_the_file(tmp_path: Path) -> None:
+    config = _load(tmp_path, GOOD)
+    assert config.with_services(()).services_by_id == [{1: "ordo.bench.echo:Echo"}]
+    assert config.with_services(["a:A"]).services_by_id == [{1: "a:A"}]
+    assert config.with_services(["a:A", "b:B"]).services_by_id == [{1: "a:A"}, {1: "b:B"}]
+    with pytest.raises(ConfigurationError, match="versions"):
+        _load(tmp_path, GOOD.replace(ONE_SERVICE, SEVERAL)).with_services(["a:A"])

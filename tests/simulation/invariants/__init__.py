@@ -18,13 +18,14 @@ from tests.simulation.invariants.nothing_acknowledged_is_lost import NothingAckn
 from tests.simulation.invariants.one_leader_a_term import OneLeaderATerm
 from tests.simulation.invariants.quorum_keeps_what_is_needed import QuorumKeepsWhatIsNeeded
 from tests.simulation.invariants.reports_are_of_the_log import ReportsAreOfTheLog
+from tests.simulation.invariants.services_agree import ServicesAgree
 from tests.simulation.invariants.snapshots_equal_replay import SnapshotsEqualReplay
 from tests.simulation.invariants.state_machine_safety import StateMachineSafety
 from tests.simulation.invariants.suspension_is_of_the_log import SuspensionIsOfTheLog
 from tests.simulation.invariants.terms_are_kept import TermsAreKept
 from tests.simulation.invariants.time_goes_on import TimeGoesOn
 
-__all__ = ["Checksums", "CommitIsOnAQuorum", "Invariant", "all_invariants"]
+__all__ = ["Checksums", "CommitIsOnAQuorum", "Invariant", "ServicesAgree", "all_invariants"]
 
 
 def all_invariants(world: WatchedWorld) -> list[Invariant]:
@@ -52,5 +53,6 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         ConfigurationIsOfTheLog(world, logs, committed),
         SuspensionIsOfTheLog(world, logs),
         TimeGoesOn(world),
+        *([ServicesAgree(world)] if world.options.services > 1 else []),
         *([ReportsAreOfTheLog(world)] if world.options.applications else []),
     ]

@@ -16,7 +16,7 @@ class ReportsAreOfTheLog(Invariant):
 
     def on_checkpoint(self) -> None:
         for node in self.world.nodes:
-            if node.node is None or node.node.container is None or node.is_leaving:
+            if node.node is None or not node.node.containers or node.is_leaving:
                 continue
             reports = [*node.told.instances.snapshot(), *node.told.differences.snapshot()]
             name, known = self._known.setdefault(node.executed_position, (node.name, reports))

@@ -1,0 +1,85 @@
+"""Several services of a node, each in a process of its own (docs/SERVICES.md, Several services of a node)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.wire.counter_types import CounterType
+from deploy.launcher import LocalCluster
+from ordo import ClusterClient
+from runtime.exit_status import EXIT_STATUS_SERVICE
+from tests.cluster.integration.agreement import counter_of, errors_of
+from tests.cluster.integration.command import ordo
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.test_snapshots import take_snapshot
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+FOLDER = "tests.cluster.integration.several"
+TIMEOUT_S = 60
+
+
+def tables(*names: str) -> dict[str, Any]:
+    return {"services": [{"class": f"{FOLDER}:{name}"} for name in names]}
+
+
+def hear(client: ClusterClient, heard: Sequence[bytes], wanted: bytes) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not any(one.startswith(wanted) for one in heard):
+        assert time.monotonic() < deadline_s, (wanted, list(heard))
+        client.poll()
+        time.sleep(0.001)
+
+
+def request(cluster: LocalCluster, wanted: Sequence[bytes]) -> None:
+    """One request: what service 0 answers, and what service 1 offers."""
+    heard: list[bytes] = []
+    with ClusterClient(
+        cluster.ingress_endpoints, on_message=lambda session_id, timestamp, payload: heard.append(bytes(payload))
+    ) as client:
+        answer = client.request(b"one", timeout_s=TIMEOUT_S).payload
+        assert answer.startswith(wanted[0]), answer
+        hear(client, heard, wanted[1])
+        deadline_s = time.monotonic() + TIMEOUT_S
+        counts = answer.split()[1:]
+        while client.query(b"", timeout_s=TIMEOUT_S).payload.split()[3] == counts[2]:
+            assert time.monotonic() < deadline_s, "the timer has not fired"
+    assert not any(one.startswith(b"answering") for one in heard), heard
+
+
+def test_both_execute_the_log_and_come_back_from_their_snapshots(start_cluster: StartCluster) -> None:
+    cluster = start_cluster("", tables=tables("Answering", "Watching"), member_count=3)
+    request(cluster, (b"answering 1 0 0", b"watching 1 0 0"))
+    take_snapshot(cluster)
+    request(cluster, (b"answering 2", b"watching 2"))
+    for member_id in cluster.member_ids:
+        cluster.kill(member_id)
+    for member_id in cluster.member_ids:
+        cluster.start_member(member_id)
+    request(cluster, (b"answering 3", b"watching 3"))
+    leader_id = cluster.await_leader()
+    plan = ordo("archive", "list", str(cluster.data_dir(leader_id) / "archive")).stdout
+    assert plan.count("alias=snapshot") >= 3, plan
+
+
+def test_a_node_ends_with_each_of_its_services(start_cluster: StartCluster) -> None:
+    cluster = start_cluster("", tables=tables("Answering", "Failing"), member_count=1, service_mode="process")
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        client.offer(b"one")
+        assert cluster.wait(0, TIMEOUT_S) == EXIT_STATUS_SERVICE
+    assert "Failing raised in on_session_message" in errors_of(cluster, 0)
+
+
+def test_a_cluster_keeps_the_number_of_its_services(start_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = start_cluster("", tables=tables("Answering", "Watching"), member_count=1, service_mode="inline")
+    take_snapshot(cluster)
+    assert counter_of(cluster, 0, CounterType.SNAPSHOT_COUNT) == 1
+    cluster.kill(0, signal.SIGTERM)
+    done = ordo("node", "--config", str(cluster.config_path(0)), "--service", f"{FOLDER}:Answering")
+    assert done.returncode == 1
+    assert "is of 2 service(s), and this member is to run 1" in done.stdout + done.stderr

@@ -1,0 +1,53 @@
+"""Planted bugs of members that run several services (see `planted.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cluster.module.service_messages import PendingServiceMessages, ServiceMessages
+from cluster.module.services import Services
+from cluster.module.snapshot_taker import SnapshotTaker
+from cluster.module.timers import ClusterTimers, TimerService
+
+Patch = Callable[[object, str, Any], None]
+
+
+def a_snapshot_counts_that_one_service_has_not_taken(patch: Patch) -> None:
+    """The first ack stands for all services: the part of another one is that of the snapshot before, or none."""
+    original = Services.on_service_ack
+
+    def on_service_ack(self: Services, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None:
+        for one in range(self._count):
+            original(self, one, log_position, timestamp, relevant_id)
+
+    patch(Services, "on_service_ack", on_service_ack)
+
+
+def services_go_on_while_others_come_to_the_snapshot(patch: Patch) -> None:
+    """What a service asks for behind the snapshot is in the module's part, when another one comes there later."""
+    original = SnapshotTaker._arrive
+
+    def arrive(self: SnapshotTaker, service_id: int, point: Any) -> None:
+        original(self, service_id, point)
+        self._sequencer.release_service(service_id)
+
+    patch(SnapshotTaker, "_arrive", arrive)
+
+
+def services_share_their_timers(patch: Patch) -> None:
+    """A timer of one service takes the place of another one's with the same correlation id."""
+
+    def init(self: ClusterTimers, service_count: int) -> None:
+        self._services = [TimerService()] * service_count
+
+    patch(ClusterTimers, "__init__", init)
+
+
+def services_number_their_messages_together(patch: Patch) -> None:
+    """Messages of the services get numbers of one row, in the order in which each member happens to hear of them."""
+
+    def init(self: ServiceMessages, service_count: int) -> None:
+        self._services = [PendingServiceMessages()] * service_count
+
+    patch(ServiceMessages, "__init__", init)
