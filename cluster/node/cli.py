@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cluster.node import cli_evidence, cli_versions, orders, tools
+from cluster.node import cli_evidence, cli_snapshots, cli_versions, orders, tools
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, print_values, show
 from cluster.node.cli_reach import Target, reaching
 from cluster.wire.members import ENDPOINT_NAMES
@@ -293,6 +293,13 @@ def skipped(target: Target, as_json: JsonOption = False) -> None:
 cluster_app.command()(cli_versions.upgrade)
 cluster_app.command()(cli_versions.versions)
 cluster_app.command()(cli_evidence.evidence)
+for command in (
+    cli_snapshots.snapshots,
+    cli_snapshots.recovery_plan,
+    cli_snapshots.invalidate_snapshot,
+    cli_snapshots.is_leader,
+):
+    cluster_app.command()(command)
 
 
 @cluster_app.command()

@@ -22,6 +22,9 @@ GROUPS = ("cluster", "archive", "app", "apps", "consumers")
 HERE_ONLY = {
     "cluster trust": "gives up what a stopped member has lost, in its folder",
     "cluster new-token": "makes a secret, and asks no cluster",
+    "cluster recovery-plan": "reads the folder of a member; a start of it is what it tells of",
+    "cluster invalidate-snapshot": "changes the store of a stopped member, in its folder",
+    "cluster is-leader": "is for scripts on a member's machine; from elsewhere `ordo cluster status` says who leads",
     "archive serve": "is the archive that others ask",
     "archive mark-invalid": "changes the catalog, which a running archive owns",
     "archive mark-valid": "changes the catalog, which a running archive owns",
