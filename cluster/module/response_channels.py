@@ -11,7 +11,7 @@ from functools import lru_cache
 from urllib.parse import quote
 
 from cluster.wire.members import host_of
-from cluster.wire.streams import EGRESS_POLICY_KEY, EGRESS_STREAM_ID, LOG_REPAIR_STREAM_ID, LOG_STREAM_ID, local_stream
+from cluster.wire.streams import EGRESS_POLICY_KEY, own_streams
 from runtime.authentication import KEY_NAME_MARK, key_name_of
 from runtime.errors import ChannelError
 from transport.uri import ChannelUri
@@ -61,9 +61,7 @@ def _bounded_values(uri: ChannelUri, keys: frozenset[str]) -> str:
 
 def check_stream(channel: str, stream_id: int, cluster_id: int) -> None:
     """Raises ChannelError for a stream over shared memory that the cluster uses itself."""
-    own = {local_stream(one, cluster_id) for one in range(LOG_STREAM_ID, LOG_REPAIR_STREAM_ID + 1)}
-    own.discard(local_stream(EGRESS_STREAM_ID, cluster_id))
-    if ChannelUri.parse(channel).is_ipc and stream_id in own:
+    if ChannelUri.parse(channel).is_ipc and stream_id in own_streams(cluster_id):
         raise ChannelError(f"response channel {channel!r} is refused: the cluster uses stream {stream_id} itself")
 
 

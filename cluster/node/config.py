@@ -21,7 +21,7 @@ from cluster.module.config import (
 from cluster.module.leader_ingress import check_group
 from cluster.wire.app_version import parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
-from cluster.wire.part_lengths import SERVICES_MAX
+from cluster.wire.streams import SERVICES_MAX, SEVERAL_SERVICES_CLUSTER_ID_MAX
 from runtime.authentication import TOPIC_ROLE, check_topic_role
 from runtime.config import DurationNs, Settings, SizeBytes
 from runtime.errors import ConfigurationError
@@ -413,9 +413,17 @@ class NodeConfig(Settings):
             raise ValueError("services: each table has a class or versions")
         if not set.intersection(*(set(one) for one in codes)):
             raise ValueError("services: there is no version that all of them have; one version is in force for all")
-        if len(self.services) > 1 and self.service.on_error == "restore":
-            raise ValueError(RESTORES_ONE)
+        if len(self.services) > 1 and (misfit := self._misfit_of_several()):
+            raise ValueError(misfit)
         return self
+
+    def _misfit_of_several(self) -> str:
+        """What of this file does not go with several services; empty where all does."""
+        if self.service.on_error == "restore":
+            return RESTORES_ONE
+        if not 0 <= self.cluster.cluster_id <= SEVERAL_SERVICES_CLUSTER_ID_MAX:
+            return f"cluster.id={self.cluster.cluster_id}: 0 to {SEVERAL_SERVICES_CLUSTER_ID_MAX} with several services"
+        return ""
 
     @model_validator(mode="after")
     def _member_listed(self) -> NodeConfig:
@@ -483,8 +491,8 @@ class NodeConfig(Settings):
             raise ConfigurationError(f"--service {names[0]}: the configuration has versions; give one of both")
         if len(names) > SERVICES_MAX:
             raise ConfigurationError(f"--service: {len(names)} services; a node runs {SERVICES_MAX} at most")
-        if len(names) > 1 and self.service.on_error == "restore":
-            raise ConfigurationError(RESTORES_ONE)
+        if len(names) > 1 and (misfit := self._misfit_of_several()):
+            raise ConfigurationError(misfit)
         changes: dict[str, Any] = {"services": []}
         if len(names) > 1:
             changes["services"] = [ServiceTable.model_validate({"class": name}) for name in names]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from cluster.wire.streams import SERVICES_MAX
 from runtime.errors import DecodeError
 
-SERVICES_MAX = 10
-"""So many services a node may have (cluster-service-api.md)."""
 _I64 = struct.Struct("<q")
 
 

@@ -25,6 +25,11 @@ LOG_REPAIR_STREAM_ID = 111
 FEED_STREAM_ID = 112
 """Ordo's own: what a service publishes to a topic, from its container to the archive of the same node."""
 
+SERVICES_MAX = 10
+"""So many services a node may have (cluster-service-api.md)."""
+OTHER_SERVICES_STREAM_IDS = {TO_SERVICE_STREAM_ID: 113, TO_MODULE_STREAM_ID: 114, QUERY_STREAM_ID: 115}
+"""Ordo's own: the streams of the services 1 to 9 that have ids of their own, by those of service 0."""
+
 LOCAL_STREAMS_STEP = 16
 
 
@@ -36,15 +41,30 @@ def local_stream(stream_id: int, cluster_id: int) -> int:
     return (stream_id + LOCAL_STREAMS_STEP * cluster_id + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-SERVICES_STEP = 1 << 24
+SEVERAL_SERVICES_CLUSTER_ID_MAX = (1 << 32) // LOCAL_STREAMS_STEP // (SERVICES_MAX - 1) - 1
+"""Up to here clusters with several services have different streams on a driver that they share."""
 
 
 def service_stream(stream_id: int, cluster_id: int, service_id: int) -> int:
-    """The id of a control stream of one service: the plain one of service 0, which tools use, too.
+    """The id of a stream of one service: the plain one of service 0, which tools use, too.
 
-    Each service has a pair of its own, so that its module can keep one waiting, and hear from the others.
+    Each service has a pair of control streams of its own, so that its module can keep one waiting, and hear from the
+    others. Those of the services 1 to 9 have ids that end as no other stream of any cluster does.
     """
-    return local_stream(stream_id + SERVICES_STEP * service_id, cluster_id)
+    if service_id == 0:
+        return local_stream(stream_id, cluster_id)
+    return local_stream(OTHER_SERVICES_STREAM_IDS[stream_id], (SERVICES_MAX - 1) * cluster_id + service_id - 1)
+
+
+def own_streams(cluster_id: int) -> set[int]:
+    """The streams over shared memory that a cluster uses itself; clients are answered on others."""
+    plain = {local_stream(one, cluster_id) for one in range(LOG_STREAM_ID, FEED_STREAM_ID + 1)}
+    others = {
+        service_stream(one, cluster_id, service_id)
+        for one in OTHER_SERVICES_STREAM_IDS
+        for service_id in range(1, SERVICES_MAX)
+    }
+    return plain - {local_stream(EGRESS_STREAM_ID, cluster_id)} | others
 
 
 CONTROL_CHANNEL = "aeron:ipc?term-length=128k|alias=service-control"

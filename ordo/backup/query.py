@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.client.settings import ArchiveClientSettings
 from cluster.wire import codecs
 from cluster.wire.members import Member, parse_members
-from cluster.wire.part_lengths import SERVICES_MAX
-from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
+from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID, SERVICES_MAX
 from runtime.errors import ConfigurationError, DecodeError, NotPermittedError, OrdoError
 from transport.pending_registrations import PendingRegistrations
 from transport.uri import ChannelUri, udp

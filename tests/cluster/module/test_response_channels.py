@@ -70,12 +70,14 @@ def test_streams_of_the_cluster_itself_are_not_for_answers() -> None:
     """Over shared memory; a UDP port of its own tells them apart."""
     for cluster_id in (0, 3):
         refused = []
-        for stream_id in range(90, 200):
+        for stream_id in range(90, 1000):
             try:
                 check_stream("aeron:ipc", stream_id, cluster_id)
             except ChannelError:
-                refused.append(stream_id - 16 * cluster_id)
-        assert refused == [100, 101, *range(103, 112)]
+                refused.append(stream_id)
+        plain = [one + 16 * cluster_id for one in (100, 101, *range(103, 113))]
+        of_services = [one + 16 * (9 * cluster_id + other) for other in range(9) for one in (113, 114, 115)]
+        assert refused == sorted(plain + of_services)
     check_stream(USUAL, 105, 0)
     with pytest.raises(ChannelError):
         response_channel("aeron-spy:aeron:ipc", is_local=True)

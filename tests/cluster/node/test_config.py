@@ -181,6 +181,10 @@ def test_services_are_listed_by_id_and_share_a_version(tmp_path: Path) -> None:
         ),
         (GOOD.replace(ONE_SERVICE, '[service]\non_error = "restore"\n' + SEVERAL), "for a node with one service"),
         (GOOD.replace(ONE_SERVICE, '[[services]]\nclass = "a:B"\n' * 11), "services"),
+        (
+            GOOD.replace(ONE_SERVICE, SEVERAL).replace("[cluster]", "[cluster]\nid = 29826161"),
+            "0 to 29826160 with several services",
+        ),
     ],
 )
 def test_services_that_do_not_fit_are_one_line(tmp_path: Path, text: str, words: str) -> None:
@@ -196,3 +200,5 @@ def test_services_of_the_command_line_take_the_place_of_those_of_the_file(tmp_pa
     assert config.with_services(["a:A", "b:B"]).services_by_id == [{1: "a:A"}, {1: "b:B"}]
     with pytest.raises(ConfigurationError, match="versions"):
         _load(tmp_path, GOOD.replace(ONE_SERVICE, SEVERAL)).with_services(["a:A"])
+    with pytest.raises(ConfigurationError, match="with several services"):
+        _load(tmp_path, GOOD.replace("[cluster]", "[cluster]\nid = -1")).with_services(["a:A", "b:B"])
