@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomlkit
 
+from cluster.node.config import NodeConfig
 from deploy.launcher import ROOT
 from ordo.errors import ServiceError
 from ordo.testing import Input, Message, OpenSession, check_environments
 from service_api import service
+from tests.pages.configuration import load_with
 from tests.snippets import texts_of
 
 PAGE = (ROOT / "docs" / "SERVICES.md").read_text()
@@ -39,6 +42,15 @@ def test_the_set_of_strings_is_found(files: Path) -> None:
     inputs: list[Input] = [OpenSession(1, 1), *(Message(1, 2 + number, b"%d" % number) for number in range(9))]
     with pytest.raises(ServiceError, match="not deterministic: with PYTHONHASHSEED=1"):
         check_environments("seen:Seen", inputs)
+
+
+def test_the_table_of_several_services_is_one_of_a_node(tmp_path: Path) -> None:
+    (text,) = texts_of(PAGE, "toml")
+    by_id = [{1: "bank.service:Bank"}, {1: "bank.audit:Audit"}]
+    own = load_with(tmp_path, "").model_dump(by_alias=True, include={"node", "members"})
+    assert NodeConfig.from_mapping({**own, **tomlkit.parse(text).unwrap()}).services_by_id == by_id
+    named = re.findall(r"--service (\S+?:\w+)", PAGE)
+    assert load_with(tmp_path, "").with_services(named).services_by_id == by_id
 
 
 def test_every_callback_is_in_the_table() -> None:

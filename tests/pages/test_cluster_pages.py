@@ -260,6 +260,11 @@ def test_the_operations_page(cluster: LocalCluster, folder: Path) -> None:
                 done = run([word.replace("node.toml", str(spare / "node0.toml")) for word in words])
                 assert done in ((0, 1) if "--reach" in words else (0,)), words  # nobody else is there to answer
         type_in(cluster, page.take("sh", "ordo cluster status --config"))
+        held, plan, invalidate, leads = page.take("sh", "ordo cluster snapshots").splitlines()
+        type_in(cluster, f"{held}\n{plan}")
+        for line in (invalidate, leads):  # stopped members: tests/cluster/node/test_stored_snapshots.py
+            (words,) = words_of(own(cluster, line))
+            assert run(words) in ((0, 1) if line == leads else (1,)), line
         status, _ = page.take("sh", "ordo cluster snapshot").splitlines()
         type_in(cluster, status)  # orders are for clusters with tokens: tests/cli/test_operators.py
         type_in(cluster, page.take("sh", "ordo top"), "--once", "--interval", "0.1")
