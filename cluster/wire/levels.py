@@ -1,4 +1,8 @@
-"""The protocol levels of releases: which kinds of records each of them brought (docs/UPGRADES.md)."""
+"""The protocol levels of releases: which kinds of records each of them brought (docs/UPGRADES.md).
+
+A release in which the same records leave another state than in the one before needs a level of its own as well, and has
+to go by the level that is in force at each record. Level 1 is that of the first release.
+"""
 
 from __future__ import annotations
 

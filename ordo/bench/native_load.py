@@ -14,6 +14,7 @@ from ordo.bench.echo_session import TERM_LENGTH_BYTES
 from ordo.bench.latency import new_histogram, record
 from ordo.bench.load_native import EchoStream, LoadRun
 from runtime.closing import Closing
+from runtime.errors import ClusterTimeoutError
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
 
@@ -24,7 +25,8 @@ class NativeLoad(Closing):
     `mtu_bytes` is that of what they send; the members' drivers say what comes back. `keys`: `key_file` and
     `trusted_file` of a client of an encrypted cluster.
 
-    Raises ClusterTimeoutError when an echo is missing, out of order, or does not come for 20 s.
+    Raises ClusterTimeoutError when an echo is missing, out of order, or does not come for 20 s, and when the leader
+    changes: what was on the way is lost with it, and nobody sends it again.
     """
 
     def __init__(
@@ -101,7 +103,15 @@ class NativeLoad(Closing):
         return done * 1e9 / took_ns
 
     def _run(self, streams: list[EchoStream], count: int, window: int) -> int:
-        return LoadRun(streams, self._driver, self._clock, count, window, self.keep).run()
+        term_ids = [client.leadership_term_id for client in self._clients]
+
+        def tick() -> None:
+            self.keep()
+            for client, term_id in zip(self._clients, term_ids, strict=True):
+                if client.leadership_term_id != term_id:
+                    raise ClusterTimeoutError(f"member {client.leader_member_id} has become leader: messages were lost")
+
+        return LoadRun(streams, self._driver, self._clock, count, window, tick).run()
 
     def keep(self) -> None:
         """Keeps the sessions alive: call it every few milliseconds between runs."""

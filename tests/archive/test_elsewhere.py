@@ -105,6 +105,7 @@ def test_credentials_that_do_not_suffice_are_status_4(
     options = ("--tokens-file", str(tmp_path / "tokens.toml"))
     served = Served(free_port(), tmp_path / "archive", shm_path / "driver", *options)
     try:
+        served.connect(credentials=tokens["reader"].encode()).close()  # commands wait 5 s, a start may take longer
         for name, status in (("reader", 0), ("writer", 4), ("nobody", 4)):
             file = tmp_path / name
             file.write_text(tokens.get(name, new_token()))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,13 +25,19 @@ from runtime.errors import OrdoError
 from tests.cluster.integration.agreement import await_that, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
+from tests.simulation.network import write_pcap
 from transport.client_transport import ClientTransport
 from transport.driver.system_counters import REFUSED_TYPE_ID
 from transport.secure.settings import Encryption
 
+if TYPE_CHECKING:
+    from tests.simulation.network import Packet
+
 __all__ = ["start_cluster"]
 MARK = b"OS\xf1"
 UDP = 17
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="capturing needs root")
+NEEDS_TSHARK = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 
 
 def ports_of(cluster: LocalCluster) -> set[int]:
@@ -37,9 +46,9 @@ def ports_of(cluster: LocalCluster) -> set[int]:
 
 
 @contextmanager
-def captured(ports: set[int]) -> Iterator[list[bytes]]:
-    """The payloads of the UDP datagrams on loopback that come from or go to these ports; needs root."""
-    found: list[bytes] = []
+def captured(ports: set[int]) -> Iterator[list[Packet]]:
+    """The UDP datagrams on loopback that come from or go to these ports; needs root."""
+    found: list[Packet] = []
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800)) as raw:
         raw.bind(("lo", 0x0800))
         raw.settimeout(0.1)
@@ -52,8 +61,10 @@ def captured(ports: set[int]) -> Iterator[list[bytes]]:
                 except TimeoutError:
                     continue
                 udp = packet[(packet[0] & 15) * 4 :]
-                if packet[9] == UDP and {int.from_bytes(udp[:2], "big"), int.from_bytes(udp[2:4], "big")} & ports:
-                    found.append(udp[8:])
+                source, destination = int.from_bytes(udp[:2], "big"), int.from_bytes(udp[2:4], "big")
+                if packet[9] == UDP and {source, destination} & ports:
+                    hosts = socket.inet_ntoa(packet[12:16]), socket.inet_ntoa(packet[16:20])
+                    found.append((time.time_ns(), (hosts[0], source), (hosts[1], destination), udp[8:]))
 
         thread = threading.Thread(target=listen)
         thread.start()
@@ -64,13 +75,13 @@ def captured(ports: set[int]) -> Iterator[list[bytes]]:
             thread.join()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="capturing needs root")
+@NEEDS_ROOT
 def test_what_the_network_sees(start_cluster: StartCluster) -> None:
     """A request round trip, a failover and a catch-up: no datagram has a frame or a word of what was sent."""
     cluster = start_cluster(encrypted=True)
     keys = cluster.client_keys
     with (
-        captured(ports_of(cluster)) as datagrams,
+        captured(ports_of(cluster)) as packets,
         Writer(cluster.ingress_endpoints, padding=200, **keys) as writer,
     ):
         writer.write(200)
@@ -81,9 +92,50 @@ def test_what_the_network_sees(start_cluster: StartCluster) -> None:
         writer.write(100)
         demand_agreement(cluster, [writer])
         assert writer.acked == 500
+    datagrams = [packet[3] for packet in packets]
     assert len(datagrams) > 500
     assert all(data[1:4] == MARK for data in datagrams), "some are not encrypted"
     assert all(b"\0" * 24 not in data[96:] for data in datagrams), "the entries' padding can be read"
+
+
+AERON_TYPES = [f"aeron.{kind}.type" for kind in ("pad", "data", "heartbeat", "nak", "sm", "setup")]
+
+
+def shown_by_tshark(path: Path, ports: set[int]) -> list[list[str]]:
+    """Of each datagram of a capture: its Aeron frames' types, where it has any, and its payload in hexadecimal."""
+    command = ["tshark", "-r", str(path), "-T", "fields"]
+    for port in ports:
+        command += ["-d", f"udp.port=={port},aeron"]
+    for field in (*AERON_TYPES, "udp.payload"):
+        command += ["-e", field]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    return [line.split("\t") for line in out.splitlines()]
+
+
+@NEEDS_ROOT
+@NEEDS_TSHARK
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_what_wireshark_shows(
+    start_cluster: StartCluster, tmp_path: Path, free_port: Callable[[], int], is_encrypted: bool
+) -> None:
+    """Told that all of it is Aeron's, tshark finds frames and messages, on all ways of a request and its answer; and
+    none where they are encrypted."""
+    cluster = start_cluster(encrypted=is_encrypted)
+    egress_port = free_port()
+    ports = ports_of(cluster) | {egress_port}
+    egress_channel = f"aeron:udp?endpoint=127.0.0.1:{egress_port}"
+    settings = {"egress_channel": egress_channel} | cluster.client_keys
+    with captured(ports) as packets, Writer(cluster.ingress_endpoints, padding=200, **settings) as writer:
+        message = writer.request(50)
+        for _ in range(20):
+            writer.write(5)
+    write_pcap(tmp_path / "cluster.pcap", packets)
+    rows = shown_by_tshark(tmp_path / "cluster.pcap", ports)
+    assert len(rows) == len(packets) > 40
+    assert any(packet[2][1] == egress_port for packet in packets), "no answer was captured"
+    with_frames = sum(any(row[:-1]) for row in rows)
+    assert with_frames == (0 if is_encrypted else len(rows))
+    assert any(message.hex() in row[-1] for row in rows) == (not is_encrypted)
 
 
 def connects(cluster: LocalCluster, **keys: Any) -> bool:

@@ -154,15 +154,16 @@ class Invented:
             self.votes += 1
 
 
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
 def test_an_invented_member_takes_no_part_in_an_election(
-    start_cluster: StartCluster, free_port: Callable[[], int]
+    start_cluster: StartCluster, free_port: Callable[[], int], is_encrypted: bool
 ) -> None:
     """It introduced itself, and those who were looking for a leader voted for it, and followed it into nothing."""
-    cluster = start_cluster()
+    cluster = start_cluster(encrypted=is_encrypted)
     leader = cluster.await_leader()
     others = [one for one in cluster.member_ids if one != leader]
     invented = Invented(cluster, free_port())
-    with Writer(cluster.ingress_endpoints) as writer:
+    with Writer(cluster.ingress_endpoints, **cluster.client_keys) as writer:
         writer.write(50)
         term_id = counter_of(cluster, leader, CounterType.LEADERSHIP_TERM_ID)
         for member_id in others:

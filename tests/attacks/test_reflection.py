@@ -25,7 +25,7 @@ HOST = "127.0.0.1"
 EGRESS_STREAM = 102
 QUIET_S = 1.5
 """Longer than between any two set-ups or status messages."""
-HELLO_LENGTH = 96
+HELLO_LENGTH, NOTICE_LENGTH = 96, 16
 
 
 class Port:
@@ -120,11 +120,28 @@ def test_a_client_with_a_trusted_key_names_somebody_else(start_cluster: StartClu
     """The victim gets the beginnings of handshakes: no more of them than the client's request weighs, encrypted."""
     cluster = start_cluster(encrypted=True)
     _, endpoint = leader_endpoint(cluster)
-    with stranger(endpoint, **cluster.client_keys) as send, port() as victim:
-        send(connect_request(f"aeron:udp?endpoint={HOST}:{victim.number}"))
-        got = victim.received()
-        assert set(got) <= {HELLO_LENGTH}
-        assert 0 < len(got) <= 2
+    for ask in ASKS.values():
+        with stranger(endpoint, **cluster.client_keys) as send, port() as victim:
+            send(ask(victim.number))
+            got = victim.received()
+            assert set(got) <= {HELLO_LENGTH}
+            assert 0 < len(got) <= 2
+    cluster.check_running()
+
+
+def test_an_encrypted_cluster_tells_who_has_no_key_that_it_is_encrypted(start_cluster: StartCluster) -> None:
+    """In 16 bytes for a datagram, of set-ups, gaps and requests alike. The address that requests name gets nothing."""
+    cluster = start_cluster(encrypted=True)
+    with port() as attacker, port() as victim:
+        for session, endpoint in enumerate(cluster.ingress_endpoints.values()):
+            attacker.send(endpoint, setup(session, INGRESS_STREAM_ID))
+            for ask in ASKS.values():
+                request = ask(victim.number)
+                attacker.send(endpoint, frame(0, request, session=session, stream=INGRESS_STREAM_ID))
+            attacker.send(endpoint, frame(4096, bytes(32), session=session, stream=INGRESS_STREAM_ID))
+        got = attacker.received()
+        assert set(got) <= {NOTICE_LENGTH} and len(got) <= 5 * len(cluster.member_ids)
+        assert victim.received() == []
     cluster.check_running()
 
 

@@ -1,5 +1,7 @@
 """A stranger who sends datagrams to a driver's, or a member's, ports: forged streams, floods, noise.
 
+Where datagrams are encrypted the stranger holds a key that the driver trusts, and all that it sends is sealed.
+
 A driver is a process of its own here, and a friend's stream through it goes on: that nothing came of an attack is that
 this stream is complete, that the process lives, and that a counter names what was refused.
 """
@@ -30,7 +32,9 @@ from transport.client import TransportClient
 from transport.driver.system_counters import REFUSED_TYPE_ID
 from transport.logbuffer import open_log
 from transport.secure.handshakes import Calling
-from transport.secure.keys import public_text, write_new_secret
+from transport.secure.keys import Keyring, public_text, write_new_secret
+from transport.secure.network import SecureNetwork
+from transport.udp import UdpNetwork, pack_address
 
 __all__ = ["start_cluster"]
 HOST = "127.0.0.1"
@@ -58,16 +62,69 @@ def covered_header(session: int, length: int, stream: int = STREAM) -> list[byte
 
 
 def encryption_in(folder: Path) -> str:
-    """Settings of a driver that trusts its own key."""
-    public = public_text(write_new_secret(str(folder / "driver.key")).public)
-    (folder / "trusted.keys").write_text(f"{public} driver\n")
+    """Settings of a driver that trusts its own key, and a stranger's."""
+    names = ("driver", "stranger")
+    keys = [public_text(write_new_secret(str(folder / f"{name}.key")).public) for name in names]
+    (folder / "trusted.keys").write_text("".join(f"{key} {name}\n" for key, name in zip(keys, names, strict=True)))
     return f'[encryption]\nkey_file = "{folder}/driver.key"\ntrusted_file = "{folder}/trusted.keys"\n'
 
 
-class Attacked:
-    """`ordo driver` with a friend's client; a stranger's socket."""
+class PlainSocket:
+    """The stranger's: sends any bytes to one port."""
 
-    def __init__(self, folder: Path, port: int, *, is_encrypted: bool = False) -> None:
+    def __init__(self, port: int) -> None:
+        self._target = (HOST, port)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((HOST, 0))
+        self._socket.setblocking(False)
+        self.close = self._socket.close
+
+    def send(self, datagram: bytes) -> bool:
+        """False when there is no room now."""
+        try:
+            return self._socket.sendto(datagram, self._target) >= 0
+        except BlockingIOError:
+            return False
+
+    def receive(self) -> list[bytes]:
+        """What was sent back."""
+        try:
+            return [self._socket.recv(65536)]
+        except BlockingIOError:
+            return []
+
+
+class SealedSocket:
+    """The same with a trusted key: what it sends is decrypted before anybody looks at it."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self._target = pack_address(HOST, port)
+        keyring = Keyring(f"{folder}/stranger.key", f"{folder}/trusted.keys")
+        self._network = SecureNetwork(UdpNetwork(), keyring, SystemClock())
+        self._channel = self._network.open((HOST, 0))
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while self._channel.key_name(self._target) != "driver":
+            assert time.monotonic() < deadline_s, "no keys were agreed on"
+            self.send(b"\0" * 8)
+            self._network.select_channels(10_000_000)
+            self.receive()
+
+    def send(self, datagram: bytes) -> bool:
+        return self._channel.send_bytes(datagram, self._target) == 1
+
+    def receive(self) -> list[bytes]:
+        self._network.select_channels(0)
+        return [datagram for datagram, _ in self._channel.receive_bytes()]
+
+    def close(self) -> None:
+        self._channel.close()
+        self._network.close()
+
+
+class Attacked:
+    """`ordo driver` with a friend's client; a stranger's socket, by default one that seals where the driver does."""
+
+    def __init__(self, folder: Path, port: int, *, is_encrypted: bool = False, is_trusted: bool = True) -> None:
         self.folder = folder / "driver"
         self.port = port
         file = folder / "driver.toml"
@@ -80,25 +137,18 @@ class Attacked:
         channel = f"aeron:udp?endpoint={HOST}:{port}"
         self.collector = Collector(self.client.add_subscription(channel, STREAM))
         self.publication = self.client.add_publication(f"{channel}|term-length=64k", STREAM)
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind((HOST, 0))
-        self.socket.setblocking(False)
+        self.socket = SealedSocket(folder, port) if is_encrypted and is_trusted else PlainSocket(port)
         self.work()
 
     def send(self, *datagrams: bytes) -> None:
         for datagram in datagrams:
-            try:
-                self.socket.sendto(datagram, (HOST, self.port))
-            except BlockingIOError:
+            if not self.socket.send(datagram):
                 time.sleep(0.001)
 
     def received(self) -> Iterator[bytes]:
         """What was sent back to the stranger."""
-        while True:
-            try:
-                yield self.socket.recv(65536)
-            except BlockingIOError:
-                return
+        while datagrams := self.socket.receive():
+            yield from datagrams
 
     def work(self, count: int = 500) -> None:
         """The friend's messages all arrive, in their order, and nobody else's among them."""
@@ -141,9 +191,9 @@ class Attacked:
         assert self.process.wait(TIMEOUT_S) == 0
 
 
-@pytest.fixture
-def attacked(shm_path: Path, free_port: Callable[[], int]) -> Iterator[Attacked]:
-    made = Attacked(shm_path, free_port())
+@pytest.fixture(params=[False, True], ids=["plain", "encrypted"])
+def attacked(request: pytest.FixtureRequest, shm_path: Path, free_port: Callable[[], int]) -> Iterator[Attacked]:
+    made = Attacked(shm_path, free_port(), is_encrypted=request.param)
     yield made
     made.close()
 
@@ -230,7 +280,7 @@ def test_noise_and_mutants(attacked: Attacked, seed: int) -> None:
 
 def test_an_encrypted_driver_under_all_of_it(shm_path: Path, free_port: Callable[[], int]) -> None:
     """Nothing that is not encrypted makes a stream, and no handshake that is begun, cut or changed ends one."""
-    attacked = Attacked(shm_path, free_port(), is_encrypted=True)
+    attacked = Attacked(shm_path, free_port(), is_encrypted=True, is_trusted=False)
     random = Random(1)
     calling = [Calling(index, random.randbytes(8)).hello() for index in range(200)]
     sent = received = 0

@@ -5,15 +5,55 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from consensus import dispatch, election, transitions
+from consensus import dispatch, election, following, leading, transitions
 from consensus.context import Context
-from consensus.messages import Vote
+from consensus.messages import NULL_TERM, CanvassPosition, NewLeadershipTerm, Vote
+from consensus.quorum import Member
 from consensus.read_index import ReadIndex
 from tests.simulation.planted import Patch
 
 
 def _handle(patch: Patch, kind: type[Any], handler: Callable[[Context, Any], None]) -> None:
     patch(dispatch, "HANDLERS", {**dispatch.HANDLERS, kind: (handler, dispatch.HANDLERS[kind][1])})
+
+
+def leaders_stay_whatever_term_they_hear_of(patch: Patch) -> None:
+    """Raft §5.1: a leader leads on although a member is bound to a higher term, and can never follow it."""
+    find_reason = leading.find_reason_to_give_up
+    on_canvass = leading.on_canvass
+    on_new_term = following.on_new_leadership_term
+
+    def find_reason_to_give_up(ctx: Context) -> str:
+        ctx.progress.higher_term_seen = NULL_TERM
+        return find_reason(ctx)
+
+    def answer_canvass(ctx: Context, member: Member, message: CanvassPosition) -> None:
+        term_id = min(message.leadership_term_id, ctx.leadership_term_id)
+        log_term_id = min(message.log_leadership_term_id, ctx.leadership_term_id)
+        on_canvass(ctx, member, message._replace(leadership_term_id=term_id, log_leadership_term_id=log_term_id))
+
+    def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
+        if not ctx.is_leading:
+            on_new_term(ctx, message)
+
+    patch(leading, "find_reason_to_give_up", find_reason_to_give_up)
+    patch(leading, "on_canvass", answer_canvass)
+    _handle(patch, NewLeadershipTerm, on_new_leadership_term)
+
+
+def candidates_stand_in_a_term_that_they_know(patch: Patch) -> None:
+    """Raft §5.2: a candidate votes for itself in the newest term it has met, if its log has nothing of it."""
+    original = Context.open_term
+
+    def open_term(self: Context) -> None:
+        term_id = max(self.candidate_term_id, self.term_seen)
+        if term_id <= self.log_term_id:
+            original(self)
+            return
+        self.raise_candidate_term(term_id)
+        self.voted_for = self.own.member_id
+
+    patch(Context, "open_term", open_term)
 
 
 def refusals_count_as_votes(patch: Patch) -> None:

@@ -18,6 +18,8 @@ SEEDS = 60
 FIRST_SEEDS: dict[str, int] = {
     "instances_do_not_know_what_the_others_wrote": 4,
     "lower_terms_are_followed": 22,
+    "leaders_stay_whatever_term_they_hear_of": 3,
+    "candidates_stand_in_a_term_that_they_know": 16,
     "votes_of_earlier_ballots_count": 4,
     "old_terms_are_committed_by_count": 2,
     "truncation_is_forgotten": 10,
@@ -96,6 +98,11 @@ FULL = Options(
 COPIED = Options(
     duration_ns=4 * S, operation_mean_ns=4 * MS, snapshot_mean_ns=300 * MS, copies=True, kill_mean_ns=S,
     outage_mean_ns=300 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
+CONTESTED = Options(
+    nodes=3, clients=1, duration_ns=6 * S, operation_mean_ns=50 * MS, tangle_mean_ns=S // 3, slow_link_mean_ns=S // 3,
+    outage_mean_ns=300 * MS, delay_max_ns=20 * MS, loss=0.1, heartbeat_timeout_ns=200 * MS,
+    heartbeat_interval_ns=20 * MS, election_timeout_ns=100 * MS,
 )  # fmt: skip
 HASHED = replace(
     DIFFERENT, snapshot_mean_ns=0, levels=True, state_hash_every_bytes=64, transfer_mean_ns=S, membership_mean_ns=0
@@ -192,11 +199,8 @@ OPTIONS = {
     "positions_before_terms": Options(
         duration_ns=4 * S, strand_mean_ns=S // 2, operation_mean_ns=5 * MS, outage_mean_ns=2 * S
     ),
-    "votes_of_earlier_ballots_count": Options(
-        nodes=5, clients=1, duration_ns=6 * S, operation_mean_ns=50 * MS, kill_mean_ns=S // 2, tangle_mean_ns=S // 3,
-        slow_link_mean_ns=S // 3, outage_mean_ns=300 * MS, delay_max_ns=20 * MS, loss=0.1,
-        heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, election_timeout_ns=100 * MS,
-    ),
+    "leaders_stay_whatever_term_they_hear_of": CONTESTED,
+    "votes_of_earlier_ballots_count": replace(CONTESTED, nodes=5, kill_mean_ns=S // 2),
     "leaders_answer_before_their_term_has_begun": Options(
         clients=2, duration_ns=4 * S, operation_mean_ns=5 * MS, query_mean_ns=2 * MS, registers=1, kill_mean_ns=S // 3,
         transfer_mean_ns=S // 3, outage_mean_ns=200 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
