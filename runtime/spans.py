@@ -30,8 +30,10 @@ def make_trace_id(identity: bytes, open_position: int, number: int) -> bytes:
     return blake2b(b"%b %d %d" % (identity, open_position, number), digest_size=TRACE_ID_BYTES).digest()
 
 
-def make_span_id(trace_id: bytes, name: str) -> bytes:
-    return blake2b(trace_id + name.encode(), digest_size=SPAN_ID_BYTES).digest()
+def make_span_id(trace_id: bytes, name: str, member_id: int | None = None) -> bytes:
+    """`member_id`: whose span it is, where several members have one of that name."""
+    of_member = b"" if member_id is None else b" %d" % member_id
+    return blake2b(trace_id + name.encode() + of_member, digest_size=SPAN_ID_BYTES).digest()
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Span:
     start_ns: int
     end_ns: int
     attributes: Mapping[str, int | str]
+    member_id: int | None = None
+    """Whose it is, where several members have one of that name."""
 
 
 def check_packages(setting: str) -> None:
@@ -77,7 +81,7 @@ class SpanExporter:
         is_root = span.name == REQUEST
         return ReadableSpan(
             span.name,
-            context=_context(span.trace_id, span.name),
+            context=_context(span.trace_id, span.name, span.member_id),
             parent=None if is_root else _context(span.trace_id, REQUEST),
             resource=self._resource,
             attributes=dict(span.attributes),
@@ -91,10 +95,10 @@ class SpanExporter:
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
-def _context(trace_id: bytes, name: str) -> Any:
+def _context(trace_id: bytes, name: str, member_id: int | None = None) -> Any:
     from opentelemetry.trace import SpanContext, TraceFlags
 
-    span_id = make_span_id(trace_id, name)
+    span_id = make_span_id(trace_id, name, member_id)
     return SpanContext(
         int.from_bytes(trace_id, "big"), int.from_bytes(span_id, "big"), name != REQUEST, TraceFlags(TraceFlags.SAMPLED)
     )

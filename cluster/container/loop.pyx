@@ -355,7 +355,7 @@ cdef class ContainerLoop(Agent):
             session.identity = identity.identity
             if ordo_get_u16(record) >= OUTPUT_BLOCK:
                 self._note_target(fragment)
-            if self.traces is not None and self.is_leading:
+            if self.traces is not None:
                 self.traces.begin(open_position, number, identity.identity)
             return True
         if verdict == REPEATED:

@@ -333,8 +333,7 @@ class LogKeeper:
             self._store.put_log_recording(self.recording_id)
             self._sequencer.set_reader(self._archive.follower(self.recording_id, None))
             self._counters.log_recording.set(self.recording_id)
-        assert recording.counter is not None
-        self._sequencer.attach_recording(recording.counter)
+        self._sequencer.attach_recording(recording)
 
     def leave(self) -> None:
         """Brings the log to rest; every durable record of it is scanned when this returns."""

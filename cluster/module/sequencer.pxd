@@ -3,9 +3,10 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from archive.reader cimport RecordingReader
+from archive.recorder cimport Recording
 from consensus.progress cimport Progress
 from cluster.module.sources cimport Allowance, ConsensusSource, IngressSource, Sources
-from cluster.wire.traces cimport LogTraces
+from cluster.wire.traces cimport FollowerTraces, LogTraces
 from runtime.counters cimport Counter
 from runtime.wake cimport ParkFlag
 from transport.image cimport Assembler, Fragment, Image
@@ -59,7 +60,8 @@ cdef class Sequencer:
     cdef uint8_t _header[32]
     # the log of this member
     cdef RecordingReader _reader
-    cdef int64_t* _durable_address        # rec-pos counter while a recording is active
+    cdef Recording _recording             # of the log while it grows, or None
+    cdef int64_t* _durable_address        # its rec-pos counter, or NULL
     cdef int64_t _stopped_position        # end of the log while none is
     cdef readonly int64_t append_position # durable and scanned
     cdef readonly int64_t commit_position
@@ -72,6 +74,7 @@ cdef class Sequencer:
     cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
     cdef public uint8_t reader_flags      # FLAG_READERS while somebody follows the log at this member, or 0
     cdef public LogTraces traces          # of sampled requests; None: nobody traces
+    cdef public FollowerTraces follower_traces
     cdef int64_t appended_position       # leader: of the last message that was taken, or 0
     cdef int64_t _readers_heard_ns        # leader: when a follower said last that somebody follows the log there
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
@@ -90,6 +93,8 @@ cdef class Sequencer:
     cdef bint _take_positions(self, const Fragment* fragment, int32_t member_id, int64_t now_ns) noexcept nogil
     cpdef int tell_commit(self, int64_t now_ns) except -1
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1
+    cdef int _trace(self, const uint8_t* data, const Fragment* fragment) except -1
+    cdef int note_traces(self, int64_t cycle_ns) except -1
     cdef int _scan(self, int64_t limit_position) except -1
     cdef void _publish_commit(self, int64_t position) noexcept
     cdef int _send_position(self, int64_t now_ns) except -1

@@ -1,7 +1,8 @@
 from typing import Any
 
 from archive.reader import RecordingReader
-from cluster.wire.traces import LogTraces
+from archive.recorder import Recording
+from cluster.wire.traces import FollowerTraces, LogTraces
 from consensus.progress import Progress
 from runtime.counters import Counter
 from runtime.wake import ParkFlag
@@ -34,6 +35,7 @@ class Sequencer:
     room_flags: int
     reader_flags: int
     traces: LogTraces | None
+    follower_traces: FollowerTraces | None
     def __init__(
         self,
         module: Any,
@@ -76,7 +78,7 @@ class Sequencer:
     def open_log(self, reader: RecordingReader | None, append_position: int, commit_position: int) -> None: ...
     def set_reader(self, reader: RecordingReader) -> None: ...
     def scan_to_end(self) -> None: ...
-    def attach_recording(self, recording_position: Counter) -> None: ...
+    def attach_recording(self, recording: Recording) -> None: ...
     def detach_recording(self, stop_position: int) -> None: ...
     def truncated(self, position: int) -> None: ...
     def lead(self, leadership_term_id: int, log: ExclusivePublication) -> None: ...

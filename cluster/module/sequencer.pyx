@@ -277,12 +277,14 @@ cdef class Sequencer:
         if reader is None:
             self.append_position = append_position      # behind a snapshot, with no log yet
 
-    def attach_recording(self, Counter recording_position):
-        """The log grows again: its durable position is this counter."""
-        self._durable_address = recording_position.address
+    def attach_recording(self, Recording recording not None):
+        """The log grows again: its durable position is the recording's counter."""
+        self._recording = recording
+        self._durable_address = recording.counter.address
 
     def detach_recording(self, int64_t stop_position):
         """The recording has stopped at `stop_position` (all of it durable)."""
+        self._recording = None
         self._durable_address = NULL
         self._stopped_position = stop_position
 
@@ -668,12 +670,29 @@ cdef class Sequencer:
                     continue
             elif is_for_container(data, fragment.length_bytes):
                 self.last_timestamp = max(self.last_timestamp, ordo_get_i64(data + SESSION_HEADER_TIMESTAMP))
+                if self.follower_traces is not None:
+                    self._trace(data, &fragment)
                 continue
             self.module.on_record(
                 fragment.position, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
         self._take_hint(hint, hint_position)
         self.append_position = self._reader.position
         return count
+
+    cdef int _trace(self, const uint8_t* data, const Fragment* fragment) except -1:
+        """Follower: a request may be one that is traced. What a follower catches up with is not."""
+        if self._mode == FOLLOWING and self.is_steady and ordo_template_id(data, fragment.length_bytes) == REQUEST_ID \
+                and fragment.length_bytes >= REQUEST_LENGTH:
+            self.follower_traces.take(ordo_get_i64(data + REQUEST_OPEN_POSITION),
+                                      ordo_get_i64(data + REQUEST_NUMBER), fragment.position)
+        return 0
+
+    cdef int note_traces(self, int64_t cycle_ns) except -1:
+        """Follower: the log is recorded as far as it came in this duty cycle."""
+        self.follower_traces.cycle_ns = cycle_ns
+        if self._recording is not None:
+            self.follower_traces.note(self._recording.written_position)
+        return 0
 
     cdef int64_t told_position(self) noexcept nogil:
         return self.commit_position

@@ -46,5 +46,6 @@ cdef class NodeCycle(Agent):
     cpdef int rest(self) except -1
     cdef void _note_cycle(self, int64_t ended_ns) noexcept nogil
     cdef int _rest_beside_driver(self, int64_t timeout_ns) except -1
+    cdef int _update_positions(self, int64_t now_ns) except -1
     cdef int _rare_work(self, int64_t now_ns) except -1
     cdef int _slow_tick(self, int64_t now_ns) except -1

@@ -43,8 +43,6 @@ cdef class NodeCycle(Agent):
         cdef LogTraces traces = sequencer.traces
         cdef ContainerLoop container
         cdef int work = 0
-        cdef int64_t looked_ns = 0
-        cdef bint is_leading
         cdef bint has_looked = self.skips_left == 0
         if traces is not None:
             traces.cycle_ns = now_ns
@@ -60,16 +58,13 @@ cdef class NodeCycle(Agent):
         if driver is not None:
             driver.conduct_work(now_ns)
             work += driver.send_work(now_ns)
+        if traces is not None and traces.is_under_way:
+            traces.send()
         work += self.archive.record_work(now_ns)
+        if sequencer.follower_traces is not None:
+            sequencer.note_traces(now_ns)
         work += self.archive.replay_work(now_ns)
-        if samples.is_under_way or (traces is not None and traces.is_under_way):
-            looked_ns = self.clock.nano_time()        # before a service elsewhere is woken, and goes on from there
-        work += sequencer.update_positions(now_ns)
-        if looked_ns:
-            is_leading = sequencer.leading_term() >= 0
-            samples.look(sequencer.append_position, sequencer.commit_position, is_leading, looked_ns)
-            if traces is not None:
-                traces.look(sequencer.append_position, sequencer.commit_position, is_leading, looked_ns)
+        work += self._update_positions(now_ns)
         work += sequencer.poll_service()
         for container in self.containers:
             work += container.cycle(now_ns)
@@ -77,11 +72,31 @@ cdef class NodeCycle(Agent):
             work += driver.send_work(now_ns)
         elif work:
             self.client.wake_driver()
+        if sequencer.follower_traces is not None and sequencer.follower_traces.has_unsent:
+            sequencer.follower_traces.send()
         # What this cycle did may leave more to do that no socket tells of: the next one looks for that alone.
         self.skips_left = 1 if work and has_looked else 0
         if work > HEARTBEAT_WORK_MAX:
             self.has_worked = True
         self._rare_work(now_ns)
+        return work
+
+    cdef int _update_positions(self, int64_t now_ns) except -1:
+        """Moves the positions of the log, and notes how far the messages that are measured have come."""
+        cdef Sequencer sequencer = self.sequencer
+        cdef LogSamples samples = self.samples
+        cdef LogTraces traces = sequencer.traces
+        cdef int64_t looked_ns = 0
+        cdef bint is_leading
+        cdef int work
+        if samples.is_under_way or (traces is not None and traces.is_under_way):
+            looked_ns = self.clock.nano_time()        # before a service elsewhere is woken, and goes on from there
+        work = sequencer.update_positions(now_ns)
+        if looked_ns:
+            is_leading = sequencer.leading_term() >= 0
+            samples.look(sequencer.append_position, sequencer.commit_position, is_leading, looked_ns)
+            if traces is not None:
+                traces.look(sequencer.append_position, sequencer.commit_position, is_leading, looked_ns)
         return work
 
     cdef int64_t deadline_ns(self) noexcept nogil:

@@ -43,7 +43,7 @@ from cluster.wire.streams import (
     TO_SERVICE_STREAM_ID,
     local_stream,
 )
-from cluster.wire.traces import LogTraces, ServiceTraces, create_traces, threshold_of, traces_path
+from cluster.wire.traces import FollowerTraces, LogTraces, ServiceTraces, create_traces, threshold_of, traces_path
 from runtime.clock import Clock, SystemClock
 from runtime.counters import local_counter
 from runtime.errors import ArchiveError, ClusterError, ConfigurationError, OrdoError, StorageFullError
@@ -193,7 +193,9 @@ class Node:
         )
         module = ConsensusModule(config.module_config(), config.member_list, module_seams, self._authenticator)
         if self._traces is not None:
-            module.sequencer.traces = LogTraces(self._traces, seams.clock, threshold_of(config.tracing.rate))
+            threshold = threshold_of(config.tracing.rate)
+            module.sequencer.traces = LogTraces(self._traces, seams.clock, threshold)
+            module.sequencer.follower_traces = FollowerTraces(self._traces, seams.clock, threshold)
         return module
 
     def _serve_archive(self) -> ControlConductor:

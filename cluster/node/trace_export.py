@@ -9,7 +9,7 @@ from threading import Event
 from typing import TypeVar
 
 from cluster.node.observation import Subject
-from cluster.wire.traces import LOG_POINTS, SERVICE_POINTS, find_traces
+from cluster.wire.traces import FOLLOWER_POINTS, LOG_POINTS, SERVICE_POINTS, find_traces
 from runtime.clock import SystemClock
 from runtime.memory import FileMemoryProvider
 from runtime.spans import Span, SpanExporter, make_trace_id
@@ -18,21 +18,27 @@ from transport.ring import ManyToOneRing
 DRAIN_INTERVAL_S = 0.2
 RECORDS_PER_DRAIN = 4096
 HALVES_MAX = 4096
-"""So many requests wait for their other half; the oldest goes first. The log's half of a repeated request has none."""
-_LOG = struct.Struct("<6q")
+"""So many requests wait for their other half; the oldest goes first. The log's half of a repeated request has none, nor
+has the service's half of one that a member executes again after a start."""
+_LOG = struct.Struct("<7q")
+_FOLLOWER = struct.Struct("<5q")
 _SERVICE = struct.Struct("<5q16s")
 
 Key = tuple[int, int]
+Points = tuple[int, ...]
 Half = TypeVar("Half")
 
 
 class TraceJoiner:
     """Puts the two halves of a request together: from the consensus module, and from the service."""
 
-    def __init__(self) -> None:
+    def __init__(self, member_id: int) -> None:
+        self._member_id = member_id
         self.epoch_offset_ns = 0  # wall clock less monotonic time
-        self._logs: OrderedDict[Key, tuple[int, ...]] = OrderedDict()
-        self._services: OrderedDict[Key, tuple[int, int, int, bytes]] = OrderedDict()
+        self._logs: OrderedDict[Key, Points] = OrderedDict()
+        """Where this member led."""
+        self._followed: OrderedDict[Key, Points] = OrderedDict()
+        self._services: OrderedDict[Key, tuple[Points, bytes]] = OrderedDict()
         self.spans: list[Span] = []
 
     def on_record(self, type_id: int, payload: bytes) -> None:
@@ -40,29 +46,44 @@ class TraceJoiner:
         if type_id == LOG_POINTS:
             open_position, number, *times = _LOG.unpack(payload)
             _keep(self._logs, (open_position, number), tuple(times))
+        elif type_id == FOLLOWER_POINTS:
+            open_position, number, *times = _FOLLOWER.unpack(payload)
+            _keep(self._followed, (open_position, number), tuple(times))
         elif type_id == SERVICE_POINTS:
             open_position, number, begun_ns, ended_ns, sent_ns, identity = _SERVICE.unpack(payload)
-            _keep(self._services, (open_position, number), (begun_ns, ended_ns, sent_ns, identity))
+            _keep(self._services, (open_position, number), ((begun_ns, ended_ns, sent_ns), identity))
         else:
             return
         key = open_position, number
-        if key in self._logs and key in self._services:
-            self._join(key)
+        if key in self._services and key in self._logs:
+            self._join_led(key)
+        elif key in self._services and key in self._followed:
+            self._join_followed(key)
 
-    def _join(self, key: Key) -> None:
-        cycle_ns, taken_ns, appended_ns, committed_ns = self._logs.pop(key)
-        begun_ns, ended_ns, sent_ns, identity = self._services.pop(key)
-        trace_id = make_trace_id(identity, *key)
-        for name, start_ns, end_ns in (
-            ("ingress", cycle_ns, taken_ns),
-            ("append", taken_ns, appended_ns),
-            ("commit", taken_ns, committed_ns),
-            ("service", begun_ns, ended_ns),
-            ("reply", ended_ns, sent_ns),
-        ):
-            offset_ns = self.epoch_offset_ns
-            attributes = {"ordo.request": key[1]}
-            self.spans.append(Span(trace_id, name, start_ns + offset_ns, end_ns + offset_ns, attributes))
+    def _join_led(self, key: Key) -> None:
+        cycle_ns, taken_ns, left_ns, appended_ns, committed_ns = self._logs.pop(key)
+        (begun_ns, ended_ns, sent_ns), identity = self._services.pop(key)
+        stages = {
+            "ingress": (cycle_ns, taken_ns),
+            "send": (taken_ns, left_ns),
+            "append": (taken_ns, appended_ns),
+            "commit": (taken_ns, committed_ns),
+            "service": (begun_ns, ended_ns),
+            "reply": (ended_ns, sent_ns),
+        }
+        self._add(identity, key, stages, None)
+
+    def _join_followed(self, key: Key) -> None:
+        cycle_ns, durable_ns, acknowledged_ns = self._followed.pop(key)
+        _, identity = self._services.pop(key)
+        stages = {"record": (cycle_ns, durable_ns), "acknowledge": (durable_ns, acknowledged_ns)}
+        self._add(identity, key, stages, self._member_id)
+
+    def _add(self, identity: bytes, key: Key, stages: dict[str, tuple[int, int]], member_id: int | None) -> None:
+        trace_id, offset_ns = make_trace_id(identity, *key), self.epoch_offset_ns
+        attributes = {"ordo.request": key[1]}
+        for name, (start_ns, end_ns) in stages.items():
+            self.spans.append(Span(trace_id, name, start_ns + offset_ns, end_ns + offset_ns, attributes, member_id))
 
     def take(self) -> list[Span]:
         spans, self.spans = self.spans, []
@@ -84,7 +105,7 @@ class TraceExport:
         self._endpoint = endpoint
         resource: dict[str, int | str] = {"ordo.cluster": subject.cluster_id, "ordo.member": subject.member_id}
         self._exporter = SpanExporter(endpoint, "ordo-node", resource)
-        self._joiner = TraceJoiner()
+        self._joiner = TraceJoiner(subject.member_id)
         self._has_failed = False
 
     def run(self) -> None:

@@ -12,12 +12,14 @@ from runtime.errors import StorageMissingError
 cdef enum:
     RING_LENGTH = 256 * 1024
     IDENTITY_LENGTH = 16
-    LOG_LENGTH = 6 * 8
+    LOG_LENGTH = 7 * 8
+    FOLLOWER_LENGTH = 5 * 8
     SERVICE_LENGTH = 5 * 8 + IDENTITY_LENGTH
 
-LOG_POINTS, SERVICE_POINTS = 1, 2
+LOG_POINTS, SERVICE_POINTS, FOLLOWER_POINTS = 1, 2, 3
 cdef int32_t LOG_TYPE = 1
 cdef int32_t SERVICE_TYPE = 2
+cdef int32_t FOLLOWER_TYPE = 3
 
 
 cdef bint is_sampled(int64_t open_position, int64_t number, uint64_t threshold) noexcept nogil:
@@ -88,25 +90,79 @@ cdef class LogTraces(TracePoints):
         self.is_under_way = True
         return 1
 
+    cpdef int send(self) except -1:
+        """The driver has sent what was in the log buffer."""
+        cdef int64_t now_ns
+        if self._sent < self._count:
+            now_ns = self._clock.nano_time()
+            while self._sent < self._count:
+                self._points[self._sent % PENDING_MAX].fields[4] = now_ns
+                self._sent += 1
+        return 0
+
     cpdef int look(self, int64_t append_position, int64_t commit_position, bint is_leading, int64_t now_ns) except -1:
         """Notes what has been appended and committed. Who leads no more does not know."""
         cdef Points* points
         if not is_leading:
-            self._appended = self._committed = self._count
+            self._sent = self._appended = self._committed = self._count
         while self._appended < self._count:
             points = &self._points[self._appended % PENDING_MAX]
             if points.position > append_position:
                 break
-            points.fields[4] = now_ns
+            points.fields[5] = now_ns
             self._appended += 1
         while self._committed < self._appended:
             points = &self._points[self._committed % PENDING_MAX]
             if points.position > commit_position:
                 break
-            points.fields[5] = now_ns
+            points.fields[6] = now_ns
             _write(self._ring, LOG_TYPE, points, LOG_LENGTH)
             self._committed += 1
         self.is_under_way = self._committed < self._count
+        return 0
+
+
+cdef class FollowerTraces(TracePoints):
+    cpdef int note(self, int64_t recorded_position) except -1:
+        """So far the log is recorded."""
+        cdef int64_t newest = (self._noted - 1) % PENDING_MAX
+        if self._noted == 0 or recorded_position > self._positions[newest]:
+            self._positions[self._noted % PENDING_MAX] = recorded_position
+            self._times[self._noted % PENDING_MAX] = self.cycle_ns
+            self._noted += 1
+        return 0
+
+    cdef int64_t _recorded_ns(self, int64_t position) noexcept nogil:
+        """When the first duty cycle began that had recorded the log up to a position."""
+        cdef int64_t index = self._noted - 1
+        cdef int64_t found = self.cycle_ns
+        while index >= 0 and index >= self._noted - PENDING_MAX and self._positions[index % PENDING_MAX] >= position:
+            found = self._times[index % PENDING_MAX]
+            index -= 1
+        return found
+
+    cpdef int take(self, int64_t open_position, int64_t number, int64_t position) except -1:
+        """The follower has a request, which ends at `position`, as durably as it acknowledges."""
+        cdef Points* points = &self._points[self._count]
+        if self._count == PENDING_MAX - 1 or not is_sampled(open_position, number, self._threshold):
+            return 0
+        points.fields[0] = open_position
+        points.fields[1] = number
+        points.fields[2] = self._recorded_ns(position)
+        points.fields[3] = self._clock.nano_time()
+        self._count += 1
+        self.has_unsent = True
+        return 1
+
+    cpdef int send(self) except -1:
+        """The driver has sent the acknowledgement."""
+        cdef int64_t now_ns = self._clock.nano_time()
+        cdef int64_t index
+        for index in range(self._count):
+            self._points[index].fields[4] = now_ns
+            _write(self._ring, FOLLOWER_TYPE, &self._points[index], FOLLOWER_LENGTH)
+        self._count = 0
+        self.has_unsent = False
         return 0
 
 

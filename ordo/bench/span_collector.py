@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
@@ -17,7 +17,8 @@ STATUS_TAKEN = 200
 class SpanCollector(Closing, ThreadingHTTPServer):
     """On a free port of loopback, served by a thread of its own while the context lasts.
 
-    `traces`: by trace id and name of the span, what OTLP calls a Span.
+    `traces`: by trace id and name of the span, what OTLP calls a Span; of several members' the one that ended first.
+    `counts`: by trace id, how many spans have come.
     """
 
     daemon_threads = True
@@ -25,6 +26,7 @@ class SpanCollector(Closing, ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.traces: dict[bytes, dict[str, Any]] = defaultdict(dict)
+        self.counts: Counter[bytes] = Counter()
         self._thread = threading.Thread(target=self.serve_forever, name="ordo-span-collector")
 
     @property
@@ -35,7 +37,11 @@ class SpanCollector(Closing, ThreadingHTTPServer):
         """Keeps the spans of one request. Returns the HTTP status of the response."""
         for part in ExportTraceServiceRequest.FromString(body).resource_spans:
             for span in (span for scope in part.scope_spans for span in scope.spans):
-                self.traces[span.trace_id][span.name] = span
+                self.counts[span.trace_id] += 1
+                spans = self.traces[span.trace_id]
+                known = spans.setdefault(span.name, span)
+                if span.end_time_unix_nano < known.end_time_unix_nano:
+                    spans[span.name] = span
         return STATUS_TAKEN
 
     def __enter__(self) -> Self:

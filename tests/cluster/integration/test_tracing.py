@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.command import demand_one_line, ordo
 
 REQUESTS = 20
-STAGES = {"ingress", "append", "commit", "service", "reply"}
+STAGES = {"ingress", "send", "append", "commit", "service", "reply"}
+FOLLOWED = {"record", "acknowledge"}
+FOLLOWERS = 2
 CLOCK_DRIFT_NS = 1_000_000
 
 
@@ -34,6 +37,8 @@ class Collector(SpanCollector):
         super().__init__()
         self.status = STATUS_TAKEN
         self.senders: dict[str, dict[str, Any]] = {}
+        self.followed: dict[bytes, dict[bytes, Any]] = defaultdict(dict)
+        """By trace id and id of the span, those of followers."""
 
     def take(self, body: bytes) -> int:
         if self.status != STATUS_TAKEN:
@@ -41,7 +46,10 @@ class Collector(SpanCollector):
         for part in ExportTraceServiceRequest.FromString(body).resource_spans:
             resource = {one.key: one.value for one in part.resource.attributes}
             for span in (span for scope in part.scope_spans for span in scope.spans):
-                assert span.name not in self.traces[span.trace_id], "a span came twice"
+                known = self.followed[span.trace_id] if span.name in FOLLOWED else self.traces[span.trace_id]
+                assert (span.span_id if span.name in FOLLOWED else span.name) not in known, "a span came twice"
+                if span.name in FOLLOWED:
+                    known[span.span_id] = span
                 self.senders[span.name] = resource
         return super().take(body)
 
@@ -64,12 +72,16 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
         with ClusterClient(nodes.ingress_endpoints, settings=settings) as client:
             for number in range(REQUESTS):
                 client.request(str(number).encode())
-        complete = [{"request", *STAGES}] * REQUESTS
+        complete = [{"request", *STAGES, *FOLLOWED}] * REQUESTS
         await_that(lambda: [set(spans) for spans in collector.traces.values()] == complete, "all spans are there")
-    for spans in collector.traces.values():
+        of_followers = [FOLLOWERS * len(FOLLOWED)] * REQUESTS
+        await_that(lambda: [len(one) for one in collector.followed.values()] == of_followers, "of every follower")
+    for trace_id, spans in collector.traces.items():
         root = spans["request"]
         assert root.parent_span_id == b""
-        assert {spans[name].parent_span_id for name in STAGES} == {root.span_id}
+        followed = collector.followed[trace_id].values()
+        assert {one.parent_span_id for one in (*followed, *(spans[name] for name in STAGES))} == {root.span_id}
+        assert spans["record"].end_time_unix_nano <= spans["acknowledge"].end_time_unix_nano
         assert len({span.span_id for span in spans.values()}) == len(spans)
         times = [spans[name] for name in ("ingress", "commit", "service", "reply")]
         moments = [moment for span in times for moment in (span.start_time_unix_nano, span.end_time_unix_nano)]
@@ -86,7 +98,9 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
     assert {collector.senders[name]["ordo.member"].int_value for name in STAGES} == {leader}
     steps = describe(collector.traces.values())
     assert [step["step"] for step in steps] == [moment.label for moment in MOMENTS]
-    assert 0 < steps[0]["at"] <= steps[3]["at"] <= steps[-1]["at"], "a request is taken, committed, answered"
+    at = {step["step"]: step["at"] for step in steps}
+    order = [at[one] for one in ("leader takes it", "in the follower's log", "on a quorum", "client has the answer")]
+    assert order[0] > 0 and order == sorted(order)
 
 
 def test_a_collector_that_takes_nothing_is_told_of_once(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 
 from cluster.wire.traces import (
+    FOLLOWER_POINTS,
     LOG_POINTS,
     SERVICE_POINTS,
+    FollowerTraces,
     LogTraces,
     ServiceTraces,
     create_traces,
@@ -31,6 +33,7 @@ class Bench:
         memory = HeapMemoryProvider()
         ring = create_traces(memory, FOLDER, 0)
         self.log = LogTraces(ring, self.clock, threshold)
+        self.follower = FollowerTraces(ring, self.clock, threshold)
         self.service = ServiceTraces(ring, self.clock, threshold)
         found = find_traces(memory, FOLDER, 0)
         assert found is not None and find_traces(memory, FOLDER, 1) is None
@@ -55,12 +58,43 @@ def test_the_log_tells_when_a_request_was_taken_appended_and_committed() -> None
     bench = Bench()
     bench.log.cycle_ns = 990
     assert bench.log.take(64, 7, 320)
-    bench.clock.advance(10)
+    bench.clock.advance(5)
+    bench.log.send()
+    bench.clock.advance(5)
+    bench.log.send()
     bench.log.look(320, 256, True, bench.clock.now())
     bench.clock.advance(10)
     bench.log.look(320, 320, True, bench.clock.now())
     assert not bench.log.is_under_way
-    assert bench.read() == [(LOG_POINTS, struct.pack("<6q", 64, 7, 990, 1_000, 1_010, 1_020))]
+    assert bench.read() == [(LOG_POINTS, struct.pack("<7q", 64, 7, 990, 1_000, 1_005, 1_010, 1_020))]
+
+
+def test_a_follower_tells_when_a_request_was_recorded_durable_and_acknowledged() -> None:
+    bench = Bench()
+    for cycle_ns, position in ((900, 256), (950, 320), (960, 320), (970, 512)):
+        bench.follower.cycle_ns = cycle_ns
+        bench.follower.note(position)
+    assert bench.follower.take(64, 7, 320) and bench.follower.take(64, 8, 352)
+    bench.clock.advance(10)
+    assert bench.follower.has_unsent
+    bench.follower.send()
+    assert not bench.follower.has_unsent
+    assert bench.read() == [
+        (FOLLOWER_POINTS, struct.pack("<5q", 64, 7, 950, 1_000, 1_010)),
+        (FOLLOWER_POINTS, struct.pack("<5q", 64, 8, 970, 1_000, 1_010)),
+    ]
+    assert not Bench(threshold=0).follower.take(64, 7, 320)
+
+
+def test_a_follower_that_took_long_to_sync_knows_no_more_when_it_recorded() -> None:
+    bench = Bench()
+    for cycle in range(2 * PENDING_MAX):
+        bench.follower.cycle_ns = cycle
+        bench.follower.note(32 * cycle + 32)
+    assert bench.follower.take(64, 7, 64)
+    assert sum(bench.follower.take(64, number, 64) for number in range(2 * PENDING_MAX)) == PENDING_MAX - 2
+    bench.follower.send()
+    assert struct.unpack_from("<3q", bench.read()[0][1]) == (64, 7, PENDING_MAX), "the oldest cycle that it knows"
 
 
 def test_who_leads_no_more_tells_nothing_and_room_is_bounded() -> None:
