@@ -71,7 +71,7 @@ def check_roles(ctx: Context) -> None:
         assert ctx.is_leading, ctx.own.member_id
     if ctx.state in JOINING_STATES:
         assert ctx.is_following, ctx.own.member_id
-    if ctx.is_in_doubt:
+    if Distrust.STATE in ctx.distrust and not ctx.is_only_voter:
         assert not (ctx.is_leading and ctx.is_closed), ctx.own.member_id
     if ctx.distrust.is_loss:
         assert ctx.role is Role.FOLLOWER, ctx.own.member_id

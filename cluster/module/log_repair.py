@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 LENGTH_BYTES = 256 * 1024
 LENGTH_BYTES_MAX = 4 * LENGTH_BYTES
 """Fetched in one go. Attempts differ in length: of a stretch that is only a PAD nothing is recorded."""
+PAGE_BYTES = 4096
+"""What a device reads, or cannot read, in one piece."""
 ATTEMPTS_MAX = 30
 SHOW_INTERVAL_NS = 1_000_000_000
 PLACES_MAX = 64
@@ -220,10 +222,12 @@ class LogRepair:
             raise ArchiveError(f"{path} has {len(frames)} of {length} bytes at position={position}")
         reseal(frames, log.stream_id)
         base = base_of(log, position)
+        # The rest of a page that cannot be read has to be written with it, and below its start a log has nothing.
+        below = (position - base) % PAGE_BYTES if position == log.start_position else 0
         path = f"{folder}/{segment_name(log.recording_id, base)}"
         is_gone = not storage.exists(path)
         with storage.open_segment(path, log.segment_length, create=is_gone) as file:
-            file.write_bytes(bytes(frames), position - base)
+            file.write_bytes(bytes(below) + frames, position - base - below)
             file.sync_now()
         if is_gone:
             storage.sync_directory(folder)

@@ -177,9 +177,11 @@ class SnapshotFetch:
         self._source_id = NULL_VALUE
         self._offer: Any = None
         self._parts: list[PartRecorder] = []
+        self._present: PartRecorder | None = None
         self._attempts = 0
         self._due_ns = 0
         self._progress = 0
+        """So much of the present part is here."""
         self._check: Iterator[list[bytes] | None] | None = None
 
     @property
@@ -212,13 +214,16 @@ class SnapshotFetch:
     def on_offer(self, offer: Any, now_ns: int) -> None:
         """Handles a SnapshotOffer to this member."""
         wanted = self._wanted
-        if self.state is not FetchState.DESCRIBING or wanted is None:
+        if self.state not in (FetchState.DESCRIBING, FetchState.FETCHING) or wanted is None:
             return
         if (offer.snapshot_position, offer.digest, offer.member_id) != (*wanted, self._source_id):
             return
         if offer.module_length_bytes < 0 or offer.service_length_bytes < 0:
             self._give_up(f"member {offer.member_id} has it no longer", now_ns)
-            return
+        elif self.state is FetchState.DESCRIBING:
+            self._plan_parts(offer, now_ns)
+
+    def _plan_parts(self, offer: Any, now_ns: int) -> None:
         self._offer = offer
         lengths = [offer.service_length_bytes, *unpack_lengths(offer.more_lengths)]
         if len(lengths) != self._service_count:
@@ -232,8 +237,6 @@ class SnapshotFetch:
         )
         self._parts = [PartRecorder(self._archive, self._client, part, self._channel, self._random) for part in parts]
         self.state = FetchState.FETCHING
-        self._attempts = 0
-        self._due_ns = now_ns
 
     def _stream(self, stream_id: int) -> int:
         """The ids of the recordings, which were made over shared memory."""
@@ -285,9 +288,10 @@ class SnapshotFetch:
             self.state = FetchState.CHECKING
             self._check = self._read()
             return
-        progress = sum(one.length_bytes for one in self._parts)
-        if progress > self._progress:
-            self._progress, self._attempts = progress, 0
+        if part is not self._present:  # at once: between two parts nothing keeps the source from deleting the snapshot
+            self._present, self._progress, self._attempts, self._due_ns = part, part.length_bytes, 0, now_ns
+        elif part.length_bytes > self._progress:
+            self._progress, self._attempts = part.length_bytes, 0
             self._due_ns = now_ns + ATTEMPT_TIMEOUT_NS
         self._attempt(now_ns, lambda: self._listen(part))
 
@@ -362,7 +366,7 @@ class SnapshotFetch:
         self._wanted = None
         self._offer = None
         self._check = None
-        self._progress = 0
+        self._present = None
 
     def close(self) -> None:
         """Ends the fetch; the next start removes what was received."""

@@ -37,7 +37,7 @@ def complete_in_bash(words: list[str], environment: dict[str, str]) -> list[str]
 def test_bash_completes_commands_and_options(on_path: dict[str, str]) -> None:
     assert complete_in_bash(["ordo", "cl"], on_path) == ["cluster"]
     found = complete_in_bash(["ordo", "cluster", "s"], on_path)
-    assert set(found) == {"shutdown", "skip", "skipped", "snapshot", "status", "suspend"}
+    assert set(found) == {"shutdown", "skip", "skipped", "snapshot", "snapshots", "status", "suspend"}
     assert complete_in_bash(["ordo", "cluster", "transfer", "--end"], on_path) == ["--endpoints"]
     assert complete_in_bash(["ordo", "completion", ""], on_path) == ["bash", "zsh", "fish"]
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from archive.recovery import base_of
+from archive.segments import segment_name
+from cluster.module.log_repair import PAGE_BYTES
 from cluster.wire.counter_types import ControlToggle
 from runtime.errors import StorageError
 from runtime.storage import storage_error
@@ -53,6 +56,32 @@ def test_what_the_device_cannot_read_is_mended_like_a_wrong_checksum() -> None:
     log = damage_segment(node)
     assert not rot.is_whole(node)
     tell(node, log, storage_error(errno.EIO, f"read recording {log.recording_id}", "0-65536.rec"))
+    assert world.run(20 * SECOND_NS, lambda: rot.is_whole(node))
+    assert node.module.upkeep.repair.repaired_count == 1
+
+
+def test_a_page_is_mended_in_which_the_log_begins() -> None:
+    """Behind a snapshot a log begins within a page, and a device takes whole pages only."""
+    world, node = cluster(snapshot_every_bytes=100 << 10, retention_bytes=64 << 10, snapshots_kept=1)
+    node.kill()
+    node.wipe()
+    for invariant in world.invariants:
+        invariant.on_wiped(node)
+    node.boot()
+    assert world.run(20 * SECOND_NS, world.is_steady)
+    log = rot._log(node)
+    assert log is not None
+    world.clients[0].is_working = True
+    assert world.run(SECOND_NS, lambda: node.commit_position > log.start_position + 2 * PAGE_BYTES)
+    world.clients[0].is_working = False
+    base = base_of(log, log.start_position)
+    assert (log.start_position - base) % PAGE_BYTES > 0
+    path = f"{node.archive_folder}/{segment_name(log.recording_id, base)}"
+    node.disk.files[path].break_page(log.start_position - base)
+    node.is_rotten = True
+    error = storage_error(errno.EIO, f"read recording {log.recording_id}", path)
+    node.module.upkeep.repair.scrubber._on_damage(log, log.start_position, error)
+    assert not rot.is_whole(node)
     assert world.run(20 * SECOND_NS, lambda: rot.is_whole(node))
     assert node.module.upkeep.repair.repaired_count == 1
 
