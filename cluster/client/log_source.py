@@ -290,13 +290,11 @@ class LogSource:
                 self.end(live.reason)
 
     def _join_live(self, now_ns: int) -> None:
-        assert self._stream_id is not None
         try:
             self._live = LiveStream(
                 self._session,
                 self._driver,
                 self._recording_id,
-                self._stream_id,
                 self._settings.response_channel,
                 now_ns,
             )
