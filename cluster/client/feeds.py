@@ -234,8 +234,8 @@ class FeedReader(RecordingReader[FeedMessage]):
     what is left, whatever was deleted.
     `from_sequence`: the number of the first message, instead: to go on after `message.sequence`, give the next one.
 
-    One that has caught up shares a stream with the others of its node (docs/LOG.md). One that is slow holds up nobody but
-    itself: it reads from the disk of its node.
+    One that has caught up shares a stream with the others of its node (docs/LOG.md). One that is slow holds up nobody
+    but itself: it reads from the disk of its node.
     """
 
     _follower: FeedFollower
