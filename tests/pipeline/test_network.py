@@ -25,7 +25,15 @@ from deploy.launcher import LocalCluster
 from ordo.cli import app
 from pipeline.errors import DataLossError, PipelineError
 from pipeline.generate import RecordingBuilder, new_term, session_message, timer_event
-from pipeline.network import NetworkLog, NetworkRun, boundary, parse_addresses, plan_network, read_network, wanted_records
+from pipeline.network import (
+    NetworkLog,
+    NetworkRun,
+    boundary,
+    parse_addresses,
+    plan_network,
+    read_network,
+    wanted_records,
+)
 from pipeline.options import ReadOptions
 from pipeline.predicates import Predicates
 from runtime.errors import ArchiveError
