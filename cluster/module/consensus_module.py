@@ -330,7 +330,7 @@ class ConsensusModule:
 
     def append(self, record: bytes) -> bool:
         """Appends a record as the serving leader. Returns False while nothing is sequenced."""
-        is_held = self.transfer.is_under_way or self.control.is_suspended or self.room.is_out
+        is_held = self.transfer.is_under_way or self.control.is_suspended or self.room.is_out or self._ends
         return self.is_leader and not is_held and self.sequencer.append(record) > 0
 
     def wants_quick_ticks(self) -> bool:
@@ -488,9 +488,15 @@ class ConsensusModule:
         self.services.messages.execute(record.values.cluster_session_id)
 
     def update_ingress(self) -> None:
-        """Ingress is taken with a known leader, unless the cluster is suspended or the leader hands over."""
+        """Ingress is taken with a known leader, unless the cluster is suspended or ends, or the leader hands over."""
         has_leader = self.core.leader_member_id != NULL_VALUE
-        self.sequencer.takes_ingress = has_leader and not self.control.is_suspended and not self.transfer.is_under_way
+        is_held = self.control.is_suspended or self.transfer.is_under_way or self._ends
+        self.sequencer.takes_ingress = has_leader and not is_held
+
+    @property
+    def _ends(self) -> bool:
+        """Whether this leader has told all members where to end: nothing comes behind that position."""
+        return self.is_leader and self.termination.is_under_way
 
     def _execute_new_term(self, record: LogRecord) -> None:
         if record.values.leadership_term_id == self.core.leadership_term_id == self.sequencer.leading_term_id:

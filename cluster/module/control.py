@@ -129,11 +129,16 @@ class ClusterControl:
         elif order == ControlToggle.SHUTDOWN:
             position = self._append(ClusterAction.SNAPSHOT)
             if position > 0:
-                self._core.begin_termination(position, now_ns)
+                self._end_cluster(position, now_ns)
         elif order == ControlToggle.ABORT:
-            self._core.begin_termination(self._sequencer.commit_position, now_ns)
+            self._end_cluster(self._sequencer.commit_position, now_ns)
         elif is_transfer(order):
             self._transfer.begin_asked(order, now_ns)
+
+    def _end_cluster(self, position: int, now_ns: int) -> None:
+        """All members end at the position, and behind a snapshot there is nothing."""
+        self._core.begin_termination(position, now_ns)
+        self._host.update_ingress()
 
     def _append(self, action: ClusterAction) -> int:
         """Appends a ClusterActionRequest. Returns the log position after it, or a negative result code."""

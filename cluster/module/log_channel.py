@@ -268,8 +268,20 @@ class FollowerLog(RecordedLog):
             )
             return False
         existing = None if self._recording_id == NULL_VALUE else self._recording_id
+        if existing is not None:
+            self._demand_lengths(self._image, existing)
         self.recording = self._archive.record(self._image, recording_id=existing, on_stop=self._on_stop)
         return True
+
+    def _demand_lengths(self, image: Image, recording_id: int) -> None:
+        """A recording goes on with the lengths that it was begun with. Raises ClusterError."""
+        own, log = self._archive.descriptor(recording_id), image
+        if (own.term_length, own.mtu) != (log.term_length, log.mtu):
+            raise ClusterError(
+                f"the leader's log has log_term_length = {log.term_length} and mtu = {log.mtu}, that of this member "
+                f"{own.term_length} and {own.mtu}: the leader's was begun anew; do so here, too (`ordo cluster "
+                "renew-log`), or start this member with an empty folder (`ordo node --rejoin`)"
+            )
 
     def try_go_live(self, leader_position: int) -> bool:
         """Adds the live destination once the image is near `leader_position`; True once frames come over both.

@@ -114,7 +114,8 @@ class LogKeeper:
             announce(
                 "cluster.log-lengths",
                 f"the log goes on with log_term_length = {found.term_length} and mtu = {found.mtu}, with which it was "
-                f"begun: {wanted.term_length_bytes} and {wanted.mtu_bytes} of the configuration are for a new log",
+                f"begun: {wanted.term_length_bytes} and {wanted.mtu_bytes} of the configuration are for a new log "
+                "(`ordo cluster renew-log`)",
             )
 
     # -- leading

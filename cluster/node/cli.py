@@ -297,6 +297,7 @@ for command in (
     cli_snapshots.snapshots,
     cli_snapshots.recovery_plan,
     cli_snapshots.invalidate_snapshot,
+    cli_snapshots.renew_log,
     cli_snapshots.is_leader,
 ):
     cluster_app.command()(command)

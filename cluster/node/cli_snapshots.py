@@ -1,4 +1,4 @@
-"""`ordo cluster snapshots`, `recovery-plan`, `invalidate-snapshot` and `is-leader`."""
+"""`ordo cluster snapshots`, `recovery-plan`, `invalidate-snapshot`, `renew-log` and `is-leader`."""
 
 from __future__ import annotations
 
@@ -98,6 +98,24 @@ def invalidate_snapshot(
     from cluster.node.stored_snapshots import invalidate_snapshot
 
     done = invalidate_snapshot(load_config(config), position)
+    if as_json:
+        print_json({"done": done})
+    else:
+        show(done)
+
+
+def renew_log(
+    config: ConfigOption,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON: what was done")] = False,
+) -> None:
+    """Have the log of a stopped member begin anew behind its snapshot, with other lengths; on all members alike.
+
+    The cluster was ended with `ordo cluster shutdown`. What the log had before is deleted at the next start.
+    """
+    from cluster.node.config import load_config
+    from cluster.node.log_renewal import renew_log
+
+    done = renew_log(load_config(config))
     if as_json:
         print_json({"done": done})
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from archive.lmdb_store import open_lmdb
 from cluster.module.state_store import Skip, StateStore
@@ -27,9 +28,9 @@ def store_path(config: NodeConfig) -> str:
 
 
 @contextmanager
-def open_stored(config: NodeConfig) -> Iterator[StateStore]:
+def open_stored(config: NodeConfig, storage: Any = None) -> Iterator[StateStore]:
     """The store of a node, to read; also while it runs. Raises StorageMissingError when it has never run."""
-    storage, path = FileStorage(open_lmdb), store_path(config)
+    storage, path = storage or FileStorage(open_lmdb), store_path(config)
     if not storage.exists(path):
         raise StorageMissingError(f"member {config.node.member_id} has no store of votes and terms: no {path}")
     store = StateStore(storage.open_metadata(path, read_only=True))

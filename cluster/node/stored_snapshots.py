@@ -93,9 +93,11 @@ def invalidate_snapshot(config: NodeConfig, log_position: int | None) -> str:
     Raises ClusterError where there is none, or nothing else to start from, StorageInUseError while the member runs,
     StorageMissingError when it has never run.
     """
-    plan = make_plan(config)
+    with open_stored(config):
+        pass  # a member that has never run has no folder either
     storage, member_id = FileStorage(open_lmdb), config.node.member_id
     with storage.lock_directory(str(config.node.data_dir)):
+        plan = make_plan(config)
         store = StateStore(storage.open_metadata(store_path(config)))
         try:
             usable = _usable(store.load().snapshots, plan.log_start, plan.log_end)

@@ -40,6 +40,7 @@ MEMBERS = '["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"]'
 PLACE = re.compile(r"10\.0\.0\.([123]):(20000|20004|9014)")
 INGRESS = "tests/cluster/integration/test_ingress.py"
 POISON = "tests/cluster/integration/test_poison.py"
+SEVERAL = "tests/cluster/integration/test_several_services.py"
 REPLICAS = "tests/cluster/integration/test_replicas_notice.py"
 TRACING = "tests/cluster/integration/test_tracing.py"
 APPLICATIONS = "tests/sequencer/test_real_applications.py"
@@ -265,6 +266,9 @@ def test_the_operations_page(cluster: LocalCluster, folder: Path) -> None:
         for line in (invalidate, leads):  # stopped members: tests/cluster/node/test_stored_snapshots.py
             (words,) = words_of(own(cluster, line))
             assert run(words) in ((0, 1) if line == leads else (1,)), line
+        page.run_by(
+            f"{SEVERAL}::test_what_one_service_fails_at_is_left_out_for_both_and_the_log_begins_anew", "renew-log"
+        )
         status, _ = page.take("sh", "ordo cluster snapshot").splitlines()
         type_in(cluster, status)  # orders are for clusters with tokens: tests/cli/test_operators.py
         type_in(cluster, page.take("sh", "ordo top"), "--once", "--interval", "0.1")

@@ -27,10 +27,12 @@ from cluster.client.session import ClientState
 from cluster.wire import codecs
 from cluster.wire.counter_types import ControlToggle, transfer_value
 from consensus.states import ElectionState, Role
+from runtime.config import parse_size_bytes
 from tests.simulation.history import Violation
 from tests.simulation.nodes import SimulatedNode, node_name
 from tests.simulation.operations import Kind, Request
 from tests.simulation.options import Options
+from tests.simulation.renewals import renew_all
 from tests.simulation.run import check_histories
 from tests.simulation.world import World
 
@@ -242,6 +244,19 @@ class Scenario:
             for invariant in self.world.invariants:
                 invariant.on_wiped(node)
         yield from ()
+
+    def do_renew(self, words: list[str]) -> Iterator[str]:
+        """`renew 128k 1408`: the log of the stopped cluster begins anew with this term length and MTU."""
+        term_length_bytes, mtu_bytes = (parse_size_bytes(word) for word in words)
+        yield "begins anew" if renew_all(self.world, term_length_bytes, mtu_bytes) else "stays as it is"
+
+    def do_lengths(self, words: list[str]) -> Iterator[str]:
+        """Term length, MTU and beginning of each member's log."""
+        for node in self.world.nodes:
+            assert node.node is not None, node.name
+            log = node.node.archive.descriptor(node.module.log.recording_id)
+            begin = "its beginning" if log.start_position == 0 else "a snapshot"
+            yield f"{log.term_length >> 10}k {log.mtu} from {begin}"
 
     def do_pause(self, words: list[str]) -> Iterator[str]:
         """`pause A 2s`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.catalog import NULL_POSITION, Catalog, RecordingDescriptor
 from archive.checkpoints import Checkpoints
 from archive.reader import RecordingReader
-from archive.recovery import segment_bases
+from archive.recovery import base_of, segment_bases
 from archive.segments import segment_name
 from cluster.module.state_store import StateStore, StoredState
 from consensus.distrust import Distrust
@@ -114,7 +114,7 @@ def break_page(
 
 def _place(node: SimulatedNode, descriptor: RecordingDescriptor, position: int) -> tuple[SimulatedFile, int]:
     """The file with a position of a recording, and the offset in it."""
-    base = position - position % descriptor.segment_length
+    base = base_of(descriptor, position)
     path = f"{node.archive_folder}/{segment_name(descriptor.recording_id, base)}"
     return node.disk.files[path], position - base
 

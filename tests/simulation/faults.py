@@ -16,11 +16,13 @@ from tests.simulation.consumers import SimulatedConsumer
 from tests.simulation.feeds import SimulatedReader
 from tests.simulation.links import LinkFaults
 from tests.simulation.nodes import VERSIONS, SimulatedNode
+from tests.simulation.renewals import renew_by_chance
 from tests.simulation.world import World
 
 MS = 1_000_000
 S = 1_000_000_000
 RESUME_INTERVAL_NS = 500 * MS
+RENEWAL_NS_MAX = 3 * S
 
 
 class FaultSchedule:
@@ -201,6 +203,15 @@ class FaultSchedule:
             self.world.at(self.world.options.outage_mean_ns, lambda: self._restart(node))
         else:
             self.world.at(MS, lambda: self._await_end(node, life))
+
+    def _renew_log(self, until_ns: int) -> None:
+        """Once all members have ended by an order, if nothing came between; then the world starts them again."""
+        if self.world.now_ns < until_ns and any(node.is_alive for node in self.world.nodes):
+            self.world.at(10 * MS, lambda: self._renew_log(until_ns))
+            return
+        if renew_by_chance(self.world, self.random):
+            self._count("log renewed")
+        self.world.is_at_rest = False
 
     def fail_alone(self) -> None:
         """The service of one member, always the same one, raises at its next record: its node is to end alone."""
@@ -443,6 +454,10 @@ class FaultSchedule:
         self.world.note(f"{leader.name} was asked: {order.name}")
         if order is ControlToggle.SUSPEND:
             self._later(self._resume)
+            return
+        if self.world.options.renews:
+            self.world.is_at_rest = True
+            self._renew_log(self.world.now_ns + RENEWAL_NS_MAX)
             return
         for node in self.world.nodes:
             if node.is_alive:

@@ -67,6 +67,8 @@ class Options:
     client_mean_ns: int = 0
     membership_mean_ns: int = 0
     orders_mean_ns: int = 0
+    renews: bool = False
+    """After an order to end, the log begins anew with other lengths, where all members let it."""
     tangle_mean_ns: int = 0
     strand_mean_ns: int = 0
     echo_mean_ns: int = 0
@@ -178,6 +180,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_copies(options, rng)
         _draw_levels(options, rng)
         _draw_services(options, rng)
+        options.renews = options.orders_mean_ns > 0 and rng.random() < 0.5
     return options
 
 

@@ -14,6 +14,7 @@ from tests.simulation import (
     planted_feeds,
     planted_hashes,
     planted_raft,
+    planted_renewals,
     planted_services,
 )
 
@@ -28,6 +29,7 @@ MODULES = (
     planted_feeds,
     planted_hashes,
     planted_services,
+    planted_renewals,
 )
 BY_NAME: dict[str, Plant] = {
     name: found

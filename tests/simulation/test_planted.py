@@ -121,7 +121,12 @@ DOUBTED = Options(
     state_hash_every_bytes=2048, transfer_mean_ns=S // 5, snapshot_mean_ns=2 * S, heartbeat_timeout_ns=200 * MS,
     heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+RENEWED = Options(
+    duration_ns=4 * S, orders_mean_ns=S // 2, renews=True, snapshot_mean_ns=S, heartbeat_timeout_ns=200 * MS,
+    heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 OPTIONS = {
+    "a_log_begins_anew_behind_an_older_snapshot": RENEWED,
     "a_snapshot_counts_that_one_service_has_not_taken": SERVED,
     "services_go_on_while_others_come_to_the_snapshot": replace(SERVED, cycle_ns=MS),
     "services_share_their_timers": replace(SERVED, services=3),
@@ -136,7 +141,6 @@ OPTIONS = {
     "nobody_hears_of_a_copy_that_died": replace(COPIED, copy_failure_chance=0.5),
     "snapshots_forget_the_sequences_of_feeds": PUBLISHED,
     "a_change_of_nodes_leaves_a_gap_in_feeds": PUBLISHED,
-    "subscribers_join_the_shared_stream_with_a_gap": PUBLISHED,
     "what_a_failed_record_published_goes_out": replace(
         PUBLISHED, on_error="restore", poison_chance=0.01, own_error_mean_ns=S // 2
     ),

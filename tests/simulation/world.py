@@ -58,6 +58,8 @@ class World(Timeline):
         self.clients_history = ClientHistory()
         self.last_written: dict[int, int] = {}
         self.violation: Violation | None = None
+        self.is_at_rest = False
+        """The cluster was told to end, and an operator looks at its folders before it is started again."""
         self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes + options.spares)]
         self.clients = [SimulatedClient(self, client_id) for client_id in range(options.clients)]
         self.writers = WriterWatch()
@@ -152,7 +154,7 @@ class World(Timeline):
                 self.trace.count_fault("started again with room")
                 node.boot()
         for node in self._expected_nodes():
-            if node.was_removed and not node.is_alive:
+            if node.was_removed and not node.is_alive and not self.is_at_rest:
                 node.boot()
                 node.was_removed = not node.is_alive
 

@@ -70,3 +70,12 @@ class Failing(Counting):
 
     def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
         raise ValueError("cannot be read")
+
+
+class Picky(Counting):
+    """Raises at one message."""
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+        if payload == b"poison":
+            raise ValueError("cannot be read")
+        return super().on_session_message(session, timestamp, payload, header)

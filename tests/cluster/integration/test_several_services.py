@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import time
 from collections.abc import Sequence
@@ -9,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomlkit
 
+from archive.tools import list_recordings
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from ordo import ClusterClient
+from ordo.cli import run
 from runtime.exit_status import EXIT_STATUS_SERVICE
 from tests.cluster.integration.agreement import counter_of, errors_of
 from tests.cluster.integration.command import ordo
@@ -73,6 +78,46 @@ def test_a_node_ends_with_each_of_its_services(start_cluster: StartCluster) -> N
         client.offer(b"one")
         assert cluster.wait(0, TIMEOUT_S) == EXIT_STATUS_SERVICE
     assert "Failing raised in on_session_message" in errors_of(cluster, 0)
+
+
+def test_what_one_service_fails_at_is_left_out_for_both_and_the_log_begins_anew(
+    start_cluster: StartCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What an operator does with a stopped member: `ordo cluster skip`, `snapshots`, `renew-log`, and a backup."""
+    cluster = start_cluster("", tables=tables("Answering", "Picky"), member_count=1, service_mode="process")
+    config, log_file = str(cluster.config_path(0)), cluster.data_dir(0) / "archive"
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        assert client.request(b"one", timeout_s=TIMEOUT_S).payload.startswith(b"answering 1")
+        client.offer(b"poison")
+        assert cluster.wait(0, TIMEOUT_S) == EXIT_STATUS_SERVICE
+    (position,) = re.findall(r"Picky raised in on_session_message at position (\d+)", errors_of(cluster, 0))[:1]
+    assert run(["cluster", "skip", position, "--config", config]) == 0
+    cluster.start_member(0)
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        assert client.request(b"two", timeout_s=TIMEOUT_S).payload.startswith(b"answering 2")
+    endpoint = ",".join(cluster.ingress_endpoints.values())
+    assert run(["backup", "run", str(tmp_path / "backup"), "--once", "--endpoints", endpoint]) == 0
+    assert run(["backup", "verify", str(tmp_path / "backup")]) == 0
+    assert run(["cluster", "shutdown", "--config", config]) == 0
+    cluster.wait(0, TIMEOUT_S)
+    assert run(["cluster", "renew-log", "--config", config]) == 1
+    assert "has the lengths of the configuration already" in capsys.readouterr().err
+    document = tomlkit.parse(cluster.config_path(0).read_text())
+    document["cluster"].update(log_term_length="128k", segment_length="4m")
+    cluster.config_path(0).write_text(tomlkit.dumps(document))
+    assert run(["cluster", "renew-log", "--config", config]) == 0
+    assert "begins its log anew" in capsys.readouterr().out
+    cluster.start_member(0)
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        assert client.request(b"three", timeout_s=TIMEOUT_S).payload.startswith(b"answering 3")
+    assert run(["backup", "run", str(tmp_path / "backup"), "--once", "--endpoints", endpoint]) == 0
+    assert run(["backup", "verify", str(tmp_path / "backup")]) == 0
+    logs = [one for one in list_recordings(str(log_file)) if "alias=log" in one.original_channel]
+    assert [one.term_length for one in logs] == [128 * 1024]
+    capsys.readouterr()
+    assert run(["cluster", "snapshots", "--config", config, "--json"]) == 0
+    (held,) = json.loads(capsys.readouterr().out)
+    assert (len(held["recording_ids"]), held["is_valid"]) == (3, True)
 
 
 def test_a_cluster_keeps_the_number_of_its_services(start_cluster: StartCluster, tmp_path: Path) -> None:

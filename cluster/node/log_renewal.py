@@ -1,0 +1,90 @@
+"""`ordo cluster renew-log`: the log of a stopped member begins anew behind a snapshot that reaches to its end.
+
+Term length and MTU of a log are those of its recording for as long as that lives. Behind a snapshot of all there is,
+the recording is not needed any more: the member gives it up, as one does that took its snapshot from another member,
+and the next leader begins a new one with the lengths of its configuration. Positions and terms go on: for elections and
+for what is committed nothing has changed, so that each member may do this for itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from archive.catalog import RecordingState
+from archive.lmdb_store import open_lmdb
+from archive.tools import dump, list_recordings, verify
+from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.node.config import NodeConfig
+from cluster.node.stored_skips import open_stored, store_path
+from cluster.wire.snapshot_digest import combine, digest_of
+from consensus.distrust import Distrust
+from runtime.errors import ClusterError, CorruptFrameError, StorageError
+from runtime.storage import FileStorage
+
+TERMS_MAX = 1 << 31
+"""So many terms a log may have, at whatever length."""
+
+
+def renew_log(config: NodeConfig, storage: Any = None) -> str:
+    """Returns one line that says what was done.
+
+    Raises ClusterError where the member would lose something by it, or nothing would change; StorageInUseError while it
+    runs, StorageMissingError when it has never run.
+    """
+    storage = storage or FileStorage(open_lmdb)
+    with open_stored(config, storage):
+        pass  # a member that has never run has no folder either
+    with storage.lock_directory(str(config.node.data_dir)):
+        if refusal := find_refusal(config, storage):
+            raise ClusterError(f"the log of member {config.node.member_id} stays as it is: {refusal}")
+        store = StateStore(storage.open_metadata(store_path(config)))
+        try:
+            position = max(one.log_position for one in store.load().snapshots if one.is_valid)
+            store.rebase(position)
+        finally:
+            store.close()
+    return (
+        f"member {config.node.member_id} begins its log anew at {position:,}, behind its snapshot: with "
+        f"log_term_length = {config.cluster.log_term_length_bytes} and mtu = {config.cluster.mtu_bytes} where it leads"
+    )
+
+
+def find_refusal(config: NodeConfig, storage: Any) -> str:
+    """Why not; empty where nothing stands against it. Raises StorageMissingError when the member has never run."""
+    with open_stored(config, storage) as store:
+        state = store.load()
+    recordings = list_recordings(str(config.archive_dir), storage=storage)
+    log = next((one for one in recordings if one.recording_id == state.log_recording_id), None)
+    wanted = config.cluster.log_term_length_bytes, config.cluster.mtu_bytes
+    if state.distrust is not Distrust.NONE:
+        return f"it has lost {state.distrust.name}, and gets that back from the others first"
+    if log is None or log.is_active or log.state is not RecordingState.VALID:
+        return "it has none, or did not end in order; start the cluster, and end it with `ordo cluster shutdown`"
+    if (log.term_length, log.mtu) == wanted:
+        return f"it has the lengths of the configuration already: log_term_length = {wanted[0]} and mtu = {wanted[1]}"
+    if log.stop_position // wanted[0] >= TERMS_MAX:
+        return f"it ends at {log.stop_position:,}, beyond what terms of {wanted[0]} bytes reach"
+    newest = max((one for one in state.snapshots if one.is_valid), default=None)
+    if newest is None or newest.log_position != log.stop_position:
+        at = "missing" if newest is None else f"at {newest.log_position:,}"
+        return (
+            f"it ends at {log.stop_position:,}, and its newest snapshot is {at}; start the cluster, and end it with "
+            "`ordo cluster shutdown`, which takes one there"
+        )
+    return _find_damage(config, newest, state.digests.get(newest.log_position, b""), storage)
+
+
+def _find_damage(config: NodeConfig, entry: SnapshotEntry, digest: bytes, storage: Any) -> str:
+    """All of the snapshot is read: without the log there is nothing else to start from."""
+    folder, digests = str(config.archive_dir), []
+    for recording_id in entry.recording_ids:
+        (found,) = verify(folder, recording_id, storage=storage)
+        if found.damage is not None:
+            return f"the snapshot is damaged: {found.damage}"
+        try:
+            digests.append(digest_of(one.payload for one in dump(folder, recording_id, storage=storage)))
+        except (CorruptFrameError, StorageError) as error:
+            return f"the snapshot is damaged: {error}"
+    if digest and combine(*digests) != digest:
+        return f"the snapshot is not the one that was taken: its digest is {combine(*digests).hex()}"
+    return ""

@@ -1,0 +1,21 @@
+"""A planted bug of logs that begin anew (see `planted.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cluster.node import log_renewal
+
+Patch = Callable[[object, str, Any], None]
+
+
+def a_log_begins_anew_behind_an_older_snapshot(patch: Patch) -> None:
+    """What the log has behind its newest snapshot is given up with it."""
+    original = log_renewal.find_refusal
+
+    def find_refusal(config: Any, storage: Any) -> str:
+        found = original(config, storage)
+        return "" if "its newest snapshot is at" in found else found
+
+    patch(log_renewal, "find_refusal", find_refusal)

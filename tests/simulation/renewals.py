@@ -1,0 +1,53 @@
+"""The log of a cluster that was ended in order begins anew, with other lengths, as `ordo cluster renew-log` has it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from cluster.node import log_renewal
+from tests.simulation.damage import storage_of
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import SimulatedNode
+    from tests.simulation.world import World
+
+KIB = 1024
+
+
+def renew_by_chance(world: World, random: Random) -> bool:
+    return renew_all(world, random.choice((64, 128, 256)) * KIB, random.choice((512, 1408)))
+
+
+def renew_all(world: World, term_length_bytes: int, mtu_bytes: int) -> bool:
+    """An operator writes other lengths into all configurations, and looks at the members one after the other; where one
+    of them refuses, the log stays. False: not done."""
+    if any(node.is_alive for node in world.nodes):
+        return False
+    holders = [node for node in world.nodes if node.state_path in node.disk.stores]
+    former = [node.config for node in world.nodes]
+    _set_lengths(world, term_length_bytes, mtu_bytes)
+    if not holders or any(_refuses(node) for node in holders):
+        for node, config in zip(world.nodes, former, strict=True):
+            node.config = config
+        return False
+    for node in holders:
+        with node.readable_disk():
+            world.note(log_renewal.renew_log(node.config, storage_of(node)))
+    return True
+
+
+def _refuses(node: SimulatedNode) -> bool:
+    with node.readable_disk():
+        return bool(log_renewal.find_refusal(node.config, storage_of(node)))
+
+
+def _set_lengths(world: World, term_length_bytes: int, mtu_bytes: int) -> None:
+    for node in world.nodes:
+        settings = node.config.cluster
+        lengths = {
+            "log_term_length_bytes": term_length_bytes,
+            "segment_length_bytes": max(settings.segment_length_bytes, term_length_bytes),
+            "mtu_bytes": mtu_bytes,
+        }
+        node.config = node.config.model_copy(update={"cluster": settings.model_copy(update=lengths)})
