@@ -251,8 +251,8 @@ cdef class Archive(Agent):
                 "there to accept the loss, or restore the segment", recording_id=recording_id, position=position)
         clear_from(self.storage, self.directory, descriptor, descriptor.stop_position,
                    is_durable=self.sync == "commit")
-        return self.catalog.update(recording_id, session_id=image.session_id, stop_position=NULL_POSITION,
-                                   stop_timestamp=NULL_TIMESTAMP)
+        return self.catalog.update(recording_id, session_id=image.session_id, source_identity=image.source_identity,
+                                   stop_position=NULL_POSITION, stop_timestamp=NULL_TIMESTAMP)
 
     def _open(self, descriptor, Image image, is_new, on_stop):
         position = image.position

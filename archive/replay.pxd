@@ -37,11 +37,15 @@ cdef class Replay:
     cdef uint8_t* _block
     cdef int32_t _block_length_max                 # of one read
     cdef int32_t _ready_length                     # checked data frames from `position` on, in the block
-    cdef int32_t _padding_length                   # of a PAD at `position`, 0: none
+    cdef int32_t _padding_length                   # of PADs from `position` on, 0: none
+    cdef int32_t _padding_offset                   # in the block, of the first of them that was not published
+    cdef readonly int64_t read_count               # blocks read so far
     cdef int work(self, int64_t now_ns) noexcept nogil
     cdef bint _has_subscriber(self, int64_t now_ns) noexcept nogil
     cdef int64_t _bound(self) noexcept nogil
     cdef bint _is_done(self) noexcept nogil
     cdef void _prepare(self, int64_t bound) noexcept nogil
-    cdef int32_t _choose(self, uint8_t* frame, int32_t offset, int32_t aligned, int32_t pad) noexcept nogil
+    cdef int32_t _pass_over(self, uint8_t* frame, int32_t offset, int32_t aligned, int32_t pad) noexcept nogil
+    cdef int32_t _next_padding(self) noexcept nogil
+    cdef bint _offer(self, int32_t length) noexcept nogil
     cdef bint _publish(self) noexcept nogil

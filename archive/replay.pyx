@@ -39,7 +39,6 @@ cdef enum:
     BLOCKS_PER_CYCLE = 4
     STREAM_ID_OFFSET = 16
     NO_PAD = -1
-    CHOICE_FIRST = -2                   # the block begins with a PAD, which goes out before the frame
     PASSED_LENGTH_MAX = 4 * 1024        # of one PAD for passed messages: a driver holds such back for a receiver's window
 
 cdef int32_t _BLOCK_LENGTH = 128 * 1024
@@ -133,15 +132,17 @@ cdef class Replay:
         return not self._live.is_active and self.position >= self._live.durable_position
 
     cdef void _prepare(self, int64_t bound) noexcept nogil:
-        """Reads and checks frames at `position`: whole data frames below the bound, or one PAD."""
+        """Reads and checks frames at `position`: whole data frames below the bound, or PADs."""
         cdef Layout* layout = &self._cursor.layout
         cdef int64_t length = layout.term_length - (self.position & (layout.term_length - 1))
         cdef int32_t offset = 0
         cdef int32_t aligned
         cdef int32_t pad = NO_PAD
+        cdef bint begins_with_passed = False
         cdef uint8_t* frame
         length = min(length, min(<int64_t> self._block_length_max, bound - self.position))
         length = self._cursor.read(self._block, length, self.position)
+        self.read_count += 1
         if length < HEADER_LENGTH:
             self._fault = fault_of_read(length)
             return
@@ -164,32 +165,30 @@ cdef class Replay:
                 break
             ordo_put_i32(frame + CHECKSUM_OFFSET, self.publication.session_id)
             ordo_put_i32(frame + STREAM_ID_OFFSET, self.publication.stream_id)
-            if self.filter is not None:
-                pad = self._choose(frame, offset, aligned, pad)
-                if pad == CHOICE_FIRST:
-                    pad = 0
-                    break
+            if self.filter is None or self.filter.wants(frame, ordo_get_i32(frame)):
+                if begins_with_passed:
+                    break                   # padding goes out before the frame, which the next block begins with
+                pad = NO_PAD
+            else:
+                begins_with_passed = begins_with_passed or offset == 0
+                pad = self._pass_over(frame, offset, aligned, pad)
             offset += aligned
-        if pad == 0:
+        self._padding_offset = 0
+        if begins_with_passed:
             self._padding_length = offset
         else:
             self._ready_length = offset
         if offset > 0:
             self._fault = FAULT_NONE        # the good frames go first; the next block begins with the fault
 
-    cdef int32_t _choose(self, uint8_t* frame, int32_t offset, int32_t aligned, int32_t pad) noexcept nogil:
-        """Keeps a frame, or makes it part of a PAD; `pad` is the offset in the block of the one before it, NO_PAD: none.
+    cdef int32_t _pass_over(self, uint8_t* frame, int32_t offset, int32_t aligned, int32_t pad) noexcept nogil:
+        """Makes a frame part of a PAD; `pad` is the offset in the block of the one before it, NO_PAD: none.
 
         Returns the same for the next frame. A block that begins with passed frames has nothing else in it, because a
-        publication takes those as padding and the others as a block: CHOICE_FIRST for the frame that ends it. Every PAD
-        ends with a frame, where another replay can begin.
+        publication takes those as padding and the others as a block. Every PAD ends with a frame, where another replay
+        can begin.
         """
-        if self.filter.wants(frame, ordo_get_i32(frame)):
-            return CHOICE_FIRST if pad == 0 else NO_PAD
-        if pad >= 0 and offset + aligned - pad > PASSED_LENGTH_MAX:
-            if pad == 0:
-                return CHOICE_FIRST
-        elif pad >= 0:
+        if pad >= 0 and offset + aligned - pad <= PASSED_LENGTH_MAX:
             ordo_put_i32(self._block + pad, offset + aligned - pad)
             return pad
         ordo_put_i32(frame, aligned)
@@ -199,12 +198,23 @@ cdef class Replay:
 
     cdef bint _publish(self) noexcept nogil:
         """Offers what `_prepare` left; False when it must wait or the replay is over."""
+        if self._padding_length == 0:
+            return self._offer(self._ready_length)
+        while self._padding_length:
+            if not self._offer(self._next_padding()):
+                return False
+        return True
+
+    cdef int32_t _next_padding(self) noexcept nogil:
+        """The length of the PAD that goes out next. One of the recording that is longer than a publication may append
+        goes out as several: positions are what counts."""
+        cdef int32_t length = self.publication.max_message_length & ~(FRAME_ALIGNMENT - 1)
+        return min(length, min(self._padding_length, align_frame(ordo_get_i32(self._block + self._padding_offset))))
+
+    cdef bint _offer(self, int32_t length) noexcept nogil:
+        """Offers so much of the block, or a PAD of this length."""
         cdef int64_t result = ADMIN_ACTION
-        cdef int32_t length = self._ready_length
         cdef int attempt
-        if self._padding_length:
-            # A PAD longer than a publication may append goes out as several: positions are what counts.
-            length = min(self._padding_length, self.publication.max_message_length & ~(FRAME_ALIGNMENT - 1))
         for attempt in range(3):
             if self._padding_length:
                 result = self.publication.append_padding(length - HEADER_LENGTH)
@@ -215,7 +225,10 @@ cdef class Replay:
         if result > 0:
             self.position += length
             self._ready_length = 0
-            self._padding_length = max(0, self._padding_length - length)
+            if self._padding_length:
+                if length == align_frame(ordo_get_i32(self._block + self._padding_offset)):
+                    self._padding_offset += length
+                self._padding_length -= length
             return True
         if result != BACK_PRESSURED and result != ADMIN_ACTION:
             self._refusal = result

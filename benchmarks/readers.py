@@ -6,8 +6,8 @@ Three nodes and all their clients on this machine, so readers also take processo
 elsewhere would not.
 
 `readers`: echoes a second (as many on the way as fit a window) and round trips (one on the way), without readers, then
-with so many that follow the log live, in turn over the three nodes; and how far the last of them was behind its end
-when the load ended.
+with so many that follow the log live, in turn over the three nodes (who begins at the leader goes on at another); and
+how far the last of them was behind its end when the load ended.
 `node_cost`: processor time of the three nodes for each message of a steady load, without readers, with readers that
 share the nodes' live streams, and with as many that have replays of their own. It says what readers cost a node,
 whatever they take from the same processors themselves.

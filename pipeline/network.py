@@ -8,7 +8,7 @@ frames into memory of its own, where the decoder of segment files finds them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -24,6 +24,7 @@ from pipeline.predicates import Predicates
 from pipeline.scanner import scan_blocks
 from pipeline.time_unit import time_unit_of_cursors
 from runtime.errors import OrdoError
+from sequencer.entries import EntryKind, record_filter
 from sequencer.ranges import Access, BoundaryError, LostRangeError, RangeReader, Survey, survey
 
 SCHEME = "ordo://"
@@ -33,6 +34,17 @@ CHUNK_BYTES = 4 << 20
 FRAME_ALIGNMENT = 32
 _PROBE_BYTES = 1 << 20
 _FLAGS_OFFSET, _TYPE_OFFSET, _FLAG_BEGIN, _TYPE_PAD = 5, 6, 0x80, 0
+_ENTRY_KINDS = {
+    "message": EntryKind.MESSAGE,
+    "request": EntryKind.REQUEST,
+    "identity": EntryKind.IDENTITY,
+    "session_open": EntryKind.SESSION_OPEN,
+    "session_close": EntryKind.SESSION_CLOSE,
+    "timer": EntryKind.TIMER,
+    "new_term": EntryKind.NEW_TERM,
+    "cluster_action": EntryKind.ACTION,
+}
+_MOST = {"message", "request"}
 ANYWAY = "; failOnDataLoss=false goes on with what is there"
 
 
@@ -187,12 +199,26 @@ class Frames:
         os.close(self._file)
 
 
-def chunks(run: NetworkRun, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Frames]:
-    """The frames of a run, some at a time; who takes them forgets what it has used up. Raises DataLossError."""
+def wanted_records(predicates: Predicates) -> dict[str, str]:
+    """What nodes have to send for rows that pass (`sequencer.entries.record_filter`); {} for everything.
+
+    They send everything where kinds are wanted that they cannot tell, and where most of a log is wanted.
+    """
+    kinds, session_ids = predicates.kind, predicates.session_id
+    if kinds is not None and (not kinds <= _ENTRY_KINDS.keys() or (session_ids is None and kinds >= _MOST)):
+        return {}
+    return record_filter(None if kinds is None else [_ENTRY_KINDS[kind] for kind in sorted(kinds)], session_ids)
+
+
+def chunks(
+    run: NetworkRun, chunk_bytes: int = CHUNK_BYTES, records: Mapping[str, str] | None = None
+) -> Iterator[Frames]:
+    """The frames of a run, some at a time, without what `records` leaves out; who takes them forgets what it has used
+    up. Raises DataLossError."""
     start, is_sure = run.start, run.start == run.term_start
     while True:
         try:
-            yield from _chunks_from(run, start, is_sure, chunk_bytes)
+            yield from _chunks_from(run, start, is_sure, chunk_bytes, records)
             return
         except BoundaryError:
             if is_sure:
@@ -206,10 +232,12 @@ def chunks(run: NetworkRun, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Frames]:
             start, is_sure = error.oldest_position, True
 
 
-def _chunks_from(run: NetworkRun, start: int, is_sure: bool, chunk_bytes: int) -> Iterator[Frames]:
+def _chunks_from(
+    run: NetworkRun, start: int, is_sure: bool, chunk_bytes: int, records: Mapping[str, str] | None
+) -> Iterator[Frames]:
     frames = Frames(run.descriptor)
     try:
-        with RangeReader(run.log.addresses, start, run.upto, run.log.access) as reader:
+        with RangeReader(run.log.addresses, start, run.upto, run.log.access, record_filter=records) as reader:
             for position, block in reader:
                 if position == start and not is_sure and not _begins_message(block):
                     raise BoundaryError(f"the frame at position={start} belongs to a message that began before it")
@@ -233,7 +261,7 @@ def read_network(
     """Record batches of one task."""
     selection = predicates.narrowed("position", run.after + 1, run.upto).row_selection(run.time_unit)
     batches = BatchBuilder(columns, RECORDING_ID, run.log.name, run.time_unit, batch_rows)
-    for frames in chunks(run):
+    for frames in chunks(run, records=wanted_records(predicates)):
         cursor = frames.cursor()
         yield from frames.decode(cursor, selection, batches, True)
         frames.forget(cursor.position)

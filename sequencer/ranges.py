@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from archive.catalog import RecordingDescriptor
@@ -216,14 +216,24 @@ class RangeReader(Closing):
     """
 
     def __init__(
-        self, addresses: Sequence[str], start: int, end: int, access: Access | None = None, *, silence_s: float = 3.0
+        self,
+        addresses: Sequence[str],
+        start: int,
+        end: int,
+        access: Access | None = None,
+        *,
+        silence_s: float = 3.0,
+        record_filter: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises ConfigurationError, TransportError; nodes are asked later."""
+        """`record_filter`: what nodes may leave out, with padding in its place (`sequencer.entries.record_filter`).
+
+        Raises ConfigurationError, TransportError; nodes are asked later."""
         self.position = start
         self.end = end
         self.problem = ""
         """Why the reader left the last node."""
         self._access = access or Access()
+        self._record_filter = record_filter
         self._settings = [self._access.settings(address) for address in addresses]
         self._silence_ns = round(silence_s * SECOND_NS)
         self._transport = self._access.transport()
@@ -286,7 +296,7 @@ class RangeReader(Closing):
         settings = self._settings[self._next_node % len(self._settings)]
         self._next_node += 1
         self._silent_ns = now_ns
-        self._source = LogSource(self._transport.client, settings, now_ns)
+        self._source = LogSource(self._transport.client, settings, now_ns, record_filter=self._record_filter)
 
     def _attend(self, source: LogSource, now_ns: int) -> None:
         """Leaves a node that has ended its replay, or is silent."""

@@ -125,8 +125,9 @@ class AccessPolicy(Protocol):
         """Raises ArchiveError with MAX_REPLAYS for one replay too many; `replayed_ids` are the recordings of all that
         are active, one for each replay."""
 
-    def may_share(self, recording_id: int) -> bool:
-        """Whether clients may have one replay of a recording together."""
+    def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
+        """Raises ArchiveError for a recording that clients may not have one replay of together, and with MAX_REPLAYS
+        for one shared replay too many; the ids as for `check_replay`, `shared_ids` of those that are shared."""
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         """The counter that a replay of a recording may not pass; None when there is no bound."""
@@ -154,8 +155,8 @@ class FullAccess:
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         pass
 
-    def may_share(self, recording_id: int) -> bool:
-        return True
+    def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
+        pass
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         return None
@@ -207,8 +208,8 @@ class ReadOnlyAccess:
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         pass
 
-    def may_share(self, recording_id: int) -> bool:
-        return True
+    def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
+        pass
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         return None

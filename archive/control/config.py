@@ -31,9 +31,7 @@ class ControlConfig:
     recordings_max: int = 20
     replays_max: int = 20
     live_replays_max: int = 4
-    """Replays that clients share, each of one recording."""
-    live_clients_max: int = 256
-    """Of all shared replays."""
+    """Replays that clients share, each of one recording. A session has one place in each."""
     requests_per_cycle_max: int = 10
     request_length_bytes_max: int = 64 * 1024
     queued_responses_max: int = 256

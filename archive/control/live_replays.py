@@ -21,6 +21,8 @@ from runtime.errors import ArchiveError, OrdoError
 from transport.publication import ExclusivePublication
 from transport.uri import ChannelUri, udp
 
+LIVE_STREAM_ID = 140
+"""Clients share a stream, so none of them chooses its id."""
 LIVE_CHANNEL = "aeron:udp?control-mode=manual|fc=max|linger=1s|sparse=true|alias=live"
 
 
@@ -35,10 +37,9 @@ class LiveClient(NamedTuple):
 class LiveReplay:
     """One recording from where it ended when the first client asked; over when the last one is gone."""
 
-    def __init__(self, owner: LiveReplays, recording_id: int, stream_id: int, limit: Counter | None) -> None:
+    def __init__(self, owner: LiveReplays, recording_id: int, limit: Counter | None) -> None:
         """Raises ArchiveError for a recording that cannot be replayed."""
         self.recording_id = recording_id
-        self.stream_id = stream_id
         self.replay_session_id = NULL_VALUE
         self._owner = owner
         self._limit = limit
@@ -48,11 +49,16 @@ class LiveReplay:
         self._replay: Replay | None = None
         self._is_over = False
         self._plan = owner.archive.plan_replay(recording_id, owner.find_end(recording_id, limit), channel=LIVE_CHANNEL)
-        owner.driver.add_exclusive_publication(self._plan.channel, stream_id, self._on_publication, self._fail)
+        owner.driver.add_exclusive_publication(self._plan.channel, LIVE_STREAM_ID, self._on_publication, self._fail)
 
     @property
     def client_count(self) -> int:
         return len(self._waiting) + len(self._clients)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its clients wait for a limit to rise."""
+        return self._limit is not None
 
     def _on_publication(self, publication: ExclusivePublication) -> None:
         if self._is_over:
@@ -66,20 +72,28 @@ class LiveReplay:
             self._fail(error)
             return
         self.replay_session_id = (self._replay.replay_id << 32) | (publication.session_id & 0xFFFFFFFF)
-        waiting, self._waiting = self._waiting, []
-        for client in waiting:
-            self.add(client)
+        for client in list(self._waiting):
+            self._add_destination(client)
 
     def add(self, client: LiveClient) -> None:
-        """Sends to one more client, which is told of it. Raises TransportError."""
-        self._waiting.append(client)
+        """Sends to one more client, which is told of it, and no longer where its session was sent before."""
+        session = client.session
+        self._waiting = [*(one for one in self._waiting if one.session is not session), client]
+        self._remove_destinations(session)
         if self._replay is not None:
+            self._add_destination(client)
+
+    def _add_destination(self, client: LiveClient) -> None:
+        assert self._replay is not None
+        try:
             self._owner.driver.add_destination(
                 self._replay.publication,
                 client.destination,
                 lambda destination_id: self._on_destination(client, destination_id),
                 lambda error: self._on_no_destination(client, error),
             )
+        except OrdoError as error:
+            self._on_no_destination(client, error)
 
     def _on_destination(self, client: LiveClient, destination_id: int) -> None:
         if client in self._waiting:
@@ -98,9 +112,12 @@ class LiveReplay:
     def remove(self, session: ControlSession) -> None:
         """Sends no longer to the clients of a session."""
         self._waiting = [one for one in self._waiting if one.session is not session]
+        self._remove_destinations(session)
+        self._end_if_unused()
+
+    def _remove_destinations(self, session: ControlSession) -> None:
         for client in [one for one in self._clients if one.session is session]:
             self._remove_destination(self._clients.pop(client))
-        self._end_if_unused()
 
     def _remove_destination(self, destination_id: int) -> None:
         if self._replay is not None:
@@ -128,7 +145,7 @@ class LiveReplay:
 
 
 class LiveReplays:
-    """The shared replays of an archive, at most one of a recording and stream id."""
+    """The shared replays of an archive, at most one of a recording."""
 
     def __init__(
         self,
@@ -141,12 +158,13 @@ class LiveReplays:
         self.archive = archive
         self.driver = driver
         self.find_end = find_end
-        self._replays_max, self._clients_max = config.live_replays_max, config.live_clients_max
+        self._replays_max = config.live_replays_max
         self._replays: list[LiveReplay] = []
 
     @property
     def is_followed(self) -> bool:
-        return bool(self._replays)
+        """Whether clients wait for the limit of a recording to rise."""
+        return any(one.is_bounded for one in self._replays)
 
     @property
     def recording_ids(self) -> list[int]:
@@ -159,12 +177,10 @@ class LiveReplays:
         return sum(one.client_count for one in self._replays)
 
     def start(self, session: ControlSession, request: Any, channel: str, limit: Counter | None) -> None:
-        """`channel`: as the policy lets this client have it. Raises ArchiveError, TransportError, ChannelError."""
-        if self.client_count >= self._clients_max:
-            raise ArchiveError(
-                f"{self._clients_max} clients share live replays, the most this archive allows",
-                code=ErrorCode.MAX_REPLAYS,
-            )
+        """`channel`: as the policy lets this client have it. A session that asks again is sent to there alone. Raises
+        ArchiveError, TransportError, ChannelError."""
+        if request.replay_stream_id != LIVE_STREAM_ID:
+            raise ArchiveError(f"live replays have the stream id {LIVE_STREAM_ID}, not {request.replay_stream_id}")
         endpoint = ChannelUri.parse(channel).endpoint
         if endpoint is None or host_of(channel) != session.host:
             raise ArchiveError(
@@ -174,18 +190,18 @@ class LiveReplays:
         if self.archive.recording(request.recording_id) is None:
             raise ArchiveError(f"recording {request.recording_id} is not live: nothing is added to it")
         client = LiveClient(session, request.correlation_id, udp(endpoint=endpoint))
-        self._find(request.recording_id, request.replay_stream_id, limit).add(client)
+        self._find(request.recording_id, limit).add(client)
 
-    def _find(self, recording_id: int, stream_id: int, limit: Counter | None) -> LiveReplay:
+    def _find(self, recording_id: int, limit: Counter | None) -> LiveReplay:
         for one in self._replays:
-            if (one.recording_id, one.stream_id) == (recording_id, stream_id):
+            if one.recording_id == recording_id:
                 return one
         if len(self._replays) >= self._replays_max:
             raise ArchiveError(
                 f"{self._replays_max} live replays are active, the most this archive allows; replay for yourself",
                 code=ErrorCode.MAX_REPLAYS,
             )
-        made = LiveReplay(self, recording_id, stream_id, limit)
+        made = LiveReplay(self, recording_id, limit)
         self._replays.append(made)
         return made
 

@@ -163,8 +163,9 @@ class ReplayRequests:
         """A replay that other clients have, too, from the end of a live recording on."""
         descriptor = self.archive.descriptor(request.recording_id)
         self._access.check_reading(descriptor, session.admission.principal)
-        if not self._access.may_share(descriptor.recording_id):
-            raise ArchiveError(f"recording {descriptor.recording_id} is not shared: replay it for yourself")
+        if descriptor.recording_id not in self.live.recording_ids:
+            replayed_ids = [one.recording_id for one in self._replays]
+            self._access.check_share(descriptor.recording_id, replayed_ids, self.live.recording_ids)
         asked = self._access.replay_channel(request.replay_channel, request.replay_stream_id)
         self._check_channel(asked)
         self.live.start(session, request, asked, self._limit(request))

@@ -82,7 +82,7 @@ class FeedFollower(RecordingFollower):
         silence_s: float,
     ) -> None:
         is_live = from_position == "live" and from_sequence is None
-        super().__init__(client, nodes, None, silence_s, is_from_start=not is_live, topic=topic)
+        super().__init__(client, nodes, None, silence_s, is_from_start=not is_live, topic=topic, goes_live=True)
         self.topic = topic
         self.next_sequence = from_sequence
         """Of the message to be handed out next; None: any."""
@@ -234,7 +234,8 @@ class FeedReader(RecordingReader[FeedMessage]):
     what is left, whatever was deleted.
     `from_sequence`: the number of the first message, instead: to go on after `message.sequence`, give the next one.
 
-    A reader that is slow holds up nobody but itself: it reads from the disk of its node.
+    One that has caught up shares a stream with the others of its node (docs/LOG.md). One that is slow holds up nobody
+    but itself: it reads from the disk of its node.
     """
 
     _follower: FeedFollower

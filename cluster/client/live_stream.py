@@ -15,6 +15,7 @@ from archive.client import calls
 from archive.client.calls import Call
 from archive.client.session import ArchiveSession, Reply
 from archive.control.driver_requests import DriverRequest, DriverRequests
+from archive.control.live_replays import LIVE_STREAM_ID
 from runtime.errors import OrdoError
 from transport.image import Image
 from transport.subscription import Subscription
@@ -25,7 +26,6 @@ CHECK_INTERVAL_NS = 1_000_000_000
 JOIN_TIMEOUT_NS = 2_000_000_000
 NAK_DELAY_NS = 1_000_000
 """What one reader asks for is sent again to all of them: less often than in a stream of its own."""
-
 
 PAUSE_NS_MIN = 1_000_000_000
 PAUSE_NS_MAX = 64_000_000_000
@@ -68,7 +68,6 @@ class LiveStream:
         session: ArchiveSession,
         driver: DriverRequests,
         recording_id: int,
-        stream_id: int,
         response_channel: str,
         now_ns: int,
     ) -> None:
@@ -78,7 +77,6 @@ class LiveStream:
         self.image: Image | None = None
         self._session = session
         self._recording_id = recording_id
-        self._stream_id = stream_id
         self._deadline_ns = now_ns + JOIN_TIMEOUT_NS
         self._check_ns = 0
         self._expected_position = 0
@@ -92,7 +90,7 @@ class LiveStream:
         self._endpoint = endpoint
         channel = udp(endpoint=endpoint._replace(port=0), nak_delay=f"{NAK_DELAY_NS}ns")
         self._adding: DriverRequest | None = driver.add_subscription(
-            channel, stream_id, self._on_subscription, self._fail, lambda _: None
+            channel, LIVE_STREAM_ID, self._on_subscription, self._fail, lambda _: None
         )
 
     @property
@@ -138,7 +136,7 @@ class LiveStream:
         port = int(self._subscription.resolved_endpoint.rpartition(":")[2])
         channel = udp(endpoint=self._endpoint._replace(port=port), live="true")
         self.state = LiveState.ASKING
-        self._ask(calls.start_replay(self._recording_id, channel, self._stream_id), self._on_started)
+        self._ask(calls.start_replay(self._recording_id, channel, LIVE_STREAM_ID), self._on_started)
 
     def _on_started(self, reply: Reply) -> None:
         if reply.error is not None:

@@ -4,7 +4,7 @@ A backup has a node's snapshots replayed in the same way, and records what comes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -19,6 +19,7 @@ from cluster.client.live_stream import LivePatience, LiveStream
 from cluster.wire.streams import LOG_STREAM_ID, topic_of
 from runtime.errors import ArchiveError, OrdoError
 from transport.client import TransportClient
+from transport.commands import IPC_IDENTITY
 from transport.image import Header, Image
 from transport.subscription import Subscription
 from transport.uri import ChannelUri, udp
@@ -71,6 +72,8 @@ class LogSource:
         self.is_too_old = False
         self.has_nothing = False
         """The node has no such recording, or none yet."""
+        self.is_leader = False
+        """The node writes the log: it records what its own driver sends. False, too, when the log is hidden."""
         self.is_refused = False
         """The node does not let this client read, and would not the next time."""
         self.is_between_frames = True
@@ -156,6 +159,7 @@ class LogSource:
         if reply.error is not None:
             self._end_with(reply.error)
             return
+        self.is_leader = self._writes_log(reply.items)
         items = [one for one in reply.items if self._topic is None or self._is_topic(one)]
         if not items:
             what = "log" if self._topic is None else f"topic {self._topic}"
@@ -172,6 +176,12 @@ class LogSource:
         self._recording_id, self.start_position = newest.recording_id, newest.start_position
         self.state = SourceState.MEASURING
         self._ask(calls.max_recorded_position(self._recording_id), self._on_measured)
+
+    @staticmethod
+    def _writes_log(items: Sequence[Any]) -> bool:
+        found = [calls.descriptor_of(item) for item in items]
+        logs = [one for one in found if one.stream_id == LOG_STREAM_ID]
+        return bool(logs) and logs[-1].is_active and logs[-1].source_identity == IPC_IDENTITY
 
     def _is_topic(self, item: Any) -> bool:
         return topic_of(calls.descriptor_of(item).original_channel) == self._topic
@@ -290,13 +300,11 @@ class LogSource:
                 self.end(live.reason)
 
     def _join_live(self, now_ns: int) -> None:
-        assert self._stream_id is not None
         try:
             self._live = LiveStream(
                 self._session,
                 self._driver,
                 self._recording_id,
-                self._stream_id,
                 self._settings.response_channel,
                 now_ns,
             )

@@ -15,6 +15,8 @@ from transport.client import TransportClient
 
 SECOND_NS = 1_000_000_000
 RETRY_INTERVAL_NS = 100_000_000
+LOOK_PAUSE_NS_MIN = 1_000_000_000
+LOOK_PAUSE_NS_MAX = 64_000_000_000
 
 
 class Refusals:
@@ -48,6 +50,8 @@ class Refusals:
 
 class RecordingFollower:
     """At most two nodes at a time: the one that is read, and one that is asked whether it has more.
+
+    Who reads the leader asks the other nodes, and goes on at one that has as much: the leader has enough to do.
 
     `position` is where the next entry begins. It moves with each record, before the record is handed out, and by
     nothing else; every source is begun there, and what ends at or below it is not handed out again. So a change of
@@ -89,6 +93,10 @@ class RecordingFollower:
         self._source: LogSource | None = None
         self._probe: LogSource | None = None
         self._probed_at: int | None = None
+        self._is_look = False
+        """The probe is to take over from a leader, not from a node that stands still."""
+        self._look_ns = 0
+        self._look_pause_ns = LOOK_PAUSE_NS_MIN
         self._closing: list[LogSource] = []
         self._too_old: dict[str, int] = {}
 
@@ -129,14 +137,31 @@ class RecordingFollower:
         if self._source is not None:
             work_count += self._source.work(now_ns)
             self._attend_source(now_ns)
+        is_silent = self._source is not None and now_ns - self._last_progress_ns >= self._silence_ns
+        if is_silent and self._is_look:
+            self._drop_probe()
         if self._probe is not None:
             work_count += self._probe.work(now_ns)
             self._attend_probe()
-        elif self._source is not None and now_ns - self._last_progress_ns >= self._silence_ns:
+        elif is_silent:
             self._last_progress_ns = now_ns
-            self._probed_at = self.position
-            self._probe = self._open_next(now_ns)
+            self._open_probe(now_ns, is_look=False)
+        elif self._source is not None and self._source.is_leader and now_ns >= self._look_ns:
+            self._look(now_ns)
         return work_count
+
+    def _open_probe(self, now_ns: int, is_look: bool) -> None:
+        self._probed_at, self._is_look = self.position, is_look
+        self._probe = self._open_next(now_ns)
+
+    def _look(self, now_ns: int) -> None:
+        """Asks another node than the leader; less often each time, since all may be down, or full."""
+        if self.source_address is None or self._stream_id is None:
+            return  # nothing is read yet; or it is recorded, by who has chosen the node
+        has_rested = now_ns - self._look_ns >= LOOK_PAUSE_NS_MAX
+        self._look_pause_ns = LOOK_PAUSE_NS_MIN if has_rested else min(2 * self._look_pause_ns, LOOK_PAUSE_NS_MAX)
+        self._look_ns = now_ns + self._look_pause_ns
+        self._open_probe(now_ns, is_look=True)
 
     def _open_next(self, now_ns: int) -> LogSource | None:
         """A source at the next node in turn, other than the one that is read where there is another."""
@@ -176,6 +201,8 @@ class RecordingFollower:
             self.problem = f"{source.address}: {source.reason}"
             self._note_end(source)
             self._drop(source)
+            if self._is_look:
+                self._drop_probe()  # it may be silent for long; the next node is asked at once
             self._source, self._probe = self._probe, None
             self._retry_ns = now_ns + RETRY_INTERVAL_NS
             self._last_progress_ns = now_ns
@@ -203,22 +230,46 @@ class RecordingFollower:
         return len(addresses) == len({settings.control_channel for settings in self._nodes})
 
     def _attend_probe(self) -> None:
-        """Changes to the other node when it has more, and nothing has come since it was asked."""
+        """Changes to the other node when it spares the leader, or has more, and nothing has come since it was asked."""
         probe, source = self._probe, self._source
         if probe is None or source is None:
             return
         if probe.is_ended:
-            self._drop(probe)
-            self._probe = None
+            self._drop_probe()
         elif probe.state is SourceState.READY:
             self._probe = None
-            is_still = self.position is None or self.position == self._probed_at
-            if is_still and (self.position is None or probe.end_position > self.position >= probe.start_position):
+            if self._spares_leader(source, probe):
+                self.problem = f"{source.address}: is the leader, which is spared"
+                self._take(probe)
+            elif not self._is_look and self._has_more(probe):
                 self.problem = f"{source.address}: stands still at position={self.position}"
-                self._drop(source)
-                self._source = probe
+                self._take(probe)
             else:
                 self._drop(probe)
+
+    def _has_more(self, probe: LogSource) -> bool:
+        """Whether a node has more than the one that is read, from which nothing has come since it was asked."""
+        if self.position is None:
+            return True
+        return self.position == self._probed_at and probe.end_position > self.position >= probe.start_position
+
+    def _spares_leader(self, source: LogSource, probe: LogSource) -> bool:
+        """Whether a node that does not lead has what the leader was known to have when it was asked."""
+        if self.position is None or self._probed_at is None or probe.is_leader or not source.is_leader:
+            return False
+        known_position = max(self._probed_at, source.end_position)
+        return probe.end_position >= known_position and self.position >= probe.start_position
+
+    def _take(self, probe: LogSource) -> None:
+        """Reads this node from now on."""
+        assert self._source is not None
+        self._drop(self._source)
+        self._source = probe
+
+    def _drop_probe(self) -> None:
+        if self._probe is not None:
+            self._drop(self._probe)
+        self._probe, self._is_look = None, False
 
     def _drop(self, source: LogSource) -> None:
         source.close()

@@ -68,8 +68,14 @@ class CommittedLogAccess(ReadOnlyAccess):
     def _is_feed(self, recording_id: int) -> bool:
         return is_feed(self._archive.descriptor(recording_id).original_channel)
 
-    def may_share(self, recording_id: int) -> bool:
-        return self.replay_limit(recording_id) is not None
+    def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
+        """The first shared stream of the log, or of a feed, is let in even when replays have all places: it empties
+        them."""
+        is_feed_wanted = self._is_feed(recording_id)
+        if not is_feed_wanted and self.replay_limit(recording_id) is None:
+            raise ArchiveError(f"recording {recording_id} is not shared: replay it for yourself")
+        if any(self._is_feed(one) == is_feed_wanted for one in shared_ids):
+            self.check_replay(recording_id, [*replayed_ids, *shared_ids])
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         is_log = self._archive.descriptor(recording_id).stream_id == LOG_STREAM_ID
@@ -108,7 +114,7 @@ def serve_archive(
         control_channel=f"aeron:udp?endpoint={endpoint}|alias=archive",
         local_control_channel=None,
         replays_max=replays_max + subscribers_max,
-        live_replays_max=1,
+        live_replays_max=1 + subscribers_max,
         sessions_max=SESSIONS_BESIDE + 2 * (replays_max + subscribers_max),
     )
     access = CommittedLogAccess(

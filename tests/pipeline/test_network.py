@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
@@ -24,7 +25,15 @@ from deploy.launcher import LocalCluster
 from ordo.cli import app
 from pipeline.errors import DataLossError, PipelineError
 from pipeline.generate import RecordingBuilder, new_term, session_message, timer_event
-from pipeline.network import NetworkLog, NetworkRun, boundary, parse_addresses, plan_network, read_network
+from pipeline.network import (
+    NetworkLog,
+    NetworkRun,
+    boundary,
+    parse_addresses,
+    plan_network,
+    read_network,
+    wanted_records,
+)
 from pipeline.options import ReadOptions
 from pipeline.predicates import Predicates
 from runtime.errors import ArchiveError
@@ -74,6 +83,38 @@ def test_the_rows_are_those_of_the_folder(nodes: list[ServedFolder]) -> None:
         assert rows(url(*nodes), **options) == here, options
     named = ordo.read(url(nodes[1]), columns="node,recording,position", nodes="exchange").to_arrow()
     assert set(named["node"].to_pylist()) == {"exchange"} and set(named["recording"].to_pylist()) == {-1}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_less"),
+    [
+        ({"kind": ["timer"]}, True),
+        ({"session_id": [3]}, True),
+        ({"kind": ["message", "timer"], "session_id": [3, 4]}, True),
+        ({"kind": ["message", "request", "timer"]}, False),
+        ({"kind": ["timer", "other"]}, False),
+    ],
+)
+def test_nodes_leave_out_what_a_task_does_not_want(
+    nodes: list[ServedFolder], wanted: dict[str, list[object]], is_less: bool
+) -> None:
+    log = NetworkLog((nodes[0].address,))
+    found = log.survey()
+    (run,) = plan_network(log, found, 0, found.end_position, 0, 1 << 30, 1)
+    predicates = Predicates()
+    for column, values in wanted.items():
+        predicates = predicates.among(column, values)
+    read = pa.Table.from_batches(read_network(run, predicates, ("position", "kind", "session_id", "payload"), 100))
+    here = ordo.read(nodes[0].folder, columns=read.column_names).to_arrow()
+    for column, values in wanted.items():
+        here = here.filter(pc.is_in(here[column], pa.array(values)))
+    assert read.combine_chunks() == here.combine_chunks() and read.num_rows > 5
+    sent = 0
+    with RangeReader(run.log.addresses, run.start, run.upto, record_filter=wanted_records(predicates)) as reader:
+        for _, block in reader:
+            is_padding = len(block) > 8 and block[6:8] == bytes(2)
+            sent += 32 if is_padding else len(block)
+    assert (sent < run.upto / 2) == is_less, sent
 
 
 def test_the_command_line_asks_nodes_too(nodes: list[ServedFolder]) -> None:

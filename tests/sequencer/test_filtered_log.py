@@ -174,6 +174,19 @@ def test_what_is_left_out_is_not_sent(world: FilteredWorld) -> None:
     assert follower.position == world.nodes_of_log[0].publication.position
 
 
+def test_an_unwanted_stretch_is_read_once(world: FilteredWorld) -> None:
+    """One read for a block, though a PAD stands for 4 KiB at most."""
+    start(world)
+    end = world.append_mix(300, sessions=(7,))
+    world.commit(end)
+    follower = world.follow_part([EntryKind.MESSAGE], [8])
+    world.until(lambda: follower.position == end)
+    assert world.seen == []
+    (replay,) = world.node_that_is_read().server.archive.replays()
+    terms = end // (64 * 1024) + 1
+    assert terms > 8 and replay.read_count <= 3 * terms  # a term's end is a block's
+
+
 def test_a_filter_names_every_kind_and_is_refused_when_it_makes_no_sense(world: FilteredWorld) -> None:
     assert record_filter(None, None) == {}
     assert record_filter([EntryKind.TIMER], None) == {"records": "111:20"}

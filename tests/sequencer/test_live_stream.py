@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archive.client import calls
-from archive.control.live_replays import LiveReplays
+from archive.control.live_replays import LIVE_STREAM_ID, LiveReplays
 from cluster.client.live_stream import LiveStream
 from runtime.errors import ArchiveError
 from sequencer.entries import LogEntry
@@ -176,6 +176,25 @@ def test_a_live_replay_goes_to_the_host_that_asks_for_it_only(world: SharedWorld
     with pytest.raises(ArchiveError, match="goes to the host that asks for it"):
         caller.call(calls.start_replay(0, "aeron:udp?endpoint=10.0.0.7:5000|live=true", 140))
     assert not world.live_of(0).is_followed
+
+
+def test_a_client_has_one_place_in_the_stream_and_does_not_choose_its_id(world: SharedWorld) -> None:
+    """One that asks a hundred times is sent one copy, and cannot keep others out by an id of its own."""
+    world.begin(1)
+    world.log(10)
+    server = world.nodes_of_log[0].server
+    caller = world.remote_caller(server, "10.0.0.8")
+    with pytest.raises(ArchiveError, match="stream id 140, not 999"):
+        caller.call(calls.start_replay(0, "aeron:udp?endpoint=10.0.0.8:5000|live=true", 999))
+    for port in range(5000, 5010):
+        caller.call(calls.start_replay(0, f"aeron:udp?endpoint=10.0.0.8:{port}|live=true", LIVE_STREAM_ID))
+    world.until_live()
+    assert world.live_of(0).client_count == 2
+    before = len(world.packets)
+    world.log(20)
+    world.until_all_have()
+    ports = {to[1] for _, _, to, data in world.packets[before:] if to[0] == "10.0.0.8" and len(data) > 100}
+    assert ports == {5009}
 
 
 def test_a_client_that_is_gone_is_sent_nothing(world: SharedWorld) -> None:

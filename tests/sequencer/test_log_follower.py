@@ -25,20 +25,23 @@ from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, S
 from transport.publication import ExclusivePublication
 
-LOG = "aeron:ipc?term-length=64k|init-term-id=3|term-id=3|term-offset=0"
+OPTIONS = "term-length=64k|init-term-id=3|term-id=3|term-offset=0"
 
 
 class LogNode:
     """A host with a recorded log of its own, and a commit position that the test moves."""
 
-    def __init__(self, world: LogWorld, address: str) -> None:
+    def __init__(self, world: LogWorld, address: str, is_follower: bool) -> None:
         self.commit: Counter = local_counter(0)
         self.server: Server = world.server(address, sessions_max=8)
         access = CommittedLogAccess(self.server.archive, self.commit, 20, 20)
         self.server.conductor._access = access
         self.server.conductor.replays._access = access
-        self.server.archive.record_subscription("aeron:ipc", LOG_STREAM_ID)
-        self.publication: ExclusivePublication = self.server.node.client.add_exclusive_publication(LOG, LOG_STREAM_ID)
+        channel = f"aeron:udp?endpoint={address}:9100" if is_follower else "aeron:ipc"
+        self.server.archive.record_subscription(channel, LOG_STREAM_ID)
+        self.publication: ExclusivePublication = self.server.node.client.add_exclusive_publication(
+            f"{channel}{'|' if is_follower else '?'}{OPTIONS}", LOG_STREAM_ID
+        )
         world.until(lambda: self.server.archive.recording(0))
 
     @property
@@ -56,8 +59,11 @@ class LogWorld(ControlWorld):
     follower: LogFollower | None = None
     seen: list[LogEntry]
 
-    def start(self, position: int | None = 0, silence_s: float = 0.5) -> None:
-        self.nodes_of_log = [LogNode(self, f"10.0.0.{number}") for number in (1, 2, 3)]
+    def start(self, position: int | None = 0, silence_s: float = 0.5, leader: int | None = None) -> None:
+        """`leader`: the index of the node that writes the log, by which the others have it; None: each has its own."""
+        self.nodes_of_log = [
+            LogNode(self, f"10.0.0.{index + 1}", leader is not None and index != leader) for index in range(3)
+        ]
         self.client_node = self.node("10.0.0.9", image_liveness_timeout_ns=2 * S)
         self.seen = []
         self.follow(position, silence_s)
@@ -128,6 +134,48 @@ def test_entries_come_once_they_are_committed_and_not_before(world: LogWorld) ->
     assert world.numbers == list(range(200))
     assert world.seen[-1].position == end
     assert world.seen[0] == LogEntry(world.seen[0].position, EntryKind.MESSAGE, 0, 1, 7, b"0")
+
+
+def test_the_leader_is_read_from_only_until_another_node_is_known(world: LogWorld) -> None:
+    """Its address was given first."""
+    world.start(leader=0)
+    world.commit(world.append(range(50)))
+    world.until(lambda: len(world.seen) == 50)
+    assert world.follower is not None
+    leader, follower = world.nodes_of_log[0].settings.control_channel, world.follower
+    world.until(lambda: follower.source_address not in (None, leader), timeout_ns=2 * S)
+    assert "the leader, which is spared" in follower.problem
+    read = world.node_that_is_read()
+    world.commit(world.append(range(50, 100)))
+    world.until(lambda: len(world.seen) == 100)
+    world.run(5 * S, step_ns=1 * MS)
+    assert world.node_that_is_read() is read
+    assert world.numbers == list(range(100))
+
+
+def test_nodes_that_are_down_delay_nobody_who_reads_the_leader(world: LogWorld) -> None:
+    world.start(leader=0)
+    assert world.follower is not None
+    world.follower.close()
+    for node in world.nodes_of_log[1:]:
+        world.crash(node)
+    world.follow(0)
+    world.commit(world.append(range(50), nodes=[0]), nodes=[0])
+    world.until(lambda: len(world.seen) == 50, timeout_ns=500 * MS)
+    for turn in range(1, 11):
+        world.run(500 * MS, step_ns=1 * MS)
+        world.commit(world.append(range(50 * turn, 50 * turn + 50), nodes=[0]), nodes=[0])
+        world.until(lambda: len(world.seen) == 50 * turn + 50, timeout_ns=500 * MS)  # noqa: B023
+    assert world.node_that_is_read() is world.nodes_of_log[0]
+
+
+def test_a_follower_that_is_behind_does_not_take_over_from_the_leader(world: LogWorld) -> None:
+    world.start(leader=0)
+    world.commit(world.append(range(50), nodes=[0, 2]), nodes=[0, 2])
+    world.until(lambda: len(world.seen) == 50)
+    assert world.follower is not None
+    follower, wanted = world.follower, world.nodes_of_log[2].settings.control_channel
+    world.until(lambda: follower.source_address == wanted, timeout_ns=20 * S, step_ns=1 * MS)
 
 
 def test_a_reader_goes_on_at_a_position(world: LogWorld) -> None:

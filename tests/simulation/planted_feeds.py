@@ -7,6 +7,7 @@ from typing import Any
 
 from cluster.client.log_source import LogSource
 from cluster.container.feeds import ContainerFeeds
+from tests.simulation.planted import readers_join_the_shared_stream_with_a_gap
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -36,3 +37,8 @@ def a_change_of_nodes_leaves_a_gap_in_feeds(patch: Patch) -> None:
 def what_a_failed_record_published_goes_out(patch: Patch) -> None:
     """Publications go out although the callback raised after them."""
     patch(ContainerFeeds, "drop", lambda *_: None)
+
+
+def subscribers_join_the_shared_stream_with_a_gap(patch: Patch) -> None:
+    """A subscriber gives up its replay when it asks for the stream of all, not when it has reached that."""
+    readers_join_the_shared_stream_with_a_gap(patch)

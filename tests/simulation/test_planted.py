@@ -141,6 +141,7 @@ OPTIONS = {
     "nobody_hears_of_a_copy_that_died": replace(COPIED, copy_failure_chance=0.5),
     "snapshots_forget_the_sequences_of_feeds": PUBLISHED,
     "a_change_of_nodes_leaves_a_gap_in_feeds": PUBLISHED,
+    "subscribers_join_the_shared_stream_with_a_gap": PUBLISHED,
     "what_a_failed_record_published_goes_out": replace(
         PUBLISHED, on_error="restore", poison_chance=0.01, own_error_mean_ns=S // 2
     ),

@@ -1,5 +1,6 @@
 """Multi-destination publications and subscriptions, spies, IPC, multicast, flow control of groups."""
 
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -98,6 +99,42 @@ def test_manual_destinations_recover_losses_of_each_receiver() -> None:
     assert all(x.messages == feeder.messages for x in collectors)
     assert a.counter(17) == 2, "fc-receivers"
     world.close()
+
+
+def control_frame(frame_type: int, setup: bytes, tail: bytes, flags: int = 0) -> bytes:
+    """A NAK or an RTTM for the stream that a SETUP has announced."""
+    return struct.pack("<iBBH", 16 + len(tail), 0, flags, frame_type) + setup[12:20] + tail
+
+
+def test_what_one_receiver_asks_for_costs_no_other_one_anything(world: World) -> None:
+    """Neither what is sent again, nor the echo of its clock; and nobody who is no receiver can ask for it."""
+    a, b, c = world.node(A), world.node(B), world.node(C)
+    collectors = [Collector(n.client.add_subscription(endpoint(n.address), 10)) for n in (b, c)]
+    publication = a.client.add_exclusive_publication(MANUAL, 10)
+    for node in (b, c):
+        a.client.add_destination(publication, endpoint(node.address))
+    world.until(lambda: all(x.subscription.images for x in collectors))
+    transfer(world, Feeder(publication, 20), collectors)
+    world.run(20 * MS)
+    setup = world.frames(5)[0]
+
+    def answered(source: tuple[str, int], *frames: bytes) -> set[tuple[str, int]]:
+        """Where bytes of the messages, or an echo, are sent for frames of this source."""
+        before = len(world.packets)
+        for one in frames:
+            world.network.hosts[A].accept(source, (A, 3000), one)
+        world.run(MS)
+        sent = [(to, data) for _, _, to, data in world.packets[before:] if len(data) > 100 or data[6] == 6]
+        return {to for to, _ in sent}
+
+    naks = [control_frame(2, setup, setup[24:28] + struct.pack("<ii", at, 64)) for at in range(0, 1280, 64)]
+    echo = control_frame(6, setup, bytes(24), flags=0x80)
+    assert answered((B, 4000), *naks) == {(B, 4000)}
+    assert answered((C, 4000), *naks) == {(C, 4000)}, "B's many do not keep C waiting"
+    assert answered((C, 4000), echo) == {(C, 4000)}
+    assert answered(("10.0.0.8", 4000), *naks, echo) == set()
+    a.client.add_destination(publication, endpoint("10.0.0.7"))  # a NAT may be there: 10.0.0.8 is behind it
+    assert answered(("10.0.0.8", 4000), *naks, echo) == {("10.0.0.7", 4000)}
 
 
 def test_destinations_need_a_manual_publication(world: World) -> None:

@@ -31,6 +31,7 @@ cdef struct Resend:
     int64_t length
     int64_t deadline_ns                # when to send (delayed), or when to forget (lingering)
     int state                          # 0 free, 1 delayed, 2 lingering
+    SocketAddress to                   # who asked; length 0: no listed destination has its address
 
 cdef class NetworkPublication(Worked):
     cdef readonly LogBuffers log
@@ -106,8 +107,10 @@ cdef class NetworkPublication(Worked):
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef void on_status_message(self, const uint8_t* frame, uint32_t length, const SocketAddress* source,
                                 int64_t now_ns) noexcept nogil
-    cdef void on_nak(self, const uint8_t* frame, int64_t now_ns) noexcept nogil
-    cdef void on_rttm(self, const uint8_t* frame) noexcept nogil
+    cdef void on_nak(self, const uint8_t* frame, const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef int _resend_slot(self, const SocketAddress* to, int64_t position) noexcept nogil
+    cdef void on_rttm(self, const uint8_t* frame, const SocketAddress* source) noexcept nogil
+    cdef void _answer_to(self, SocketAddress* to, const SocketAddress* source) noexcept nogil
     cdef bint on_error(self, int64_t receiver_id) noexcept nogil
     cdef bint _is_own(self, const uint8_t* frame, int64_t position) noexcept nogil
     cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
@@ -125,7 +128,7 @@ cdef class NetworkPublication(Worked):
     cdef bint _forget(self, int64_t receiver_id) noexcept nogil
     cdef void _update_connected(self) noexcept nogil
     cdef void _back_pressured(self) noexcept nogil
-    cdef void _resend(self, int64_t position, int64_t length) noexcept nogil
+    cdef void _resend(self, const Resend* resend) noexcept nogil
     cdef void _run_resends(self, int64_t now_ns) noexcept nogil
     cdef bint _has_subscribers(self) noexcept nogil
     cdef int64_t _min_consumer(self) noexcept nogil

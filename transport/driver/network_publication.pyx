@@ -451,24 +451,37 @@ cdef class NetworkPublication(Worked):
         self._update_connected()
         return known
 
-    cdef void on_rttm(self, const uint8_t* frame) noexcept nogil:
+    cdef void on_rttm(self, const uint8_t* frame, const SocketAddress* source) noexcept nogil:
         """A receiver measures the round trip: echo its time on the data path."""
         cdef uint8_t reply[RTTM_LENGTH]
+        cdef SendItem item
+        cdef SocketAddress to
         if frame[5] & RTTM_REPLY == 0:
             return
         put_rttm(reply, 0, self.session_id, self.stream_id, ordo_get_i64(frame + 16), 0, ordo_get_i64(frame + 32))
-        if not self.endpoint.transmit_frame(reply, RTTM_LENGTH, &self.response_address):
+        self._answer_to(&to, source)
+        item.data = reply
+        item.length_bytes = item.segment_length_bytes = RTTM_LENGTH
+        item.to = NULL
+        if self.endpoint.answer(&item, 1, &to) != 1:
             count_event(self.system, COUNTER_SHORT_SENDS, 1)
+
+    cdef void _answer_to(self, SocketAddress* to, const SocketAddress* source) noexcept nogil:
+        """Where what `source` asks for goes (SendEndpoint.answer)."""
+        to[0] = self.response_address
+        if not self.is_response and self.endpoint.is_destination(source):
+            to[0] = source[0]
 
     # --- retransmission -------------------------------------------------------------------------------------------
 
-    cdef void on_nak(self, const uint8_t* frame, int64_t now_ns) noexcept nogil:
-        """Resends what is asked for, unless that was done a moment ago (§4.5)."""
+    cdef void on_nak(self, const uint8_t* frame, const SocketAddress* source, int64_t now_ns) noexcept nogil:
+        """Resends what is asked for to who asks, unless that was done a moment ago (§4.5)."""
         cdef int32_t term_offset = ordo_get_i32(frame + 20)
         cdef int64_t length = ordo_get_i32(frame + 24)
         cdef int64_t most = self.term_length / 2
         cdef int64_t position
-        cdef int i, slot = -1
+        cdef int slot
+        cdef SocketAddress to
         if term_offset < 0 or term_offset >= self.term_length or term_offset & 31 or length < 0 \
                 or term_offset + length > self.term_length:
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
@@ -481,18 +494,12 @@ cdef class NetworkPublication(Worked):
         if length > most * self.flow_control.retransmit_window_multiple:
             length = most * self.flow_control.retransmit_window_multiple
         position = compute_position(ordo_get_i32(frame + 16), term_offset, self.shift, self.initial_term_id)
-        for i in range(self.resend_count):
-            if self.resends[i].state == RESEND_FREE:
-                slot = i if slot < 0 else slot
-            elif self.resends[i].position <= position < self.resends[i].position + self.resends[i].length:
-                return
+        self._answer_to(&to, source)
+        slot = self._resend_slot(&to, position)
         if slot < 0:
-            if self.endpoint.has_group_semantics:
-                count_event(self.system, COUNTER_RETRANSMIT_OVERFLOW, 1)
-                return
-            slot = 0
-            self.resends_active -= 1
-        self.resends_active += 1
+            return
+        self.resends_active += self.resends[slot].state == RESEND_FREE
+        self.resends[slot].to = to
         self.resends[slot].position = position
         self.resends[slot].length = length
         self.resends[slot].state = RESEND_DELAYED
@@ -500,24 +507,56 @@ cdef class NetworkPublication(Worked):
         if self.resend_delay_ns == 0:
             self._run_resends(now_ns)
 
+    cdef int _resend_slot(self, const SocketAddress* to, int64_t position) noexcept nogil:
+        """The place of a new resend; -1 when it is under way or was done a moment ago, or when there is no place.
+
+        A receiver asks for one gap at a time: a listed one has one place, and none of the others has to wait for it.
+        """
+        cdef Resend* resend
+        cdef int i, vacant = -1, own = -1, lingering = -1
+        cdef bint is_listed = to.length_bytes > 0 and self.endpoint.has_group_semantics
+        cdef bint is_same
+        for i in range(self.resend_count):
+            resend = &self.resends[i]
+            if resend.state == RESEND_FREE:
+                vacant = i
+                continue
+            is_same = same_address(&resend.to, to)
+            if is_same and resend.position <= position < resend.position + resend.length:
+                return -1
+            if is_same:
+                own = i
+            if resend.state == RESEND_LINGERING:
+                lingering = i
+        if not self.endpoint.has_group_semantics:
+            return 0
+        if is_listed and own >= 0:
+            return own
+        if vacant < 0 and is_listed:
+            vacant = lingering
+        if vacant < 0:
+            count_event(self.system, COUNTER_RETRANSMIT_OVERFLOW, 1)
+        return vacant
+
     cdef void _run_resends(self, int64_t now_ns) noexcept nogil:
         cdef int i
         cdef Resend* resend
         for i in range(self.resend_count):
             resend = &self.resends[i]
             if resend.state == RESEND_DELAYED and now_ns >= resend.deadline_ns:
-                self._resend(resend.position, resend.length)
+                self._resend(resend)
                 resend.state = RESEND_LINGERING
                 resend.deadline_ns = now_ns + self.resend_linger_ns
             elif resend.state == RESEND_LINGERING and now_ns >= resend.deadline_ns:
                 resend.state = RESEND_FREE
                 self.resends_active -= 1
 
-    cdef void _resend(self, int64_t position, int64_t length) noexcept nogil:
-        """Sends committed frames again as they are, from `position` until `length` bytes are covered."""
+    cdef void _resend(self, const Resend* resend) noexcept nogil:
+        """Sends committed frames again as they are, from its position until its length is covered."""
         cdef SendItem items[ITEMS_MAX]
         cdef int64_t after[ITEMS_MAX]
-        cdef int64_t end = position + length
+        cdef int64_t position = resend.position
+        cdef int64_t end = position + resend.length
         cdef int64_t reach = self.term_length / 8
         cdef int count, whole, i
         if reach > MAX_MESSAGE_LENGTH:
@@ -531,7 +570,7 @@ cdef class NetworkPublication(Worked):
             count = self._collect(position, self.sender_position, end - position, items, after, ITEMS_MAX)
             if count <= 0:
                 return
-            whole = self.endpoint.transmit(items, count, &self.response_address)
+            whole = self.endpoint.answer(items, count, &resend.to)
             if whole < count:
                 count_event(self.system, COUNTER_SHORT_SENDS, 1)
             if whole <= 0:

@@ -46,6 +46,8 @@ cdef class SendEndpoint:
     cdef int transmit(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil
     cdef int _transmit_to(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil
     cdef int _transmit_gathered(self, SendItem* items, int count) noexcept nogil
+    cdef int answer(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil
+    cdef bint is_destination(self, const SocketAddress* address) noexcept nogil
     cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length, const SocketAddress* to) noexcept nogil
     cdef void on_status_source(self, int64_t receiver_id, const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef Destination* _find(self, int64_t receiver_id, const SocketAddress* source) noexcept nogil

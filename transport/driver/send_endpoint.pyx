@@ -249,6 +249,34 @@ cdef class SendEndpoint:
             return 0 if sent == -EAGAIN else count
         return count if sent == total else max(0, sent - (total - count))
 
+    cdef bint is_destination(self, const SocketAddress* address) noexcept nogil:
+        """Whether a listed destination has this address."""
+        cdef Destination* destinations = <Destination*> self.destinations.items
+        cdef int64_t i
+        for i in range(self.destinations.count):
+            if destinations[i].address.length_bytes and same_address(&destinations[i].address, address):
+                return True
+        return False
+
+    cdef int answer(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil:
+        """What one receiver has asked for: how many of the items went to it, and to no other destination.
+
+        A `to` of no length is a receiver whose address is not listed. It may be behind a destination that was never
+        heard under its own address (a multicast group, a NAT): these get the items.
+        """
+        cdef Destination* destinations = <Destination*> self.destinations.items
+        cdef int64_t i
+        cdef int sent, whole = count
+        if self.mode == MODE_SINGLE or self.mode == MODE_RESPONSE:
+            return self.transmit(items, count, to)
+        if to.length_bytes:
+            return self._transmit_to(items, count, to)
+        for i in range(self.destinations.count):
+            if destinations[i].address.length_bytes and not destinations[i].has_receiver_id:
+                sent = self._transmit_to(items, count, &destinations[i].address)
+                whole = min(whole, sent)
+        return whole
+
     cdef bint transmit_frame(self, const uint8_t* frame, uint32_t length, const SocketAddress* to) noexcept nogil:
         cdef SendItem item
         item.data = frame

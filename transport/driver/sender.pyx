@@ -120,10 +120,10 @@ cdef class Sender:
             return
         elif frame_type == FRAME_NAK:
             count_event(self.system, COUNTER_NAKS_RECEIVED, 1)
-            (<NetworkPublication> found).on_nak(datagram, now_ns)
+            (<NetworkPublication> found).on_nak(datagram, source, now_ns)
             self.publications.wake(<NetworkPublication> found, now_ns)
         elif frame_type == FRAME_RTTM:
-            (<NetworkPublication> found).on_rttm(datagram)
+            (<NetworkPublication> found).on_rttm(datagram, source)
         elif frame_type == FRAME_RSP_SETUP:
             self._on_response_setup(<NetworkPublication> found, datagram)
         else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from archive.client.client import ArchiveClient
 from cluster.client.async_client import AsyncClusterClient
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.feeds import FeedMessage, FeedReader
+from cluster.client.log_source import LogSource
 from cluster.client.session import ClusterClient
 from cluster.node.counters import read_counters
 from cluster.node.driver_bounds import COUNTERS_OF_READER
@@ -164,7 +166,45 @@ class Taken(NamedTuple):
         return cls(mapped, len(os.listdir(f"/proc/{cluster.pid(0)}/fd")), len(read_counters(folder)))
 
 
-def test_a_reader_takes_what_was_computed_and_one_too_many_is_told_so(tmp_path: Path) -> None:
+def test_subscribers_that_have_caught_up_share_one_stream(tmp_path: Path) -> None:
+    """Six of a topic, and one of another, at a node that runs two replays of feeds."""
+    with (
+        LocalCluster(SERVICE, root=tmp_path, member_count=1, node={"max_subscribers": 2}) as cluster,
+        ExitStack() as stack,
+    ):
+        cluster.await_leader(60)
+        client = stack.enter_context(ClusterClient(cluster.ingress_endpoints))
+        client.request_many([b"x" * 2000] * 10, timeout_s=30)
+        feeds: list[FeedReader] = []
+        found: list[list[FeedMessage]] = []
+
+        def read_all(is_enough: Callable[[], bool]) -> None:
+            deadline_s = time.monotonic() + 60
+            while not is_enough() and time.monotonic() < deadline_s:
+                for feed, messages in zip(feeds, found, strict=True):
+                    feed.poll(messages.append)
+            assert is_enough(), [(feed.is_live, feed.next_sequence, feed.problem) for feed in feeds]
+
+        for _ in range(6):
+            feeds.append(stack.enter_context(client.subscribe("trades", from_position=0)))
+            found.append([])
+            read_all(lambda: feeds[-1].is_live)
+        for count in range(20, 60, 10):
+            client.request_many([b"y" * 3000] * 10, timeout_s=30)
+            read_all(lambda: all(len(messages) == count for messages in found))  # noqa: B023
+        assert all(feed.is_live for feed in feeds)
+        for messages in found:
+            check_whole(messages)
+            assert messages == found[0]
+        with client.subscribe("books", from_position=0) as other:
+            read(other, [], 16)
+
+
+def test_a_reader_takes_what_was_computed_and_one_too_many_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers with replays of their own, as they have them until they have caught up."""
+    monkeypatch.setattr(LogSource, "_attend_live", lambda *_: None)
     with LocalCluster(SERVICE, root=tmp_path, member_count=1, node={"max_subscribers": 2}) as cluster:
         cluster.await_leader(60)
         with ClusterClient(cluster.ingress_endpoints) as client:
