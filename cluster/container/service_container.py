@@ -602,15 +602,16 @@ class ServiceContainer(ContainerLoop):
         self._requested_acks.append(log_position)
 
     def _answer_requests(self) -> None:
-        for requested in [position for position in self._requested_acks if position <= self.log_position]:
+        reached = max(self.log_position, self.executed_position)  # the last records need not be for the service
+        for requested in [position for position in self._requested_acks if position <= reached]:
             self._requested_acks.remove(requested)
             self.control.send_ack(requested, self.time)
             self.on_control_sent()
-        if self._termination is None or self.log_position < self._termination[0]:
+        if self._termination is None or reached < self._termination[0]:
             return
         self._terminate()
         if self._termination[1]:
-            self.control.send_ack(self.log_position, self.time)
+            self.control.send_ack(reached, self.time)
             self.on_control_sent()
         self._termination = None
 

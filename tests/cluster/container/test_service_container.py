@@ -9,7 +9,7 @@ import pytest
 
 from archive.recorder import Recording
 from cluster.container.service_container import ContainerState, ServiceContainer
-from cluster.wire import codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.mark_file import read_mark_file
 from runtime.error_log import read_errors
 from runtime.errors import ClusterError, ServiceError, SnapshotError
@@ -444,6 +444,20 @@ def test_termination_at_its_position(node: ServiceNode, start: Start) -> None:
     for _ in range(30):
         node.cycle(container)
     assert service.calls[-1] == ("terminate", position)
+
+
+def test_termination_behind_a_record_that_is_not_for_services(node: ServiceNode, start: Start) -> None:
+    """Nothing comes behind it any more that the service could wait for."""
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    opened = node.open_session(1)
+    event = ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=node.time, level=1, member_id=0)
+    position = node.append(event)
+    node.commit()
+    node.tell(codecs.SERVICE_TERMINATION_POSITION.encode(log_position=position, ack_required=1))
+    node.run(container, lambda: container.terminated)
+    assert service.calls[-1] == ("terminate", opened)
+    assert [values.log_position for _, values in node.asked()] == [0, position]
 
 
 def test_closing_ends_a_running_service_once(node: ServiceNode, start: Start) -> None:
