@@ -10,6 +10,7 @@ from tests.simulation.invariants.configuration_is_of_the_log import Configuratio
 from tests.simulation.invariants.durable_before_acknowledged import DurableBeforeAcknowledged
 from tests.simulation.invariants.evidence_is_kept import EvidenceIsKept
 from tests.simulation.invariants.leader_completeness import LeaderCompleteness
+from tests.simulation.invariants.leaders_have_votes import LeadersHaveVotes
 from tests.simulation.invariants.log_matching import LogMatching
 from tests.simulation.invariants.logs import LogCopy
 from tests.simulation.invariants.lost_promises import LostPromises
@@ -38,6 +39,7 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         LostPromises(world),
         DurableBeforeAcknowledged(world),
         OneLeaderATerm(world),
+        LeadersHaveVotes(world),
         TermsAreKept(world),
         committed,
         CommitIsMonotonic(world),
