@@ -41,6 +41,7 @@ FIRST_SEEDS: dict[str, int] = {
     "skips_are_forgotten_by_a_restart": 12,
     "members_in_doubt_serve": 5,
     "successors_go_by_their_own_clocks": 2,
+    "service_runs_ahead_of_its_snapshot": 24,
 }
 """Where the seeds begin for bugs that not every seed shows: the first that showed it when this was written."""
 MS = 1_000_000
