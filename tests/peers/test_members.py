@@ -110,9 +110,11 @@ def test_nodes_of_both_makes_are_no_cluster_and_say_so(
     ports = find_ports(3)
     own = [member_id for member_id in range(3) if member_id not in aerons]
     cluster = LocalCluster("ordo.bench.echo:Echo", root=tmp_path / "cluster", ports=ports)
-    with closing(cluster), hosts(java, shm_path, ports, *aerons) as started:
-        for member_id in own:
+    with ExitStack() as stack:
+        stack.enter_context(closing(cluster))
+        for member_id in own:  # first: once Aeron's have elected, only their leader is heard
             cluster.start_member(member_id)
+        started = stack.enter_context(hosts(java, shm_path, ports, *aerons))
         for member_id in own:
             for other in aerons:
                 cluster.await_value(partial(tells_of, cluster, member_id, other), "the line", 60)

@@ -84,7 +84,7 @@ def test_streams_of_an_ordo_driver(
 
 def test_cluster_tool(java: JavaPeers, tmp_path: Path) -> None:
     """ClusterTool describes a node, and suspends, resumes, snapshots and shuts the cluster down through its toggle."""
-    with LocalCluster("ordo.bench.echo:Echo", root=tmp_path) as cluster:
+    with LocalCluster("ordo.bench.echo:Echo", root=tmp_path, cluster={"leader_heartbeat_timeout": "2s"}) as cluster:
         leader = cluster.await_leader(60)
 
         def tool(command: str, member_id: int = leader) -> str:

@@ -102,15 +102,18 @@ class Outputs:
         self.first: dict[int, LogEntry] = {}
         self.different: list[LogEntry] = []
         self.generations: list[int] = []
-        """Where the identity was opened that outputs name, in the order of the log; once for outputs that name the same
-        in a row."""
+        """Where the identity was opened that new outputs name, in the order of the log; once for outputs that name the
+        same in a row. What an instance had on its way when it stood still may come late, and is a copy then."""
+        self._position = -1
 
     def poll(self) -> None:
         self._reader.poll(self._take)
 
     def _take(self, entry: LogEntry) -> None:
+        assert entry.position > self._position, "the reader goes on where it was"
+        self._position = entry.position
         self.copies += 1
-        if self.generations[-1:] != [entry.values.open_position]:
+        if entry.values.number not in self.first and self.generations[-1:] != [entry.values.open_position]:
             self.generations.append(entry.values.open_position)
         first = self.first.setdefault(entry.values.number, entry)
         if first.payload != entry.payload:
