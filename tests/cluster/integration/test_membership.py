@@ -85,7 +85,7 @@ def test_a_dead_member_is_replaced(start_cluster: StartCluster) -> None:
 
 def test_a_restart_from_a_snapshot_keeps_the_configuration(start_cluster: StartCluster) -> None:
     """The files still name the three members of the beginning."""
-    cluster = start_cluster(leader_heartbeat_timeout="2s")  # orders are for the leader, on a busy machine, too
+    cluster = start_cluster(cluster={"leader_heartbeat_timeout": "2s"})  # orders are for the leader
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(500)
         new = join(cluster, writer)
