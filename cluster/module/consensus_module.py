@@ -495,7 +495,7 @@ class ConsensusModule:
 
     @property
     def _ends(self) -> bool:
-        """Whether this leader has told all members where to end: nothing comes behind that position."""
+        """Whether this leader has told all members where to end: no message comes behind that position."""
         return self.is_leader and self.termination.is_under_way
 
     def _execute_new_term(self, record: LogRecord) -> None:

@@ -136,7 +136,7 @@ class ClusterControl:
             self._transfer.begin_asked(order, now_ns)
 
     def _end_cluster(self, position: int, now_ns: int) -> None:
-        """All members end at the position, and behind a snapshot there is nothing."""
+        """All members end at the position, and no message comes behind it."""
         self._core.begin_termination(position, now_ns)
         self._host.update_ingress()
 

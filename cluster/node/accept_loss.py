@@ -6,11 +6,10 @@ from archive.archive import Archive
 from archive.catalog import RecordingState
 from archive.lmdb_store import open_lmdb
 from cluster.module.sessions import NULL_VALUE
-from cluster.module.state_store import StateStore
 from cluster.node.config import NodeConfig
+from cluster.node.member_store import open_stopped
 from consensus.distrust import Distrust
 from runtime.clock import SystemClock
-from runtime.errors import StorageMissingError
 from runtime.storage import FileStorage
 
 
@@ -19,25 +18,18 @@ def accept_loss(config: NodeConfig) -> str:
 
     Raises StorageInUseError while the member runs, StorageMissingError when it has no store.
     """
-    storage, member_id = FileStorage(open_lmdb), config.node.member_id
-    path = str(config.cluster_dir / "state.mdb")
-    if not storage.exists(path):
-        raise StorageMissingError(f"member {member_id} has no store of votes and terms: no {path}")
-    with storage.lock_directory(str(config.node.data_dir)):
-        store = StateStore(storage.open_metadata(path))
-        try:
-            state = store.load()
-            end_position = state.log_base_position
-            if state.log_recording_id != NULL_VALUE:
-                end_position = _cut(storage, config, state.log_recording_id)
-            for entry in state.snapshots:
-                if entry.log_position > end_position:
-                    store.put_snapshot(entry._replace(is_valid=False))
-            store.put_distrust(Distrust.NONE)
-        finally:
-            store.close()
+    storage = FileStorage(open_lmdb)
+    with open_stopped(config, storage) as store:
+        state = store.load()
+        end_position = state.log_base_position
+        if state.log_recording_id != NULL_VALUE:
+            end_position = _cut(storage, config, state.log_recording_id)
+        for entry in state.snapshots:
+            if entry.log_position > end_position:
+                store.put_snapshot(entry._replace(is_valid=False))
+        store.put_distrust(Distrust.NONE)
     lost = state.distrust.name or "nothing"
-    return f"member {member_id} votes again with its log up to position={end_position}; it had lost: {lost}"
+    return f"member {config.node.member_id} votes again with its log up to position={end_position}; it had lost: {lost}"
 
 
 def _cut(storage: FileStorage, config: NodeConfig, recording_id: int) -> int:

@@ -13,9 +13,9 @@ from typing import Any
 from archive.catalog import RecordingState
 from archive.lmdb_store import open_lmdb
 from archive.tools import dump, list_recordings, verify
-from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.module.state_store import SnapshotEntry, StoredState
 from cluster.node.config import NodeConfig
-from cluster.node.stored_skips import open_stored, store_path
+from cluster.node.member_store import open_stopped
 from cluster.wire.snapshot_digest import combine, digest_of
 from consensus.distrust import Distrust
 from runtime.errors import ClusterError, CorruptFrameError, StorageError
@@ -32,27 +32,20 @@ def renew_log(config: NodeConfig, storage: Any = None) -> str:
     runs, StorageMissingError when it has never run.
     """
     storage = storage or FileStorage(open_lmdb)
-    with open_stored(config, storage):
-        pass  # a member that has never run has no folder either
-    with storage.lock_directory(str(config.node.data_dir)):
-        if refusal := find_refusal(config, storage):
+    with open_stopped(config, storage) as store:
+        state = store.load()
+        if refusal := find_refusal(config, state, storage):
             raise ClusterError(f"the log of member {config.node.member_id} stays as it is: {refusal}")
-        store = StateStore(storage.open_metadata(store_path(config)))
-        try:
-            position = max(one.log_position for one in store.load().snapshots if one.is_valid)
-            store.rebase(position)
-        finally:
-            store.close()
+        position = max(one.log_position for one in state.snapshots if one.is_valid)
+        store.rebase(position)
     return (
         f"member {config.node.member_id} begins its log anew at {position:,}, behind its snapshot: with "
         f"log_term_length = {config.cluster.log_term_length_bytes} and mtu = {config.cluster.mtu_bytes} where it leads"
     )
 
 
-def find_refusal(config: NodeConfig, storage: Any) -> str:
-    """Why not; empty where nothing stands against it. Raises StorageMissingError when the member has never run."""
-    with open_stored(config, storage) as store:
-        state = store.load()
+def find_refusal(config: NodeConfig, state: StoredState, storage: Any) -> str:
+    """Why not; empty where nothing stands against it."""
     recordings = list_recordings(str(config.archive_dir), storage=storage)
     log = next((one for one in recordings if one.recording_id == state.log_recording_id), None)
     wanted = config.cluster.log_term_length_bytes, config.cluster.mtu_bytes

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from archive.lmdb_store import open_lmdb
-from cluster.module.state_store import StateStore
 from cluster.node import orders, tools
 from cluster.node.config import NodeConfig
-from cluster.node.stored_skips import store_path
-from runtime.storage import FileStorage
+from cluster.node.member_store import open_stopped
 
 
 def skip(config: NodeConfig, log_position: int, timeout_s: float = orders.SKIP_TIMEOUT_S) -> str:
@@ -19,18 +16,9 @@ def skip(config: NodeConfig, log_position: int, timeout_s: float = orders.SKIP_T
     member = tools.LocalMember(config)
     if orders.is_left_out(member, log_position) or member.is_running():
         return orders.skip(member, log_position, timeout_s)
-    _wish(config, log_position)
+    with open_stopped(config) as store:
+        store.put_skip_wish(log_position)
     return (
         f"member {member.member_id} will wait before position {log_position} when it starts, until the record is left "
         "out: say so with the configuration of each member that does not run, of a majority at least"
     )
-
-
-def _wish(config: NodeConfig, log_position: int) -> None:
-    storage = FileStorage(open_lmdb)
-    with storage.lock_directory(str(config.node.data_dir)):
-        store = StateStore(storage.open_metadata(store_path(config)))
-        try:
-            store.put_skip_wish(log_position)
-        finally:
-            store.close()

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from cluster.module.state_store import Evidence
 from cluster.node.config import NodeConfig
-from cluster.node.stored_skips import open_stored
+from cluster.node.member_store import open_stored
 from runtime.errors import DecodeError
 
 

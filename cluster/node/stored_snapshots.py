@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from archive.lmdb_store import open_lmdb
 from archive.tools import list_recordings
-from cluster.module.state_store import SnapshotEntry, StateStore
+from cluster.module.state_store import SnapshotEntry, StoredState
 from cluster.node.config import NodeConfig
-from cluster.node.stored_skips import open_stored, store_path
+from cluster.node.member_store import open_stopped, open_stored
 from runtime.errors import ClusterError
-from runtime.storage import FileStorage
 
 NULL_VALUE = -1
 
@@ -55,6 +53,10 @@ def make_plan(config: NodeConfig) -> RecoveryPlan:
     """Raises StorageMissingError when the node has never run."""
     with open_stored(config) as store:
         state = store.load()
+    return _plan(config, state)
+
+
+def _plan(config: NodeConfig, state: StoredState) -> RecoveryPlan:
     start, end = _log_bounds(config, state.log_recording_id, state.log_base_position)
     usable = _usable(state.snapshots, start, end)
     newest = max(usable, default=None)
@@ -93,27 +95,22 @@ def invalidate_snapshot(config: NodeConfig, log_position: int | None) -> str:
     Raises ClusterError where there is none, or nothing else to start from, StorageInUseError while the member runs,
     StorageMissingError when it has never run.
     """
-    with open_stored(config):
-        pass  # a member that has never run has no folder either
-    storage, member_id = FileStorage(open_lmdb), config.node.member_id
-    with storage.lock_directory(str(config.node.data_dir)):
-        plan = make_plan(config)
-        store = StateStore(storage.open_metadata(store_path(config)))
-        try:
-            usable = _usable(store.load().snapshots, plan.log_start, plan.log_end)
-            wanted = plan.snapshot_position if log_position is None else log_position
-            found = next((one for one in usable if one.log_position == wanted), None)
-            if found is None:
-                held = ", ".join(f"{one.log_position:,}" for one in sorted(usable)) or "none"
-                raise ClusterError(f"member {member_id} has no such snapshot to start from; it has: {held}")
-            rest = [one.log_position for one in usable if one != found]
-            if not rest and plan.log_start > 0:
-                raise ClusterError(
-                    f"the log of member {member_id} begins at {plan.log_start:,}, and the snapshot at "
-                    f"{found.log_position:,} is the only one to start from: it stays"
-                )
-            store.put_snapshot(found._replace(is_valid=False))
-        finally:
-            store.close()
+    member_id = config.node.member_id
+    with open_stopped(config) as store:
+        state = store.load()
+        plan = _plan(config, state)
+        usable = _usable(state.snapshots, plan.log_start, plan.log_end)
+        wanted = plan.snapshot_position if log_position is None else log_position
+        found = next((one for one in usable if one.log_position == wanted), None)
+        if found is None:
+            held = ", ".join(f"{one.log_position:,}" for one in sorted(usable)) or "none"
+            raise ClusterError(f"member {member_id} has no such snapshot to start from; it has: {held}")
+        rest = [one.log_position for one in usable if one != found]
+        if not rest and plan.log_start > 0:
+            raise ClusterError(
+                f"the log of member {member_id} begins at {plan.log_start:,}, and the snapshot at "
+                f"{found.log_position:,} is the only one to start from: it stays"
+            )
+        store.put_snapshot(found._replace(is_valid=False))
     begins = f"the snapshot at {max(rest):,}" if rest else "the beginning of its log"
     return f"member {member_id} does not use the snapshot at {found.log_position:,} any more: it starts from {begins}"

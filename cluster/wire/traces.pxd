@@ -13,7 +13,7 @@ through a ring in shared memory to a process that makes spans of them (cluster.n
                      way; 16 bytes of identity, from which the exporter has the trace's id, on every member
 """
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from runtime.clock cimport Clock
 from transport.ring cimport ManyToOneRing
@@ -46,23 +46,26 @@ cdef class LogTraces(TracePoints):
     cpdef int send(self) except -1
     cpdef int look(self, int64_t append_position, int64_t commit_position, bint is_leading, int64_t now_ns) except -1
 
-cdef class FollowerTraces(TracePoints):
+cdef class CycleTraces(TracePoints):
+    """What a duty cycle has noted: it is handed on once the driver has sent what came of it."""
+    cdef readonly bint has_unsent
+    cdef int _send(self, int32_t kind, int32_t length) except -1
+
+cdef class FollowerTraces(CycleTraces):
     """A follower's half. What it recorded, and when, is kept for the last PENDING_MAX duty cycles that recorded
     something; a request that was recorded before counts as recorded in the cycle that finds it durable."""
     cdef int64_t _positions[PENDING_MAX]   # recorded up to there
     cdef int64_t _times[PENDING_MAX]       # by the duty cycle that began then
     cdef int64_t _noted
     cdef public int64_t cycle_ns           # when the present duty cycle began
-    cdef readonly bint has_unsent
     cdef int64_t _recorded_ns(self, int64_t position) noexcept nogil
     cpdef int note(self, int64_t recorded_position) except -1
     cpdef int take(self, int64_t open_position, int64_t number, int64_t position) except -1
     cpdef int send(self) except -1
 
-cdef class ServiceTraces(TracePoints):
+cdef class ServiceTraces(CycleTraces):
     """The service container's half, on every member."""
     cdef bint _is_begun
-    cdef readonly bint has_unsent
     cpdef int begin(self, int64_t open_position, int64_t number, bytes identity) except -1
     cpdef int end(self) except -1
     cpdef int send(self) except -1

@@ -122,7 +122,19 @@ cdef class LogTraces(TracePoints):
         return 0
 
 
-cdef class FollowerTraces(TracePoints):
+cdef class CycleTraces(TracePoints):
+    cdef int _send(self, int32_t kind, int32_t length) except -1:
+        cdef int64_t now_ns = self._clock.nano_time()
+        cdef int64_t index
+        for index in range(self._count):
+            self._points[index].fields[4] = now_ns
+            _write(self._ring, kind, &self._points[index], length)
+        self._count = 0
+        self.has_unsent = False
+        return 0
+
+
+cdef class FollowerTraces(CycleTraces):
     cpdef int note(self, int64_t recorded_position) except -1:
         """So far the log is recorded."""
         cdef int64_t newest = (self._noted - 1) % PENDING_MAX
@@ -156,17 +168,10 @@ cdef class FollowerTraces(TracePoints):
 
     cpdef int send(self) except -1:
         """The driver has sent the acknowledgement."""
-        cdef int64_t now_ns = self._clock.nano_time()
-        cdef int64_t index
-        for index in range(self._count):
-            self._points[index].fields[4] = now_ns
-            _write(self._ring, FOLLOWER_TYPE, &self._points[index], FOLLOWER_LENGTH)
-        self._count = 0
-        self.has_unsent = False
-        return 0
+        return self._send(FOLLOWER_TYPE, FOLLOWER_LENGTH)
 
 
-cdef class ServiceTraces(TracePoints):
+cdef class ServiceTraces(CycleTraces):
     cpdef int begin(self, int64_t open_position, int64_t number, bytes identity) except -1:
         """The service is about to execute a request."""
         cdef Points* points = &self._points[self._count]
@@ -192,11 +197,4 @@ cdef class ServiceTraces(TracePoints):
 
     cpdef int send(self) except -1:
         """The driver has been told of the answers to what was executed."""
-        cdef int64_t now_ns = self._clock.nano_time()
-        cdef int64_t index
-        for index in range(self._count):
-            self._points[index].fields[4] = now_ns
-            _write(self._ring, SERVICE_TYPE, &self._points[index], SERVICE_LENGTH)
-        self._count = 0
-        self.has_unsent = False
-        return 0
+        return self._send(SERVICE_TYPE, SERVICE_LENGTH)

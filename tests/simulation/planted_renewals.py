@@ -14,8 +14,8 @@ def a_log_begins_anew_behind_an_older_snapshot(patch: Patch) -> None:
     """What the log has behind its newest snapshot is given up with it."""
     original = log_renewal.find_refusal
 
-    def find_refusal(config: Any, storage: Any) -> str:
-        found = original(config, storage)
+    def find_refusal(config: Any, state: Any, storage: Any) -> str:
+        found = original(config, state, storage)
         return "" if "its newest snapshot is at" in found else found
 
     patch(log_renewal, "find_refusal", find_refusal)

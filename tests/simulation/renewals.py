@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from cluster.node import log_renewal
+from cluster.node.member_store import open_stored
 from tests.simulation.damage import storage_of
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def renew_all(world: World, term_length_bytes: int, mtu_bytes: int) -> bool:
 
 
 def _refuses(node: SimulatedNode) -> bool:
-    with node.readable_disk():
-        return bool(log_renewal.find_refusal(node.config, storage_of(node)))
+    storage = storage_of(node)
+    with node.readable_disk(), open_stored(node.config, storage) as store:
+        return bool(log_renewal.find_refusal(node.config, store.load(), storage))
 
 
 def _set_lengths(world: World, term_length_bytes: int, mtu_bytes: int) -> None:

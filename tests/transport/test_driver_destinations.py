@@ -7,11 +7,13 @@ import pytest
 
 from runtime.errors import RegistrationError
 from tests.simulation.network import Faults
-from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
+from tests.transport.driver_world import MS, Collector, Feeder, Node, S, World, transfer
+from transport.publication import ExclusivePublication
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 MANUAL = f"aeron:udp?control-mode=manual|control={A}:3000"
 MDS = "aeron:udp?control-mode=manual"
+FanOut = tuple[Node, ExclusivePublication, list[Collector]]
 
 
 @pytest.fixture
@@ -25,16 +27,24 @@ def endpoint(host: str, port: int = 4000) -> str:
     return f"aeron:udp?endpoint={host}:{port}"
 
 
+def fan_out(
+    world: World, channel: str = MANUAL, timeout_ns: int = 10 * S
+) -> tuple[Node, ExclusivePublication, list[Collector]]:
+    """A publication of A with destinations at B and C, where it is heard."""
+    a, b, c = world.node(A), world.node(B), world.node(C)
+    collectors = [Collector(n.client.add_subscription(endpoint(n.address), 10)) for n in (b, c)]
+    publication = a.client.add_exclusive_publication(channel, 10)
+    for node in (b, c):
+        a.client.add_destination(publication, endpoint(node.address))
+    world.until(lambda: all(x.subscription.images for x in collectors), timeout_ns)
+    return a, publication, collectors
+
+
 # --- publications with several destinations ---------------------------------------------------------------------------
 
 
 def test_a_manual_publication_sends_to_each_destination(world: World) -> None:
-    a, b, c = world.node(A), world.node(B), world.node(C)
-    collectors = [Collector(n.client.add_subscription(endpoint(n.address), 10)) for n in (b, c)]
-    publication = a.client.add_exclusive_publication(MANUAL, 10)
-    for node in (b, c):
-        a.client.add_destination(publication, endpoint(node.address))
-    world.until(lambda: all(x.subscription.images for x in collectors))
+    a, publication, collectors = fan_out(world)
     feeder = Feeder(publication, 500)
     transfer(world, feeder, collectors)
     assert all(x.messages == feeder.messages for x in collectors)
@@ -42,12 +52,7 @@ def test_a_manual_publication_sends_to_each_destination(world: World) -> None:
 
 
 def test_a_removed_destination_hears_no_more(world: World) -> None:
-    a, b, c = world.node(A), world.node(B), world.node(C)
-    kept, dropped = (Collector(n.client.add_subscription(endpoint(n.address), 10)) for n in (b, c))
-    publication = a.client.add_exclusive_publication(MANUAL, 10)
-    for node in (b, c):
-        a.client.add_destination(publication, endpoint(node.address))
-    world.until(lambda: kept.subscription.images and dropped.subscription.images)
+    a, publication, (kept, dropped) = fan_out(world)
     a.client.remove_destination(publication, endpoint(C))
     feeder = Feeder(publication, 100)
     transfer(world, feeder, [kept])
@@ -88,12 +93,7 @@ def test_dynamic_destinations_come_by_status_message_and_go_by_silence(world: Wo
 
 def test_manual_destinations_recover_losses_of_each_receiver() -> None:
     world = World(5, Faults(loss=0.1, delay_min_ns=10_000, delay_max_ns=80_000))
-    a, b, c = world.node(A), world.node(B), world.node(C)
-    collectors = [Collector(n.client.add_subscription(endpoint(n.address), 10)) for n in (b, c)]
-    publication = a.client.add_exclusive_publication(MANUAL + "|fc=min", 10)
-    for node in (b, c):
-        a.client.add_destination(publication, endpoint(node.address))
-    world.until(lambda: all(x.subscription.images for x in collectors), 30 * S)
+    a, publication, collectors = fan_out(world, MANUAL + "|fc=min", 30 * S)
     feeder = Feeder(publication, 2000)
     transfer(world, feeder, collectors, 120 * S)
     assert all(x.messages == feeder.messages for x in collectors)
@@ -108,12 +108,7 @@ def control_frame(frame_type: int, setup: bytes, tail: bytes, flags: int = 0) ->
 
 def test_what_one_receiver_asks_for_costs_no_other_one_anything(world: World) -> None:
     """Neither what is sent again, nor the echo of its clock; and nobody who is no receiver can ask for it."""
-    a, b, c = world.node(A), world.node(B), world.node(C)
-    collectors = [Collector(n.client.add_subscription(endpoint(n.address), 10)) for n in (b, c)]
-    publication = a.client.add_exclusive_publication(MANUAL, 10)
-    for node in (b, c):
-        a.client.add_destination(publication, endpoint(node.address))
-    world.until(lambda: all(x.subscription.images for x in collectors))
+    a, publication, collectors = fan_out(world)
     transfer(world, Feeder(publication, 20), collectors)
     world.run(20 * MS)
     setup = world.frames(5)[0]
