@@ -114,12 +114,14 @@ budget: build ## count anew what a message costs, and write tests/budget/table.j
 sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
 
-test-soak: build .venv/.all ## pass the tests that take minutes: a streaming query killed with SIGKILL, an application each second, a driver for five minutes
-	$(BIN)/python -m pytest -q -n0 -m soak $(ARGS)
-	SOAK_MINUTES=5 $(BIN)/python -m pytest -q -n0 tests/transport/test_soak.py
+SOAKS := tests/transport/test_soak.py tests/cluster/integration/test_soak.py
 
-soak: build ## stress one driver at half speed with loss, slow, stopped and killed clients: MINUTES=60
-	SOAK_MINUTES=$(or $(MINUTES),60) $(BIN)/python -m pytest -q -n0 -s tests/transport/test_soak.py $(ARGS)
+test-soak: build .venv/.all ## pass the tests that take minutes: a streaming query killed with SIGKILL, an application each second, a driver and a cluster for five minutes
+	$(BIN)/python -m pytest -q -n0 -m soak $(ARGS)
+	SOAK_MINUTES=5 $(BIN)/python -m pytest -q -n0 $(SOAKS)
+
+soak: build ## work at half speed for MINUTES=60: one driver with loss, slow, stopped and killed clients; then a cluster with a snapshot a minute
+	SOAK_MINUTES=$(or $(MINUTES),60) $(BIN)/python -m pytest -q -n0 -s $(or $(ARGS),$(SOAKS))
 
 test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real processes; needs root
 	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)

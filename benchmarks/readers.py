@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import select
 import subprocess
 import sys
@@ -41,6 +40,7 @@ from deploy.launcher import LocalCluster
 from ordo.bench.latency import new_histogram, percentiles_us, record
 from ordo.bench.machine import describe_machine
 from ordo.bench.native_load import NativeLoad
+from ordo.bench.node_cost import running_ns
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.ranges import RangeReader, survey
 from sequencer.reader import LogReader
@@ -193,19 +193,13 @@ def apply_steady_load(load: NativeLoad, seconds: float) -> int:
 
 
 def measure_cost_us(cluster: LocalCluster, seconds: float) -> float:
-    """Processor time of the nodes for each message; that of the kernel's loopback is in it."""
+    """Processor time of the nodes, in us, for each message; that of the kernel's loopback is in it."""
     pids = [cluster.pid(member_id) for member_id in cluster.member_ids]
     with NativeLoad(cluster.ingress_endpoints, SIZE_BYTES) as load:
         apply_steady_load(load, 0.5)
-        before_s = sum(map(processor_time_s, pids))
+        before_ns = sum(map(running_ns, pids))
         messages = apply_steady_load(load, seconds)
-        return (sum(map(processor_time_s, pids)) - before_s) * 1e6 / messages
-
-
-def processor_time_s(pid: int) -> float:
-    """Of all threads of a process, in user mode and in the kernel."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return (sum(map(running_ns, pids)) - before_ns) / 1000 / messages
 
 
 # Catching up

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ ECHO = "ordo.bench.echo:Echo"
 PER_TRANSPORT = 512
 CONNECTING_MAX = 64
 ROUNDS = 3
+PER_SESSION_RATE = 10
+SECONDS = 2 if COUNT <= 700 else 10
 
 
 class Sessions:
@@ -89,6 +92,18 @@ class Sessions:
             while sum(self.answered.values()) < done * len(self.clients):
                 self.poll(self.clients)
 
+    def steady(self, seconds: int) -> float:
+        """Every session sends ten messages a second, by turns; messages a second until all were answered."""
+        before, total = sum(self.answered.values()), len(self.clients) * PER_SESSION_RATE * seconds
+        begun_s, sent = time.monotonic(), 0
+        while sum(self.answered.values()) < before + total:
+            due = min(total, int((time.monotonic() - begun_s) * PER_SESSION_RATE * len(self.clients)))
+            for number in range(sent, due):
+                self.clients[number % len(self.clients)].send(b"hello", timeout_s=60)
+            sent = max(sent, due)
+            self.poll(self.clients)
+        return total / (time.monotonic() - begun_s)
+
 
 @contextmanager
 def sessions_of(endpoints: dict[int, str], count: int) -> Iterator[Sessions]:
@@ -111,7 +126,10 @@ def test_all_that_are_allowed_and_one_more(start_cluster: StartCluster) -> None:
     before = {member_id: memory_of(cluster.pid(member_id)) for member_id in cluster.member_ids}
     with sessions_of(cluster.ingress_endpoints, count) as sessions:
         sessions.exchange(ROUNDS)
-        assert set(sessions.answered.values()) == {ROUNDS} and len(sessions.answered) == count
+        rate = sessions.steady(SECONDS)
+        answers = ROUNDS + SECONDS * PER_SESSION_RATE
+        assert set(sessions.answered.values()) == {answers} and len(sessions.answered) == count
+        print(f"\n{count} sessions, {rate:,.0f} messages a second, {PER_SESSION_RATE} wanted of each")
         with pytest.raises(SessionRejectedError, match="concurrent session limit"):
             sessions.make(count, wait=True)
         for member_id in cluster.member_ids:
