@@ -65,4 +65,5 @@ cdef class UdpChannel(DatagramChannel):
     cdef int _prepare(self, SendItem* items, int count) noexcept nogil
     cdef int _fill(self, int message, const uint8_t* data, uint32_t length, uint32_t segment, const SocketAddress* to,
                    int item) noexcept nogil
+    cdef int _send_messages(self, mmsghdr* messages, int count) noexcept nogil
     cdef int _send_alone(self, SendItem* items, int count) noexcept nogil

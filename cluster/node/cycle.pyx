@@ -48,7 +48,7 @@ cdef class NodeCycle(Agent):
             traces.cycle_ns = now_ns
         if driver is not None:
             if has_looked:
-                driver.look()
+                driver.look(now_ns)
             work += driver.receive_work(now_ns)
         work += sequencer.poll_consensus(now_ns)
         self.cluster_clock.note_record(sequencer.last_timestamp, now_ns)

@@ -58,9 +58,12 @@ cdef class MediaDriver(Agent):
     cdef int64_t endpoint_deadline_ns
     cdef bint name_is_pending                  # a command waits for a name: it is tried again
     cdef bint is_selected                      # a park has just marked the channels that are ready
+    cdef int64_t selected_ns                   # the latest look at all channels, of those that were not parks
+    cdef int asked                             # so many looks since then went to the receiver's channels alone
 
     cdef int select(self, int64_t timeout_ns) noexcept nogil        # marks the channels that are ready; 0: look only
-    cdef void look(self) noexcept nogil                             # the same, unless a park has just done it
+    cdef void look(self, int64_t now_ns) noexcept nogil             # the same, unless a park has just done it
+    cdef bint _may_ask(self, int64_t now_ns) noexcept nogil
     cdef int receive_work(self, int64_t now_ns) noexcept nogil      # datagrams in, control frames included
     cdef int send_work(self, int64_t now_ns) noexcept nogil         # data, heartbeats, SETUP out
     cdef int conduct_work(self, int64_t now_ns) noexcept nogil      # limits, rebuild, SM, NAK; commands and timers

@@ -22,6 +22,7 @@ cdef class Receiver:
     cdef int pending_max
     cdef int setup_count
     cdef SocketAddress encrypted_source        # of an encrypted datagram, which this driver cannot read
+    cdef void expect(self) noexcept nogil
     cdef int receive(self, int64_t now_ns) noexcept nogil      # datagrams
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef bint has_unread(self) noexcept nogil

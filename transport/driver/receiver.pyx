@@ -75,6 +75,12 @@ cdef class Receiver:
         self.encrypted_source.length_bytes = 0
         return taken
 
+    cdef void expect(self) noexcept nogil:
+        """Takes every socket for ready: the next `receive` asks each."""
+        cdef int i
+        for i in range(self.transports.count):
+            (<ReceiveTransport> pointer_at(self.transports, i)).channel.ready = True
+
     cdef int receive(self, int64_t now_ns) noexcept nogil:
         """Datagrams of the sockets that are ready, into their images; datagrams taken."""
         cdef int i, work = 0
