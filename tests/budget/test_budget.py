@@ -13,6 +13,7 @@ from tests.budget.counts import (
     GROWTH_MAX,
     GROWTH_MAX_OTHER_COMPILER,
     GROWTH_MAX_PYTHON,
+    ROLES,
     TABLE,
     Counts,
     count_calls,
@@ -69,6 +70,20 @@ def test_the_table_has_every_phase_and_role(table: dict[str, Any]) -> None:
     for counts in (table["system_calls"], table["instructions"]):
         assert set(counts) == phases
         assert all(set(roles) == roles_of(phase) for phase, roles in counts.items())
+
+
+@pytest.mark.parametrize(
+    "phase",
+    ["native, round trips", "native, window 100", "python, round trips", "python, window 100", "batches, window 100"],
+)
+def test_the_page_shows_the_table(phase: str, table: dict[str, Any]) -> None:
+    """docs/PERFORMANCE.md, The budget: round trips by the message, what is on the way together by a thousand."""
+    page = (ROOT / "docs" / "PERFORMANCE.md").read_text()
+    totals = [table["system_calls"][phase][role]["total"] for role in ROLES]
+    calls = [f"{total:.1f}" if phase.endswith("round trips") else f"{1000 * total:.0f}" for total in totals]
+    instructions = [f"{table['instructions'][phase][role]:,}" for role in ROLES]
+    for row in (calls, instructions):
+        assert f" | {' | '.join(row)} |\n" in page
 
 
 def test_a_probe_costs_less_than_a_millisecond(table: dict[str, Any]) -> None:
