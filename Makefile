@@ -187,7 +187,7 @@ test-releases: build ## upgrade a running cluster member by member from another 
 test-stores: build .venv/.all ## export to S3 by Hadoop, read tables by Delta Lake; fetches about 1.1 GB the first time
 	$(BIN)/python -m pytest -q -n0 -m stores tests/stores $(ARGS)
 
-test-docker: build ## build the image, run the Compose cluster; needs root, docker.io, docker-compose, debootstrap
+test-docker: build .venv/.all ## build the image, run the Compose cluster; needs root, docker.io, docker-compose, debootstrap
 	$(BIN)/python -m pytest -q -n0 -s -m docker tests/docker $(ARGS)
 
 clean: ## remove what was built, keep .venv

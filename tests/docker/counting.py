@@ -39,7 +39,8 @@ class Client:
         if self._last_lines is not None:
             return self._last_lines
         text = self.engine.docker("logs", CLIENT)
-        assert "Traceback" not in text and '"expected"' not in text, text[-2000:]
+        wrong = [text.find(word) for word in ("Traceback", '"expected"') if word in text]
+        assert not wrong, text[min(wrong) :][:4000]
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
     def total(self) -> int:

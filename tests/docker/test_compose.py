@@ -94,27 +94,6 @@ def test_three_containers_elect_and_serve_with_default_limits(stack: Stack, clie
         print(f"\n{node}: {int(memory[-1])} KiB of shared memory used")
 
 
-CALL = """
-import urllib.request, grpc
-from service_api import ordo_pb2 as pb, ordo_pb2_grpc
-sequencer = ordo_pb2_grpc.SequencerStub(grpc.insecure_channel("gateway:50051"))
-request = pb.SubmitRequest(identity=bytes(range(16)), number=1, payload=b"x")
-answer = sequencer.Submit(request, timeout=30)
-asked = sequencer.Query(pb.QueryRequest(), timeout=30)
-page = urllib.request.urlopen("http://127.0.0.1:8080/", timeout=10)
-print(0 < int(answer.payload) <= int(asked.payload), page.status, b"<title>" in page.read())
-"""
-
-
-def test_the_gateway_of_the_file_serves_grpc_and_the_console(stack: Stack, client: Client, gateway_image: str) -> None:
-    client.await_progress()
-    stack.compose("--profile", "gateway", "up", "-d", "--no-deps", "gateway")
-    stack.await_ready("gateway")
-    called = stack.engine.docker("exec", stack.container("gateway"), "python3", "-c", CALL)
-    assert called == "True 200 True"
-    stack.compose("--profile", "gateway", "rm", "-fs", "gateway")
-
-
 def test_a_killed_leader_comes_back_with_another_address(stack: Stack, client: Client, engine: Engine) -> None:
     killed = stack.leader("node0")
     others = [node for node in NODES if node != killed]
@@ -164,3 +143,24 @@ def test_containers_are_upgraded_one_by_one_while_a_client_goes_on(
     await_value(settled, "members with equal positions")
     print(f"\n{total} requests, each answered once; longest wait {client.longest_s():.2f} s")
     assert client.longest_s() < GAP_MAX_S
+
+
+CALL = """
+import urllib.request, grpc
+from service_api import ordo_pb2 as pb, ordo_pb2_grpc
+sequencer = ordo_pb2_grpc.SequencerStub(grpc.insecure_channel("gateway:50051"))
+request = pb.SubmitRequest(identity=bytes(range(16)), number=1, payload=b"x")
+answer = sequencer.Submit(request, timeout=30)
+asked = sequencer.Query(pb.QueryRequest(), timeout=30)
+page = urllib.request.urlopen("http://127.0.0.1:8080/", timeout=10)
+print(0 < int(answer.payload) <= int(asked.payload), page.status, b"<title>" in page.read())
+"""
+
+
+def test_the_gateway_of_the_file_serves_grpc_and_the_console(stack: Stack, gateway_image: str) -> None:
+    """Behind the others, whose client counts alone."""
+    stack.compose("--profile", "gateway", "up", "-d", "--no-deps", "gateway")
+    stack.await_ready("gateway")
+    called = stack.engine.docker("exec", stack.container("gateway"), "python3", "-c", CALL)
+    assert called == "True 200 True"
+    stack.compose("--profile", "gateway", "rm", "-fs", "gateway")
