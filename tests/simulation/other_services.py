@@ -17,8 +17,11 @@ TIMER_IDS = 5
 class OtherObserver(Protocol):
     """Hears what these services do."""
 
-    def on_other_executed(self, member_id: int, service_id: int, position: int, digest: str, wrong: str) -> None:
-        """One record; `digest` covers all records so far. `wrong`: what must not have happened, else ''."""
+    def on_other_executed(
+        self, member_id: int, service_id: int, position: int, digest: str, version: int, wrong: str
+    ) -> None:
+        """One record, executed by code of `version`; `digest` covers all records so far. `wrong`: what must not have
+        happened, else ''."""
 
     def on_other_started(self, member_id: int, service_id: int, position: int, digest: str) -> None:
         """A service was started, from a snapshot at `position` or from 0."""
@@ -69,7 +72,7 @@ class OtherService(ClusteredService):
 
     def _done(self, position: int, text: str, payload: bytes = b"", wrong: str = "") -> None:
         digest = self.state.digest = chain(self.state.digest, f"{position} {self.version} {text} {wrong}", payload)
-        self._observer.on_other_executed(self.member_id, self.service_id, position, digest, wrong)
+        self._observer.on_other_executed(self.member_id, self.service_id, position, digest, self.version, wrong)
 
     def on_session_open(self, session: Any, timestamp: int) -> None:
         self._done(self.cluster.log_position, f"open {session.id}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cluster.container.service_container import ServiceContainer
 from cluster.module.service_messages import PendingServiceMessages, ServiceMessages
 from cluster.module.services import Services
 from cluster.module.snapshot_taker import SnapshotTaker
@@ -51,3 +52,36 @@ def services_number_their_messages_together(patch: Patch) -> None:
         self._services = [PendingServiceMessages()] * service_count
 
     patch(ServiceMessages, "__init__", init)
+
+
+def one_service_applies_versions_late(patch: Patch) -> None:
+    """On all members alike: service 1 executes records behind a VersionEvent with the code of before, up to the next
+    that is no message."""
+    on_version, on_record = ServiceContainer._on_version, ServiceContainer.on_record
+
+    def change_later(self: Any, event: Any, position: int) -> None:
+        if self.service_id == 1:
+            self.late_event = event
+        else:
+            on_version(self, event, position)
+
+    def execute(self: Any, record: bytes, position: int) -> None:
+        late = getattr(self, "late_event", None)
+        on_record(self, record, position)
+        if late is not None:
+            self.late_event = None
+            on_version(self, late, position)
+
+    patch(ServiceContainer, "_on_version", change_later)
+    patch(ServiceContainer, "on_record", execute)
+
+
+def one_service_stays_at_its_version(patch: Patch) -> None:
+    """Service 1 of one member misses upgrades, until it starts again."""
+    on_version = ServiceContainer._on_version
+
+    def change(self: Any, event: Any, position: int) -> None:
+        if self.service_id != 1 or self.member_id != 1:
+            on_version(self, event, position)
+
+    patch(ServiceContainer, "_on_version", change)

@@ -111,6 +111,7 @@ SERVED = Options(
     duration_ns=3 * S, services=2, service_record_limit=1, operation_mean_ns=2 * MS, snapshot_mean_ns=200 * MS,
     kill_mean_ns=S, outage_mean_ns=300 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+SERVED_UPGRADED = replace(SERVED, upgrade_mean_ns=300 * MS)
 READING = Options(
     duration_ns=4 * S, clients=2, query_mean_ns=2 * MS, operation_mean_ns=3 * MS, strand_mean_ns=S // 3,
     outage_mean_ns=300 * MS, reordering=0.1, delay_max_ns=5 * MS, reorder_delay_ns=50 * MS,
@@ -131,6 +132,8 @@ OPTIONS = {
     "services_go_on_while_others_come_to_the_snapshot": replace(SERVED, cycle_ns=MS),
     "services_share_their_timers": replace(SERVED, services=3),
     "services_number_their_messages_together": SERVED,
+    "one_service_applies_versions_late": SERVED_UPGRADED,
+    "one_service_stays_at_its_version": SERVED_UPGRADED,
     "nobody_minds_another_hash": HASHED,
     "nobody_asks_for_the_snapshot_that_is_needed": HASHED,
     "leaders_write_what_old_members_cannot_read": replace(HASHED, old_members=1),

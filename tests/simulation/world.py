@@ -194,12 +194,14 @@ class World(Timeline):
             if isinstance(invariant, ServicesAgree):
                 invariant.on_other_started(member_id, service_id, position, digest)
 
-    def on_other_executed(self, member_id: int, service_id: int, position: int, digest: str, wrong: str) -> None:
+    def on_other_executed(
+        self, member_id: int, service_id: int, position: int, digest: str, version: int, wrong: str
+    ) -> None:
         if wrong:
             self.fail(f"node{member_id} service {service_id} at position {position}: {wrong}")
         for invariant in self.invariants:
             if isinstance(invariant, ServicesAgree):
-                invariant.on_other_executed(member_id, service_id, position, digest)
+                invariant.on_other_executed(member_id, service_id, position, digest, version)
 
     def on_request(self, session_id: int, request: Request, position: int) -> None:
         self.clients_history.executed.setdefault((request.client, request.number), position)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import TYPE_CHECKING
 
 from tests.simulation.invariants.base import Invariant, WatchedWorld
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Executed
+    from tests.simulation.nodes import SimulatedNode
 
 
 class ServicesAgree(Invariant):
     """The first member to execute a position decides what state a service has there; nobody leaves one out, and a
-    snapshot gives the state of its position back."""
+    snapshot gives the state of its position back. All services execute a record with code of the same version."""
 
     name = "services agree"
 
@@ -19,6 +24,21 @@ class ServicesAgree(Invariant):
         """By service: where records end that it has executed."""
         self._digests: dict[int, dict[int, str]] = {}
         self._next: dict[tuple[int, int], int] = {}
+        self._versions: dict[int, int] = {}
+        """By position: that of the code that executed the record first."""
+        self._compares_versions = world.options.services > 1 and world.options.upgrade_mean_ns > 0
+
+    def on_executed(self, node: SimulatedNode, record: Executed) -> None:
+        if self._compares_versions and node.service is not None:
+            self._compare_version(node.member_id, 0, record.position, node.service.version)
+
+    def _compare_version(self, member_id: int, service_id: int, position: int, version: int) -> None:
+        known = self._versions.setdefault(position, version)
+        if version != known:
+            self.fail(
+                f"node{member_id} service {service_id} executed {position} with code of version {version}, and {known} "
+                "is in force"
+            )
 
     def on_other_started(self, member_id: int, service_id: int, position: int, digest: str) -> None:
         positions = self._positions.setdefault(service_id, [])
@@ -29,7 +49,9 @@ class ServicesAgree(Invariant):
         if digest != known:
             self.fail(f"node{member_id} service {service_id} starts at {position} with {digest}, known is {known}")
 
-    def on_other_executed(self, member_id: int, service_id: int, position: int, digest: str) -> None:
+    def on_other_executed(self, member_id: int, service_id: int, position: int, digest: str, version: int) -> None:
+        if self._compares_versions:
+            self._compare_version(member_id, service_id, position, version)
         positions, digests = self._positions[service_id], self._digests[service_id]
         index = self._next[member_id, service_id]
         self._next[member_id, service_id] = index + 1
