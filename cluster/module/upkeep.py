@@ -237,7 +237,7 @@ class Upkeep:
         elif table is ordo_codecs.SERVICE_VERSIONS:
             self.versions.on_service_versions(values)
         elif table is ordo_codecs.SERVICE_LACK:
-            self.versions.on_service_lack(values)
+            self.versions.on_service_lack(service_id, values)
         elif table is ordo_codecs.CONSUMERS_HOLD:
             self.retention.held_position = values.log_position
         elif table is ordo_codecs.FEED_OPEN:

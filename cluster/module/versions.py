@@ -152,14 +152,17 @@ class Versions:
         """The container has started, with this code. Raises DecodeError."""
         self.survey.own = decode_codes(values.versions)
 
-    def on_service_lack(self, values: Any) -> None:
-        """The container stands still."""
+    def on_service_lack(self, service_id: int, values: Any) -> None:
+        """The container of a service stands still."""
         self._lack = Lack(values.log_position, values.app_version)
         own = [code.app_version for code in self.survey.own]
+        name, owner, table = "the service", "this member", "[service]"
+        if len(self._counters.service_positions) > 1:
+            name, owner, table = f"service {service_id}", "this member for all its services", "[[services]]"
         self._host.record_error(
-            f"the service stands still at log position {values.log_position}: from there on version "
-            f"{format_version(values.app_version)} is in force, and this member has code of {format_versions(own)} "
-            "only; give it that code too ([service] versions), or have the cluster take a snapshot from behind that "
+            f"{name} stands still at log position {values.log_position}: from there on version "
+            f"{format_version(values.app_version)} is in force, and {owner} has code of {format_versions(own)} "
+            f"only; give it that code too ({table} versions), or have the cluster take a snapshot from behind that "
             "stretch (`ordo cluster snapshot`), which this member then takes"
         )
 

@@ -95,6 +95,7 @@ def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -
         plan = find_plan(folder, target)
         for config in configs:
             _check_versions(config, plan.versions)
+            _check_services(config, plan)
         members = configs[0].member_list
         records, term_id = _closing_records(plan, NamedConfiguration(members, ()))
         made: dict[int, Path] = {}
@@ -153,6 +154,17 @@ def _check_versions(config: NodeConfig, needed: list[int]) -> None:
         raise ConfigurationError(
             f"member {config.node.member_id} has code of version {format_versions(own)} of the service, the backup"
             f" needs {format_versions(lacking)} at this position: give it in [service] versions, or as app_version"
+        )
+
+
+def _check_services(config: NodeConfig, plan: Plan) -> None:
+    """A log keeps the number of its services. Of one without a snapshot nobody can tell it."""
+    own, needed = config.module_config().service_count, plan.snapshot
+    found = own if needed is None else len(needed.service_recording_ids)
+    if found != own:
+        raise ConfigurationError(
+            f"member {config.node.member_id} is to run {own} service(s), the backup is of {found}: give one"
+            " [[services]] table for each, in the order that the cluster had"
         )
 
 

@@ -1,4 +1,4 @@
-"""Two services of one node: one that answers, and one that watches, and says what it saw by itself."""
+"""Services of one node: one that answers, and one that watches, and says what it saw by itself."""
 
 from __future__ import annotations
 
@@ -72,10 +72,95 @@ class Failing(Counting):
         raise ValueError("cannot be read")
 
 
-class Picky(Counting):
+class Picky(Watching):
     """Raises at one message."""
 
     def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
         if payload == b"poison":
             raise ValueError("cannot be read")
         return super().on_session_message(session, timestamp, payload, header)
+
+
+class TallyV1(ClusteredService):
+    """Counts requests that are numbered from 1 on, and those that do not follow on the one before."""
+
+    name = b"?"
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.gaps = 0
+
+    def on_start(self, cluster: Any, snapshot: Any) -> None:
+        if snapshot is not None:
+            self.load([int(one) for one in snapshot.read().split()])
+
+    def load(self, state: list[int]) -> None:
+        self.count, self.gaps = state
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
+        self.count += 1
+        self.gaps += int(payload) != self.count
+        return self.describe()
+
+    def describe(self) -> bytes:
+        return self.name + b" 1 " + self.encode()
+
+    def on_query(self, payload: bytes) -> bytes:
+        return self.describe()
+
+    def encode(self) -> bytes:
+        return b"%d %d" % (self.count, self.gaps)
+
+    def on_take_snapshot(self, writer: Any) -> None:
+        writer.write(self.encode())
+
+
+class TallyV2(TallyV1):
+    """Keeps how many requests version 1 had executed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken_over = 0
+
+    def load(self, state: list[int]) -> None:
+        """Two numbers are what version 1 wrote."""
+        super().load(state[:2])
+        self.taken_over = state[2] if len(state) > 2 else self.count
+
+    def describe(self) -> bytes:
+        return self.name + b" 2 " + self.encode()
+
+    def encode(self) -> bytes:
+        return b"%s %d" % (super().encode(), self.taken_over)
+
+
+class AnsweringV1(TallyV1):
+    """Service 0."""
+
+    name = b"answering"
+
+
+class AnsweringV2(TallyV2):
+    """Service 0."""
+
+    name = b"answering"
+
+
+class WatchingV1(TallyV1):
+    """Service 1."""
+
+    name = b"watching"
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
+        session.offer(super().on_session_message(session, timestamp, payload, header))
+        return b""
+
+
+class WatchingV2(TallyV2):
+    """Service 1."""
+
+    name = b"watching"
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
+        session.offer(super().on_session_message(session, timestamp, payload, header))
+        return b""
