@@ -13,7 +13,7 @@ from typing import Any
 from archive.catalog import RecordingState
 from archive.lmdb_store import open_lmdb
 from archive.tools import dump, list_recordings, verify
-from cluster.module.state_store import SnapshotEntry, StoredState
+from cluster.module.state_store import NULL_VALUE, SnapshotEntry, StoredState
 from cluster.node.config import NodeConfig
 from cluster.node.member_store import open_stopped
 from cluster.wire.snapshot_digest import combine, digest_of
@@ -29,19 +29,27 @@ def renew_log(config: NodeConfig, storage: Any = None) -> str:
     """Returns one line that says what was done.
 
     Raises ClusterError where the member would lose something by it, or nothing would change; StorageInUseError while it
-    runs, StorageMissingError when it has never run.
+    runs, StorageMissingError when it has never run. Idempotent: the store changes in one transaction, and the recording
+    goes when the member has another one.
     """
     storage = storage or FileStorage(open_lmdb)
     with open_stopped(config, storage) as store:
         state = store.load()
         if refusal := find_refusal(config, state, storage):
             raise ClusterError(f"the log of member {config.node.member_id} stays as it is: {refusal}")
-        position = max(one.log_position for one in state.snapshots if one.is_valid)
-        store.rebase(position)
+        position, already = state.log_base_position, " already"
+        if not has_begun_anew(state):
+            position, already = max(one.log_position for one in state.snapshots if one.is_valid), ""
+            store.rebase(position)
     return (
-        f"member {config.node.member_id} begins its log anew at {position:,}, behind its snapshot: with "
+        f"member {config.node.member_id} begins its log anew{already} at {position:,}, behind its snapshot: with "
         f"log_term_length = {config.cluster.log_term_length_bytes} and mtu = {config.cluster.mtu_bytes} where it leads"
     )
+
+
+def has_begun_anew(state: StoredState) -> bool:
+    """The recording was given up for a snapshot, and the member has not been started since."""
+    return state.log_recording_id == NULL_VALUE and state.log_base_position > 0
 
 
 def find_refusal(config: NodeConfig, state: StoredState, storage: Any) -> str:
@@ -51,6 +59,8 @@ def find_refusal(config: NodeConfig, state: StoredState, storage: Any) -> str:
     wanted = config.cluster.log_term_length_bytes, config.cluster.mtu_bytes
     if state.distrust is not Distrust.NONE:
         return f"it has lost {state.distrust.name}, and gets that back from the others first"
+    if has_begun_anew(state):
+        return ""
     if log is None or log.is_active or log.state is not RecordingState.VALID:
         return "it has none, or did not end in order; start the cluster, and end it with `ordo cluster shutdown`"
     if (log.term_length, log.mtu) == wanted:

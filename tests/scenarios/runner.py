@@ -246,9 +246,12 @@ class Scenario:
         yield from ()
 
     def do_renew(self, words: list[str]) -> Iterator[str]:
-        """`renew 128k 1408`: the log of the stopped cluster begins anew with this term length and MTU."""
-        term_length_bytes, mtu_bytes = (parse_size_bytes(word) for word in words)
-        yield "begins anew" if renew_all(self.world, term_length_bytes, mtu_bytes) else "stays as it is"
+        """`renew 128k 1408`: the log of the stopped cluster begins anew with this term length and MTU; with names
+        (`renew 128k 1408 A B`) that of these members, and the others are forgotten."""
+        term_length_bytes, mtu_bytes = (parse_size_bytes(word) for word in words[:2])
+        members = [self._member(word) for word in words[2:]]
+        done = renew_all(self.world, term_length_bytes, mtu_bytes, members)
+        yield "begins anew" if done else "stays as it is"
 
     def do_lengths(self, words: list[str]) -> Iterator[str]:
         """Term length, MTU and beginning of each member's log."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -20,14 +21,16 @@ def renew_by_chance(world: World, random: Random) -> bool:
     return renew_all(world, random.choice((64, 128, 256)) * KIB, random.choice((512, 1408)))
 
 
-def renew_all(world: World, term_length_bytes: int, mtu_bytes: int) -> bool:
-    """An operator writes other lengths into all configurations, and looks at the members one after the other; where one
-    of them refuses, the log stays. False: not done."""
+def renew_all(
+    world: World, term_length_bytes: int, mtu_bytes: int, members: Sequence[SimulatedNode] | None = None
+) -> bool:
+    """An operator writes other lengths into all configurations, and looks at the members one after the other, or at
+    these only and forgets the rest; where one of them refuses, the log stays. False: not done."""
     if any(node.is_alive for node in world.nodes):
         return False
-    holders = [node for node in world.nodes if node.state_path in node.disk.stores]
+    holders = [node for node in members or world.nodes if node.state_path in node.disk.stores]
     former = [node.config for node in world.nodes]
-    _set_lengths(world, term_length_bytes, mtu_bytes)
+    set_lengths(world, term_length_bytes, mtu_bytes)
     if not holders or any(_refuses(node) for node in holders):
         for node, config in zip(world.nodes, former, strict=True):
             node.config = config
@@ -44,7 +47,8 @@ def _refuses(node: SimulatedNode) -> bool:
         return bool(log_renewal.find_refusal(node.config, store.load(), storage))
 
 
-def _set_lengths(world: World, term_length_bytes: int, mtu_bytes: int) -> None:
+def set_lengths(world: World, term_length_bytes: int, mtu_bytes: int) -> None:
+    """Writes lengths into the configurations of all members."""
     for node in world.nodes:
         settings = node.config.cluster
         lengths = {
