@@ -155,15 +155,15 @@ class Versions:
     def on_service_lack(self, service_id: int, values: Any) -> None:
         """The container of a service stands still."""
         self._lack = Lack(values.log_position, values.app_version)
-        own = [code.app_version for code in self.survey.own]
-        name, owner, table = "the service", "this member", "[service]"
-        if len(self._counters.service_positions) > 1:
-            name, owner, table = f"service {service_id}", "this member for all its services", "[[services]]"
+        name, table = "the service", "[service]"
+        has = f"code of {format_versions([code.app_version for code in self.survey.own])} only"
+        if len(self._counters.service_positions) > 1:  # what the others have code of may not have been said yet
+            name, table, has = f"service {service_id}", "[[services]]", "no code of that for this service"
         self._host.record_error(
             f"{name} stands still at log position {values.log_position}: from there on version "
-            f"{format_version(values.app_version)} is in force, and {owner} has code of {format_versions(own)} "
-            f"only; give it that code too ({table} versions), or have the cluster take a snapshot from behind that "
-            "stretch (`ordo cluster snapshot`), which this member then takes"
+            f"{format_version(values.app_version)} is in force, and this member has {has}; give it that code too "
+            f"({table} versions), or have the cluster take a snapshot from behind that stretch (`ordo cluster "
+            "snapshot`), which this member then takes"
         )
 
     def on_service_failure(self, values: Any) -> None:

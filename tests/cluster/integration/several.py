@@ -84,7 +84,7 @@ class Picky(Watching):
 class TallyV1(ClusteredService):
     """Counts requests that are numbered from 1 on, and those that do not follow on the one before."""
 
-    name = b"?"
+    name, version = b"?", b"1"
 
     def __init__(self) -> None:
         self.count = 0
@@ -103,7 +103,7 @@ class TallyV1(ClusteredService):
         return self.describe()
 
     def describe(self) -> bytes:
-        return self.name + b" 1 " + self.encode()
+        return b" ".join((self.name, self.version, self.encode()))
 
     def on_query(self, payload: bytes) -> bytes:
         return self.describe()
@@ -118,6 +118,8 @@ class TallyV1(ClusteredService):
 class TallyV2(TallyV1):
     """Keeps how many requests version 1 had executed."""
 
+    version = b"2"
+
     def __init__(self) -> None:
         super().__init__()
         self.taken_over = 0
@@ -126,9 +128,6 @@ class TallyV2(TallyV1):
         """Two numbers are what version 1 wrote."""
         super().load(state[:2])
         self.taken_over = state[2] if len(state) > 2 else self.count
-
-    def describe(self) -> bytes:
-        return self.name + b" 2 " + self.encode()
 
     def encode(self) -> bytes:
         return b"%s %d" % (super().encode(), self.taken_over)
@@ -164,3 +163,16 @@ class WatchingV2(TallyV2):
     def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
         session.offer(super().on_session_message(session, timestamp, payload, header))
         return b""
+
+
+class AnsweringV3(AnsweringV2):
+    """Service 0."""
+
+    version = b"3"
+
+
+class WatchingV3(WatchingV2):
+    """Cannot read what version 2 wrote."""
+
+    def load(self, state: list[int]) -> None:
+        raise ValueError("of another version")

@@ -37,13 +37,18 @@ def code(name: str, numbers: tuple[int, ...]) -> dict[str, Any]:
 
 
 def give(cluster: LocalCluster, member_id: int, answering: tuple[int, ...], watching: tuple[int, ...]) -> None:
-    """Starts a member again with code of these versions."""
+    """Starts a member again with code of these versions, and returns when it has told the leader so."""
     path = cluster.config_path(member_id)
     content = tomlkit.parse(path.read_text()).unwrap()
     content["services"] = [code("Answering", answering), code("Watching", watching)]
     path.write_text(tomlkit.dumps(content))
     cluster.restart(member_id)
-    cluster.await_leader(60)
+    shared = [str(one) for one in answering if one in watching]
+
+    def has_told() -> bool:
+        return bool(versions(cluster, cluster.await_leader(60))["members"][member_id]["versions"] == shared)
+
+    await_that(has_told, f"member {member_id} has code of {shared}")
 
 
 def demand_alike(cluster: LocalCluster) -> None:
@@ -121,7 +126,7 @@ def test_an_upgrade_under_a_client_that_goes_on(start_cluster: StartCluster) -> 
         done = upgrade(cluster, 2)
         assert done.returncode == 0 and "version 2 of the service is in force" in done.stdout, done
         asking.await_answers()
-        await_that(lambda: snapshot_counts(cluster) == [1, 1, 1], "the snapshot behind the upgrade")
+        await_that(lambda: min(snapshot_counts(cluster)) > 0, "the snapshot behind the upgrade")
         _demand_standstill(cluster, asking)
     finally:
         asking.end()
@@ -142,12 +147,38 @@ def _demand_standstill(cluster: LocalCluster, asking: Asking) -> None:
     await_that(lambda: versions(cluster)["members"][member_id]["lacks"] == "2", "it says what it lacks")
     said = [line for line in errors_of(cluster, member_id).splitlines() if "stands still" in line]
     assert said and all("service 1 stands still at log position" in line for line in said)
-    assert "version 2 is in force, and this member for all its services has code of 1 only" in said[-1]
+    assert "version 2 is in force, and this member has no code of that for this service" in said[-1]
     stands_at = executed_by_all(cluster, member_id)
     asking.await_answers()
     assert executed_by_all(cluster, member_id) == stands_at
     give(cluster, member_id, BOTH, BOTH)
     await_that(lambda: executed_by_all(cluster, member_id) > stands_at, "it goes on")
+
+
+def test_an_upgrade_that_one_service_cannot_take_is_left_out_for_both(start_cluster: StartCluster) -> None:
+    """Service 0 has gone over, and perhaps answered with the new code, when all members stop."""
+    services = [code("Answering", (2, 3)), code("Watching", (2, 3))]
+    cluster = start_cluster("", tables={"services": services})
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        assert client.request(b"1", timeout_s=TIMEOUT_S).payload == b"answering 2 1 0 0"
+        assert upgrade(cluster, 3).returncode != 0
+        assert [cluster.wait(one, TIMEOUT_S) for one in cluster.member_ids] == [EXIT_STATUS_SERVICE] * 3
+    said = [errors_of(cluster, one) for one in cluster.member_ids]
+    (position,) = {re.findall(r"WatchingV2 raised in upgrade at position (\d+)", one)[0] for one in said}
+    leave_out(cluster, position)
+    with ClusterClient(cluster.ingress_endpoints) as client:
+        assert client.request(b"2", timeout_s=TIMEOUT_S).payload == b"answering 2 2 0 0"
+        assert versions(cluster)["in_force"] == "2"
+    demand_alike(cluster)
+
+
+def leave_out(cluster: LocalCluster, position: str) -> None:
+    """As an operator does whose members have all stopped at a record."""
+    for member_id in cluster.member_ids:
+        done = ordo("cluster", "skip", position, "--config", str(cluster.config_path(member_id)))
+        assert done.returncode == 0 and f"will wait before position {position}" in done.stdout, done
+    cluster.start()
+    cluster.await_leader(60)
 
 
 def test_a_message_at_which_one_service_fails_on_all_members_is_left_out_for_both(start_cluster: StartCluster) -> None:
@@ -158,11 +189,7 @@ def test_a_message_at_which_one_service_fails_on_all_members_is_left_out_for_bot
         assert [cluster.wait(one, TIMEOUT_S) for one in cluster.member_ids] == [EXIT_STATUS_SERVICE] * 3
     said = [errors_of(cluster, one) for one in cluster.member_ids]
     (position,) = {re.findall(r"Picky raised in on_session_message at position (\d+)", one)[0] for one in said}
-    for member_id in cluster.member_ids:
-        done = ordo("cluster", "skip", position, "--config", str(cluster.config_path(member_id)))
-        assert done.returncode == 0 and f"will wait before position {position}" in done.stdout, done
-    cluster.start()
-    cluster.await_leader(60)
+    leave_out(cluster, position)
     request(cluster, (b"answering 2", b"watching 2"))
     assert {tuple(skipped(cluster, one)) for one in cluster.member_ids} == {(int(position),)}
     demand_alike(cluster)
